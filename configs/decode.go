@@ -1,0 +1,314 @@
+package configs
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// decode reads a file onto config. What is wrong goes to the places' errors; a
+// key that is wrong keeps its default. It reports whether the file holds keys
+// at all, or is empty.
+func (p *places) decode(data []byte, config *Config) bool {
+	var document yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	err := decoder.Decode(&document)
+	if errors.Is(err, io.EOF) || err == nil && len(document.Content) == 0 {
+		return true
+	}
+	if err != nil {
+		p.failSyntax(err)
+		return false
+	}
+	p.decodeBlock("", document.Content[0], reflect.ValueOf(config).Elem())
+	var second yaml.Node
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		p.failNode(&second, "", "a second document begins here; one file holds one configuration")
+	case !errors.Is(err, io.EOF):
+		p.failSyntax(err)
+	}
+	root := resolve(document.Content[0])
+	return root.Kind == yaml.MappingNode || isNull(root)
+}
+
+var (
+	syntaxError  = regexp.MustCompile(`^yaml: (?:line (\d+): )?((?s).*)$`)
+	quotedAnchor = regexp.MustCompile(`anchor '[^']*'`)
+)
+
+// failSyntax keeps the line of a YAML error. The parser quotes the names of
+// anchors, and a secret that begins with * looks like one.
+func (p *places) failSyntax(err error) {
+	e := &Error{File: p.file, Message: err.Error()}
+	if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
+		e.Line, _ = strconv.Atoi(parts[1])
+		e.Message = parts[2]
+	}
+	if quotedAnchor.MatchString(e.Message) {
+		e.Message = quotedAnchor.ReplaceAllString(e.Message, "anchor") + "; put a value that begins with * in quotes"
+	}
+	e.Message = "is not YAML: " + e.Message
+	p.errors = append(p.errors, e)
+}
+
+func (p *places) failNode(node *yaml.Node, path, message string) {
+	p.failAt(place{line: node.Line, column: node.Column}, path, message)
+}
+
+// resolve follows an alias to what it stands for.
+func resolve(node *yaml.Node) *yaml.Node {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	return node
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+func (p *places) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
+	p.at[path] = place{line: node.Line, column: node.Column}
+	node = resolve(node)
+	if isNull(node) {
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		p.failNode(node, path, "expected keys with values, found "+found(node)+advice(node))
+		return
+	}
+	fields := fieldsOf(block.Type())
+	lines := make(map[string]int)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := resolve(node.Content[i]), node.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			p.failNode(key, path, "expected a key, found "+found(key))
+			continue
+		}
+		name := join(path, printable(key.Value))
+		if line := lines[key.Value]; line > 0 {
+			p.failNode(node.Content[i], name, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
+			continue
+		}
+		lines[key.Value] = key.Line
+		if !p.decodeKey(name, key.Value, value, fields, block) {
+			p.failNode(node.Content[i], name, unknownKey(key.Value, fields))
+		}
+	}
+}
+
+// decodeKey reports whether the block has the key.
+func (p *places) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
+	for _, f := range fields {
+		value := block.Field(f.index)
+		if shapeOf(f.typ) == shapeSecret {
+			secret := value.Addr().Interface().(*Secret)
+			switch key {
+			case f.name:
+				p.decodeText(path, node, value)
+				return true
+			case f.name + fileSuffix:
+				if text, ok := p.text(path, node, reflect.String); ok {
+					secret.File = text
+				}
+				return true
+			}
+			continue
+		}
+		if key == f.name {
+			p.decodeValue(path, node, value)
+			return true
+		}
+	}
+	return false
+}
+
+func (p *places) decodeValue(path string, node *yaml.Node, value reflect.Value) {
+	switch shapeOf(value.Type()) {
+	case shapeBlock:
+		p.decodeBlock(path, node, value)
+	case shapeOption:
+		value.Set(newBlock(value.Type().Elem()).Addr())
+		if isNull(resolve(node)) {
+			p.failNode(node, path, "is empty; write {} for its defaults, or leave the key out")
+			return
+		}
+		p.decodeBlock(path, node, value.Elem())
+	case shapeBlocks:
+		items := p.list(path, node)
+		value.Set(reflect.MakeSlice(value.Type(), 0, len(items)))
+		for i, node := range items {
+			value.Set(reflect.Append(value, newBlock(value.Type().Elem())))
+			p.decodeBlock(item(path, i), node, value.Index(i))
+		}
+	case shapeTexts:
+		var texts []string
+		for i, node := range p.list(path, node) {
+			text, _ := p.text(item(path, i), node, reflect.String)
+			texts = append(texts, text)
+		}
+		value.Set(reflect.ValueOf(texts))
+	case shapeMap:
+		p.decodeHeaders(path, node, value.Addr().Interface().(*Headers))
+	default:
+		p.decodeText(path, node, value)
+	}
+}
+
+func newBlock(t reflect.Type) reflect.Value {
+	block := reflect.New(t).Elem()
+	setDefaults(block)
+	return block
+}
+
+func (p *places) list(path string, node *yaml.Node) []*yaml.Node {
+	p.at[path] = place{line: node.Line, column: node.Column}
+	node = resolve(node)
+	if isNull(node) {
+		return nil
+	}
+	if node.Kind != yaml.SequenceNode {
+		p.failNode(node, path, "expected a list, found "+found(node)+"; write its items between [ and ], or one a line behind a dash")
+		return nil
+	}
+	return node.Content
+}
+
+func (p *places) decodeHeaders(path string, node *yaml.Node, headers *Headers) {
+	p.at[path] = place{line: node.Line, column: node.Column}
+	node = resolve(node)
+	if isNull(node) {
+		return
+	}
+	if node.Kind != yaml.MappingNode {
+		p.failNode(node, path, "expected names with values, found "+found(node)+advice(node))
+		return
+	}
+	*headers = make(Headers)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := resolve(node.Content[i])
+		name := join(path, printable(key.Value))
+		_, twice := (*headers)[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			p.failNode(key, path, "expected a name, found "+found(key))
+		case twice:
+			p.failNode(key, name, "is set twice; keep one of them")
+		default:
+			text, _ := p.text(name, node.Content[i+1], reflect.String)
+			(*headers)[key.Value] = NewSecret(text)
+		}
+	}
+}
+
+func (p *places) decodeText(path string, node *yaml.Node, value reflect.Value) {
+	kind := value.Kind()
+	if kind == reflect.Pointer {
+		kind = value.Type().Elem().Kind()
+	}
+	if _, own := value.Addr().Interface().(encoding.TextUnmarshaler); own {
+		kind = reflect.String
+	}
+	if text, ok := p.text(path, node, kind); ok {
+		if err := setText(value, text); err != nil {
+			p.failNode(node, path, err.Error())
+		}
+	}
+}
+
+// text is the text of a scalar that may become a value of the kind; not ok
+// where it is null, which leaves a default as it is, or wrong.
+func (p *places) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
+	p.at[path] = place{line: node.Line, column: node.Column}
+	node = resolve(node)
+	if isNull(node) {
+		return "", false
+	}
+	wanted, allowed := "text", []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
+	switch kind {
+	case reflect.Bool:
+		wanted, allowed = "true or false", []string{"!!bool"}
+	case reflect.Int:
+		wanted, allowed = "a whole number", []string{"!!int"}
+	case reflect.Float64:
+		wanted, allowed = "a number", []string{"!!int", "!!float"}
+	}
+	if node.Kind != yaml.ScalarNode || !slices.Contains(allowed, node.ShortTag()) {
+		p.failNode(node, path, "expected "+wanted+", found "+found(node))
+		return "", false
+	}
+	return node.Value, true
+}
+
+// found names what a node is; it never quotes it, since it may be a secret.
+func found(node *yaml.Node) string {
+	switch node.Kind {
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch node.ShortTag() {
+	case "!!str":
+		return "text"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!null":
+		return "nothing"
+	case "!!timestamp":
+		return "a time"
+	}
+	return "a YAML tag; put a value that begins with ! in quotes"
+}
+
+// advice helps with api_key:x, which YAML takes for one word.
+func advice(node *yaml.Node) string {
+	if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
+		return "; a space must follow the colon"
+	}
+	return ""
+}
+
+func unknownKey(key string, fields []field) string {
+	if strings.Contains(key, ":") {
+		return "is not a known key; a space must follow the colon"
+	}
+	if key == "<<" {
+		return "is not a known key; merging is not supported, write the keys out"
+	}
+	var known []string
+	for _, f := range fields {
+		known = append(known, f.name)
+		if shapeOf(f.typ) == shapeSecret {
+			known = append(known, f.name+fileSuffix)
+		}
+	}
+	return "is not a known key" + suggest(key, known)
+}
+
+// printable is a key as errors show it: cut where it can be no key of ours, so
+// that {api_key:x} does not show x.
+func printable(key string) string {
+	end := strings.IndexFunc(key, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-<", r))
+	})
+	switch {
+	case end >= 0:
+		return key[:end] + "…"
+	case len(key) > longestWord:
+		return key[:longestWord] + "…"
+	}
+	return key
+}

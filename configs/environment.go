@@ -1,0 +1,218 @@
+package configs
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+const prefix = "NDRBRIDGE_"
+
+// key is one key that can be set, with # for the index of a list's item.
+type key struct {
+	path  string // sinks[#].kafka.brokers
+	typ   reflect.Type
+	steps []int // the fields on the way, and eachItem for an item
+}
+
+const eachItem = -1
+
+// keysOf lists the keys of a struct, those of the structs in it included.
+func keysOf(t reflect.Type, path string, steps []int) []key {
+	var keys []key
+	for _, f := range fieldsOf(t) {
+		path := join(path, f.name)
+		steps := append(slices.Clip(steps), f.index)
+		switch shapeOf(f.typ) {
+		case shapeBlock:
+			keys = append(keys, keysOf(f.typ, path, steps)...)
+		case shapeOption:
+			keys = append(keys, keysOf(f.typ.Elem(), path, steps)...)
+		case shapeBlocks:
+			keys = append(keys, keysOf(f.typ.Elem(), path+"[#]", append(steps, eachItem))...)
+		case shapeSecret:
+			keys = append(keys, key{path, f.typ, steps}, key{path + fileSuffix, f.typ, steps})
+		default:
+			keys = append(keys, key{path, f.typ, steps})
+		}
+	}
+	return keys
+}
+
+// variableOf is the variable of a key's path.
+func variableOf(path string) string {
+	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "[", "_", "]", "").Replace(path))
+}
+
+// setting is a variable that sets a key.
+type setting struct {
+	key
+	variable, value string
+	indexes         []int // of the items on the way
+}
+
+// overlay puts the environment over what the file said.
+func (p *places) overlay(environ []string, config *Config) {
+	settings := p.settings(env.ToMap(environ))
+	for i, s := range settings {
+		path, value, ok := p.reach(s, reflect.ValueOf(config).Elem())
+		if !ok {
+			continue
+		}
+		if secret, is := value.Addr().Interface().(*Secret); is {
+			// A value takes the place of the file's _file, and the other way
+			// round; two variables of one secret are an error.
+			if i == 0 || s.variable != settings[i-1].variable+strings.ToUpper(fileSuffix) {
+				*secret = Secret{}
+			}
+		}
+		at := place{variable: s.variable}
+		p.at[path] = at
+		for below := range p.at {
+			if strings.HasPrefix(below, path+"[") || strings.HasPrefix(below, path+".") {
+				delete(p.at, below)
+			}
+		}
+		text := s.value
+		if shapeOf(s.typ) == shapeTexts {
+			text = strings.Join(splitList(text), ",")
+		}
+		// One at a time, so that an error is known to be this variable's and
+		// does not end the list that the variable is in.
+		if err := env.ParseWithOptions(config, env.Options{Prefix: prefix, Environment: map[string]string{s.variable: text}}); err != nil {
+			p.failAt(at, path, overlayMessage(err, text, s.typ))
+		}
+	}
+}
+
+// overlayMessage says what is wrong with a variable in the words that are used
+// for the file.
+func overlayMessage(err error, text string, t reflect.Type) string {
+	if shapeOf(t) == shapeText {
+		if own := setText(reflect.New(t).Elem(), text); own != nil {
+			return own.Error()
+		}
+	}
+	var parse env.ParseError
+	if errors.As(err, &parse) {
+		err = parse.Err
+	}
+	return err.Error()
+}
+
+// settings finds the key of every variable, in the order of the lists' items.
+// An empty variable sets nothing; an unknown one is an error.
+func (p *places) settings(environment map[string]string) []setting {
+	keys := keysOf(reflect.TypeFor[Config](), "", nil)
+	byVariable := make(map[string]key, len(keys))
+	for _, k := range keys {
+		byVariable[variableOf(k.path)] = k
+	}
+	var settings []setting
+	for variable, value := range environment {
+		if !strings.HasPrefix(variable, prefix) || foreign(variable, value) {
+			continue
+		}
+		general, indexes := generalize(variable)
+		k, known := byVariable[general]
+		switch {
+		case !known:
+			p.failAt(place{variable: variable}, "", "is not a known variable"+suggestVariable(general, indexes, byVariable))
+		case value != "":
+			settings = append(settings, setting{k, variable, value, indexes})
+		}
+	}
+	slices.SortFunc(settings, func(a, b setting) int {
+		return cmp.Or(slices.Compare(a.indexes, b.indexes), slices.Compare(a.steps, b.steps), cmp.Compare(a.variable, b.variable))
+	})
+	return settings
+}
+
+var (
+	indexPart  = regexp.MustCompile(`_(0|[1-9][0-9]{0,8})_`)
+	kubernetes = regexp.MustCompile(`^NDRBRIDGE(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+)
+
+// foreign tells the variables that are not the configuration's: the file's own
+// name, those of tests, and what Kubernetes sets for Services whose names begin
+// with ndrbridge.
+func foreign(variable, value string) bool {
+	return variable == prefix+"CONFIG" || strings.HasPrefix(variable, prefix+"TEST_") ||
+		kubernetes.MatchString(variable) ||
+		strings.HasSuffix(variable, "_PORT") && strings.Contains(value, "://")
+}
+
+// generalize puts # in the place of indexes.
+func generalize(variable string) (string, []int) {
+	var indexes []int
+	general := indexPart.ReplaceAllStringFunc(variable, func(part string) string {
+		index, _ := strconv.Atoi(strings.Trim(part, "_"))
+		indexes = append(indexes, index)
+		return "_#_"
+	})
+	return general, indexes
+}
+
+func suggestVariable(general string, indexes []int, known map[string]key) string {
+	var names []string
+	for name := range known {
+		if strings.Count(name, "#") == len(indexes) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	text := suggest(general, names)
+	for _, index := range indexes {
+		text = strings.Replace(text, "#", strconv.Itoa(index), 1)
+	}
+	return text
+}
+
+// reach makes the blocks and the list items that a variable is in, where the
+// file has none, and returns the path of its key and where its value goes.
+func (p *places) reach(s setting, at reflect.Value) (path string, value reflect.Value, ok bool) {
+	path, indexes := s.path, s.indexes
+	for _, step := range s.steps {
+		if at.Kind() == reflect.Pointer {
+			if at.IsNil() {
+				at.Set(newBlock(at.Type().Elem()).Addr())
+			}
+			at = at.Elem()
+		}
+		if step != eachItem {
+			at = at.Field(step)
+			continue
+		}
+		index := indexes[0]
+		list, rest, _ := strings.Cut(path, "[#]")
+		indexes, path = indexes[1:], item(list, index)+rest
+		if index > at.Len() {
+			p.failAt(place{variable: s.variable}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
+			return "", value, false
+		}
+		if index == at.Len() {
+			at.Set(reflect.Append(at, newBlock(at.Type().Elem())))
+			// Not the place of the list, which the file may have.
+			p.at[item(list, index)] = place{}
+		}
+		at = at.Index(index)
+	}
+	return path, at, true
+}
+
+// splitList is the items of a list in a variable, less the blanks around them.
+func splitList(text string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,79 @@
+package configs
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+func TestExamplesLoad(t *testing.T) {
+	for _, path := range []string{"example.yaml", "minimal.yaml"} {
+		t.Run(path, func(t *testing.T) {
+			config, err := Load(path, []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + writeFile(t, "a key")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(config.Appliances) != 1 || len(config.Sinks) == 0 {
+				t.Errorf("has %d appliances and %d sinks", len(config.Appliances), len(config.Sinks))
+			}
+		})
+	}
+}
+
+func TestExampleIsItsFile(t *testing.T) {
+	file, err := os.ReadFile("example.yaml")
+	if err != nil || string(file) != string(Example()) {
+		t.Error("Example gives something else", err)
+	}
+}
+
+// all is the example with the keys that are off put on. It is no configuration,
+// since some of them exclude each other.
+func all(t *testing.T) []byte {
+	t.Helper()
+	off := regexp.MustCompile(`(?m)^( *)#([a-z])`)
+	if !off.Match(Example()) {
+		t.Fatal("no key is off")
+	}
+	return off.ReplaceAll(Example(), []byte("$1$2"))
+}
+
+func TestExampleHasEveryKey(t *testing.T) {
+	p := &places{file: "example.yaml", at: make(map[string]place)}
+	p.decode(all(t), new(Config))
+	if len(p.errors) > 0 {
+		t.Fatal(p.errors)
+	}
+	index := regexp.MustCompile(`\[\d+\]`)
+	var shown []string
+	for path := range p.at {
+		shown = append(shown, index.ReplaceAllString(path, "[#]"))
+	}
+	for _, key := range keysOf(reflect.TypeFor[Config](), "", nil) {
+		if !slices.Contains(shown, key.path) {
+			t.Errorf("%s is not in the example", key.path)
+		}
+	}
+}
+
+// What the example shows as a default is one.
+func TestExampleShowsDefaults(t *testing.T) {
+	key := writeFile(t, "a key")
+	example, err := Parse("example.yaml", Example(), []string{"NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := parse(t, `
+appliances: [{name: hq, url: "https://sensor.example"}]
+sinks:
+  - {name: lake, kafka: {brokers: ["127.0.0.1:9092"]}}
+  - {name: bus, nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}}
+  - {name: soc, webhook: {url: "https://hooks.example/x"}, mode: batch}
+  - {name: log, file: {path: "-"}}
+`, "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE="+key)
+	if !reflect.DeepEqual(example, short) {
+		t.Errorf("the example is\n%+v\nthe defaults are\n%+v", example, short)
+	}
+}

@@ -1,0 +1,125 @@
+package configs
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// field is one field of a struct, as its tags tell it.
+type field struct {
+	index    int
+	typ      reflect.Type
+	name     string   // the key
+	fallback string   // the default; empty: the zero value
+	oneof    []string // the only values allowed; empty: any
+}
+
+func fieldsOf(t reflect.Type) []field {
+	fields := make([]field, t.NumField())
+	for i := range fields {
+		f := t.Field(i)
+		fields[i] = field{index: i, typ: f.Type, name: f.Tag.Get("yaml"), fallback: f.Tag.Get("default")}
+		if values := f.Tag.Get("oneof"); values != "" {
+			fields[i].oneof = strings.Split(values, ",")
+		}
+	}
+	return fields
+}
+
+// The shapes that a field may have.
+type shape int
+
+const (
+	shapeText   shape = iota // read from text
+	shapeSecret              // two keys
+	shapeBlock               // a struct
+	shapeOption              // a pointer to a struct, nil where its key is absent
+	shapeBlocks              // a list of structs
+	shapeTexts               // a list of strings
+	shapeMap                 // Headers
+)
+
+func shapeOf(t reflect.Type) shape {
+	switch {
+	case t == reflect.TypeFor[Secret]():
+		return shapeSecret
+	case t.Kind() == reflect.Map:
+		return shapeMap
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return shapeText
+	case t.Kind() == reflect.Struct:
+		return shapeBlock
+	case t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+		return shapeOption
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return shapeBlocks
+	case t.Kind() == reflect.Slice:
+		return shapeTexts
+	}
+	return shapeText
+}
+
+// fileSuffix ends every key whose value is the path of a file to read.
+const fileSuffix = "_file"
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// setDefaults gives every field of a struct its default. Lists stay empty and
+// options nil: their structs get defaults when they are made.
+func setDefaults(v reflect.Value) {
+	for _, f := range fieldsOf(v.Type()) {
+		switch {
+		case shapeOf(f.typ) == shapeBlock:
+			setDefaults(v.Field(f.index))
+		case f.fallback != "":
+			if err := setText(v.Field(f.index), f.fallback); err != nil {
+				panic(fmt.Sprintf("configs: default of %s: %v", f.name, err))
+			}
+		}
+	}
+}
+
+// setText sets what has shapeText. The error says what was wanted.
+func setText(v reflect.Value, text string) error {
+	if reader, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return reader.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		value := reflect.New(v.Type().Elem())
+		if err := setText(value.Elem(), text); err != nil {
+			return err
+		}
+		v.Set(value)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number that fits 32 bits", text)
+		}
+		v.SetInt(n)
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		v.SetFloat(n)
+	default:
+		v.SetString(text)
+	}
+	return nil
+}

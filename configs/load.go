@@ -1,0 +1,40 @@
+package configs
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+)
+
+// Load reads the configuration from the file at path, and the environment,
+// given as os.Environ gives it, over it; with an empty path, from the
+// environment alone. It reads the files that the configuration names, to see
+// that they are there. Everything that is wrong with the configuration is told
+// at once, as Errors; no other error is of that type.
+func Load(path string, environ []string) (*Config, error) {
+	var data []byte
+	if path != "" {
+		var err error
+		if data, err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("read the configuration: %w", err)
+		}
+	}
+	return Parse(path, data, environ)
+}
+
+// Parse is Load for a file that was read already; its name is used in errors.
+func Parse(file string, data []byte, environ []string) (*Config, error) {
+	config := new(Config)
+	setDefaults(reflect.ValueOf(config).Elem())
+	p := &places{file: file, at: make(map[string]place)}
+	whole := p.decode(data, config)
+	p.overlay(environ, config)
+	if whole {
+		validate(p, config)
+	}
+	if len(p.errors) > 0 {
+		p.errors.sort()
+		return nil, p.errors
+	}
+	return config, nil
+}

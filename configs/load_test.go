@@ -1,0 +1,278 @@
+package configs
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// valid is the smallest file; the tests put more above it.
+const valid = `
+appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
+sinks: [{name: log, file: {path: "-"}}]
+`
+
+// appliance and sink are files with more keys in their one appliance and sink.
+func appliance(keys string) string {
+	return strings.Replace(valid, "name: hq", "name: hq, "+keys, 1)
+}
+
+func sink(keys string) string {
+	return "appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: s, " + keys + "}]"
+}
+
+func TestParseTellsWhatIsWrong(t *testing.T) {
+	key := writeFile(t, "k")
+	for _, test := range []struct {
+		name, file string
+		want       []string // one error each: what its line contains
+	}{
+		// Reading.
+		{"an unknown key", "logs: {}" + valid, []string{"f.yaml:1:1: logs: is not a known key; did you mean log?"}},
+		{"an unknown key within", "log:\n  levl: info" + valid, []string{"f.yaml:2:3: log.levl: is not a known key; did you mean level?"}},
+		{"an unknown twin", "admin: {token_fil: x}" + valid, []string{"admin.token_fil: is not a known key; did you mean token_file?"}},
+		{"an unknown key like none", "tickets: {enabled: true}" + valid, []string{"f.yaml:1:1: tickets: is not a known key"}},
+		{"an unknown key of an item", sink(`file: {path: "-"}, match: x`), []string{"f.yaml:2:38: sinks[0].match: is not a known key"}},
+		{"a key set twice", "state: a\nstate: b" + valid, []string{"f.yaml:2:1: state: is set twice, first on line 1"}},
+		{"a merge", "log: {<<: {level: info}}" + valid, []string{"log.<<: is not a known key; merging"}},
+		{"text for keys", "log: info" + valid, []string{"f.yaml:1:6: log: expected keys with values, found text"}},
+		{"a list for text", "state: [a]" + valid, []string{"f.yaml:1:8: state: expected text, found a list"}},
+		{"text for a list", sink(`kafka: {brokers: "a:1"}`), []string{"f.yaml:2:36: sinks[0].kafka.brokers: expected a list, found text"}},
+		{"keys for an item of a list", sink(`kafka: {brokers: [{a: 1}]}`), []string{"sinks[0].kafka.brokers[0]: expected text, found keys with values"}},
+		{"text for a number", appliance("unreachable_after: three"), []string{"appliances[0].unreachable_after: expected a whole number, found text"}},
+		{"a fraction for a whole number", appliance("unreachable_after: 1.5"), []string{"expected a whole number, found a number"}},
+		{"a number that is too large", appliance("unreachable_after: 9999999999"), []string{`"9999999999" is not a whole number that fits 32 bits`}},
+		{"text for a truth", appliance("detections: {enabled: yes}"), []string{"appliances[0].detections.enabled: expected true or false, found text"}},
+		{"no option", sink("kafka: ~"), []string{"sinks[0].kafka: is empty; write {}"}},
+		{"a bad duration", "shutdown_timeout: 20" + valid, []string{`f.yaml:1:19: shutdown_timeout: "20" needs a unit`}},
+		{"a bad size", "journal: {max_bytes: 2GB}" + valid, []string{`f.yaml:1:22: journal.max_bytes: "2GB" is not a size`}},
+		{"a bad start", sink(`file: {path: "-"}, start: 1h`), []string{`sinks[0].start: "1h" does not lie in the past: write -1h`}},
+		{"a list as a file", "[a, b]", []string{"f.yaml:1:1: expected keys with values, found a list"}},
+		{"a file that is not YAML", "state: a\n  log: b", []string{"f.yaml:2: is not YAML: mapping values are not allowed"}},
+		{"two documents", valid + "---\nstate: a", []string{"a second document begins here"}},
+		{"several at once", "state: [a]\nlogs: {}\nshutdown_timeout: 5\njournal: {max_bytes: 1MiB}" + valid, []string{
+			"f.yaml:1:8: state:", "f.yaml:2:1: logs:", "f.yaml:3:19: shutdown_timeout:", "f.yaml:4:22: journal.max_bytes:",
+		}},
+
+		// What is missing.
+		{"nothing at all", "", []string{"appliances: names no appliance", "sinks: names no sink"}},
+		{"no appliance", `sinks: [{name: log, file: {path: "-"}}]`, []string{"f.yaml:1:1: appliances: names no appliance"}},
+		{"no sink", "sinks: []\n" + strings.SplitAfter(valid, "\n")[1], []string{"f.yaml:1:8: sinks: names no sink"}},
+		{"an empty appliance", "appliances: [{}]\n" + strings.Split(valid, "\n")[2], []string{
+			"f.yaml:1:14: appliances[0].name: is missing; set it, or the variable NDRBRIDGE_APPLIANCES_0_NAME",
+			"appliances[0].url: is missing", "appliances[0]: has no way to sign in",
+		}},
+
+		// The bridge.
+		{"no state", `state: ""` + valid, []string{"state: is missing"}},
+		{"an unknown level", "log: {level: warning}" + valid, []string{`log.level: "warning" is not one of debug, info, warn, error`}},
+		{"an unknown format", `log: {format: ""}` + valid, []string{"log.format: is empty; write one of text, json"}},
+		{"no time to stop", "shutdown_timeout: 0" + valid, []string{"shutdown_timeout: is 0s; it must be above 0"}},
+		{"no address", "admin: {listen: 9600}" + valid, []string{`admin.listen: "9600" is no address`}},
+		{"a port that is none", "admin: {listen: 'localhost:99999'}" + valid, []string{"is no address"}},
+		{"an open address without a token", "admin: {listen: ':9600'}" + valid, []string{"f.yaml:1:17: admin.listen: :9600 can be reached from other hosts; set admin.token_file"}},
+		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; give it at least 16MiB"}},
+		{"a negative time", "journal: {retain: -1h}" + valid, []string{"journal.retain: is -1h; it must be 0 or more"}},
+		{"a bad prefix", "events: {type_prefix: io..x}" + valid, []string{`events.type_prefix: "io..x"`}},
+
+		// Appliances.
+		{"a bad name", strings.Replace(valid, "hq", "HQ", 1), []string{`appliances[0].name: "HQ" is no name`}},
+		{"a reserved name", strings.Replace(valid, "hq", "bridge", 1), []string{"choose another name"}},
+		{"a name twice", "appliances: [{name: a, url: 'https://a', api_key: k}, {name: a, url: 'https://b', api_key: k}]\n" + strings.Split(valid, "\n")[2],
+			[]string{`f.yaml:1:62: appliances[1].name: "a" is the name of appliances[0], too`}},
+		{"a path in the address", strings.Replace(valid, "sensor.example", "sensor.example/api/v1", 1), []string{"appliances[0].url: goes on behind the host; write https://sensor.example, /api/v1 is added"}},
+		{"a query in the address", strings.Replace(valid, "sensor.example", "sensor.example?a=b", 1), []string{"goes on behind the host"}},
+		{"a user in the address", strings.Replace(valid, "sensor.example", "u:p@sensor.example", 1), []string{"holds a user name"}},
+		{"another scheme", strings.Replace(valid, "https:", "ftp:", 1), []string{"write one of https, http"}},
+		{"no scheme", strings.Replace(valid, "https://", "", 1), []string{"is not a URL with a scheme and a host"}},
+		{"two ways to sign in", appliance("oauth: {token_url: 'https://t', client_id: i, client_secret: s}"), []string{"appliances[0]: has an api_key and oauth"}},
+		{"half an oauth", strings.Replace(valid, "api_key: k", "oauth: {client_id: i}", 1), []string{"oauth.token_url: is missing", "oauth.client_secret_file: is missing"}},
+		{"an empty oauth is none", strings.Replace(valid, "api_key: k", `oauth: {token_url: "", client_id: "", client_secret_file: ""}`, 1), []string{"has no way to sign in"}},
+		{"a secret twice", appliance("api_key_file: " + key), []string{"appliances[0].api_key: is set, and so is api_key_file"}},
+		{"a secret's file that is missing", strings.Replace(valid, "api_key: k", "api_key_file: /none", 1), []string{"appliances[0].api_key_file: read secret: stat /none: no such file or directory; write the secret"}},
+		{"a certificate's file that is missing", appliance("tls: {ca_file: /none}"), []string{"appliances[0].tls.ca_file: stat /none: no such file or directory; correct the path"}},
+		{"a certificate without its key", appliance("tls: {cert_file: " + key + "}"), []string{"tls.cert_file: is set without key_file"}},
+		{"a key without its certificate", appliance("tls: {key_file: " + key + "}"), []string{"tls.key_file: is set without cert_file"}},
+		{"words that are none", appliance("product: a/b, scheme_word: 'a b'"), []string{`product: "a/b" is no word`, `scheme_word: "a b" is no word`}},
+		{"times of nothing", appliance("timeout: 0, auth_retry: 0, rate_limit: 0, unreachable_after: 0"), []string{
+			"timeout: is 0s", "auth_retry: is 0s", "rate_limit: is 0;", "unreachable_after: is 0;"}},
+		{"an endless rate", appliance("rate_limit: .inf"), []string{`rate_limit: ".inf" is not a number`}},
+		{"a wait that shrinks", appliance("retry: {initial: 1m, max: 1s}"), []string{"retry.max: is 1s, shorter than initial, which is 1m"}},
+		{"a proxy of another kind", appliance("proxy: 'gopher://p'"), []string{"appliances[0].proxy: has a scheme that cannot be used here; write one of http, https, socks5"}},
+		{"pages of one", appliance("detections: {page_size: 1}"), []string{"page_size: is 1; it must lie between 2 and 20000"}},
+		{"pages too large", appliance("detections: {page_size: 20001}"), []string{"page_size: is 20001"}},
+		{"a negative overlap", appliance("detections: {overlap: -1s}"), []string{"detections.overlap: is -1s"}},
+		{"a short memory", appliance("detections: {forget_after: 72h}"), []string{"forget_after: is 3d; it must be longer than reconcile.back, which is 3d"}},
+		{"a long overlap", appliance("detections: {overlap: 91d}"), []string{"forget_after: is 90d; it must be longer than overlap, which is 91d"}},
+		{"a filter of other values", appliance("detections: {filter: {status: [new, open], resolution: [none], categories: [sec, other.x], risk_score_min: 101, types: ['']}}"), []string{
+			`filter.status[1]: "open" is not one of new, in_progress, closed, acknowledged, .none`, `filter.resolution[0]: "none" is not one of`,
+			`filter.categories[1]: "other.x" is no category`, "filter.risk_score_min: is 101", "filter.types[0]: is empty"}},
+		{"both forms of categories", appliance("detections: {filter: {category: sec, categories: [sec]}}"), []string{"filter.category: is the old form"}},
+
+		// Sinks.
+		{"a sink to nowhere", sink("mode: structured"), []string{"f.yaml:2:9: sinks[0]: goes nowhere"}},
+		{"a sink to two places", sink(`file: {path: "-"}, nats: {url: "nats://a"}`), []string{"sinks[0]: has nats and file; keep one"}},
+		{"an unknown mode", sink(`file: {path: "-"}, mode: binery`), []string{`sinks[0].mode: "binery" is not one of structured, binary, batch; did you mean binary?`}},
+		{"a batch for Kafka", sink(`kafka: {brokers: ["a:1"]}, mode: batch`), []string{`sinks[0].mode: "batch" does not fit kafka, which takes structured, binary`}},
+		{"a binary file", sink(`file: {path: "-"}, mode: binary`), []string{`"binary" does not fit file, which takes structured`}},
+		{"empty batches", sink(`file: {path: "-"}, batch: {max_events: 0, max_bytes: 0, linger: -1s}, probe: 0, retry: {initial: 0}`), []string{
+			"batch.max_events: is 0;", "batch.max_bytes: is 0;", "batch.linger: is -1s", "retry.initial: is 0s", "probe: is 0s"}},
+		{"no brokers", sink("kafka: {}"), []string{"sinks[0].kafka.brokers: is missing"}},
+		{"brokers without a port", sink("kafka: {brokers: [a, 'b:x']}"), []string{`brokers[0]: "a" is no address`, `brokers[1]: "b:x" is no address`}},
+		{"a topic with another placeholder", sink(`kafka: {brokers: ["a:1"], topic: "ndr.{streem}"}`), []string{`sinks[0].kafka.topic: "{streem}" is not known; use {stream}, {appliance} and {action}`}},
+		{"a topic with half a placeholder", sink(`kafka: {brokers: ["a:1"], topic: "ndr.{stream"}`), []string{"has a brace without its other", "is no topic"}},
+		{"a topic that is none", sink(`kafka: {brokers: ["a:1"], topic: "ndr/x"}`), []string{`"ndr/x" is no topic`}},
+		{"other words for Kafka", sink(`kafka: {brokers: ["a:1"], acks: none, compression: zip, max_message_bytes: 0}`), []string{"kafka.acks:", "kafka.compression:", "kafka.max_message_bytes: is 0"}},
+		{"SASL without a mechanism", sink(`kafka: {brokers: ["a:1"], sasl: {username: u}}`), []string{"kafka.sasl.mechanism: is missing"}},
+		{"SASL without a user", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: plain}}`), []string{"sasl.username: is missing", "sasl.password_file: is missing"}},
+		{"no NATS server", sink("nats: {}"), []string{"nats.url: is missing"}},
+		{"one bad NATS server of two", sink("nats: {url: 'nats://a, b:4222'}"), []string{"nats.url: is not a URL with a scheme and a host, such as nats://name.example"}},
+		{"a stream to create without a name", sink("nats: {url: 'nats://a', create_stream: true}"), []string{"nats.create_stream: is true without a stream"}},
+		{"a stream that is none", sink("nats: {url: 'nats://a', stream: a.b}"), []string{`nats.stream: "a.b" is no stream`}},
+		{"a subject with a wildcard", sink("nats: {url: 'nats://a', subject: 'ndr.*'}"), []string{`nats.subject: "ndr.*" is no subject to publish to`}},
+		{"a subject with an empty word", sink("nats: {url: 'nats://a', subject: 'ndr..x'}"), []string{`"ndr..x" is no subject`}},
+		{"many ways into NATS", sink("nats: {url: 'nats://a', token: t, creds_file: " + key + ", username: u, password: p, max_pending: 0}"), []string{
+			"sinks[0].nats: signs in with creds_file and token and username; keep one", "nats.max_pending: is 0"}},
+		{"a user without a password", sink("nats: {url: 'nats://a', username: u}"), []string{"nats.username: is set without password_file"}},
+		{"a password without a user", sink("webhook: {url: 'https://a', auth: {password: p}}"), []string{"webhook.auth.password: is set without username"}},
+		{"no webhook", sink("webhook: {}"), []string{"webhook.url: is missing"}},
+		{"other methods", sink("webhook: {url: 'https://a', method: post, timeout: 0}"), []string{`webhook.method: "post" is not one of POST, PUT, PATCH`, "webhook.timeout: is 0s"}},
+		{"headers that are none", sink(`webhook: {url: 'https://a', headers: {"a b": c, X-D: "e\nf"}}`), []string{"webhook.headers.a…: is not the name of a header", "webhook.headers.X-D: has a value with a line end"}},
+		{"a header twice", sink(`webhook: {url: 'https://a', headers: {x-a: b, X-a: c}}`), []string{"is set twice in different letters"}},
+		{"two Authorization headers", sink(`webhook: {url: 'https://a', headers: {Authorization: b}, auth: {bearer: c}}`), []string{"headers.Authorization: is set, and so is auth"}},
+		{"two ways into a webhook", sink(`webhook: {url: 'https://a', auth: {bearer: c, username: u, password: p}}`), []string{"webhook.auth: has bearer and a user name"}},
+		{"a file without a path", sink("file: {rotate: {keep: 0}}"), []string{"file.path: is missing", "file.rotate.keep: is 0"}},
+		{"the state as a sink", "state: a.db\n" + sink("file: {path: ./a.db}"), []string{"file.path: is the state file"}},
+		{"one file for two sinks", "sinks: [{name: a, file: {path: x/../y}}, {name: b, file: {path: y}}]\n" + strings.Split(valid, "\n")[1], []string{"sinks[1].file.path: is written by sinks[0], too"}},
+		{"a sink's name twice", "sinks: [{name: a, file: {path: x}}, {name: a, file: {path: y}}]\n" + strings.Split(valid, "\n")[1], []string{`sinks[1].name: "a" is the name of sinks[0], too`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config, err := Parse("f.yaml", []byte(test.file), nil)
+			wantErrors(t, err, test.want)
+			if config != nil {
+				t.Error("there is a configuration all the same")
+			}
+		})
+	}
+}
+
+func wantErrors(t *testing.T, err error, want []string) {
+	t.Helper()
+	var all Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("got %v, want Errors", err)
+	}
+	if len(all) != len(want) {
+		t.Errorf("got %d errors, want %d:\n%v", len(all), len(want), err)
+	}
+	for _, text := range want {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is missing in\n%v", text, err)
+		}
+	}
+}
+
+func TestParseTakes(t *testing.T) {
+	key := writeFile(t, "k")
+	for name, file := range map[string]string{
+		"the least":                       valid,
+		"a slash behind the host":         strings.Replace(valid, "sensor.example", "sensor.example/", 1),
+		"a port":                          strings.Replace(valid, "sensor.example", "sensor.example:8443", 1),
+		"an address of six":               strings.Replace(valid, "sensor.example", "[2001:db8::1]:8443", 1),
+		"keys without values":             "log:\nstate:\nadmin: {listen: ~}" + valid,
+		"an open address with a token":    "admin: {listen: '0.0.0.0:9600', token: t}" + valid,
+		"the other loopback":              "admin: {listen: '[::1]:0'}" + valid,
+		"the cloud edition":               strings.Replace(valid, "api_key: k", "oauth: {token_url: 'https://t/oauth2/token', client_id: i, client_secret_file: "+key+"}", 1),
+		"a category not in the interface": appliance("detections: {filter: {categories: [sec.attack, custom.ours]}}"),
+		"no sweep":                        appliance("detections: {reconcile: {every: 0}}"),
+		"a slow rate":                     appliance("rate_limit: 0.5"),
+		"a batch for a webhook":           sink("webhook: {url: 'https://a'}, mode: batch"),
+		"a binary stream":                 sink("nats: {url: 'nats://a:1,tls://b:2', stream: S}, mode: binary"),
+		"an anchor":                       strings.Replace(sink("retry: &r {max: 5m}, file: {path: x}"), "api_key: k", "api_key: &k k", 1),
+		"a number as a password":          sink("kafka: {brokers: ['a:1'], sasl: {mechanism: plain, username: u, password: 0123}}"),
+		"TLS with defaults":               sink("kafka: {brokers: ['a:1'], tls: {}}"),
+	} {
+		t.Run(name, func(t *testing.T) { parse(t, file) })
+	}
+}
+
+func TestParseGivesValues(t *testing.T) {
+	config := parse(t, `
+log: {level: debug}
+appliances:
+  - name: hq
+    url: https://sensor.example/
+    api_key: 0123
+    rate_limit: 0.5
+    detections:
+      start: -7d
+      filter: {risk_score_min: 0, recommended: false, status: [.none]}
+sinks:
+  - name: a
+    kafka: {brokers: [a:1, b:2], tls: {}}
+    batch: {max_bytes: 2MiB}
+  - name: b
+    webhook: {url: 'https://h', headers: {X-A: b}}
+`)
+	a, k, w := config.Appliances[0], config.Sinks[0], config.Sinks[1]
+	secret, err := a.APIKey.Read()
+	header, _ := w.Webhook.Headers["X-A"].Read()
+	now := time.Now()
+	for what, ok := range map[string]bool{
+		"a level that is set":                  config.Log.Level == "debug",
+		"a format that is not":                 config.Log.Format == "text",
+		"an address without its slash":         a.URL == "https://sensor.example",
+		"a key as it is written":               secret == "0123" && err == nil,
+		"a fraction":                           a.RateLimit == 0.5,
+		"a start":                              a.Detections.Start.At(now).Equal(now.AddDate(0, 0, -7)) || a.Detections.Start.String() == "-7d",
+		"a zero that is not absence":           a.Detections.Filter.RiskScoreMin != nil && *a.Detections.Filter.RiskScoreMin == 0,
+		"a false that is not absence":          a.Detections.Filter.Recommended != nil && !*a.Detections.Filter.Recommended,
+		"the defaults of an item":              a.Detections.Enabled && a.Detections.PageSize == 1000 && k.Probe == Duration(30*time.Second),
+		"the defaults of an option":            k.Kafka.Compression == "zstd" && k.Kafka.TLS != nil,
+		"a default beside a value":             k.Batch == Batch{MaxEvents: 500, MaxBytes: 2 * MiB, Linger: Duration(50 * time.Millisecond)},
+		"a header":                             header == "b",
+		"nothing of what is not there":         k.NATS == nil && k.Webhook == nil && k.File == nil && !a.OAuth.IsSet(),
+		"a block of one sink, not of the next": w.Kafka == nil,
+	} {
+		if !ok {
+			t.Errorf("%s was not read: %+v %+v %+v", what, config, k.Kafka, w.Webhook)
+		}
+	}
+}
+
+func TestLoadWithoutItsFile(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
+	var all Errors
+	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &all) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestErrorsAreFoundOneByOne(t *testing.T) {
+	_, err := Parse("f.yaml", []byte("state: []"+valid), nil)
+	var one *Error
+	if !errors.As(err, &one) || one.Path != "state" || one.File != "f.yaml" || one.Line != 1 || one.Column != 8 {
+		t.Errorf("got %+v", one)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(string(Example()), "")
+	f.Add(secretive, "NDRBRIDGE_SINKS_0_NAME=x")
+	f.Add(valid, "NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_RISK_SCORE_MIN=7")
+	f.Add("sinks: &a [*a, {kafka: &b {tls: *b}}]", "NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=a:b,c")
+	f.Add("log: !!binary x\n? [a]\n: b", "NDRBRIDGE_SINKS_99999999999_NAME=")
+	f.Fuzz(func(t *testing.T, file, variable string) {
+		// The fuzzer must not make the tests read whatever it names.
+		if strings.Contains(file, "_file") || strings.Contains(variable, "_FILE") {
+			return
+		}
+		config, err := Parse("f.yaml", []byte(file), []string{variable})
+		if (config == nil) == (err == nil) {
+			t.Fatalf("got %v and %v", config, err)
+		}
+	})
+}

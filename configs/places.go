@@ -1,0 +1,43 @@
+package configs
+
+import "strings"
+
+// place is where a value came from: a variable, or a line and column of the
+// file, or neither.
+type place struct {
+	variable     string
+	line, column int
+}
+
+// places remembers, by path, where values came from and what was wrong.
+type places struct {
+	file   string
+	at     map[string]place
+	errors Errors
+}
+
+// fail records what is wrong with the key at path. Where that key was not set,
+// the error shows the place of the block that lacks it.
+func (p *places) fail(path, message string) {
+	for at := path; ; at = parent(at) {
+		place, known := p.at[at]
+		if !known && at != "" {
+			continue
+		}
+		p.failAt(place, path, message)
+		return
+	}
+}
+
+func (p *places) failAt(at place, path, message string) {
+	e := &Error{Path: path, Line: at.line, Column: at.column, Variable: at.variable, Message: message}
+	if at.line > 0 {
+		e.File = p.file
+	}
+	p.errors = append(p.errors, e)
+}
+
+// parent is the path of the block or list that holds path.
+func parent(path string) string {
+	return path[:max(strings.LastIndexAny(path, ".["), 0)]
+}

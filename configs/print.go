@@ -1,0 +1,102 @@
+package configs
+
+import (
+	"encoding"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Print writes the effective configuration as YAML, with its secrets hidden:
+// *** for a secret that is given literally, in a URL or in a header, the path
+// for one in a file. What is empty is left out. Without hidden values, Load
+// reads it back as the same configuration.
+func Print(w io.Writer, config *Config) error {
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(config); err != nil {
+		return fmt.Errorf("print the configuration: %w", err)
+	}
+	return encoder.Close()
+}
+
+// MarshalYAML gives what Print writes.
+func (c Config) MarshalYAML() (any, error) {
+	return printBlock(reflect.ValueOf(c))
+}
+
+func printBlock(block reflect.Value) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	for _, f := range fieldsOf(block.Type()) {
+		name, value := f.name, block.Field(f.index)
+		if value.Kind() == reflect.Pointer {
+			if value.IsNil() {
+				continue
+			}
+			value = value.Elem()
+		}
+		if secret, is := value.Interface().(Secret); is && secret.File != "" {
+			name += fileSuffix
+		}
+		printed, err := printValue(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		// An option that is there says something even when it is empty.
+		if len(printed.Content) > 0 || printed.Value != "" || shapeOf(f.typ) == shapeOption {
+			node.Content = append(node.Content, text(name), printed)
+		}
+	}
+	return node, nil
+}
+
+func printValue(value reflect.Value) (*yaml.Node, error) {
+	if marshaler, ok := value.Interface().(encoding.TextMarshaler); ok {
+		shown, err := marshaler.MarshalText()
+		return text(string(shown)), err
+	}
+	if headers, ok := value.Interface().(Headers); ok {
+		return printHeaders(headers), nil
+	}
+	switch value.Kind() {
+	case reflect.Struct:
+		return printBlock(value)
+	case reflect.Slice:
+		node := &yaml.Node{Kind: yaml.SequenceNode}
+		for i := range value.Len() {
+			printed, err := printValue(value.Index(i))
+			if err != nil {
+				return nil, fmt.Errorf("%d: %w", i, err)
+			}
+			node.Content = append(node.Content, printed)
+		}
+		return node, nil
+	case reflect.String:
+		return text(value.String()), nil
+	}
+	node := new(yaml.Node)
+	return node, node.Encode(value.Interface())
+}
+
+func printHeaders(headers Headers) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		shown := headers[name].String()
+		if value := headers[name].value; value != nil && !speaksOfSecret(name) {
+			shown = *value
+		}
+		node.Content = append(node.Content, text(name), text(shown))
+	}
+	return node
+}
+
+// text is a scalar that reads back as a string.
+func text(value string) *yaml.Node {
+	node := new(yaml.Node)
+	node.SetString(value)
+	return node
+}

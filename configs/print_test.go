@@ -1,0 +1,213 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// secretive holds a secret, with sesame in it, wherever one may be.
+const secretive = `
+admin: {token: sesame-1}
+appliances:
+  - {name: a, url: "https://a.example", api_key: sesame-2, proxy: "http://user:sesame-3@proxy.example:3128"}
+  - name: b
+    url: https://b.example
+    oauth: {token_url: "https://user:sesame-4@b.example/token?k=sesame-5", client_id: id, client_secret: sesame-6}
+sinks:
+  - {name: k, kafka: {brokers: ["k:9092"], sasl: {mechanism: plain, username: user, password: sesame-7}}}
+  - {name: n, nats: {url: "nats://user:sesame-8@n1:4222, nats://sesame-9@n2:4222", token: sesame-10}}
+  - {name: m, nats: {url: "nats://n1:4222", username: user, password: sesame-11}}
+  - name: w
+    webhook:
+      url: "https://user:sesame-12@hooks.example/services/sesame-13-and-some-more?sig=sesame-14"
+      headers: {X-Api-Key: sesame-15, Cookie: sesame-16, X-Auth-Token: sesame-17, X-Source: plain}
+      auth: {bearer: sesame-18}
+      proxy: "http://sesame-19@proxy.example"
+  - name: v
+    webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}}
+  - name: u
+    webhook: {url: "https://hooks.example", auth: {username: user, password: sesame-21}}
+`
+
+func parse(t *testing.T, text string, environ ...string) *Config {
+	t.Helper()
+	config, err := Parse("test.yaml", []byte(text), environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func TestNothingPrintsASecret(t *testing.T) {
+	config := parse(t, secretive)
+	parts := []any{config, *config, &config}
+	for i := range config.Appliances {
+		a := &config.Appliances[i]
+		parts = append(parts, a, *a, a.APIKey, &a.APIKey, a.OAuth, a.Proxy)
+	}
+	for _, s := range config.Sinks {
+		parts = append(parts, s, s.Kafka, s.NATS, s.Webhook, s.File)
+		if s.Kafka != nil {
+			parts = append(parts, *s.Kafka, s.Kafka.SASL)
+		}
+		if s.NATS != nil {
+			parts = append(parts, *s.NATS, s.NATS.URL, &s.NATS.URL, s.NATS.Token)
+		}
+		if s.Webhook != nil {
+			parts = append(parts, *s.Webhook, s.Webhook.URL, s.Webhook.Headers, &s.Webhook.Headers, s.Webhook.Auth)
+		}
+	}
+	parts = append(parts, struct{ unexported Secret }{config.Admin.Token})
+
+	var out bytes.Buffer
+	loggers := []*slog.Logger{slog.New(slog.NewTextHandler(&out, nil)), slog.New(slog.NewJSONHandler(&out, nil))}
+	ways := map[string]func(any) error{
+		"fmt": func(v any) error {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%p", "%10.3v"} {
+				fmt.Fprintf(&out, verb+"\n", v)
+			}
+			return nil
+		},
+		"json": func(v any) error { return json.NewEncoder(&out).Encode(v) },
+		"yaml": func(v any) error { return yaml.NewEncoder(&out).Encode(v) },
+		"slog": func(v any) error {
+			for _, logger := range loggers {
+				logger.Info("a part", "part", v, slog.Group("group", "part", v))
+				logger.With("part", v).Info(fmt.Sprint(v))
+			}
+			return nil
+		},
+		"errors": func(v any) error {
+			fmt.Fprintln(&out, fmt.Errorf("about %v: %w", v, io.EOF))
+			return nil
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			out.Reset()
+			for _, part := range parts {
+				if err := way(part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if out.Len() == 0 {
+				t.Error("nothing was printed")
+			}
+			refuseSecrets(t, out.String())
+		})
+	}
+	t.Run("Print", func(t *testing.T) {
+		out.Reset()
+		if err := Print(&out, config); err != nil {
+			t.Fatal(err)
+		}
+		refuseSecrets(t, out.String())
+		for _, want := range []string{
+			"token: '***'", "api_key: '***'", "proxy: http://***@proxy.example:3128", "X-Source: plain",
+			"url: nats://***@n1:4222,nats://***@n2:4222", "Authorization: '***'",
+			"url: https://***@hooks.example/services/***?***",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing in\n%s", want, &out)
+			}
+		}
+	})
+}
+
+// refuseSecrets looks for the secrets as text, in hexadecimal and as bytes.
+func refuseSecrets(t *testing.T, text string) {
+	t.Helper()
+	for _, form := range []string{"sesame", fmt.Sprintf("%x", "sesame"), fmt.Sprintf("%X", "sesame"), "115 101 115 97"} {
+		if i := strings.Index(text, form); i >= 0 {
+			t.Errorf("a secret was printed: …%s…", text[max(0, i-100):min(len(text), i+30)])
+		}
+	}
+}
+
+// Every mistake that can be made near a secret must not show it.
+func TestNoErrorShowsASecret(t *testing.T) {
+	for name, text := range map[string]string{
+		"a list for a secret":        `admin: {token: [sesame]}`,
+		"keys for a secret":          `admin: {token: {sesame: sesame}}`,
+		"no blank behind a colon":    `admin: {token:sesame}`,
+		"no blank, a line of itself": "admin:\n  token:sesame\n",
+		"an alias":                   `admin: {token: *sesame}`,
+		"a tag":                      `admin: {token: !sesame }`,
+		"a bad URL":                  `appliances: [{url: "https://user:sesame/x@a.example:b"}]`,
+		"a user in a URL":            `appliances: [{url: "https://user:sesame@a.example"}]`,
+		"a bad proxy":                `appliances: [{proxy: "user:sesame@proxy"}]`,
+		"a bad list of servers":      `sinks: [{nats: {url: "nats://user:ses,ame@n1:4222"}}]`,
+		"a bad hook":                 `sinks: [{webhook: {url: "ftp://user:sesame@a.example"}}]`,
+		"a bad header":               `sinks: [{webhook: {url: "https://a", headers: {Authorization: "sesame\n"}}}]`,
+		"headers that are none":      `sinks: [{webhook: {url: "https://a", headers: "Authorization: sesame"}}]`,
+		"a header without its value": `sinks: [{webhook: {url: "https://a", headers: {"Authorization: sesame"}}}]`,
+		"two of a kind":              `sinks: [{webhook: {url: "https://a", auth: {bearer: sesame, username: user, password: sesame}}}]`,
+		"no such file":               `appliances: [{api_key: sesame, api_key_file: /none}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse("test.yaml", []byte(text), []string{
+				"NDRBRIDGE_SINKS_0_WEBHOOK_HEADERS=sesame",
+				"NDRBRIDGE_ADMIN_TOKENS=sesame",
+			})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, form := range []string{"sesame", "ame@n1"} {
+				if strings.Contains(err.Error(), form) {
+					t.Errorf("a secret was shown:\n%v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestPrintReadsBackAsTheSame(t *testing.T) {
+	key := writeFile(t, "a key")
+	for name, text := range map[string]string{
+		"an example":             string(Example()),
+		"values that look alike": "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			variable := "NDRBRIDGE_APPLIANCES_0_API_KEY_FILE=" + key
+			config := parse(t, text, variable)
+			var out bytes.Buffer
+			if err := Print(&out, config); err != nil {
+				t.Fatal(err)
+			}
+			if again := parse(t, out.String(), variable); !reflect.DeepEqual(config, again) {
+				t.Errorf("became another configuration:\n%s", &out)
+			}
+		})
+	}
+}
+
+func TestURLString(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		url  string
+		want string
+	}{
+		{"shows what is no secret", "https://splunk.example:8088/services/collector", "https://splunk.example:8088/services/collector"},
+		{"hides a user name and a password", "https://user:pass@a.example/x", "https://***@a.example/x"},
+		{"hides a user name, which may be a token", "nats://token@a:4222", "nats://***@a:4222"},
+		{"hides the query", "https://a.example/x?sig=y", "https://a.example/x?***"},
+		{"hides a long part of the path", "https://a.example/services/T0/abcdefghijklmnopqrstuvwx", "https://a.example/services/T0/***"},
+		{"hides all of what it cannot read", "https://user:p/w@a", "***"},
+		{"hides in each of several", "nats://u:p@a:1,nats://b:2", "nats://***@a:1,nats://b:2"},
+		{"is empty for an empty one", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := NewURL(test.url).String(); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

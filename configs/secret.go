@@ -1,0 +1,106 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxSecret bounds what is read of a secret's file.
+const maxSecret = 1 << 20
+
+// hidden stands wherever a secret would.
+const hidden = "***"
+
+// Secret is a value that is never printed, or the path of the file that holds
+// it. The zero Secret is unset. However one is printed, logged or encoded, it
+// shows *** or the path.
+type Secret struct {
+	// A pointer, since fmt does not ask for methods, and prints what it finds,
+	// where a verb does not fit or a struct holds this in an unexported field.
+	value *string
+
+	// File is the path of the file, empty for a literal value.
+	File string `env:"FILE"`
+}
+
+// NewSecret is a Secret with a literal value; an empty one is unset.
+func NewSecret(value string) Secret {
+	if value == "" {
+		return Secret{}
+	}
+	return Secret{value: &value}
+}
+
+// IsSet tells whether s has a value or a file.
+func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
+
+// Read gives the value, less one line end at its end where it comes from a
+// file. The file is read anew at every call, so that a secret may be changed
+// under a running bridge. An unset Secret reads as empty; a file that is
+// missing, empty, no regular file or above 1 MiB is an error, which never
+// shows what the file holds.
+func (s Secret) Read() (string, error) {
+	if s.value != nil {
+		return *s.value, nil
+	}
+	if s.File == "" {
+		return "", nil
+	}
+	data, err := readRegular(s.File)
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	text := strings.TrimSuffix(string(data), "\n")
+	text = strings.TrimSuffix(text, "\r")
+	if text == "" {
+		return "", fmt.Errorf("read secret: %s is empty", s.File)
+	}
+	return text, nil
+}
+
+// readRegular refuses what is no regular file before it opens it: a pipe would
+// block, and could not be read a second time.
+func readRegular(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if len(data) > maxSecret {
+		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
+	}
+	return data, nil
+}
+
+// String is *** for a value, the path for a file, empty for neither.
+func (s Secret) String() string {
+	if s.value != nil {
+		return hidden
+	}
+	return s.File
+}
+
+// Format prints String, whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText is String, so that JSON, YAML and slog show no more.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText sets the value; it leaves File as it is.
+func (s *Secret) UnmarshalText(text []byte) error {
+	s.value = NewSecret(string(text)).value
+	return nil
+}

@@ -1,0 +1,75 @@
+package configs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSecretRead(t *testing.T) {
+	for _, test := range []struct{ name, content, want string }{
+		{"as it is", "abc", "abc"},
+		{"less its line end", "abc\n", "abc"},
+		{"less a line end of two bytes", "abc\r\n", "abc"},
+		{"less one line end alone", "abc\n\n", "abc\n"},
+		{"with its blanks", " abc ", " abc "},
+	} {
+		t.Run("reads a file "+test.name, func(t *testing.T) {
+			got, err := Secret{File: writeFile(t, test.content)}.Read()
+			if err != nil || got != test.want {
+				t.Errorf("got %q, error %v; want %q", got, err, test.want)
+			}
+		})
+	}
+
+	t.Run("reads the file anew at every call", func(t *testing.T) {
+		s := Secret{File: writeFile(t, "one")}
+		if got, err := s.Read(); got != "one" || err != nil {
+			t.Fatal(got, err)
+		}
+		if err := os.WriteFile(s.File, []byte("two"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Read(); got != "two" || err != nil {
+			t.Fatal(got, err)
+		}
+	})
+
+	t.Run("gives a value as it is", func(t *testing.T) {
+		if got, err := NewSecret("abc\n").Read(); got != "abc\n" || err != nil {
+			t.Fatal(got, err)
+		}
+	})
+
+	t.Run("is empty where it is unset", func(t *testing.T) {
+		s := NewSecret("")
+		if got, err := s.Read(); got != "" || err != nil || s.IsSet() || s != (Secret{}) {
+			t.Fatal(got, err)
+		}
+	})
+
+	for name, path := range map[string]string{
+		"that is missing":    filepath.Join(t.TempDir(), "none"),
+		"that is empty":      writeFile(t, "\n"),
+		"that is a folder":   t.TempDir(),
+		"that is a device":   "/dev/zero",
+		"that is too large":  writeFile(t, strings.Repeat("x", maxSecret+1)),
+		"below another file": filepath.Join(writeFile(t, "x"), "y"),
+	} {
+		t.Run("refuses a file "+name, func(t *testing.T) {
+			if got, err := (Secret{File: path}).Read(); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %q, error %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,218 @@
+package configs
+
+import (
+	"maps"
+	"net"
+	"net/textproto"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func (c checks) sinks(sinks []Sink, state string) {
+	if len(sinks) == 0 {
+		c.wrong("sinks", "names no sink; add one with its name and kafka, nats, webhook or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
+	}
+	before := make(map[string]string)
+	for i, s := range sinks {
+		path := item("sinks", i)
+		c.name(path+".name", s.Name, before)
+		c.sink(path, s)
+		if s.File == nil || s.File.Path == "" {
+			continue
+		}
+		if samePath(s.File.Path, state) {
+			c.wrong(path+".file.path", "is the state file; choose another path")
+		}
+		for j, other := range sinks[:i] {
+			if other.File != nil && samePath(s.File.Path, other.File.Path) {
+				c.wrong(path+".file.path", "is written by %s, too; choose another path", item("sinks", j))
+			}
+		}
+	}
+}
+
+// modes are the content modes of each kind of sink.
+func modes(kind string) []string {
+	switch kind {
+	case "webhook":
+		return []string{"structured", "binary", "batch"}
+	case "file":
+		return []string{"structured"}
+	}
+	return []string{"structured", "binary"}
+}
+
+func (c checks) sink(path string, s Sink) {
+	var kinds []string
+	if s.Kafka != nil {
+		kinds = append(kinds, "kafka")
+		c.kafka(path+".kafka", *s.Kafka)
+	}
+	if s.NATS != nil {
+		kinds = append(kinds, "nats")
+		c.nats(path+".nats", *s.NATS)
+	}
+	if s.Webhook != nil {
+		kinds = append(kinds, "webhook")
+		c.webhook(path+".webhook", *s.Webhook)
+	}
+	if s.File != nil {
+		kinds = append(kinds, "file")
+		c.file(path+".file", *s.File)
+	}
+	switch len(kinds) {
+	case 0:
+		c.wrong(path, "goes nowhere; add one of kafka, nats, webhook and file")
+	case 1:
+		allowed := modes(kinds[0])
+		if slices.Contains(modes("webhook"), s.Mode) && !slices.Contains(allowed, s.Mode) {
+			c.wrong(path+".mode", "%q does not fit %s, which takes %s", s.Mode, kinds[0], strings.Join(allowed, ", "))
+		}
+	default:
+		c.wrong(path, "has %s; keep one, and make a sink of its own for each other", strings.Join(kinds, " and "))
+	}
+	c.atLeast(path+".batch.max_events", s.Batch.MaxEvents, 1)
+	c.bytes(path+".batch.max_bytes", s.Batch.MaxBytes)
+	c.notNegative(path+".batch.linger", s.Batch.Linger)
+	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
+	c.positive(path+".probe", s.Probe)
+}
+
+func (c checks) bytes(path string, s Size) {
+	if s <= 0 {
+		c.wrong(path, "is %s; it must be above 0", s)
+	}
+}
+
+var (
+	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
+	topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+	streamName   = regexp.MustCompile(`^[^\s.*>/\\]+$`)
+	tokenPattern = regexp.MustCompile(`^[^\s*>]+$`)
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+)
+
+// template checks the placeholders of a topic or a subject, and returns it with
+// an x in the place of each.
+func (c checks) template(path, template string) string {
+	filled := placeholder.ReplaceAllStringFunc(template, func(name string) string {
+		switch name {
+		case "{stream}", "{appliance}", "{action}":
+		default:
+			c.wrong(path, "%q is not known; use {stream}, {appliance} and {action}", name)
+		}
+		return "x"
+	})
+	if strings.ContainsAny(filled, "{}") {
+		c.wrong(path, "%q has a brace without its other; use {stream}, {appliance} and {action}", template)
+	}
+	return filled
+}
+
+func (c checks) kafka(path string, k Kafka) {
+	if len(k.Brokers) == 0 {
+		c.missing(path + ".brokers")
+	}
+	for i, broker := range k.Brokers {
+		host, port, err := net.SplitHostPort(broker)
+		if err != nil || host == "" || !validPort(port) {
+			c.wrong(item(path+".brokers", i), "%q is no address; write host:port, as a rule with port 9092", broker)
+		}
+	}
+	if filled := c.template(path+".topic", k.Topic); !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
+		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
+	}
+	if k.TLS != nil {
+		c.tls(path+".tls", *k.TLS)
+	}
+	if k.SASL.Mechanism == "" {
+		if k.SASL != (SASL{}) {
+			c.wrong(path+".sasl.mechanism", "is missing; write plain, scram-sha-256 or scram-sha-512")
+		}
+	} else {
+		c.present(path+".sasl.username", k.SASL.Username)
+		c.presentSecret(path+".sasl.password", k.SASL.Password)
+	}
+	c.bytes(path+".max_message_bytes", k.MaxMessageBytes)
+}
+
+func (c checks) nats(path string, n NATS) {
+	if n.URL.Value() == "" {
+		c.missing(path + ".url")
+	} else {
+		for part := range strings.SplitSeq(n.URL.Value(), ",") {
+			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
+		}
+	}
+	if n.Stream != "" && !streamName.MatchString(n.Stream) {
+		c.wrong(path+".stream", "%q is no stream; leave out blanks and . * > / \\", n.Stream)
+	}
+	if n.CreateStream && n.Stream == "" {
+		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
+	}
+	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
+		if !tokenPattern.MatchString(token) {
+			c.wrong(path+".subject", "%q is no subject to publish to; write words with dots between them, without blanks, * and >", n.Subject)
+		}
+	}
+	var ways []string
+	for _, way := range []struct {
+		name string
+		set  bool
+	}{
+		{"creds_file", n.CredsFile != ""},
+		{"nkey_file", n.NKeyFile != ""},
+		{"token", n.Token.IsSet()},
+		{"username", n.Username != "" || n.Password.IsSet()},
+	} {
+		if way.set {
+			ways = append(ways, way.name)
+		}
+	}
+	if len(ways) > 1 {
+		c.wrong(path, "signs in with %s; keep one of them", strings.Join(ways, " and "))
+	}
+	c.login(path, n.Username, n.Password)
+	if n.TLS != nil {
+		c.tls(path+".tls", *n.TLS)
+	}
+	c.atLeast(path+".max_pending", n.MaxPending, 1)
+}
+
+func (c checks) webhook(path string, w Webhook) {
+	if w.URL.Value() == "" {
+		c.missing(path + ".url")
+	} else {
+		c.url(path+".url", w.URL, "https", "http")
+	}
+	before := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		value := w.Headers[name]
+		at := join(path+".headers", printable(name))
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !headerName.MatchString(name):
+			c.wrong(at, "is not the name of a header; write letters, digits and -")
+		case value.value != nil && strings.ContainsFunc(*value.value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			c.wrong(at, "has a value with a line end or another control character; take it out")
+		case before[canonical]:
+			c.wrong(at, "is set twice in different letters; keep one of them")
+		case canonical == "Authorization" && w.Auth != (WebhookAuth{}):
+			c.wrong(at, "is set, and so is auth, which makes that header; keep one of them")
+		}
+		before[canonical] = true
+	}
+	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
+		c.wrong(path+".auth", "has bearer and a user name; keep one of them")
+	}
+	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
+	c.positive(path+".timeout", w.Timeout)
+	c.tls(path+".tls", w.TLS)
+	c.proxy(path+".proxy", w.Proxy)
+}
+
+func (c checks) file(path string, f File) {
+	c.present(path+".path", f.Path)
+	c.atLeast(path+".rotate.keep", f.Rotate.Keep, 1)
+}

@@ -1,0 +1,84 @@
+package transform
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// The media types of the JSON event format, the JSON batch format and of an
+// event's data (CloudEvents 1.0.2: JSON format, sections 3 and 4).
+const (
+	ContentTypeStructured = "application/cloudevents+json"
+	ContentTypeBatch      = "application/cloudevents-batch+json"
+	ContentTypeData       = "application/json"
+)
+
+// Mode is how a transport carries an event.
+type Mode string
+
+// The modes of CloudEvents' protocol bindings. Batch is for HTTP alone.
+const (
+	Structured Mode = "structured" // attributes and data in one JSON object
+	Binary     Mode = "binary"     // attributes in headers, data as the body
+	Batch      Mode = "batch"      // a JSON array of structured events
+)
+
+// ParseMode returns the mode that name says. An empty name is Structured.
+func ParseMode(name string) (Mode, error) {
+	switch m := Mode(name); m {
+	case "":
+		return Structured, nil
+	case Structured, Binary, Batch:
+		return m, nil
+	}
+	return "", fmt.Errorf("mode %q is none of structured, binary, batch", name)
+}
+
+// Headers yields the attributes of binary mode as the bindings name them
+// without their prefix (HTTP and NATS: "ce-", Kafka: "ce_"), specversion first.
+// datacontenttype is not among them: bindings carry it as the content type,
+// which is ContentTypeData. Values are not percent-encoded.
+func (e Event) Headers() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		if yield("specversion", "1.0") {
+			e.all(yield)
+		}
+	}
+}
+
+// PercentEncode encodes an attribute's value for an HTTP or NATS header: all
+// but printable ASCII, and of that space, the double quote and percent
+// (CloudEvents 1.0.2, HTTP binding, section 3.1.3.2).
+func PercentEncode(value string) string {
+	escape := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
+	first := 0
+	for first < len(value) && !escape(value[first]) {
+		first++
+	}
+	if first == len(value) {
+		return value
+	}
+	var b strings.Builder
+	b.WriteString(value[:first])
+	for i := first; i < len(value); i++ {
+		if escape(value[i]) {
+			fmt.Fprintf(&b, "%%%02X", value[i])
+		} else {
+			b.WriteByte(value[i])
+		}
+	}
+	return b.String()
+}
+
+// AppendBatch appends the events to dst as one JSON batch.
+func AppendBatch(dst []byte, events []Event) []byte {
+	dst = append(dst, '[')
+	for i, e := range events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, e.structured...)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,187 @@
+package transform
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// tracked are the fields of a detection whose change makes a version of it, and
+// which an event's changes name. Others differ at every look (the times in a
+// description's links do) or follow from these.
+var tracked = [...]string{
+	"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type",
+	"categories", "end_time", "recommended", "participants",
+}
+
+// Detection is one version of a detection as an appliance showed it.
+type Detection struct {
+	// ID is the detection's id. It exceeds 32 bits.
+	ID int64
+	// ModTime is mod_time in milliseconds since the epoch.
+	ModTime int64
+	// Began is create_time, else start_time, in milliseconds since the epoch; 0
+	// where both are absent.
+	Began int64
+	// Tracked is a JSON object of the tracked fields in one order, without white
+	// space: two versions that differ in nothing tracked have equal bytes. Absent
+	// and null fields are left out, participants stands as their number.
+	Tracked []byte
+
+	object   []byte
+	repaired bool
+	severity Severity
+}
+
+// maxTime is the first millisecond that RFC 3339 cannot write.
+var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+// ParseDetection reads what the bridge needs out of a detection's JSON object.
+// The result keeps object, which must be valid JSON and stay as it is;
+// repaired says that bytes of it that were not UTF-8 have been replaced.
+//
+// The error tells which field is missing or not what the interface document
+// says. ID is set where it could be read, in spite of the error.
+func ParseDetection(object []byte, repaired bool) (Detection, error) {
+	d := Detection{object: object, repaired: repaired}
+	var id, modTime, createTime, startTime []byte
+	var values [len(tracked)][]byte
+	for name, value := range Fields(object) {
+		switch string(name) {
+		case "id":
+			id = value
+			continue
+		case "mod_time":
+			modTime = value
+			continue
+		case "create_time":
+			createTime = value
+			continue
+		case "start_time":
+			startTime = value
+			continue
+		}
+		if i := trackedIndex(name); i >= 0 {
+			values[i] = value
+		}
+	}
+	var err error
+	if d.ID, err = integer(id); err != nil {
+		return d, fmt.Errorf("id: %w", err)
+	}
+	if d.ModTime, err = integer(modTime); err != nil {
+		return d, fmt.Errorf("mod_time: %w", err)
+	}
+	if d.ModTime <= 0 || d.ModTime >= maxTime {
+		return d, fmt.Errorf("mod_time: %d is no time after 1970 and before the year 10000", d.ModTime)
+	}
+	// Neither is essential, so what cannot be read counts as absent.
+	if d.Began, err = integer(createTime); err != nil {
+		d.Began, _ = integer(startTime)
+	}
+	d.Tracked = trackedObject(values)
+	d.severity = severityOf(values[trackedIndex([]byte("risk_score"))], values[trackedIndex([]byte("categories"))])
+	return d, nil
+}
+
+var errAbsent = errors.New("absent")
+
+func integer(value []byte) (int64, error) {
+	if absent(value) {
+		return 0, errAbsent
+	}
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is no 64-bit integer", value)
+	}
+	return n, nil
+}
+
+func absent(value []byte) bool { return value == nil || string(value) == "null" }
+
+// trackedObject writes Detection.Tracked from the values of the tracked fields.
+func trackedObject(values [len(tracked)][]byte) []byte {
+	b := append(make([]byte, 0, 256), '{')
+	for i, value := range values {
+		if absent(value) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, tracked[i]...)
+		b = append(b, `":`...)
+		switch {
+		case tracked[i] == "participants":
+			n := 0
+			for range Elements(value) {
+				n++
+			}
+			b = strconv.AppendInt(b, int64(n), 10)
+		case value[0] == '[' || value[0] == '{':
+			compact := jsontext.Value(bytes.Clone(value))
+			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
+				compact = value // the bytes differ at worst where nothing changed
+			}
+			b = append(b, compact...)
+		default:
+			b = append(b, value...)
+		}
+	}
+	return append(b, '}')
+}
+
+// trackedValues is the other way round of trackedObject.
+func trackedValues(object []byte) (values [len(tracked)][]byte) {
+	for name, value := range Fields(object) {
+		if i := trackedIndex(name); i >= 0 {
+			values[i] = value
+		}
+	}
+	return values
+}
+
+func trackedIndex(name []byte) int {
+	for i, field := range tracked {
+		if string(name) == field {
+			return i
+		}
+	}
+	return -1
+}
+
+// appendChanges appends the JSON object that names the tracked fields in which
+// two versions differ, with the values of both.
+func appendChanges(dst, before, after []byte) []byte {
+	from, to := trackedValues(before), trackedValues(after)
+	orNull := func(value []byte) []byte {
+		if value == nil {
+			return []byte("null")
+		}
+		return value
+	}
+	dst = append(dst, '{')
+	first := true
+	for i, field := range tracked {
+		if bytes.Equal(from[i], to[i]) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, '"')
+		dst = append(dst, field...)
+		dst = append(dst, `":{"from":`...)
+		dst = append(dst, orNull(from[i])...)
+		dst = append(dst, `,"to":`...)
+		dst = append(dst, orNull(to[i])...)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}

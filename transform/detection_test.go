@@ -1,0 +1,250 @@
+package transform_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/transform"
+)
+
+const sample = `{
+ "id": 25769804127, "start_time": 1750935450304, "update_time": 1751347620747, "mod_time": 1750935535971,
+ "create_time": 1750935466182, "title": "Port scan \"fast\"", "risk_score": 61, "type": "port_scan",
+ "categories": ["sec", "sec.recon"], "participants": [{"id": 1}, {"id": 2}], "ticket_id": 3041,
+ "status": null, "properties": {"ratio": 1.10, "big": 9007199254740993}, "recommended": true
+}`
+
+func TestADetectionIsRead(t *testing.T) {
+	d, err := transform.ParseDetection([]byte(sample), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.ID != 25769804127 || d.ModTime != 1750935535971 || d.Began != 1750935466182 {
+		t.Errorf("id %d, mod_time %d, began %d", d.ID, d.ModTime, d.Began)
+	}
+	const tracked = `{"ticket_id":3041,"risk_score":61,"title":"Port scan \"fast\"","type":"port_scan",` +
+		`"categories":["sec","sec.recon"],"recommended":true,"participants":2}`
+	if string(d.Tracked) != tracked {
+		t.Errorf("tracked\n%s\nwant\n%s", d.Tracked, tracked)
+	}
+}
+
+func TestWhatADetectionMayLackOrBe(t *testing.T) {
+	for _, c := range []struct {
+		name, object string
+		began        int64
+		err          string
+	}{
+		{"a null create_time leaves start_time", `{"id":1,"mod_time":5,"create_time":null,"start_time":3}`, 3, ""},
+		{"neither time is essential", `{"id":1,"mod_time":5}`, 0, ""},
+		{"an id is essential", `{"mod_time":5}`, 0, "id: absent"},
+		{"a null id is none", `{"id":null,"mod_time":5}`, 0, "id: absent"},
+		{"an id in quotes is none", `{"id":"1","mod_time":5}`, 0, "id: "},
+		{"a mod_time is essential", `{"id":1}`, 0, "mod_time: absent"},
+		{"a mod_time of 0 is none", `{"id":1,"mod_time":0}`, 0, "mod_time: 0"},
+		{"a fraction is no mod_time", `{"id":1,"mod_time":1.5}`, 0, "mod_time: "},
+		{"a mod_time beyond the year 9999 cannot be written", `{"id":1,"mod_time":253402300800000}`, 0, "mod_time: "},
+		{"a number past 64 bits is none", `{"id":1,"mod_time":99999999999999999999}`, 0, "mod_time: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := transform.ParseDetection([]byte(c.object), false)
+			if (err != nil) != (c.err != "") || err != nil && !strings.HasPrefix(err.Error(), c.err) {
+				t.Fatalf("error %v, want %q", err, c.err)
+			}
+			if err == nil && d.Began != c.began {
+				t.Errorf("began %d, want %d", d.Began, c.began)
+			}
+		})
+	}
+}
+
+func parse(t *testing.T, object string) transform.Detection {
+	t.Helper()
+	d, err := transform.ParseDetection([]byte(object), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+
+func TestAVersionBecomesAnEvent(t *testing.T) {
+	recorded := time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.UTC)
+	before := parse(t, `{"id":25769804127,"mod_time":1,"status":"new","risk_score":61,"categories":["sec","sec.recon"],
+		"title":"Port scan \"fast\"","type":"port_scan","ticket_id":3041,"recommended":true,"participants":[{"id":1}]}`)
+	for _, c := range []struct {
+		name  string
+		sight transform.Sight
+		id    string
+		typ   string
+		data  string
+	}{
+		{
+			"on first sight of a new detection", transform.Sight{Created: true, Repeat: 1, Recorded: recorded},
+			"25769804127-1750935535971", "io.ndrbridge.detection.created", `{"detection":` + sample + `}`,
+		},
+		{
+			"on first sight of one that began before", transform.Sight{Repeat: 1, Recorded: recorded},
+			"25769804127-1750935535971", "io.ndrbridge.detection.updated", `{"detection":` + sample + `}`,
+		},
+		{
+			"with what changed since", transform.Sight{Before: before.Tracked, Repeat: 1, Recorded: recorded},
+			"25769804127-1750935535971", "io.ndrbridge.detection.updated", `{"detection":` + sample +
+				`,"changes":{"status":{"from":"new","to":null},"participants":{"from":1,"to":2}}}`,
+		},
+		{
+			"with no changes where nothing tracked did", transform.Sight{Before: parse(t, sample).Tracked, Repeat: 3, Recorded: recorded},
+			"25769804127-1750935535971-3", "io.ndrbridge.detection.updated", `{"detection":` + sample + `,"changes":{}}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := encoder.Detection(parse(t, sample), c.sight)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := transform.Attributes{
+				ID: c.id, Source: "ndrbridge://hq/detections", Type: c.typ, Subject: "25769804127",
+				Time: time.UnixMilli(1750935535971).UTC(), PartitionKey: "25769804127", Appliance: "hq",
+				RecordedTime: recorded, SeverityNumber: 13, SeverityText: "WARN",
+			}
+			if e.Attributes != want {
+				t.Errorf("attributes\n%+v\nwant\n%+v", e.Attributes, want)
+			}
+			if string(e.Data()) != c.data {
+				t.Errorf("data\n%s\nwant\n%s", e.Data(), c.data)
+			}
+		})
+	}
+}
+
+func TestSeverityFollowsTheRiskScore(t *testing.T) {
+	for _, c := range []struct {
+		fields string
+		number int32
+		text   string
+	}{
+		{`"risk_score":null`, 9, "INFO"},
+		{`"type":"x"`, 9, "INFO"},
+		{`"risk_score":0`, 9, "INFO"},
+		{`"risk_score":30`, 9, "INFO"},
+		{`"risk_score":31`, 13, "WARN"},
+		{`"risk_score":79`, 13, "WARN"},
+		{`"risk_score":80`, 17, "ERROR"},
+		{`"risk_score":89`, 17, "ERROR"},
+		{`"risk_score":90`, 21, "FATAL"},
+		{`"risk_score":99`, 21, "FATAL"},
+		{`"risk_score":"high"`, 9, "INFO"},
+		{`"risk_score":95,"categories":["perf","perf.web"]`, 13, "WARN"},
+		{`"risk_score":95,"categories":["sec","sec.dos"]`, 21, "FATAL"},
+	} {
+		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Sight{Created: true, Repeat: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.SeverityNumber != c.number || e.SeverityText != c.text {
+			t.Errorf("%s: %d %s, want %d %s", c.fields, e.SeverityNumber, e.SeverityText, c.number, c.text)
+		}
+	}
+}
+
+func TestFieldsAreThoseThatADecoderFinds(t *testing.T) {
+	value := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(3) })
+	rapid.Check(t, func(t *rapid.T) {
+		object := map[string]any{}
+		for range rapid.IntRange(0, 6).Draw(t, "members") {
+			object[anyText.Draw(t, "name")] = value.Draw(t, "value")
+		}
+		encode := json.Marshal
+		if rapid.Bool().Draw(t, "indented") {
+			encode = func(v any) ([]byte, error) { return json.MarshalIndent(v, "", " \t\n") }
+		}
+		b, err := encode(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for name, value := range transform.Fields(b) {
+			var key string
+			if err := json.Unmarshal([]byte(`"`+string(name)+`"`), &key); err != nil {
+				t.Fatal(err)
+			}
+			want, err := json.Marshal(object[key])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var v any
+			if err := json.Unmarshal(value, &v); err != nil {
+				t.Fatalf("%q of %s: %v", value, b, err)
+			}
+			if got, _ := json.Marshal(v); string(got) != string(want) {
+				t.Fatalf("%q is %s, want %s", key, got, want)
+			}
+			found++
+		}
+		if found != len(object) {
+			t.Fatalf("%d members of %s", found, b)
+		}
+	})
+}
+
+func anyValue(depth int) *rapid.Generator[any] {
+	scalar := rapid.OneOf(
+		rapid.Map(anyText, func(s string) any { return s }),
+		rapid.Map(rapid.Int32(), func(n int32) any { return n }),
+		rapid.Just[any](nil), rapid.Just[any](true),
+	)
+	if depth == 0 {
+		return scalar
+	}
+	inner := anyValue(depth - 1)
+	return rapid.OneOf(scalar,
+		rapid.Map(rapid.SliceOfN(inner, 0, 3), func(s []any) any { return s }),
+		rapid.Map(rapid.MapOfN(anyText, inner, 0, 3), func(m map[string]any) any { return m }),
+	)
+}
+
+func FuzzFields(f *testing.F) {
+	f.Add([]byte(sample))
+	f.Add([]byte(`{"a":"\\"`))
+	f.Add([]byte(`[{"a":[1,2,{"b":"]"}]}]`))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		for _, value := range transform.Fields(b) {
+			for range transform.Elements(value) {
+			}
+		}
+	})
+}
+
+func BenchmarkDetection(b *testing.B) {
+	object := strings.Replace(sample, `"properties"`, `"description":"`+strings.Repeat("word ", 320)+`","properties"`, 1)
+	before := []byte(`{"status":"new"}`)
+	b.SetBytes(int64(len(object)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := transform.ParseDetection([]byte(object), false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := encoder.Detection(d, transform.Sight{Before: before, Repeat: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	e, err := encoder.Detection(transform.Detection{ID: 1, ModTime: 5}, transform.Sight{Created: true, Repeat: 1, Recorded: time.Now()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := transform.Parse(e.Structured()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

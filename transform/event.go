@@ -1,0 +1,232 @@
+// Package transform makes CloudEvents of what an appliance shows, and encodes
+// them for the transports.
+//
+// It trusts the JSON that it is given to be valid: whoever fetched an object
+// has checked its bytes once, and nothing here parses them a second time.
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Streams name what a source reads. They stand for {stream} in topics and
+// subjects.
+const (
+	StreamDetections = "detections"
+	StreamAudit      = "audit"
+	StreamRecords    = "records"
+	StreamEvents     = "events" // the bridge's own events
+)
+
+// Attributes are the context attributes of a CloudEvent (CloudEvents 1.0.2,
+// section 3) that the bridge sets. specversion is 1.0 and datacontenttype is
+// application/json for every event.
+type Attributes struct {
+	ID           string    // unique within Source
+	Source       string    // ndrbridge://<appliance>/<path>
+	Type         string    // <prefix>.<object>.<action>
+	Subject      string    // empty: absent
+	Time         time.Time // zero: absent
+	PartitionKey string    // events with one key stay in order
+
+	Appliance      string    // the appliance's name, or "bridge"
+	RecordedTime   time.Time // when the bridge saw it; zero: absent
+	SeverityNumber int32     // OpenTelemetry severity; 0: absent
+	SeverityText   string    // empty: absent
+	Repaired       bool      // bytes that were not UTF-8 were replaced in data
+}
+
+// Event is one CloudEvent, encoded once when it is made. It is immutable: the
+// attributes are a copy of what the encoded form says, and the slices that its
+// methods return are shared and must not be written to.
+type Event struct {
+	Attributes
+	structured []byte
+	data       int // where the value of "data" begins in structured
+}
+
+// attributeTime is RFC 3339 with the milliseconds that the appliance counts in.
+const attributeTime = "2006-01-02T15:04:05.000Z07:00"
+
+// New encodes an event. data must be one valid JSON value; it is copied. The
+// error tells an attribute that CloudEvents does not allow: an empty id, source
+// or type, or text that is not UTF-8.
+func New(a Attributes, data []byte) (Event, error) { return encode(a, data) }
+
+// encode is New for data that comes in pieces.
+func encode(a Attributes, data ...[]byte) (Event, error) {
+	if a.ID == "" || a.Source == "" || a.Type == "" {
+		return Event{}, fmt.Errorf("event %q of %q, type %q: id, source and type must not be empty", a.ID, a.Source, a.Type)
+	}
+	// What the encoded form cannot say, the attributes do not say either.
+	a.Time, a.RecordedTime = milliseconds(a.Time), milliseconds(a.RecordedTime)
+	size := 512
+	for _, part := range data {
+		size += len(part)
+	}
+	b := append(make([]byte, 0, size), `{"specversion":"1.0"`...)
+	for name, value := range a.all {
+		b = append(b, `,"`...)
+		b = append(b, name...)
+		b = append(b, `":`...)
+		switch name {
+		case "severitynumber", "repaired": // an integer, a boolean
+			b = append(b, value...)
+		default:
+			var err error
+			if b, err = jsontext.AppendQuote(b, value); err != nil {
+				return Event{}, fmt.Errorf("event %q of %q: attribute %s: %w", a.ID, a.Source, name, err)
+			}
+		}
+	}
+	b = append(b, `,"datacontenttype":"application/json","data":`...)
+	dataStart := len(b)
+	for _, part := range data {
+		b = append(b, part...)
+	}
+	return Event{Attributes: a, structured: append(b, '}'), data: dataStart}, nil
+}
+
+func milliseconds(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Millisecond)
+}
+
+// all yields the attributes that are present, as their CloudEvents names and
+// canonical strings, without specversion and datacontenttype.
+func (a *Attributes) all(yield func(name, value string) bool) {
+	text := func(name, value string) bool { return value == "" || yield(name, value) }
+	timestamp := func(name string, t time.Time) bool {
+		return t.IsZero() || yield(name, t.Format(attributeTime))
+	}
+	_ = text("id", a.ID) && text("source", a.Source) && text("type", a.Type) && text("subject", a.Subject) &&
+		timestamp("time", a.Time) && text("partitionkey", a.PartitionKey) &&
+		text("appliance", a.Appliance) && timestamp("recordedtime", a.RecordedTime) &&
+		(a.SeverityNumber == 0 || yield("severitynumber", strconv.Itoa(int(a.SeverityNumber)))) &&
+		text("severitytext", a.SeverityText) &&
+		(!a.Repaired || yield("repaired", "true"))
+}
+
+func (a *Attributes) set(name, value string) (err error) {
+	switch name {
+	case "specversion", "datacontenttype":
+	case "id":
+		a.ID = value
+	case "source":
+		a.Source = value
+	case "type":
+		a.Type = value
+	case "subject":
+		a.Subject = value
+	case "time":
+		a.Time, err = time.Parse(time.RFC3339, value)
+	case "partitionkey":
+		a.PartitionKey = value
+	case "appliance":
+		a.Appliance = value
+	case "recordedtime":
+		a.RecordedTime, err = time.Parse(time.RFC3339, value)
+	case "severitynumber":
+		var n int64
+		n, err = strconv.ParseInt(value, 10, 32)
+		a.SeverityNumber = int32(n)
+	case "severitytext":
+		a.SeverityText = value
+	case "repaired":
+		a.Repaired = value == "true"
+	default:
+		err = errors.New("unknown attribute")
+	}
+	return err
+}
+
+var errNotAnEvent = errors.New("not an event that this bridge encoded")
+
+// Parse reads an event back from the bytes that Event.Structured returned: the
+// form in which events are kept. It is no parser for other people's
+// CloudEvents: it relies on data being last, and does not look inside it. The
+// event keeps b, which must not be written to afterwards.
+func Parse(b []byte) (Event, error) {
+	var members [16]member
+	found := members[:0]
+	data := 0
+	for i := 0; data == 0; {
+		// The byte at i is the brace or comma before a name.
+		if i >= len(b) || b[i] != '{' && b[i] != ',' {
+			return Event{}, errNotAnEvent
+		}
+		nameEnd := valueEnd(b, i+1)
+		if nameEnd < 0 || nameEnd >= len(b) || b[nameEnd] != ':' {
+			return Event{}, errNotAnEvent
+		}
+		if string(b[i+1:nameEnd]) == `"data"` {
+			data = nameEnd + 1
+			break
+		}
+		end := valueEnd(b, nameEnd+1)
+		if end < 0 {
+			return Event{}, errNotAnEvent
+		}
+		found = append(found, member{i + 1, nameEnd, nameEnd + 1, end})
+		i = end
+	}
+	if len(b) < data+2 || b[len(b)-1] != '}' {
+		return Event{}, errNotAnEvent
+	}
+
+	e := Event{structured: b, data: data}
+	attributes := string(b[:data]) // one allocation that all attributes share
+	for _, m := range found {
+		name, value := attributes[m.name+1:m.nameEnd-1], attributes[m.value:m.end]
+		if value[0] == '"' {
+			value = value[1 : len(value)-1]
+			if strings.IndexByte(value, '\\') >= 0 {
+				unquoted, err := jsontext.AppendUnquote(nil, attributes[m.value:m.end])
+				if err != nil {
+					return Event{}, errNotAnEvent
+				}
+				value = string(unquoted)
+			}
+		}
+		if err := e.set(name, value); err != nil {
+			return Event{}, fmt.Errorf("event attribute %q: %w", name, err)
+		}
+	}
+	if e.ID == "" || e.Source == "" || e.Type == "" {
+		return Event{}, errNotAnEvent
+	}
+	return e, nil
+}
+
+// member is where an object's member lies: the name with its quotes, and the
+// value.
+type member struct{ name, nameEnd, value, end int }
+
+// Structured is the event in the JSON event format (structured mode). Its media
+// type is ContentTypeStructured.
+func (e Event) Structured() []byte { return e.structured }
+
+// Data is the event's data: the payload of binary mode.
+func (e Event) Data() []byte { return e.structured[e.data : len(e.structured)-1] }
+
+// Stream is detections, audit, records or events: what {stream} stands for.
+func (e Event) Stream() string {
+	_, rest, _ := strings.Cut(e.Source, "://")
+	_, path, _ := strings.Cut(rest, "/")
+	stream, _, _ := strings.Cut(path, "/")
+	if stream == "auditlog" {
+		return StreamAudit
+	}
+	return stream
+}
+
+// Action is the last part of the type: what {action} stands for.
+func (e Event) Action() string { return e.Type[strings.LastIndexByte(e.Type, '.')+1:] }

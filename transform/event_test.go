@@ -1,0 +1,156 @@
+package transform_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"pgregory.net/rapid"
+
+	"ndrbridge/transform"
+)
+
+// anyText is text of the kind that appliances and configurations hold, with
+// what JSON and headers must escape.
+var anyText = rapid.StringOf(rapid.OneOf(
+	rapid.RuneFrom([]rune{'"', '\\', '/', '\n', '\u0000', '\u007f', '%', ' ', '<', 'é', '日', '\U0001f600', ',', ':', '{', '}'}),
+	rapid.RuneFrom([]rune("abcXYZ019.-_")),
+))
+
+func anyAttributes(t *rapid.T) transform.Attributes {
+	required := rapid.Custom(func(t *rapid.T) string { return "x" + anyText.Draw(t, "text") })
+	optional := rapid.OneOf(rapid.Just(""), required)
+	moment := rapid.Custom(func(t *rapid.T) time.Time {
+		if ms := rapid.Int64Range(0, 253402300799999).Draw(t, "ms"); ms > 0 {
+			return time.UnixMilli(ms).UTC()
+		}
+		return time.Time{}
+	})
+	return transform.Attributes{
+		ID: required.Draw(t, "id"), Source: required.Draw(t, "source"), Type: required.Draw(t, "type"),
+		Subject: optional.Draw(t, "subject"), Time: moment.Draw(t, "time"), PartitionKey: anyText.Draw(t, "key"),
+		Appliance: anyText.Draw(t, "appliance"), RecordedTime: moment.Draw(t, "recorded"),
+		SeverityNumber: rapid.Int32Range(0, 24).Draw(t, "severity"), SeverityText: anyText.Draw(t, "severity text"),
+		Repaired: rapid.Bool().Draw(t, "repaired"),
+	}
+}
+
+func TestAnEventReadBackIsTheEventThatWasMade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAttributes(t)
+		data := rapid.SampledFrom([]string{`{}`, `{"data":{"a":"\""}}`, ` { "n" : 1.10 } `, `[1,2]`, `"}"`, `null`}).Draw(t, "data")
+		made, err := transform.New(a, []byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := transform.Parse(bytes.Clone(made.Structured()))
+		if err != nil {
+			t.Fatalf("%v: %s", err, made.Structured())
+		}
+		if made.Attributes != a || read.Attributes != a {
+			t.Fatalf("made %+v, read back %+v, want %+v", made.Attributes, read.Attributes, a)
+		}
+		if string(made.Data()) != data || string(read.Data()) != data {
+			t.Fatalf("data %q, read back %q, want %q", made.Data(), read.Data(), data)
+		}
+	})
+}
+
+func TestAnEventIsWhatTheCloudEventsSDKReads(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAttributes(t)
+		a.Source = "ndrbridge://hq/detections" // the SDK wants a URI
+		made, err := transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e cloudevents.Event
+		if err := json.Unmarshal(made.Structured(), &e); err != nil {
+			t.Fatalf("%v: %s", err, made.Structured())
+		}
+		if err := e.Validate(); err != nil {
+			t.Fatalf("%v: %s", err, made.Structured())
+		}
+		if e.ID() != a.ID || e.Type() != a.Type || e.Subject() != a.Subject || !e.Time().Equal(a.Time) {
+			t.Fatalf("the SDK read %v of %+v", e, a)
+		}
+		if got, _ := e.Extensions()["partitionkey"].(string); got != a.PartitionKey {
+			t.Fatalf("partitionkey %q, want %q", got, a.PartitionKey)
+		}
+		if string(e.Data()) != string(made.Data()) {
+			t.Fatalf("data %s, want %s", e.Data(), made.Data())
+		}
+	})
+}
+
+func TestAnEventThatCloudEventsDoesNotAllowIsRefused(t *testing.T) {
+	whole := transform.Attributes{ID: "1", Source: "s", Type: "t"}
+	for name, spoil := range map[string]func(*transform.Attributes){
+		"without an id":                     func(a *transform.Attributes) { a.ID = "" },
+		"without a source":                  func(a *transform.Attributes) { a.Source = "" },
+		"without a type":                    func(a *transform.Attributes) { a.Type = "" },
+		"with an attribute that's no UTF-8": func(a *transform.Attributes) { a.Subject = "\xff" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := whole
+			spoil(&a)
+			if e, err := transform.New(a, []byte(`{}`)); err == nil {
+				t.Fatalf("made %s", e.Structured())
+			}
+		})
+	}
+}
+
+func TestTheStreamAndTheActionFollowFromSourceAndType(t *testing.T) {
+	for _, c := range []struct{ source, typ, stream, action string }{
+		{"ndrbridge://hq/detections", "io.ndrbridge.detection.created", "detections", "created"},
+		{"ndrbridge://hq/auditlog", "io.ndrbridge.audit.logged", "audit", "logged"},
+		{"ndrbridge://hq/records/dns", "io.ndrbridge.record.stored", "records", "stored"},
+		{"ndrbridge://bridge/events", "io.ndrbridge.heartbeat", "events", "heartbeat"},
+	} {
+		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: c.typ}, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Stream() != c.stream || e.Action() != c.action {
+			t.Errorf("%s, %s: stream %q, action %q", c.source, c.typ, e.Stream(), e.Action())
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	e, err := transform.New(transform.Attributes{
+		ID: "1-2", Source: "ndrbridge://hq/detections", Type: "t", Subject: "é\"", Time: time.UnixMilli(1), Repaired: true,
+	}, []byte(`{"detection":{"id":1}}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(e.Structured())
+	f.Add([]byte(`{"id":"\ud800","data":1}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := transform.Parse(b)
+		if err != nil {
+			return
+		}
+		if e.ID == "" || e.Source == "" || e.Type == "" {
+			t.Fatalf("read %+v of %q", e.Attributes, b)
+		}
+		e.Data()
+	})
+}
+
+func TestValuesForHeadersArePercentEncoded(t *testing.T) {
+	for value, want := range map[string]string{
+		"plain/1-2": "plain/1-2",
+		"Euro € 😀":  "Euro%20%E2%82%AC%20%F0%9F%98%80",
+		`100% "x"`:  "100%25%20%22x%22",
+		"a\r\nb\x7f": "a%0D%0Ab%7F",
+	} {
+		if got := transform.PercentEncode(value); got != want {
+			t.Errorf("%q: %q, want %q", value, got, want)
+		}
+	}
+}
