@@ -1,0 +1,74 @@
+// Package admin serves what operators and their tools ask of a running bridge:
+// health, readiness and metrics.
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options say what a handler serves.
+type Options struct {
+	// Token is the bearer token that everything but health and readiness wants;
+	// empty: none.
+	Token string
+	// NotReady returns why the bridge is not ready, a sentence each; empty when
+	// it is.
+	NotReady func() []string
+	Metrics  prometheus.Gatherer
+}
+
+// NewHandler returns the admin interface:
+//
+//	/healthz  200 while the process lives
+//	/readyz   200 when it is ready, else 503 with the reasons
+//	/metrics  Prometheus' metrics
+//
+// Errors are problem documents (RFC 9457).
+func NewHandler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeText(w, "ok\n")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if reasons := o.NotReady(); len(reasons) > 0 {
+			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "; "))
+			return
+		}
+		writeText(w, "ready\n")
+	})
+	mux.Handle("GET /metrics", authorize(o.Token, promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
+	mux.Handle("/", authorize(o.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /healthz, /readyz or /metrics")
+	})))
+	return mux
+}
+
+// authorize lets requests with the bearer token through to next.
+func authorize(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sum := sha256.Sum256([]byte(got))
+		// Sums of one length compare in a time that tells nothing of the token.
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
+			writeProblem(w, http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func writeText(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // a client that went away misses it
+}

@@ -1,0 +1,213 @@
+// Package checkpoint keeps the bridge's durable state: the sources' positions
+// and what they know, the journal of events, the sinks' cursors, and the dead
+// letters.
+//
+// Its promises are what delivery at least once rests on:
+//
+//   - A position is never ahead of the events that it covers: both are
+//     committed in one transaction.
+//   - A cursor is never ahead of what its sink acknowledged or its dead letters
+//     hold: both are committed in one transaction.
+//   - Nothing is trimmed from the journal that a configured sink has yet to
+//     settle.
+//   - What a call has returned nil for survives a crash of the machine.
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// Errors that callers act on. They come wrapped.
+var (
+	// ErrFenced says that the position or cursor in the store is not the one
+	// that the caller believed to be current: somebody else moved it. Nothing
+	// was written. The caller must read the state again before it goes on.
+	ErrFenced = errors.New("the state was moved by somebody else")
+	// ErrClosed says that the store is closed.
+	ErrClosed = errors.New("the state is closed")
+	// ErrLocked says that another process has the state open.
+	ErrLocked = errors.New("the state is in use by another process")
+	// ErrNewer says that the state was written by a newer version.
+	ErrNewer = errors.New("the state was written by a newer version")
+	// ErrDamaged says that the state cannot be read. Nothing was changed.
+	ErrDamaged = errors.New("the state is damaged")
+)
+
+// Source names a stream of an appliance: one position.
+type Source struct {
+	Appliance string // the appliance's name
+	Stream    string // detections, audit, or records/<name of the query>
+}
+
+// String returns appliance/stream.
+func (s Source) String() string { return s.Appliance + "/" + s.Stream }
+
+// Commit is what a source writes at once: events, and the position that covers
+// them. All of it is durable, or nothing.
+type Commit struct {
+	Source Source
+	// Expect is the position that the caller believes to be current, nil where
+	// there is none yet.
+	Expect []byte
+	// Position is the new position, in the source's own encoding. Never empty.
+	Position []byte
+	// Events are appended to the journal in this order.
+	Events []transform.Event
+	// Remember sets what is known, by key.
+	Remember []Entry
+	// ForgetBefore lets the store forget entries whose At is lower, a bounded
+	// number with each commit. 0 forgets nothing.
+	ForgetBefore int64
+	// Dead are objects that could not be made into events.
+	Dead []DeadLetter
+}
+
+// Entry is what a source remembers of one object between polls. The source
+// owns the encoding of Value.
+type Entry struct {
+	Key   string
+	Value []byte // never empty
+	At    int64  // what ForgetBefore is compared with, >= 0
+}
+
+// DeadLetter is something that did not become an event, or an event that a
+// sink's target refused.
+type DeadLetter struct {
+	// Key is unique within the owner; a letter with the key of an older one
+	// replaces it.
+	Key    string    `json:"key"`
+	Class  string    `json:"class"`  // one of a closed set of words
+	Reason string    `json:"reason"` // for a person; never holds a secret
+	Time   time.Time `json:"time"`   // when it was given up
+	Body   []byte    `json:"body"`   // the event in structured form, or the object as it came
+}
+
+// Sources is the part of a store that sources use. Its methods are safe for
+// concurrent use. Errors other than ErrFenced and ErrClosed (a full disk) can
+// pass: the caller tries again.
+type Sources interface {
+	// Position returns the position last committed, nil where there is none.
+	Position(ctx context.Context, source Source) ([]byte, error)
+	// Recall returns what is remembered for each key, in the order of keys; nil
+	// for what is unknown or forgotten. The caller owns the result.
+	Recall(ctx context.Context, source Source, keys []string) ([][]byte, error)
+	// Commit writes c. While the journal has no room (see Limits) it waits,
+	// until ctx ends. ErrFenced where the position is not c.Expect.
+	Commit(ctx context.Context, c Commit) error
+}
+
+// Record is an event in the journal.
+type Record struct {
+	Seq   uint64 // rises by one with every event, from 1
+	Event transform.Event
+}
+
+// Batch bounds what Read returns. At least one event is returned where there
+// is one, however large it is.
+type Batch struct {
+	MaxEvents int // 0: no bound
+	MaxBytes  int // of structured events; 0: no bound
+}
+
+// Settlement is what a sink has done with the events behind its cursor.
+type Settlement struct {
+	Sink string
+	// Expect is the cursor that the caller believes to be current.
+	Expect uint64
+	// Cursor is the sequence number of the last event that is acknowledged or
+	// among Dead. Cursor >= Expect.
+	Cursor uint64
+	Dead   []DeadLetter
+}
+
+// Start says where a sink that the state has never seen begins.
+type Start struct {
+	Now   bool      // with what is appended after this
+	Since time.Time // with the first event recorded at or after this; zero: with all that the journal holds
+}
+
+// Journal is the part of a store that sinks use. Its methods are safe for
+// concurrent use.
+type Journal interface {
+	// Configure says which sinks there are, before any of them reads. A sink
+	// that the state has never seen gets a cursor where its Start says. Only
+	// these sinks hold the journal back; the cursors of others are kept, and
+	// returned by Stats.
+	Configure(ctx context.Context, sinks map[string]Start) error
+	// Cursor returns the sequence number of the last event that the sink has
+	// settled.
+	Cursor(ctx context.Context, sink string) (uint64, error)
+	// Read returns events after a sequence number, without waiting. An event
+	// after a cursor that was trimmed while its sink was not configured is
+	// passed over. The caller owns the result.
+	Read(ctx context.Context, after uint64, max Batch) ([]Record, error)
+	// Wait returns nil once the journal holds an event after the sequence
+	// number, or ctx's error.
+	Wait(ctx context.Context, after uint64) error
+	// Settle moves a cursor and writes the dead letters with it. ErrFenced where
+	// the cursor is not s.Expect.
+	Settle(ctx context.Context, s Settlement) error
+	// Dead returns the dead letters of an owner in the order of their keys,
+	// after a key ("": from the first), at most limit of them.
+	Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error)
+	// Stats tells what the state holds. It costs no more with a large journal
+	// than with a small one.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Owner says whose dead letters are meant: a sink's or a source's.
+type Owner string
+
+// SinkOwner is the owner of a sink's dead letters.
+func SinkOwner(sink string) Owner { return Owner("sink/" + sink) }
+
+// Sink returns the name of the sink whose dead letters are meant; ok is false
+// where they are a source's.
+func (o Owner) Sink() (name string, ok bool) { return strings.CutPrefix(string(o), "sink/") }
+
+// SourceOwner is the owner of a source's dead letters.
+func SourceOwner(s Source) Owner { return Owner("source/" + s.String()) }
+
+// Stats is the size of the state at one moment.
+type Stats struct {
+	First, Last uint64 // sequence numbers of the journal's ends; First = Last+1 where it is empty
+	Events      uint64 // in the journal
+	Bytes       int64  // of events in the journal
+	MaxBytes    int64
+	Sinks       map[string]SinkStats // by name, those no longer configured too
+	DeadLetters map[Owner]DeadStats
+	FileBytes   int64 // size of the file on disk
+	WaitingRoom bool  // sources wait for room in the journal
+}
+
+// SinkStats is where one sink stands.
+type SinkStats struct {
+	Cursor     uint64
+	LagEvents  uint64    // events after the cursor
+	LagBytes   int64     // their bytes
+	Oldest     time.Time // RecordedTime of the first of them; zero where there is none
+	Configured bool
+}
+
+// DeadStats counts dead letters.
+type DeadStats struct {
+	Count uint64
+	Bytes int64
+}
+
+// Limits bound the journal.
+type Limits struct {
+	// MaxBytes bounds the bytes of events. Events that every sink has settled
+	// give way first; where the others alone reach it, Commit waits. One commit
+	// may pass the bound by its own size, so that a page larger than what is
+	// left cannot stand still for ever. Cursors, positions and dead letters are
+	// not counted: delivery goes on in a full journal.
+	MaxBytes int64
+	// Retain keeps settled events for so long after RecordedTime.
+	Retain time.Duration
+}

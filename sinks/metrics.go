@@ -1,0 +1,65 @@
+package sinks
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the metrics of all sinks.
+type Metrics struct {
+	events   *prometheus.CounterVec
+	retries  *prometheus.CounterVec
+	state    *prometheus.GaugeVec
+	send     *prometheus.HistogramVec
+	delivery *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics of sinks.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_sink_events_total",
+			Help: "Events that are settled, by result: delivered, or dead (kept among the dead letters).",
+		}, []string{"sink", "result"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_sink_retries_total",
+			Help: "Batches that are to be tried again, by the class of the failure.",
+		}, []string{"sink", "class"}),
+		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ndrbridge_sink_state",
+			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted.",
+		}, []string{"sink"}),
+		send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "ndrbridge_sink_send_seconds",
+			Help:    "Time that sending one batch took.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
+		}, []string{"sink"}),
+		delivery: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "ndrbridge_delivery_seconds",
+			Help:    "Time from when the bridge saw an event to its acknowledgement.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
+		}, []string{"sink"}),
+	}
+	r.MustRegister(m.events, m.retries, m.state, m.send, m.delivery)
+	return m
+}
+
+func (m *Metrics) delivered(sink string, took time.Duration) {
+	m.events.WithLabelValues(sink, "delivered").Inc()
+	m.delivery.WithLabelValues(sink).Observe(took.Seconds())
+}
+
+func (m *Metrics) died(sink string) { m.events.WithLabelValues(sink, "dead").Inc() }
+
+func (m *Metrics) retried(sink string, class Class) {
+	m.retries.WithLabelValues(sink, string(class)).Inc()
+}
+
+func (m *Metrics) sent(sink string, took time.Duration) {
+	m.send.WithLabelValues(sink).Observe(took.Seconds())
+}
+
+func (m *Metrics) entered(sink string, state State) {
+	m.state.WithLabelValues(sink).Set(map[State]float64{StateRunning: 0, StateRetrying: 1, StateHalted: 2}[state])
+}

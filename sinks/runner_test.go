@@ -1,0 +1,404 @@
+package sinks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// target is a sink whose answers a test decides. It remembers what it took.
+type target struct {
+	// answer says what becomes of a batch; what it returns nil for is taken.
+	answer func(attempt int, ids []string) error
+	// hold, if set, keeps Send busy until it is closed or ctx ends.
+	hold chan struct{}
+
+	mu       sync.Mutex
+	attempts int
+	opened   int
+	closed   int
+	taken    []string
+	sizes    []int
+}
+
+func (s *target) open() (sinks.Sink, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened++
+	return s, nil
+}
+
+func (s *target) Send(ctx context.Context, events []transform.Event) error {
+	if s.hold != nil {
+		select {
+		case <-s.hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts++
+	s.sizes = append(s.sizes, len(events))
+	ids := make([]string, len(events))
+	for i, e := range events {
+		ids[i] = e.ID
+	}
+	err := s.answer(s.attempts, ids)
+	each, some := errors.AsType[sinks.EventErrors](err)
+	for i, id := range ids {
+		if err == nil || some && each[i] == nil {
+			s.taken = append(s.taken, id)
+		}
+	}
+	return err
+}
+
+func (s *target) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
+
+// fixture is a journal of n events, and a runner of a target over it.
+type fixture struct {
+	*target
+	store  *checkpoint.Store
+	runner *sinks.Runner
+}
+
+func newFixture(t *testing.T, n int, s *target) *fixture {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
+		Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: 24 * time.Hour},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fixture{target: s, store: store}
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+		t.Fatal(err)
+	}
+	f.append(t, 1, n)
+	f.runner = sinks.NewRunner(store, sinks.Options{
+		Name: "lake", Open: s.open,
+		Batch:        checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20},
+		Linger:       50 * time.Millisecond,
+		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second, Grace: 20 * time.Second,
+		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
+	})
+	return f
+}
+
+// append adds the events from to to, called by their numbers.
+func (f *fixture) append(t *testing.T, from, to int) {
+	t.Helper()
+	var events []transform.Event
+	for i := from; i <= to; i++ {
+		e, err := transform.New(transform.Attributes{
+			ID: fmt.Sprint(i), Source: "ndrbridge://hq/detections", Type: "t", RecordedTime: time.Now(),
+		}, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	expect, err := f.store.Position(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.store.Commit(t.Context(), checkpoint.Commit{
+		Source: source, Expect: expect, Position: []byte(fmt.Sprint(to)), Events: events,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start runs the runner until stop is called.
+func (f *fixture) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { f.runner.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (f *fixture) cursor(t *testing.T) uint64 {
+	t.Helper()
+	cursor, err := f.store.Cursor(t.Context(), "lake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cursor
+}
+
+func (f *fixture) dead(t *testing.T) []string {
+	t.Helper()
+	letters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, letter := range letters {
+		e, err := transform.Parse(letter.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func numbers(from, to int, without ...string) []string {
+	var all []string
+	for i := from; i <= to; i++ {
+		if id := fmt.Sprint(i); !slices.Contains(without, id) {
+			all = append(all, id)
+		}
+	}
+	return all
+}
+
+func TestWhatBecomesOfEvents(t *testing.T) {
+	rejected := sinks.Errorf(sinks.Rejected, "400 bad event")
+	for _, c := range []struct {
+		name   string
+		answer func(attempt int, ids []string) error
+		taken  []string
+		dead   []string
+	}{
+		{
+			"all are taken in order",
+			func(int, []string) error { return nil },
+			numbers(1, 20), nil,
+		},
+		{
+			"a transient failure is tried until it passes",
+			func(attempt int, _ []string) error {
+				if attempt < 12 {
+					return errors.New("connection refused")
+				}
+				return nil
+			},
+			numbers(1, 20), nil,
+		},
+		{
+			"a throttled batch waits and is taken",
+			func(attempt int, _ []string) error {
+				if attempt == 1 {
+					return &sinks.Error{Class: sinks.Throttled, RetryAfter: time.Hour, Err: errors.New("429")}
+				}
+				return nil
+			},
+			numbers(1, 20), nil,
+		},
+		{
+			"a rejected event is found by halving and kept among the dead letters",
+			func(_ int, ids []string) error {
+				if slices.Contains(ids, "5") {
+					return rejected
+				}
+				return nil
+			},
+			numbers(1, 20, "5"), []string{"5"},
+		},
+		{
+			"several rejected events of a batch are each found",
+			func(_ int, ids []string) error {
+				if slices.Contains(ids, "1") || slices.Contains(ids, "4") || slices.Contains(ids, "8") || slices.Contains(ids, "20") {
+					return rejected
+				}
+				return nil
+			},
+			numbers(1, 20, "1", "4", "8", "20"), []string{"1", "4", "8", "20"},
+		},
+		{
+			"a sink that knows which event was rejected needs no halving",
+			func(_ int, ids []string) error {
+				each := make(sinks.EventErrors, len(ids))
+				at := slices.Index(ids, "3")
+				if at < 0 {
+					return nil
+				}
+				each[at] = rejected
+				for i := at + 1; i < len(ids); i++ {
+					each[i] = sinks.ErrNotTried
+				}
+				return each
+			},
+			numbers(1, 20, "3"), []string{"3"},
+		},
+		{
+			"what a sink acknowledged is not sent again with what failed",
+			func(attempt int, ids []string) error {
+				if attempt > 1 {
+					return nil
+				}
+				each := make(sinks.EventErrors, len(ids))
+				each[1], each[4] = errors.New("timeout"), errors.New("timeout")
+				return each
+			},
+			append(append(numbers(1, 8, "2", "5"), "2", "5"), numbers(9, 20)...), nil,
+		},
+		{
+			"a halted sink loses nothing",
+			func(attempt int, _ []string) error {
+				if attempt < 4 {
+					return sinks.Errorf(sinks.Halted, "401 unauthorized")
+				}
+				return nil
+			},
+			numbers(1, 20), nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 20, &target{answer: c.answer})
+				stop := f.start()
+				time.Sleep(3 * time.Hour)
+				stop()
+				if !slices.Equal(f.taken, c.taken) {
+					t.Errorf("taken %v, want %v", f.taken, c.taken)
+				}
+				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
+					t.Errorf("dead letters %v, want %v", dead, c.dead)
+				}
+				if cursor := f.cursor(t); cursor != 20 {
+					t.Errorf("cursor at %d", cursor)
+				}
+				if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
+					t.Errorf("status %+v", s)
+				}
+			})
+		})
+	}
+}
+
+func TestASinkThatIsHaltedIsOpenedAnewAtEachProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &target{answer: func(int, []string) error { return sinks.Errorf(sinks.Halted, "401 unauthorized") }}
+		f := newFixture(t, 3, s)
+		stop := f.start()
+		time.Sleep(95 * time.Second)
+		synctest.Wait()
+		if status := f.runner.Status(); status.State != sinks.StateHalted || !strings.Contains(status.Error, "401") {
+			t.Errorf("status %+v", status)
+		}
+		stop()
+		if s.attempts != 4 || s.opened != 4 || s.closed != 4 {
+			t.Errorf("%d attempts, opened %d times, closed %d times; want 4 in 95 s", s.attempts, s.opened, s.closed)
+		}
+		if f.cursor(t) != 0 || f.dead(t) != nil {
+			t.Errorf("cursor %d, dead letters %v", f.cursor(t), f.dead(t))
+		}
+	})
+}
+
+func TestASinkThatCannotBeOpenedIsHalted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &target{answer: func(int, []string) error { return nil }}
+		f := newFixture(t, 3, s)
+		var broken atomic.Bool
+		broken.Store(true)
+		runner := sinks.NewRunner(f.store, sinks.Options{
+			Name: "lake",
+			Open: func() (sinks.Sink, error) {
+				if broken.Load() {
+					return nil, errors.New("secret file is missing")
+				}
+				return s.open()
+			},
+			Batch: checkpoint.Batch{MaxEvents: 8}, RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
+			Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
+		})
+		f.runner = runner
+		stop := f.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if status := runner.Status(); status.State != sinks.StateHalted {
+			t.Errorf("status %+v", status)
+		}
+		broken.Store(false)
+		time.Sleep(time.Minute)
+		stop()
+		if len(s.taken) != 3 {
+			t.Errorf("taken %v", s.taken)
+		}
+	})
+}
+
+func TestABatchLingersForMoreEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &target{answer: func(int, []string) error { return nil }}
+		f := newFixture(t, 1, s)
+		stop := f.start()
+		time.Sleep(20 * time.Millisecond)
+		f.append(t, 2, 3)
+		time.Sleep(time.Second)
+		f.append(t, 4, 11) // a full batch does not linger
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		s.mu.Lock()
+		sizes := slices.Clone(s.sizes)
+		s.mu.Unlock()
+		stop()
+		if !slices.Equal(sizes, []int{3, 8}) {
+			t.Errorf("batches of %v events, want 3 and 8", sizes)
+		}
+	})
+}
+
+func TestABatchInFlightEndsWithinTheGraceWhenTheRunnerStops(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		takes  time.Duration
+		cursor uint64
+	}{
+		{"a Send that ends in time is settled", 10 * time.Second, 8},
+		{"one that does not is given up, and comes again", time.Minute, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &target{hold: make(chan struct{}), answer: func(int, []string) error { return nil }}
+				f := newFixture(t, 20, s)
+				stop := f.start()
+				time.Sleep(time.Second)
+				release := time.AfterFunc(c.takes, func() { close(s.hold) })
+				begun := time.Now()
+				stop()
+				release.Stop()
+				if took := time.Since(begun); took > 20*time.Second {
+					t.Errorf("stopping took %s, and the grace is 20 s", took)
+				}
+				if cursor := f.cursor(t); cursor != c.cursor {
+					t.Errorf("cursor at %d, want %d", cursor, c.cursor)
+				}
+			})
+		})
+	}
+}

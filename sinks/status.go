@@ -1,0 +1,22 @@
+package sinks
+
+import "time"
+
+// State is what a runner is doing.
+type State string
+
+// The states of a runner.
+const (
+	StateRunning  State = "running"  // delivering, or waiting for events
+	StateRetrying State = "retrying" // waiting to try a batch again
+	StateHalted   State = "halted"   // misconfigured or not allowed; probing slowly
+)
+
+// Status is how a sink is doing.
+type Status struct {
+	Sink  string
+	State State
+	Since time.Time // of State
+	// Error tells the last failure; empty while State is StateRunning.
+	Error string
+}

@@ -1,0 +1,70 @@
+package sinks
+
+import (
+	"strings"
+	"testing"
+
+	"ndrbridge/transform"
+)
+
+func TestTemplate(t *testing.T) {
+	e, err := transform.New(transform.Attributes{
+		ID: "1-2", Source: "ndrbridge://hq/auditlog", Type: "io.ndrbridge.audit.logged", Appliance: "hq",
+	}, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]struct{ expanded, filled string }{
+		"ndr":                              {"ndr", "ndr"},
+		"ndr.{stream}":                     {"ndr.audit", "ndr.*"},
+		"{appliance}.{stream}.{action}":    {"hq.audit.logged", "*.*.*"},
+		"a{action}{action}b-{appliance}.c": {"aloggedloggedb-hq.c", "a**b-*.c"},
+	} {
+		template, err := ParseTemplate(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := template.Expand(e); got != want.expanded {
+			t.Errorf("%q expands to %q, not %q", text, got, want.expanded)
+		}
+		if got := template.Fill("*"); got != want.filled {
+			t.Errorf("%q filled is %q, not %q", text, got, want.filled)
+		}
+		if template.String() != text {
+			t.Errorf("%q says that it is %q", text, template)
+		}
+	}
+}
+
+func TestParseTemplateTellsWhatIsWrong(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                 "empty",
+		"ndr.{stram}":      "{stram}",
+		"ndr.{}":           "{}",
+		"ndr.{stream":      "brace",
+		"ndr.stream}":      "brace",
+		"ndr.{{stream}}":   "brace",
+		"ndr.{str{stream}": "brace",
+	} {
+		_, err := ParseTemplate(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if text != "" && !strings.Contains(err.Error(), "{appliance}, {stream} and {action}") {
+			t.Errorf("%q: the error does not name the placeholders: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseTemplate(f *testing.F) {
+	f.Add("ndr.{appliance}.{stream}")
+	f.Add("{a}}{")
+	f.Fuzz(func(t *testing.T, text string) {
+		template, err := ParseTemplate(text)
+		if err == nil && strings.ContainsAny(template.Fill("x"), "{}") {
+			t.Errorf("%q: a brace is left in %q", text, template.Fill("x"))
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package sinks
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+)
+
+// TLSAdvice says what to do about a TLS handshake that failed for what either
+// side is configured to, which is a halt. It names keys of the sink's tls block.
+// Empty: err is no such failure.
+func TLSAdvice(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "set tls.ca_file to the certificate of the authority that signed the server's"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "set tls.server_name to a name in the server's certificate"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "the server's certificate must be renewed, or this machine's clock is wrong"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "see tls.ca_file and tls.server_name"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the server does not speak TLS on this port"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+		return "the server refused the handshake: does it want a certificate, tls.cert_file?"
+	}
+	// The rest of what a handshake can fail with has no types, only texts.
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if strings.HasPrefix(inner.Error(), "tls: ") {
+			return "see the tls keys"
+		}
+	}
+	return ""
+}
