@@ -1,0 +1,95 @@
+package appliance
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// accepts answers with an empty page where the key is right.
+func accepts(keys *string, requests *int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		*requests++
+		if r.Header.Get("Authorization") != "Service apikey="+*keys {
+			answer(401, "application/json", `{"error_message": "Invalid access token"}`)(w, r)
+			return
+		}
+		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), "mod_time") {
+			w.WriteHeader(400)
+			return
+		}
+		io.WriteString(w, "[]")
+	}
+}
+
+func TestAKeyThatWasRefusedIsReadAnew(t *testing.T) {
+	right, onDisk := "first", "first"
+	requests, reads := 0, 0
+	var readErr error
+	c := newClient(t, accepts(&right, &requests), func(o *Options) {
+		o.Key = func() (string, error) { reads++; return onDisk, readErr }
+	})
+	search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
+	expect := func(what string, wantRequests, wantReads int) {
+		t.Helper()
+		if requests != wantRequests || reads != wantReads {
+			t.Errorf("%s: %d requests and %d reads, want %d and %d", what, requests, reads, wantRequests, wantReads)
+		}
+		requests, reads = 0, 0
+	}
+
+	for range 3 {
+		if err := search(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("a key that is right is read once", 3, 1)
+
+	right, onDisk = "second", "second"
+	if err := search(); err != nil {
+		t.Error(err)
+	}
+	expect("a key that was changed is tried at once", 2, 1)
+
+	right = "third"
+	if e := failure(t, search(), "second"); !e.Refused() || e.Status != 401 {
+		t.Error(e)
+	}
+	expect("a key that was not changed is not tried again", 1, 1)
+
+	onDisk = "wrong"
+	if e := failure(t, search(), "second", "wrong"); !e.Refused() {
+		t.Error(e)
+	}
+	expect("a key is not tried more than twice", 2, 1)
+
+	readErr = errors.New("no such file")
+	if e := failure(t, search()); e.Refused() || !errors.Is(e, readErr) || !strings.Contains(e.Error(), "read the API key") {
+		t.Error(e)
+	}
+	expect("a key that can no longer be read is told", 1, 1)
+	failure(t, search())
+	expect("without a key nothing is sent", 0, 1)
+
+	readErr, onDisk = nil, " \n"
+	if e := failure(t, search()); e.Refused() || !strings.Contains(e.Error(), "empty") {
+		t.Error(e)
+	}
+	expect("with an empty key nothing is sent", 0, 1)
+
+	onDisk = "third"
+	if err := search(); err != nil {
+		t.Error(err)
+	}
+	expect("a key that was mended is used", 1, 1)
+}
+
+func TestAKeyThatCannotBeSentIsNotShown(t *testing.T) {
+	const key = "two\nlines"
+	c := newClientOf(t, func(o *Options) {
+		o.URL, o.Key = "http://sensor.example", func() (string, error) { return key, nil }
+	})
+	failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), key, "two", "lines")
+}

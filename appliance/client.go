@@ -1,0 +1,238 @@
+// Package appliance is a client of the REST interface of a network detection
+// appliance.
+//
+// It asks, checks that the answer is what the interface says, and hands it on
+// as it came: numbers and strings are not converted, and nothing is parsed that
+// no one asked for. It does not decide when to ask again; its one error type,
+// Error, says what a caller needs for that.
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say where an appliance is and how to talk to it.
+type Options struct {
+	// URL is scheme and host of the appliance, without a path.
+	URL string
+	// Product is the product's word in the authorization scheme, as written, and
+	// in paths, in lower case. Empty or "service": the interface's own Service
+	// and service.
+	Product string
+	// SchemeWord is the word in the authorization scheme alone; empty: Product's.
+	SchemeWord string
+	// Key returns the API key. It is called at the first request, and again
+	// after the key was refused. Exactly one of Key and OAuth is set.
+	Key func() (string, error)
+	// OAuth signs in with tokens instead, as the cloud edition wants it.
+	OAuth *OAuth
+	// Timeout bounds each request, its answer read; 0: DefaultTimeout.
+	Timeout time.Duration
+	// RateLimit is in requests a second, those for tokens among them; what a
+	// second allows may be sent at once. 0: no limit.
+	RateLimit float64
+	// TLS is copied. nil: the defaults of crypto/tls.
+	TLS *tls.Config
+	// Proxy is an http, https or socks5 URL; nil: what the environment says.
+	Proxy *url.URL
+	// MaxAnswer bounds the bytes of an answer's body, decompressed; 0:
+	// DefaultMaxAnswer.
+	MaxAnswer int64
+	// UserAgent is what the appliance logs; empty: ndrbridge.
+	UserAgent string
+	// Observe, where set, is called once for each request that was sent, with the
+	// answer's status as three digits or else one of the words dns, connect, tls,
+	// timeout, canceled and other. It must be safe for concurrent use.
+	Observe func(code string)
+	// Transport, where set, sends the requests; TLS and Proxy are not used.
+	Transport http.RoundTripper
+}
+
+// The defaults of Options.
+const (
+	DefaultTimeout         = 30 * time.Second
+	DefaultMaxAnswer int64 = 16 << 20
+)
+
+// Client talks to one appliance. Its methods are safe for concurrent use, each
+// call with a Page of its own. They return an *Error, and nothing else.
+type Client struct {
+	base      url.URL // up to /api/v1
+	product   string  // the word in paths
+	userAgent string
+	maxAnswer int64
+	link      *link
+	auth      authority
+}
+
+// New returns a client. It does not contact the appliance and reads no secret.
+func New(o Options) (*Client, error) {
+	base, err := parseBase(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if (o.Key == nil) == (o.OAuth == nil) {
+		return nil, errors.New("exactly one of an API key and OAuth must be given")
+	}
+	c := &Client{
+		base:      *base,
+		product:   strings.ToLower(o.Product),
+		userAgent: o.UserAgent,
+		maxAnswer: o.MaxAnswer,
+		link:      newLink(o),
+	}
+	if c.product == "" {
+		c.product = "service"
+	}
+	if c.userAgent == "" {
+		c.userAgent = "ndrbridge"
+	}
+	if c.maxAnswer == 0 {
+		c.maxAnswer = DefaultMaxAnswer
+	}
+	if o.OAuth != nil {
+		c.auth, err = newTokenAuthority(*o.OAuth, c.link)
+	} else {
+		c.auth = &keyAuthority{read: o.Key, scheme: schemeWord(o)}
+	}
+	return c, err
+}
+
+func parseBase(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		// The parser's error repeats the text, which may hold a password.
+		return nil, errors.New("the appliance's URL cannot be parsed; write https://host")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("the appliance's URL must be http or https with a host, such as https://sensor.example")
+	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the appliance's URL must be scheme and host alone: %s://%s", u.Scheme, u.Host)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/api/v1"}, nil
+}
+
+func schemeWord(o Options) string {
+	switch {
+	case o.SchemeWord != "":
+		return o.SchemeWord
+	case o.Product == "" || o.Product == "service":
+		return "Service"
+	}
+	return o.Product
+}
+
+// Close closes the connections that are idle. Calls under way go on.
+func (c *Client) Close() { c.link.close() }
+
+// request is what is asked of the appliance.
+type request struct {
+	method string
+	path   string // behind /api/v1
+	body   []byte // JSON; nil: none
+	// repeatable says of a POST that it changes nothing on the appliance.
+	repeatable bool
+	// notFound is what to do about a 404; empty where it is an answer like others.
+	notFound string
+}
+
+// do sends r, a second time where that may help against a refusal, and hands an
+// answer with a status of 2xx to read. What read does not consume is thrown
+// away.
+func (c *Client) do(ctx context.Context, r request, read func(*http.Response) error) error {
+	var refusal *Error
+	var refused credential
+	for {
+		cred, err := c.auth.credential(ctx)
+		switch {
+		case err != nil:
+			return c.wrap(r, err)
+		case refusal != nil && cred.header == refused.header:
+			return refusal
+		}
+		e := c.send(ctx, r, cred, read)
+		if e == nil {
+			return nil
+		}
+		e.redact(slices.Concat(cred.secrets, c.link.secrets))
+		if !e.Refused() || refusal != nil {
+			return e
+		}
+		c.auth.refused(cred)
+		refusal, refused = e, cred
+	}
+}
+
+// wrap makes an *Error of a failure before r was sent.
+func (c *Client) wrap(r request, err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Method: r.method, Path: c.base.Path + r.path, Err: err}
+}
+
+// maxDrain bounds what is read of a body that nobody wants, to keep the
+// connection.
+const maxDrain = 64 << 10
+
+func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
+	e := &Error{Method: r.method, Path: c.base.Path + r.path}
+	ctx, cancel, err := c.link.turn(ctx)
+	if err != nil {
+		e.Err = err
+		return e
+	}
+	defer cancel()
+	u := c.base
+	u.Path += r.path
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		e.Err = err
+		return e
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Authorization", cred.header)
+	req.Header.Set("User-Agent", c.userAgent)
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.repeatable {
+		// An empty key is not sent; it lets net/http repeat the request where the
+		// appliance had just closed a connection that was kept.
+		req.Header["Idempotency-Key"] = []string{}
+	}
+	resp, err := c.link.http.Do(req)
+	if err != nil {
+		e.Err = c.link.explain(err)
+		return e
+	}
+	defer func() {
+		io.CopyN(io.Discard, resp.Body, maxDrain)
+		resp.Body.Close()
+	}()
+	if resp.StatusCode/100 != 2 {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxDrain)) // what came is enough for an excerpt
+		e.answered(resp, body, r.notFound, c.auth.advice())
+		return e
+	}
+	e.Status, e.RetryAfter = resp.StatusCode, retryAfter(resp.Header)
+	switch err := read(resp).(type) {
+	case nil:
+		return nil
+	case *contentError:
+		e.Excerpt, e.Err = err.excerpt, err.err
+	default:
+		e.Err = c.link.explain(err)
+	}
+	return e
+}

@@ -1,0 +1,438 @@
+package appliance
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const testKey = "k3y-for/tests+\"<&"
+
+// newClient returns a client of a server that answers with handler, and fails
+// the test for a key that shows in an error.
+func newClient(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return newClientOf(t, append([]func(*Options){func(o *Options) { o.URL = server.URL }}, change...)...)
+}
+
+func newClientOf(t testing.TB, change ...func(*Options)) *Client {
+	t.Helper()
+	o := Options{Key: func() (string, error) { return testKey, nil }, Timeout: 5 * time.Second}
+	for _, f := range change {
+		f(&o)
+	}
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// failure returns err as an *Error, and checks that it is fit to be shown.
+func failure(t *testing.T, err error, hidden ...string) *Error {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		t.Fatalf("%T is no *Error: %v", err, err)
+	}
+	for _, secret := range append(hidden, testKey) {
+		if strings.Contains(err.Error(), secret) || strings.Contains(e.Excerpt, secret) {
+			t.Errorf("the error holds %q: %v", secret, err)
+		}
+	}
+	if e.Method == "" || !strings.HasPrefix(e.Path, "/") {
+		t.Errorf("the error does not say what was tried: %#v", e)
+	}
+	if n := len([]rune(e.Excerpt)); n > maxExcerpt {
+		t.Errorf("the excerpt has %d characters", n)
+	}
+	return e
+}
+
+func answer(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		io.WriteString(w, body)
+	}
+}
+
+var anySearch = Search{ModTime: 1, Limit: 10}
+
+func TestRequests(t *testing.T) {
+	type sent struct {
+		method, path, auth, body string
+	}
+	search := func(s Search) func(*Client) error {
+		return func(c *Client) error { return c.SearchDetections(t.Context(), s, new(Page)) }
+	}
+	for name, test := range map[string]struct {
+		change func(*Options)
+		call   func(*Client) error
+		answer string
+		want   sent
+	}{
+		"a search always says how to sort": {
+			call:   search(Search{ModTime: 1700000000001, Limit: 1000}),
+			answer: `[]`,
+			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
+				`{"mod_time":1700000000001,"limit":1000,"offset":0,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}]}`},
+		},
+		"a search sends offset and filter": {
+			call:   search(Search{ModTime: 5, Limit: 2, Offset: 7, Filter: json.RawMessage(`{"status": [".none"]}`)}),
+			answer: `[]`,
+			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
+				`{"mod_time":5,"limit":2,"offset":7,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}],"filter":{"status":[".none"]}}`},
+		},
+		"ids are asked for alone": {
+			call: func(c *Client) error {
+				ids, err := c.SearchDetectionIDs(t.Context(), Search{ModTime: 5, Limit: 2})
+				if err == nil && fmt.Sprint(ids) != "[25769804127 2]" {
+					err = fmt.Errorf("got %d", ids)
+				}
+				return err
+			},
+			answer: `[25769804127, {"id": 2}]`,
+			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
+				`{"mod_time":5,"limit":2,"offset":0,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}],"id_only":true}`},
+		},
+		"a detection is asked for by id": {
+			call:   func(c *Client) error { return c.Detection(t.Context(), 25769804127, new(Page)) },
+			answer: `{"id": 25769804127}`,
+			want:   sent{"GET", "/api/v1/detections/25769804127", "Service apikey=" + testKey, ""},
+		},
+		"the default product is capitalized in the scheme": {
+			change: func(o *Options) { o.Product = "service" },
+			call:   func(c *Client) error { _, err := c.Firmware(t.Context()); return err },
+			answer: `{"version": "26.3.0.1234"}`,
+			want:   sent{"GET", "/api/v1/service/version", "Service apikey=" + testKey, ""},
+		},
+		"a vendor's product is written as it is in the scheme and lower case in paths": {
+			change: func(o *Options) { o.Product = "ExtraHop" },
+			call:   func(c *Client) error { _, err := c.Firmware(t.Context()); return err },
+			answer: `{"version": "26.3.0.1234"}`,
+			want:   sent{"GET", "/api/v1/extrahop/version", "ExtraHop apikey=" + testKey, ""},
+		},
+		"the scheme's word can be set alone": {
+			change: func(o *Options) { o.Product, o.SchemeWord = "Acme", "Token" },
+			call:   func(c *Client) error { _, err := c.Firmware(t.Context()); return err },
+			answer: `{"version": "26.3.0.1234"}`,
+			want:   sent{"GET", "/api/v1/acme/version", "Token apikey=" + testKey, ""},
+		},
+		"white space around the key is dropped": {
+			change: func(o *Options) { o.Key = func() (string, error) { return " abc\n", nil } },
+			call:   func(c *Client) error { _, err := c.Firmware(t.Context()); return err },
+			answer: `{"version": "26.3.0.1234"}`,
+			want:   sent{"GET", "/api/v1/service/version", "Service apikey=abc", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := test.change
+			if change == nil {
+				change = func(*Options) {}
+			}
+			var got sent
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = sent{r.Method, r.URL.RequestURI(), r.Header.Get("Authorization"), string(body)}
+				if r.Header.Get("Accept") != "application/json" {
+					t.Errorf("Accept: %q", r.Header.Get("Accept"))
+				}
+				if want := map[bool]string{true: "application/json"}[len(body) > 0]; r.Header.Get("Content-Type") != want {
+					t.Errorf("Content-Type: %q", r.Header.Get("Content-Type"))
+				}
+				if r.UserAgent() != "ndrbridge" {
+					t.Errorf("User-Agent: %q", r.UserAgent())
+				}
+				if _, sent := r.Header["Idempotency-Key"]; sent {
+					t.Error("an idempotency key was sent")
+				}
+				io.WriteString(w, test.answer)
+			}, change)
+			if err := test.call(c); err != nil {
+				t.Fatal(err)
+			}
+			if got != test.want {
+				t.Errorf("sent\n%+v, want\n%+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWrongOptionsAreRefused(t *testing.T) {
+	key := func() (string, error) { return testKey, nil }
+	oauth := &OAuth{TokenURL: "https://x.example/oauth2/token", ClientID: "id", ClientSecret: key}
+	for name, o := range map[string]Options{
+		"no scheme":             {URL: "sensor.example", Key: key},
+		"another scheme":        {URL: "ftp://sensor.example", Key: key},
+		"no host":               {URL: "https://", Key: key},
+		"a path":                {URL: "https://sensor.example/api/v1", Key: key},
+		"a query":               {URL: "https://sensor.example?x=y", Key: key},
+		"a user":                {URL: "https://u:hunter2@sensor.example", Key: key},
+		"a user and no URL":     {URL: "https://u:hunter2@sensor.example:port", Key: key},
+		"no way to sign in":     {URL: "https://sensor.example"},
+		"two ways to sign in":   {URL: "https://sensor.example", Key: key, OAuth: oauth},
+		"a token URL of a file": {URL: "https://sensor.example", OAuth: &OAuth{TokenURL: "file:///x", ClientID: "id", ClientSecret: key}},
+		"no client id":          {URL: "https://sensor.example", OAuth: &OAuth{TokenURL: oauth.TokenURL, ClientSecret: key}},
+		"no client secret":      {URL: "https://sensor.example", OAuth: &OAuth{TokenURL: oauth.TokenURL, ClientID: "id"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(o); err == nil || strings.Contains(err.Error(), "hunter2") {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := New(Options{URL: "https://sensor.example/", OAuth: oauth}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASearchWithoutATimeIsNotSent(t *testing.T) {
+	c := newClient(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+	for _, s := range []Search{{}, {ModTime: -1}, {ModTime: 1, Filter: json.RawMessage("{")}} {
+		failure(t, c.SearchDetections(t.Context(), s, new(Page)))
+		_, err := c.SearchDetectionIDs(t.Context(), s)
+		failure(t, err)
+	}
+}
+
+func TestAPageIsUsedAgain(t *testing.T) {
+	var body atomic.Value
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+		io.WriteString(w, body.Load().(string))
+	})
+	var page Page
+	for _, want := range [][]string{
+		{`{"id":1,"n":18446744073709551616,"v":1.10}`, `{ "id" : 2 }`},
+		{},
+		{`{"id":3,"description":"` + strings.Repeat("long ", 50000) + `"}`},
+		{`{"a":1,"a":2}`, `{}`, `{"deep":[{"er":[]}]}`},
+	} {
+		body.Store(" [" + strings.Join(want, " ,\n") + "]\n ")
+		if err := c.SearchDetections(t.Context(), anySearch, &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Objects) != len(want) {
+			t.Fatalf("%d objects, want %d", len(page.Objects), len(want))
+		}
+		for i, o := range page.Objects {
+			if string(o.Raw) != want[i] || o.Repaired {
+				t.Errorf("object %d: %.100q, repaired %t", i, o.Raw, o.Repaired)
+			}
+		}
+		if want := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC); !page.Date.Equal(want) {
+			t.Errorf("date %s", page.Date)
+		}
+	}
+	body.Store("{}")
+	failure(t, c.SearchDetections(t.Context(), anySearch, &page))
+	if len(page.Objects) != 0 || !page.Date.IsZero() {
+		t.Errorf("after an error the page holds %d objects of %s", len(page.Objects), page.Date)
+	}
+}
+
+func TestTheSizeOfAnswersIsLimited(t *testing.T) {
+	const limit = 4000
+	object := func(size int) string { return `{"mod_time":7,"pad":"` + strings.Repeat("x", size-22-1) + `"}` }
+	write := func(w http.ResponseWriter, r *http.Request, body string) {
+		switch r.Header.Get("User-Agent") {
+		case "chunked":
+			w.(http.Flusher).Flush()
+		case "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			io.WriteString(z, body)
+			return
+		}
+		io.WriteString(w, body)
+	}
+	for _, encoding := range []string{"with a length", "chunked", "gzip"} {
+		for _, test := range []struct {
+			size int
+			ok   bool
+		}{{limit, true}, {limit + 1, false}, {50 * limit, false}} {
+			t.Run(fmt.Sprintf("%d bytes %s", test.size, encoding), func(t *testing.T) {
+				c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+					write(w, r, object(test.size))
+				}, func(o *Options) { o.MaxAnswer, o.UserAgent = limit, encoding })
+				var page Page
+				err := c.Detection(t.Context(), 1, &page)
+				switch {
+				case test.ok && (err != nil || len(page.Objects) != 1 || len(page.Objects[0].Raw) != test.size):
+					t.Error(err)
+				case !test.ok && (!errors.Is(err, ErrTooLarge) || failure(t, err).Status != 200):
+					t.Error(err)
+				}
+				modTime, size, err := c.DetectionModTime(t.Context(), 1)
+				if err != nil || modTime != 7 || size != int64(test.size) {
+					t.Errorf("mod_time %d of %d bytes: %v", modTime, size, err)
+				}
+			})
+		}
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	connections := make(map[string]bool)
+	statuses := []int{200, 404, 500, 429, 200}
+	i := 0
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		connections[r.RemoteAddr] = true
+		answer(statuses[i], "application/json", `{"id":1}`+strings.Repeat(" ", 10000))(w, r)
+		i++
+	})
+	for range statuses {
+		c.Detection(t.Context(), 1, new(Page))
+	}
+	if len(connections) != 1 {
+		t.Errorf("%d connections for %d requests", len(connections), len(statuses))
+	}
+}
+
+func TestAConnectionClosedWhileIdleIsNoFailure(t *testing.T) {
+	server := httptest.NewServer(answer(200, "application/json", `[]`))
+	defer server.Close()
+	c := newClientOf(t, func(o *Options) { o.URL = server.URL })
+	var page Page
+	for range 20 {
+		if err := c.SearchDetections(t.Context(), anySearch, &page); err != nil {
+			t.Fatal(err)
+		}
+		server.CloseClientConnections()
+	}
+}
+
+func TestAClientIsUsedByManyAtOnce(t *testing.T) {
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"id":`+strings.TrimPrefix(r.URL.Path, "/api/v1/detections/")+`}`)
+	})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			var page Page
+			for j := range 20 {
+				id := int64(100*i + j)
+				if err := c.Detection(t.Context(), id, &page); err != nil {
+					t.Error(err)
+				} else if want := fmt.Sprintf(`{"id":%d}`, id); string(page.Objects[0].Raw) != want {
+					t.Errorf("got %s, want %s", page.Objects[0].Raw, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// roundTrip is a transport without a network, for tests of time.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func respond(r *http.Request, status int, header http.Header, body string) (*http.Response, error) {
+	h := http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}
+	for name, values := range header {
+		h[name] = values
+	}
+	return &http.Response{
+		StatusCode: status, Header: h, Request: r, ContentLength: int64(len(body)),
+		Body: io.NopCloser(bytes.NewBufferString(body)),
+	}, nil
+}
+
+func TestTheRateIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		c := newClientOf(t, func(o *Options) {
+			o.URL, o.RateLimit, o.Timeout = "http://sensor.example", 2, 100*time.Millisecond
+			o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				at = append(at, time.Since(start))
+				return respond(r, 200, nil, `[]`)
+			})
+		})
+		for range 5 {
+			if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := "[0s 0s 500ms 1s 1.5s]"; fmt.Sprint(at) != want {
+			t.Errorf("sent at %s, want %s", at, want)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		e := failure(t, c.SearchDetections(ctx, anySearch, new(Page)))
+		if !errors.Is(e, context.Canceled) || e.Status != 0 {
+			t.Error(e)
+		}
+		if waited := time.Since(start); waited != 1600*time.Millisecond {
+			t.Errorf("the wait ended after %s", waited)
+		}
+	})
+}
+
+func TestTheTimeoutCoversTheBody(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"no answer": func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"a body that stalls": func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "[")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+		"an error that stalls": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(500)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body) // only then does the server see that the client has gone
+				handler(w, r)
+			}, func(o *Options) { o.Timeout = 30 * time.Millisecond })
+			e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)))
+			if e.Status != 500 && (!errors.Is(e, context.DeadlineExceeded) || !strings.Contains(e.Error(), "within 30ms")) {
+				t.Error(e)
+			}
+		})
+	}
+}
+
+func TestRequestsAreObserved(t *testing.T) {
+	var codes []string
+	observe := func(o *Options) { o.Observe = func(code string) { codes = append(codes, code) } }
+	status := 200
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) { answer(status, "application/json", "[]")(w, r) }, observe)
+	for _, status = range []int{200, 401, 503} {
+		c.SearchDetections(t.Context(), anySearch, new(Page))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.SearchDetections(ctx, anySearch, new(Page))
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	newClientOf(t, observe, func(o *Options) { o.URL = gone.URL }).SearchDetections(t.Context(), anySearch, new(Page))
+	if want := "[200 401 503 canceled connect]"; fmt.Sprint(codes) != want {
+		t.Errorf("observed %s, want %s", codes, want)
+	}
+}

@@ -1,0 +1,102 @@
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// The kinds of failures without an answer. They are metric labels.
+const (
+	kindDNS      = "dns"
+	kindConnect  = "connect"
+	kindTLS      = "tls"
+	kindTimeout  = "timeout"
+	kindCanceled = "canceled"
+	kindOther    = "other"
+)
+
+// diagnose returns the kind of a failure, and what a person can do about it,
+// empty where the error says it all.
+func diagnose(err error) (kind, advice string) {
+	if errors.Is(err, context.Canceled) {
+		return kindCanceled, ""
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
+		return kindDNS, "check the host in url"
+	} else if ok {
+		return kindDNS, "check this machine's name servers"
+	}
+	if advice := diagnoseTLS(err); advice != "" {
+		return kindTLS, advice
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return kindTimeout, "check that the appliance can be reached, or raise timeout"
+	}
+	op, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case op != nil && op.Op == "proxyconnect":
+		return kindConnect, "check proxy"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return kindConnect, "nothing listens there: check host and port in url"
+	case op != nil && op.Op == "dial":
+		return kindConnect, "check the host in url, and the network"
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
+		return kindOther, "the answer was cut short"
+	}
+	return kindOther, ""
+}
+
+// diagnoseTLS returns advice on a TLS failure, and nothing on any other.
+func diagnoseTLS(err error) string {
+	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		if e.Cert != nil && bytes.Equal(e.Cert.RawIssuer, e.Cert.RawSubject) {
+			return "the certificate is self-signed: put it into a PEM file and set tls.ca_file to that"
+		}
+		return "the certificate comes from an authority that this machine does not know: set tls.ca_file to the authority's PEM file"
+	}
+	if e, ok := errors.AsType[x509.HostnameError](err); ok {
+		return fmt.Sprintf("the certificate is for %s: set tls.server_name to a name that it has, or mend the host in url", certificateNames(e.Certificate))
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
+		return "renew the appliance's certificate, or mend this machine's clock"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "set tls.ca_file to what the appliance's certificate is signed by"
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return "the appliance does not speak TLS on this port: check scheme and port in url"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "what answers does not speak TLS: check host and port in url"
+	}
+	// The alerts of the other side have no type of their own.
+	switch text := err.Error(); {
+	case strings.Contains(text, "tls: certificate required"), strings.Contains(text, "tls: bad certificate"),
+		strings.Contains(text, "tls: unknown certificate"):
+		return "the appliance wants a client certificate that it knows: set tls.cert_file and tls.key_file"
+	case strings.Contains(text, "remote error: tls: "), strings.HasPrefix(text, "tls: "):
+		return "TLS could not be agreed on with the appliance"
+	}
+	return ""
+}
+
+func certificateNames(c *x509.Certificate) string {
+	names := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "no name at all"
+	}
+	return strings.Join(names, ", ")
+}

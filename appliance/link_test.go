@@ -1,0 +1,273 @@
+package appliance
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificate is one for a name, valid until a time, signed by a parent or, with
+// none, by itself.
+func certificate(t *testing.T, name string, until time.Time, parent *tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
+		BasicConstraintsValid: true, IsCA: parent == nil,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{name}
+	}
+	issuer, signer := template, any(key)
+	if parent != nil {
+		issuer, signer = parent.Leaf, parent.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// pool is what a CA file with the certificates is read into.
+func pool(t *testing.T, certificates ...tls.Certificate) *x509.CertPool {
+	t.Helper()
+	p := x509.NewCertPool()
+	for _, c := range certificates {
+		if !p.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Leaf.Raw})) {
+			t.Fatal("no certificate")
+		}
+	}
+	return p
+}
+
+func TestTLS(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	ca := certificate(t, "ca.example", soon, nil)
+	otherCA := certificate(t, "other-ca.example", soon, nil)
+	selfSigned := certificate(t, "127.0.0.1", soon, nil)
+	signed := certificate(t, "127.0.0.1", soon, &ca)
+	named := certificate(t, "sensor.example", soon, &ca)
+	expired := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), &ca)
+	client := certificate(t, "bridge.example", soon, &ca)
+	stranger := certificate(t, "bridge.example", soon, &otherCA)
+
+	for name, test := range map[string]struct {
+		server tls.Certificate
+		wants  tls.ClientAuthType
+		client *tls.Config
+		says   string // empty: it works
+	}{
+		"a self-signed certificate":                     {server: selfSigned, says: "set tls.ca_file"},
+		"a self-signed certificate in the CA file":      {server: selfSigned, client: &tls.Config{RootCAs: pool(t, selfSigned)}},
+		"a self-signed certificate that is not checked": {server: selfSigned, client: &tls.Config{InsecureSkipVerify: true}},
+		"an authority that nobody knows":                {server: signed, says: "set tls.ca_file to the authority's"},
+		"an authority in the CA file":                   {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA, ca)}},
+		"another authority in the CA file":              {server: signed, client: &tls.Config{RootCAs: pool(t, otherCA)}, says: "set tls.ca_file"},
+		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "the certificate is for sensor.example: set tls.server_name"},
+		"a certificate for the name that is set":        {server: named, client: &tls.Config{RootCAs: pool(t, ca), ServerName: "sensor.example"}},
+		"a certificate that has expired":                {server: expired, client: &tls.Config{RootCAs: pool(t, ca)}, says: "clock"},
+		"a client certificate that is wanted":           {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{client}}},
+		"a client certificate that is missing":          {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.cert_file and tls.key_file"},
+		"a client certificate that the server rejects":  {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{stranger}}, says: "tls"},
+		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, wants: -1, says: "TLS could not be agreed on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(answer(200, "application/json", "[]"))
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{test.server}, ClientCAs: pool(t, ca), ClientAuth: max(0, test.wants)}
+			if test.wants < 0 {
+				server.TLS.MinVersion = tls.VersionTLS13
+			}
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.StartTLS()
+			defer server.Close()
+			c := newClientOf(t, func(o *Options) { o.URL, o.TLS = server.URL, test.client })
+			err := c.SearchDetections(t.Context(), anySearch, new(Page))
+			if test.says == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if e := failure(t, err); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
+				t.Error(e)
+			}
+		})
+	}
+}
+
+func TestHTTPWhereTLSIsDue(t *testing.T) {
+	plain := httptest.NewServer(answer(200, "application/json", "[]"))
+	defer plain.Close()
+	c := newClientOf(t, func(o *Options) { o.URL = strings.Replace(plain.URL, "http:", "https:", 1) })
+	if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "check scheme and port in url") {
+		t.Error(e)
+	}
+	c = newClientOf(t, func(o *Options) { o.URL = strings.Replace(raw(t, "220 mail.example ESMTP\r\n"), "http:", "https:", 1) })
+	if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); !strings.Contains(e.Error(), "does not speak TLS") {
+		t.Error(e)
+	}
+}
+
+func TestFailuresOfTheNetwork(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	goneURL, _ := url.Parse(gone.URL)
+	for name, test := range map[string]struct {
+		change func(*Options)
+		says   string
+	}{
+		"nothing listens":          {func(o *Options) { o.URL = gone.URL }, "nothing listens there: check host and port in url"},
+		"no proxy listens":         {func(o *Options) { o.URL, o.Proxy = "https://sensor.example", goneURL }, "check proxy"},
+		"no proxy listens for TCP": {func(o *Options) { o.URL, o.Proxy = "http://sensor.example", goneURL }, "check proxy"},
+		"the name is not known": {func(o *Options) {
+			o.URL = "http://sensor.example"
+			o.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "sensor.example", IsNotFound: true}}
+			})
+		}, "check the host in url"},
+		"no name server answers": {func(o *Options) {
+			o.URL = "http://sensor.example"
+			o.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "timeout", Name: "sensor.example", IsTimeout: true}}
+			})
+		}, "check this machine's name servers"},
+		"no way leads there": {func(o *Options) {
+			o.URL = "http://sensor.example"
+			o.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
+			})
+		}, "and the network"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClientOf(t, test.change)
+			if e := failure(t, c.SearchDetections(t.Context(), anySearch, new(Page))); e.Status != 0 || !strings.Contains(e.Error(), test.says) {
+				t.Error(e)
+			}
+		})
+	}
+	t.Run("the caller gives up", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			cancel()
+			<-r.Context().Done()
+		})
+		if e := failure(t, c.SearchDetections(ctx, anySearch, new(Page))); !errors.Is(e, context.Canceled) || e.Status != 0 {
+			t.Error(e)
+		}
+	})
+}
+
+const proxyPassword = "pr0xy+pass/word"
+
+// proxy is a forward proxy for http and https that wants a password. It sends
+// all requests to one address, whatever host they name.
+func proxy(t *testing.T, to string) *url.URL {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", r.Header.Get("Proxy-Authorization"))
+		if _, password, _ := r.BasicAuth(); password != proxyPassword {
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			fmt.Fprintf(w, "not %s", r.Header.Get("Proxy-Authorization"))
+			return
+		}
+		if r.Host == "closed.example:443" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if r.Method != http.MethodConnect {
+			w.WriteHeader(http.StatusTeapot)
+			fmt.Fprintf(w, "%s by proxy, with %s", r.URL.Host, r.Header.Get("Proxy-Authorization"))
+			return
+		}
+		target, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer target.Close()
+		w.WriteHeader(http.StatusOK)
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		done := make(chan struct{})
+		go func() { defer close(done); io.Copy(target, conn); target.Close() }()
+		io.Copy(conn, target)
+		conn.Close()
+		<-done
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestProxy(t *testing.T) {
+	server := httptest.NewTLSServer(answer(200, "application/json", "[]"))
+	defer server.Close()
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AddCert(server.Certificate())
+	through := proxy(t, server.Listener.Addr().String())
+	with := func(address, password string) *Client {
+		p := *through
+		p.User = url.UserPassword("ana", password)
+		return newClientOf(t, func(o *Options) { o.URL, o.Proxy, o.TLS = address, &p, config })
+	}
+	search := func(c *Client) error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
+
+	c := with("https://example.com", proxyPassword)
+	if err := search(c); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	server.CloseClientConnections()
+
+	e := failure(t, search(with("http://sensor.example", proxyPassword)), proxyPassword)
+	if e.Status != http.StatusTeapot || e.Excerpt != "sensor.example by proxy, with Basic [redacted]" {
+		t.Error(e)
+	}
+	for _, address := range []string{"http://sensor.example", "https://sensor.example"} {
+		e := failure(t, search(with(address, "wr0ng")), "wr0ng")
+		if !strings.Contains(e.Error(), "the proxy wants a user name and a password") || e.Refused() {
+			t.Error(e)
+		}
+	}
+	e = failure(t, search(with("https://closed.example", proxyPassword)), proxyPassword)
+	if !strings.Contains(e.Error(), "the proxy refused to connect: 403 Forbidden") || e.Refused() {
+		t.Error(e)
+	}
+}

@@ -1,0 +1,155 @@
+package appliance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
+	body := "[{\"id\":1,\"title\":\"\xe9t\xe9\"},\n {\"id\":2,\"title\":\"été \\ud800 \\u00e9\"},{\"n\xffme\":\"\xf0\x9f\x98\"}]"
+	want := []Object{
+		{[]byte(`{"id":1,"title":"` + "�t�" + `"}`), true},
+		{[]byte(`{"id":2,"title":"été \ud800 \u00e9"}`), false},
+		{[]byte(`{"n` + "�" + `me":"` + "�" + `"}`), true},
+	}
+	var page Page
+	if err := page.decodeArray([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range page.Objects {
+		if string(o.Raw) != string(want[i].Raw) || o.Repaired != want[i].Repaired {
+			t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
+		}
+	}
+	if len(page.Objects) != len(want) {
+		t.Errorf("%d objects", len(page.Objects))
+	}
+	if err := page.decodeObject([]byte("{\"t\":\"\xc3\"} ")); err != nil {
+		t.Fatal(err)
+	}
+	if o := page.Objects[0]; string(o.Raw) != "{\"t\":\"�\"}" || !o.Repaired {
+		t.Errorf("%q", o.Raw)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	for body, want := range map[string]string{
+		`[]`:                             "[]",
+		` [1, 25769804127 ,{"id": -3}] `: "[1 25769804127 -3]",
+		`[9223372036854775807]`:          "[9223372036854775807]",
+		`[{"id": 5, "title": "x"}]`:      "[5]",
+		`[9223372036854775808]`:          "",
+		`[1.0]`:                          "",
+		`[1e3]`:                          "",
+		`["1"]`:                          "",
+		`[null]`:                         "",
+		`[{}]`:                           "",
+		`[{"id": null}]`:                 "",
+		`[[1]]`:                          "",
+		`null`:                           "",
+		`{"id": 1}`:                      "",
+		`[1`:                             "",
+		`[1]2`:                           "",
+		``:                               "",
+	} {
+		ids, err := decodeIDs([]byte(body))
+		if got := fmt.Sprint(ids); err == nil && got != want || err != nil && want != "" {
+			t.Errorf("%s: %s, %v; want %s", body, got, err, want)
+		}
+	}
+}
+
+func FuzzPage(f *testing.F) {
+	for _, seed := range []string{
+		`[]`, ` [ {} , {"a":1.10,"b":[true,null,"x\u0000\ud800"]} ] `, `[{"a":1,"a":2}]`, "[{\"a\":\"\xff\"}]",
+		`[{"a":`, `[{}`, `[{},]`, `[{}]x`, `[[]]`, `{}`, `null`, `<html>`, ``, "\ufeff[]", `[{"n":-0,"m":1E+400}]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	var page Page
+	f.Fuzz(func(t *testing.T, body []byte) {
+		body = bytes.Clone(body)
+		var want []json.RawMessage
+		wantErr := json.Unmarshal(body, &want)
+		err := page.decodeArray(body)
+		if err != nil {
+			allObjects := wantErr == nil && want != nil
+			for _, o := range want {
+				allObjects = allObjects && o[0] == '{'
+			}
+			if allObjects {
+				t.Fatalf("refused an array of objects: %v", err)
+			}
+			return
+		}
+		if wantErr != nil || want == nil || len(want) != len(page.Objects) {
+			t.Fatalf("accepted %d objects, encoding/json has %d: %v", len(page.Objects), len(want), wantErr)
+		}
+		rest := body
+		for i, o := range page.Objects {
+			raw := string(want[i])
+			if repaired := strings.ToValidUTF8(raw, "�"); string(o.Raw) != repaired || o.Repaired != (repaired != raw) {
+				t.Fatalf("object %d is %q, want %q", i, o.Raw, repaired)
+			}
+			if !json.Valid(o.Raw) || !utf8.Valid(o.Raw) || o.Raw[0] != '{' {
+				t.Fatalf("object %d is %q", i, o.Raw)
+			}
+			// What lies between the objects is nothing but the array's own marks.
+			between, behind, found := bytes.Cut(rest, want[i])
+			if mark := map[bool]string{true: "[", false: ","}[i == 0]; !found || string(bytes.TrimSpace(between)) != mark {
+				t.Fatalf("%q stands before object %d", between, i)
+			}
+			rest = behind
+		}
+		if tail := string(bytes.Join(bytes.Fields(rest), nil)); tail != "]" && !(len(page.Objects) == 0 && tail == "[]") {
+			t.Fatalf("%q stands behind the last object", rest)
+		}
+		if len(page.Objects) == 1 {
+			if err := page.decodeObject(bytes.Clone(want[0])); err != nil || len(page.Objects) != 1 {
+				t.Fatalf("refused as an object: %v", err)
+			}
+		}
+	})
+}
+
+// detection is an object of about 2 KB, with what detections are made of.
+func detection(id int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"id":%d,"appliance_id":6,"type":"rare_ssh_port","title":"Rare SSH Port","start_time":1700000000000,`+
+		`"update_time":1700000360000,"mod_time":17000003%05d,"risk_score":61,"is_user_created":false,"recommended":true,`+
+		`"categories":["sec","sec.action","sec.caution"],"assignee":null,"ticket_id":null,"status":"new","resolution":null,`+
+		`"description":"The [client](#/devices/17) opened a connection to a port that is rare.\n\n* first\n* second %s",`+
+		`"properties":{"port":2222,"addresses":{"type":"ipaddr","value":["192.0.2.1","2001:db8::1"]}},"participants":[`,
+		25769800000+id, id%100000, strings.Repeat("and what was seen before it, ", 30))
+	for i := range 4 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"id":%d,"role":"offender","object_type":"device","object_id":%d,"object_value":"192.0.2.%d","hostname":"host-%d.example","username":null,"endpoint":"client","external":false}`, 4*id+i, 100+i, i, i)
+	}
+	b.WriteString("]}")
+	return b.String()
+}
+
+func BenchmarkPage(b *testing.B) {
+	const objects = 1000
+	texts := make([]string, objects)
+	for i := range texts {
+		texts[i] = detection(i)
+	}
+	body := []byte("[" + strings.Join(texts, ",") + "]")
+	b.Logf("%d bytes an object", len(body)/objects)
+	var page Page
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := page.decodeArray(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/objects, "µs/object")
+}

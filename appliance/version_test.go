@@ -1,0 +1,88 @@
+package appliance
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestVersionsAreComparedByNumber(t *testing.T) {
+	for _, test := range []struct {
+		v, w string
+		want int
+	}{
+		{"26.3.0.1234", "9.3", 1},
+		{"9.3", "26.3.0.1234", -1},
+		{"9.10", "9.9.9.9", 1},
+		{"9.3", "9.3.0.0", 0},
+		{"9.3.0.1", "9.3", 1},
+		{"09.3", "9.03", 0},
+		{"8.9.9.99999", "9.3", -1},
+	} {
+		v, err := ParseVersion(test.v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := ParseVersion(test.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := v.Compare(w); got != test.want {
+			t.Errorf("%s and %s: %d, want %d", v, w, got, test.want)
+		}
+	}
+	if text := (Version{9, 3}).String(); text != "9.3" {
+		t.Error(text)
+	}
+}
+
+func TestWhatIsNoVersion(t *testing.T) {
+	for _, text := range []string{"", ".", "9.", ".9", "9..3", "v9.3", "9.3-1", "-9.3", "+9.3", "9.3 ", "9.99999999999", "9_0.3", "0x9.3"} {
+		if v, err := ParseVersion(text); err == nil {
+			t.Errorf("%q: %s", text, v)
+		}
+	}
+	for _, body := range []string{`{}`, `{"version": ""}`, `{"version": null}`, `{"version": 9.3}`, `{"version": "new"}`, `"9.3"`, `[]`, `{"version": "9.3"`} {
+		c := newClient(t, answer(200, "application/json", body))
+		if v, err := c.Firmware(t.Context()); failure(t, err).Status != 200 || v != nil {
+			t.Errorf("%s: %s, %v", body, v, err)
+		}
+	}
+}
+
+func TestTheFirmwareIsRead(t *testing.T) {
+	c := newClient(t, answer(200, "application/json", `{"version": "26.3.0.1234"}`))
+	if v, err := c.Firmware(t.Context()); err != nil || v.String() != "26.3.0.1234" {
+		t.Errorf("%s, %v", v, err)
+	}
+}
+
+func TestVersionsAreOrdered(t *testing.T) {
+	versions := rapid.Custom(func(t *rapid.T) Version {
+		return rapid.SliceOfN(rapid.IntRange(0, 3), 1, 4).Draw(t, "numbers")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		u, v, w := versions.Draw(t, "u"), versions.Draw(t, "v"), versions.Draw(t, "w")
+		if u.Compare(v) != -v.Compare(u) || u.Compare(u) != 0 {
+			t.Fatal("not antisymmetric")
+		}
+		if u.Compare(v) <= 0 && v.Compare(w) <= 0 && u.Compare(w) > 0 {
+			t.Fatal("not transitive")
+		}
+	})
+}
+
+func FuzzParseVersion(f *testing.F) {
+	f.Add("26.3.0.1234")
+	f.Add("9..3")
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := ParseVersion(text)
+		if err != nil {
+			return
+		}
+		w, err := ParseVersion(v.String())
+		if err != nil || v.Compare(w) != 0 || w.String() != v.String() {
+			t.Errorf("%q became %s, then %s: %v", text, v, w, err)
+		}
+	})
+}
