@@ -1,0 +1,253 @@
+//go:build unix
+
+package file
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// apart says whether this is a process of the test's own, whose limits are
+// nobody else's. If not, it runs the test in one.
+func apart(t *testing.T) bool {
+	const mark = "NDRBRIDGE_TEST_APART"
+	if os.Getenv(mark) != "" {
+		signal.Ignore(syscall.SIGXFSZ)
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-rapid.checks=40")
+	child.Env = append(os.Environ(), mark+"=1", "GORACE=atexit_sleep_ms=0")
+	if output, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+	return false
+}
+
+// limitFiles makes every write beyond so many bytes of a file fail, as a full
+// disk does, until it is undone.
+func limitFiles(t fatal, bytes int64) (undo func()) {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatalf("%v", err)
+	}
+	limited := before
+	limited.Cur = uint64(bytes)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limited); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+}
+
+// fatal is what testing and rapid have in common.
+type fatal interface{ Fatalf(string, ...any) }
+
+func TestEveryFailureHasItsClass(t *testing.T) {
+	for errno, want := range map[syscall.Errno]sinks.Class{
+		syscall.EACCES: sinks.Halted, syscall.EPERM: sinks.Halted, syscall.EROFS: sinks.Halted,
+		syscall.ENOENT: sinks.Halted, syscall.ENOTDIR: sinks.Halted, syscall.EISDIR: sinks.Halted,
+		syscall.ELOOP: sinks.Halted, syscall.ENAMETOOLONG: sinks.Halted,
+		syscall.ENOSPC: sinks.Transient, syscall.EDQUOT: sinks.Transient, syscall.EIO: sinks.Transient,
+		syscall.EFBIG: sinks.Transient, syscall.EMFILE: sinks.Transient, syscall.EINTR: sinks.Transient,
+	} {
+		err := failure(&os.PathError{Op: "write", Path: "/var/log/events", Err: errno})
+		if class, _ := sinks.ClassOf(err); class != want || !errors.Is(err, errno) || !strings.Contains(err.Error(), "/var/log/events") {
+			t.Errorf("%v: class %s, want %s: %v", errno, class, want, err)
+		}
+	}
+}
+
+func TestAWriteThatFailsHalfwayLeavesNoTornLine(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "x")
+	s, err := New(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	events := sinktest.Events(6, 6, 1000)
+	if err := s.Send(t.Context(), events[:2]); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(path)
+	for range 2 {
+		undo := limitFiles(t, int64(len(before))+1500)
+		err = s.Send(t.Context(), events[2:])
+		undo()
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), "file too large") {
+			t.Fatalf("class %s: %v", class, err)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(after, before) {
+			t.Fatalf("%d bytes, were %d", len(after), len(before))
+		}
+	}
+	if err := s.Send(t.Context(), events[2:]); err != nil {
+		t.Fatal(err)
+	}
+	if got := readLines(t, path); len(got) != 6 {
+		t.Errorf("%d lines", len(got))
+	}
+}
+
+// readLines returns the ids of the events in files, which must end with whole
+// lines.
+func readLines(t fatal, paths ...string) (ids []string) {
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		for line := range bytes.Lines(content) {
+			line, ended := bytes.CutSuffix(line, []byte{'\n'})
+			e, err := transform.Parse(line)
+			if _, oracle := sinktest.Structured(line); err != nil || oracle != nil || !ended {
+				t.Fatalf("%s: torn line %q", path, line)
+			}
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// TestNothingAcknowledgedIsLost plays the life of a file: batches, rotations,
+// crashes in the middle of a write and between the steps of a rotation, a full
+// disk, and somebody who moves the file away.
+func TestNothingAcknowledgedIsLost(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	pool := sinktest.Events(400, 20, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		directory, err := os.MkdirTemp("", "crash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(directory)
+		path := filepath.Join(directory, "x")
+		options := Options{Path: path, MaxBytes: int64(rapid.IntRange(0, 4000).Draw(t, "max bytes")), Keep: 1000}
+		var s *Sink
+		reopen := func() {
+			if s != nil {
+				s.Close()
+			}
+			if s, err = New(options); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reopen()
+		defer func() { s.Close() }()
+
+		next := 0
+		acknowledged := map[string]bool{}
+		again := map[string]bool{} // may be there twice: a crash left whole lines of it
+		var moved []string
+		batch := func() []transform.Event {
+			n := min(rapid.IntRange(1, 4).Draw(t, "events"), len(pool)-next)
+			return pool[next : next+n]
+		}
+		deliver := func(events []transform.Event) {
+			if len(events) == 0 {
+				return
+			}
+			if err := s.Send(t.Context(), events); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				acknowledged[e.ID] = true
+			}
+			next += len(events)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"send": func(t *rapid.T) { deliver(batch()) },
+			"crash in a write": func(t *rapid.T) {
+				events := batch()
+				if len(events) == 0 {
+					return
+				}
+				var lines []byte
+				for _, e := range events {
+					lines = appendLine(lines, e.Structured())
+					again[e.ID] = true
+				}
+				s.Close()
+				f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Write(lines[:rapid.IntRange(0, len(lines)).Draw(t, "written")])
+				f.Close()
+				reopen()
+				deliver(events)
+			},
+			"crash in a rotation": func(t *rapid.T) {
+				s.Close()
+				steps := rotation(path, options.Keep)
+				for _, step := range steps[:rapid.IntRange(0, len(steps)).Draw(t, "steps")] {
+					if err := step.do(); err != nil && !os.IsNotExist(err) {
+						t.Fatal(err)
+					}
+				}
+				reopen()
+			},
+			"full disk": func(t *rapid.T) {
+				info, err := os.Stat(path)
+				if err != nil {
+					return
+				}
+				events := batch()
+				if len(events) == 0 {
+					return
+				}
+				// Where the file is rotated first, the batch fits.
+				undo := limitFiles(t, info.Size()+rapid.Int64Range(0, 300).Draw(t, "room"))
+				err = s.Send(t.Context(), events)
+				undo()
+				if err == nil {
+					for _, e := range events {
+						acknowledged[e.ID] = true
+					}
+					next += len(events)
+				} else if rapid.Bool().Draw(t, "restart") {
+					reopen()
+				}
+			},
+			"moved away": func(t *rapid.T) {
+				name := filepath.Join(directory, "moved-"+string(rune('a'+len(moved)%26))+strings.Repeat("a", len(moved)/26))
+				if os.Rename(path, name) == nil {
+					moved = append(moved, name)
+				}
+			},
+			"": func(*rapid.T) {},
+		})
+		deliver(batch()) // opens the file, and cuts off what is torn
+
+		rotated, _ := filepath.Glob(path + ".*")
+		seen := map[string]int{}
+		for _, id := range readLines(t, append(append(rotated, moved...), path)...) {
+			seen[id]++
+		}
+		for id := range acknowledged {
+			if n := seen[id]; n == 0 || n > 1 && !again[id] {
+				t.Fatalf("event %s is there %d times", id, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,470 @@
+package file_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+func open(t testing.TB, o file.Options) *file.Sink {
+	t.Helper()
+	s, err := file.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func send(t testing.TB, s *file.Sink, events ...transform.Event) {
+	t.Helper()
+	if err := s.Send(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the events of the path and of what it was rotated to, the oldest
+// first. Every line must be an event.
+func read(path string) ([]event.Event, error) {
+	var all []byte
+	for n := 0; ; n++ {
+		name := path
+		if n > 0 {
+			name = fmt.Sprintf("%s.%d", path, n)
+		}
+		content, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && n > 0 {
+			return decode(all)
+		} else if err != nil && n > 0 {
+			return nil, err
+		}
+		all = append(content, all...)
+	}
+}
+
+func decode(content []byte) ([]event.Event, error) {
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		return nil, errors.New("the last line has no end")
+	}
+	var events []event.Event
+	for line := range bytes.Lines(content) {
+		e, err := sinktest.Structured(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %q: %w", line, err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+func TestConformance(t *testing.T) {
+	modes := []transform.Mode{transform.Structured}
+	for _, maxBytes := range []int64{0, 20_000} {
+		t.Run(fmt.Sprintf("files of %d bytes", maxBytes), func(t *testing.T) {
+			sinktest.Run(t, modes, func(t *testing.T, _ transform.Mode) sinktest.Target {
+				directory := filepath.Join(t.TempDir(), "events")
+				if err := os.Mkdir(directory, 0o750); err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(directory, "events.jsonl")
+				return sinktest.Target{
+					Open: func() (sinks.Sink, error) {
+						return file.New(file.Options{Path: path, MaxBytes: maxBytes, Keep: 1000})
+					},
+					Received: func() ([]event.Event, error) { return read(path) },
+					Halt:     func() { os.Rename(directory, directory+".gone") },
+					Restore:  func() { os.Rename(directory+".gone", directory) },
+				}
+			})
+		})
+	}
+	t.Run("standard output", func(t *testing.T) {
+		sinktest.Run(t, modes, func(t *testing.T, _ transform.Mode) sinktest.Target {
+			out := &flaky{room: -1}
+			return sinktest.Target{
+				Open: func() (sinks.Sink, error) {
+					return file.New(file.Options{Path: file.Stdout, Out: out})
+				},
+				Received: func() ([]event.Event, error) { return decode(out.written.Bytes()) },
+				Down:     func() { out.room, out.err = 0, syscall.ENOSPC },
+				Halt:     func() { out.room, out.err = 0, syscall.EPIPE },
+				Restore:  func() { out.room = -1 },
+			}
+		})
+	})
+}
+
+// flaky is a writer that takes so many bytes more and then fails; below 0: that
+// takes everything.
+type flaky struct {
+	written bytes.Buffer
+	room    int
+	err     error
+}
+
+func (f *flaky) Write(p []byte) (int, error) {
+	if f.room < 0 || len(p) <= f.room {
+		return f.written.Write(p)
+	}
+	n, _ := f.written.Write(p[:f.room])
+	f.room = 0
+	return n, f.err
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options file.Options
+		want    string // part of the error; empty: none
+	}{
+		{"no path", file.Options{}, "path"},
+		{"a negative size", file.Options{Path: "x", MaxBytes: -1}, "max_bytes"},
+		{"rotation that keeps nothing", file.Options{Path: "x", MaxBytes: 1}, "keep"},
+		{"a path alone", file.Options{Path: "x"}, ""},
+		{"standard output", file.Options{Path: "-"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := file.New(test.options)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("error %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAnEventIsOneLine(t *testing.T) {
+	attributes := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t"}
+	for _, test := range []struct{ name, data, want string }{
+		{"data on one line stays as it is", `{ "a" :  1.10 , "b": "x  y" }`, `{ "a" :  1.10 , "b": "x  y" }`},
+		{"line breaks and indentation go", "{\n  \"a\": [\r\n\t1.10,\n\n\t18446744073709551615\n  ]\n}", `{"a": [1.10,18446744073709551615]}`},
+		{"a lone carriage return goes", "{\r\"a\":\r1}", `{"a":1}`},
+		{"escaped line breaks, spaces and tabs in strings stay", "{\n\"a  b\":\"x\\n\\r\\t \\u000a y\"}", `{"a  b":"x\n\r\t \u000a y"}`},
+		{"other separators in strings stay", "{\n\"a\":\"\u2028\u0085\"}", "{\"a\":\"\u2028\u0085\"}"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e, err := transform.New(attributes, []byte(test.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			send(t, open(t, file.Options{Path: file.Stdout, Out: &out}), e, e)
+			line, rest, _ := strings.Cut(out.String(), "\n")
+			if rest != line+"\n" {
+				t.Fatalf("not two lines: %q", out.String())
+			}
+			if _, data, _ := strings.Cut(line, `"data":`); data != test.want+"}" {
+				t.Errorf("data %s, want %s", data, test.want)
+			}
+			if !json.Valid([]byte(line)) {
+				t.Errorf("not JSON: %s", line)
+			}
+		})
+	}
+}
+
+func TestStandardOutput(t *testing.T) {
+	events := sinktest.Events(3, 3, 500)
+	line := len(events[0].Structured()) + 1
+	for _, test := range []struct {
+		name  string
+		room  int
+		lines int // that are left, whole or not, of the batch that failed
+	}{
+		{"a write that failed at once leaves nothing", 0, 0},
+		{"a write that failed in a line leaves an ended line", line + 10, 2},
+		{"a write that failed before a line's end leaves an ended line", line - 1, 1},
+		{"a write that failed between lines leaves whole ones", line, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out := &flaky{room: test.room, err: syscall.EIO}
+			s := open(t, file.Options{Path: file.Stdout, Out: out})
+			for range 2 {
+				err := s.Send(t.Context(), events)
+				if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+					t.Fatalf("class %s: %v", class, err)
+				}
+			}
+			out.room = -1
+			send(t, s, events...)
+			lines := strings.SplitAfter(strings.TrimSuffix(out.written.String(), "\n"), "\n")
+			if len(lines) != test.lines+3 {
+				t.Fatalf("%d lines: %q", len(lines), lines)
+			}
+			for i, e := range events {
+				if got := strings.TrimSuffix(lines[test.lines+i], "\n"); got != string(e.Structured()) {
+					t.Errorf("line %d: %s", i, got)
+				}
+			}
+		})
+	}
+	t.Run("a reader that went away halts", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		r.Close()
+		s := open(t, file.Options{Path: file.Stdout, Out: w})
+		err = s.Send(t.Context(), events)
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("closing the sink leaves it open", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, file.Options{Path: file.Stdout, Out: w})
+		send(t, s, events[0])
+		s.Close()
+		if _, err := io.WriteString(w, "more\n"); err != nil {
+			t.Error(err)
+		}
+		w.Close()
+		scanner := bufio.NewScanner(r)
+		for range 2 {
+			if !scanner.Scan() {
+				t.Error("a line is missing")
+			}
+		}
+	})
+}
+
+func TestRotation(t *testing.T) {
+	events := sinktest.Events(20, 20, 1000)
+	size := int64(len(events[0].Structured()) + 1)
+	names := func(path string) (names []string) {
+		matches, _ := filepath.Glob(path + "*")
+		for _, match := range matches {
+			names = append(names, filepath.Base(match))
+		}
+		return names
+	}
+	t.Run("a file never passes its size, and the oldest go", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "x")
+		s := open(t, file.Options{Path: path, MaxBytes: 3*size + size/2, Keep: 2})
+		for _, e := range events {
+			send(t, s, e)
+		}
+		if got := fmt.Sprint(names(path)); got != "[x x.1 x.2]" {
+			t.Fatalf("files %v", got)
+		}
+		got, err := read(path)
+		if err != nil || len(got) != 8 || got[0].ID() != events[12].ID || got[7].ID() != events[19].ID {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+		for _, name := range names(path) {
+			if info, _ := os.Stat(filepath.Join(filepath.Dir(path), name)); info.Size() > 3*size+size/2 {
+				t.Errorf("%s has %d bytes", name, info.Size())
+			}
+		}
+	})
+	t.Run("a file that is exactly full is not rotated", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "x")
+		s := open(t, file.Options{Path: path, MaxBytes: 4 * size, Keep: 2})
+		send(t, s, events[:2]...)
+		send(t, s, events[2:4]...)
+		if got := fmt.Sprint(names(path)); got != "[x]" {
+			t.Errorf("files %v", got)
+		}
+	})
+	t.Run("a batch larger than a file is written in one", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "x")
+		s := open(t, file.Options{Path: path, MaxBytes: size, Keep: 2})
+		send(t, s, events[:5]...)
+		send(t, s, events[5:10]...)
+		if got := fmt.Sprint(names(path)); got != "[x x.1]" {
+			t.Errorf("files %v", got)
+		}
+		if got, err := read(path); err != nil || len(got) != 10 {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	})
+	t.Run("files beyond a smaller number to keep go", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "x")
+		for _, keep := range []int{6, 3} {
+			s := open(t, file.Options{Path: path, MaxBytes: size, Keep: keep})
+			for _, e := range events[:10] {
+				send(t, s, e)
+			}
+			s.Close()
+		}
+		if got := fmt.Sprint(names(path)); got != "[x x.1 x.2 x.3]" {
+			t.Errorf("files %v", got)
+		}
+	})
+	t.Run("a gap is filled before the oldest goes", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "x")
+		s := open(t, file.Options{Path: path, MaxBytes: size, Keep: 3})
+		for _, e := range events[:4] {
+			send(t, s, e)
+		}
+		os.Remove(path + ".2")
+		send(t, s, events[4])
+		oldest, err := os.ReadFile(path + ".3")
+		if err != nil || !bytes.Contains(oldest, events[0].Structured()) {
+			t.Errorf("the oldest is gone: %v", err)
+		}
+	})
+}
+
+func TestAFileThatSomebodyElseTouches(t *testing.T) {
+	events := sinktest.Events(4, 4, 500)
+	for _, test := range []struct {
+		name  string
+		touch func(t *testing.T, path string)
+		left  int // events in the path's files at the end
+	}{
+		{"moved away, a new one is made", func(t *testing.T, path string) { os.Rename(path, path+".1") }, 4},
+		{"removed, a new one is made", func(t *testing.T, path string) { os.Remove(path) }, 2},
+		{"moved away and made anew, the new one is written to", func(t *testing.T, path string) {
+			os.Rename(path, path+".1")
+			os.WriteFile(path, nil, 0o600)
+		}, 4},
+		{"copied and truncated, it is gone on with", func(t *testing.T, path string) { os.Truncate(path, 0) }, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			s := open(t, file.Options{Path: path})
+			send(t, s, events[:2]...)
+			test.touch(t, path)
+			send(t, s, events[2])
+			send(t, s, events[3])
+			got, err := read(path)
+			if err != nil || len(got) != test.left {
+				t.Errorf("%d events, want %d, %v", len(got), test.left, err)
+			}
+		})
+	}
+}
+
+func TestAFileThatWasTruncatedHasRoomAgain(t *testing.T) {
+	events := sinktest.Events(4, 4, 500)
+	path := filepath.Join(t.TempDir(), "x")
+	s := open(t, file.Options{Path: path, MaxBytes: int64(3 * (len(events[0].Structured()) + 1)), Keep: 1})
+	send(t, s, events[:3]...)
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	send(t, s, events[3])
+	if _, err := os.Stat(path + ".1"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was rotated: %v", err)
+	}
+}
+
+func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
+	events := sinktest.Events(3, 3, 500)
+	first, second := string(events[0].Structured())+"\n", string(events[1].Structured())+"\n"
+	long := `{"specversion":"1.0","data":"` + strings.Repeat("x", 200<<10)
+	for _, test := range []struct {
+		name, content, left string
+	}{
+		{"an empty file", "", ""},
+		{"whole lines stay", first + second, first + second},
+		{"a line without its newline goes", first + second[:len(second)-1], first},
+		{"a line of one byte goes", first + "{", first},
+		{"a long line goes", first + long, first},
+		{"a line with no other before it goes", second[:100], ""},
+		{"zeros go", first + strings.Repeat("\x00", 5000), first},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			send(t, open(t, file.Options{Path: path}), events[2])
+			got, _ := os.ReadFile(path)
+			if want := test.left + string(events[2].Structured()) + "\n"; string(got) != want {
+				t.Errorf("the file holds %.300q", got)
+			}
+		})
+	}
+	for _, content := range []string{"root:x:0:0", first + "more", `{"a": 1}`} {
+		t.Run("what is no event is not touched", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := open(t, file.Options{Path: path}).Send(t.Context(), events)
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), path) {
+				t.Errorf("class %s: %v", class, err)
+			}
+			if got, _ := os.ReadFile(path); string(got) != content {
+				t.Errorf("the file holds %q", got)
+			}
+		})
+	}
+}
+
+func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
+	directory := t.TempDir()
+	plain := filepath.Join(directory, "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := filepath.Join(directory, "taken")
+	send(t, open(t, file.Options{Path: taken}), sinktest.Events(1, 1, 0)...)
+	for _, test := range []struct{ name, path, advice string }{
+		{"a directory that does not exist", filepath.Join(directory, "none", "x"), "make the directory"},
+		{"a directory", directory, "check path"},
+		{"a file in the place of its directory", filepath.Join(plain, "x"), "check path"},
+		{"a device", os.DevNull, "no regular file"},
+		{"a name that is too long", filepath.Join(directory, strings.Repeat("x", 300)), "check path"},
+		{"a file that another sink writes to", taken, "another sink"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := open(t, file.Options{Path: test.path}).Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), test.advice) {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
+	}
+}
+
+func TestANewFileIsForItsOwnerAndGroup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	send(t, open(t, file.Options{Path: path}), sinktest.Events(1, 1, 0)...)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&^0o640 != 0 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// BenchmarkSend writes batches of 500 events of 2 KB. The disk's sync is most of
+// what the file costs.
+func BenchmarkSend(b *testing.B) {
+	events := sinktest.Events(500, 50, 2048)
+	for _, bench := range []struct {
+		name    string
+		options file.Options
+	}{
+		{"standard output", file.Options{Path: file.Stdout, Out: io.Discard}},
+		{"file", file.Options{Path: filepath.Join(b.TempDir(), "x"), MaxBytes: 64 << 20, Keep: 1}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := open(b, bench.options)
+			b.ReportAllocs()
+			for b.Loop() {
+				send(b, s, events...)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(events)), "ns/event")
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package kafka
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// The broker runs in the same process: its share is the same in both, and part
+// of every figure.
+func BenchmarkSend(b *testing.B) {
+	events := sinktest.Events(500, 500, 2000)
+	start := func(b *testing.B) []string {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(6, "ndr"), kfake.BlackholeProduce())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(c.Close)
+		return c.ListenAddrs()
+	}
+	for _, codec := range []string{"none", "lz4", "zstd"} {
+		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+			b.Run("sink/"+codec+"/"+string(mode), func(b *testing.B) {
+				s := open(b, Options{Brokers: start(b), Topic: "ndr", Compression: codec, Mode: mode})
+				perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+			})
+		}
+		b.Run("client/"+codec, func(b *testing.B) {
+			var compression kafkago.Compression
+			if codec != "none" {
+				if err := compression.UnmarshalText([]byte(codec)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w := &kafkago.Writer{
+				Addr: kafkago.TCP(start(b)...), Topic: "ndr", Balancer: kafkago.Murmur2Balancer{}, Compression: compression,
+				RequiredAcks: kafkago.RequireAll, BatchSize: 500, BatchTimeout: time.Millisecond,
+			}
+			defer w.Close()
+			messages := make([]kafkago.Message, len(events))
+			for i, e := range events {
+				messages[i] = kafkago.Message{Key: []byte(e.PartitionKey), Value: e.Structured()}
+			}
+			perEvent(b, len(events), func() error { return w.WriteMessages(context.Background(), messages...) })
+		})
+	}
+}
+
+// perEvent reports the CPU time of the process for each event.
+func perEvent(b *testing.B, events int, send func() error) {
+	if err := send(); err != nil {
+		b.Fatal(err)
+	}
+	before := cpu()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := send(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
+}
+
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

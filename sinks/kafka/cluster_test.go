@@ -1,0 +1,290 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// testCluster is a Kafka cluster in process whose brokers are reached through
+// relays.
+type testCluster struct {
+	*kfake.Cluster
+	t      *testing.T
+	relays []*sinktest.Relay
+	direct map[string]string // the brokers' own addresses by those of their relays
+}
+
+var streamTopics = []string{"ndr.detections", "ndr.audit", "ndr.records", "ndr.events"}
+
+func startCluster(t *testing.T, options ...kfake.Opt) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, direct: map[string]string{}}
+	listen := func(network, address string) (net.Listener, error) {
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			return nil, err
+		}
+		relay := sinktest.NewRelay(t, listener.Addr().String())
+		c.relays = append(c.relays, relay)
+		c.direct[relay.Addr()] = listener.Addr().String()
+		return relayed{listener, relay}, nil
+	}
+	var err error
+	c.Cluster, err = kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(2), kfake.ListenFn(listen), kfake.SeedTopics(3, streamTopics...),
+	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// relayed is a listener that says that it listens where its relay does.
+type relayed struct {
+	net.Listener
+	relay *sinktest.Relay
+}
+
+func (l relayed) Addr() net.Addr {
+	addr, _ := net.ResolveTCPAddr("tcp", l.relay.Addr())
+	return addr
+}
+
+// records reads what the topics hold, with another client.
+func (c *testCluster) records(topics []string, options ...kgo.Opt) ([]*kgo.Record, error) {
+	want := 0
+	for _, topic := range topics {
+		for _, p := range c.PartitionInfos(topic) {
+			want += int(p.HighWatermark)
+		}
+	}
+	if want == 0 {
+		return nil, nil
+	}
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(10 * time.Millisecond),
+		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, c.direct[address])
+		}),
+	}, options...)...)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var records []*kgo.Record
+	for len(records) < want {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err0(); err != nil {
+			return nil, fmt.Errorf("%d of %d records: %w", len(records), want, err)
+		}
+		records = append(records, fetches.Records()...)
+	}
+	return records, nil
+}
+
+// decode reads a record as the binding says.
+func decode(r *kgo.Record) (event.Event, error) {
+	headers := func(yield func(name, value string) bool) {
+		for _, h := range r.Headers {
+			if !yield(h.Key, string(h.Value)) {
+				return
+			}
+		}
+	}
+	var e event.Event
+	var err error
+	if contentType := header(headers, "content-type"); contentType == transform.ContentTypeStructured {
+		e, err = sinktest.Structured(r.Value)
+	} else {
+		e, err = sinktest.Binary("ce_", false, headers, r.Value)
+	}
+	if err != nil {
+		return e, err
+	}
+	if key := fmt.Sprint(e.Extensions()["partitionkey"]); key != string(r.Key) {
+		return e, fmt.Errorf("the record's key is %q, its partitionkey %q", r.Key, key)
+	}
+	return e, nil
+}
+
+func header(headers iter.Seq2[string, string], want string) string {
+	for name, value := range headers {
+		if name == want {
+			return value
+		}
+	}
+	return ""
+}
+
+func (c *testCluster) events() ([]event.Event, error) {
+	records, err := c.records(streamTopics)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]event.Event, len(records))
+	for i, r := range records {
+		if events[i], err = decode(r); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// refuse answers every produce request with the codes that decide returns for
+// its partitions; where all are 0 the broker handles it. A negative index names
+// no record.
+func (c *testCluster) refuse(decide func(p kmsg.ProduceRequestTopicPartition) (code int16, index int), throttle time.Duration) {
+	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		request := r.(*kmsg.ProduceRequest)
+		response := request.ResponseKind().(*kmsg.ProduceResponse)
+		response.ThrottleMillis = int32(throttle.Milliseconds())
+		refused := false
+		for _, topic := range request.Topics {
+			t := kmsg.NewProduceResponseTopic()
+			t.Topic = topic.Topic
+			for _, partition := range topic.Partitions {
+				p := kmsg.NewProduceResponseTopicPartition()
+				p.Partition = partition.Partition
+				code, index := decide(partition)
+				p.ErrorCode = code
+				if code == 0 {
+					p.ErrorCode = kerr.NotLeaderForPartition.Code
+				} else {
+					refused = true
+				}
+				if code != 0 && index >= 0 {
+					named := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+					named.RelativeOffset = int32(index)
+					named.ErrorMessage = kmsg.StringPtr("this one is at fault")
+					p.ErrorRecords = append(p.ErrorRecords, named)
+				}
+				t.Partitions = append(t.Partitions, p)
+			}
+			response.Topics = append(response.Topics, t)
+		}
+		return response, nil, refused
+	})
+}
+
+// indexOf finds a text in the records of an uncompressed batch: -1 where it is
+// not, else the record's index.
+func indexOf(p kmsg.ProduceRequestTopicPartition, text string) int {
+	var batch kmsg.RecordBatch
+	if err := batch.ReadFrom(p.Records); err != nil {
+		panic(err)
+	}
+	records := batch.Records
+	for i := range int(batch.NumRecords) {
+		var record kmsg.Record
+		length, n := varint(records)
+		if err := record.ReadFrom(records[:n+length]); err != nil {
+			panic(err)
+		}
+		if bytes.Contains(record.Value, []byte(text)) {
+			return i
+		}
+		records = records[n+length:]
+	}
+	return -1
+}
+
+func varint(b []byte) (value, size int) {
+	var u uint64
+	for size = 0; ; size++ {
+		u |= uint64(b[size]&0x7f) << (7 * size)
+		if b[size] < 0x80 {
+			return int(u>>1) ^ -int(u&1), size + 1
+		}
+	}
+}
+
+func TestSink(t *testing.T) {
+	const maxBytes = 200_000
+	modes := []transform.Mode{transform.Structured, transform.Binary}
+	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
+		c := startCluster(t)
+		var halt *kfake.FaultHandle
+		var throttled atomic.Bool
+		each := func(f func(*sinktest.Relay)) func() {
+			return func() {
+				for _, relay := range c.relays {
+					f(relay)
+				}
+			}
+		}
+		return sinktest.Target{
+			Open: func() (sinks.Sink, error) {
+				return New(Options{
+					Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode,
+					MaxMessageBytes: maxBytes, Compression: "none",
+				})
+			},
+			Received: c.events,
+			Down:     each((*sinktest.Relay).Down),
+			Hang:     each((*sinktest.Relay).Hang),
+			Halt: func() {
+				halt = c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "ndr.detections", Err: kerr.TopicAuthorizationFailed, Count: -1})
+			},
+			Throttle: func() time.Duration {
+				throttled.Store(true)
+				c.refuse(func(kmsg.ProduceRequestTopicPartition) (int16, int) {
+					if throttled.Load() {
+						return kerr.ThrottlingQuotaExceeded.Code, -1
+					}
+					return 0, -1
+				}, 1500*time.Millisecond)
+				return 1500 * time.Millisecond
+			},
+			Reject: func(id string) {
+				c.refuse(func(p kmsg.ProduceRequestTopicPartition) (int16, int) {
+					if i := indexOf(p, id); i >= 0 {
+						return kerr.InvalidRecord.Code, i
+					}
+					return 0, -1
+				}, 0)
+			},
+			Restore: func() {
+				each((*sinktest.Relay).Restore)()
+				throttled.Store(false)
+				if halt != nil {
+					halt.Remove()
+				}
+			},
+			MaxBytes: maxBytes,
+		}
+	})
+}
+
+// open makes a sink of the cluster.
+func open(t testing.TB, o Options) *Sink {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}

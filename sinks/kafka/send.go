@@ -1,0 +1,278 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/produce"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Send produces the events and waits until the brokers have acknowledged them.
+// Events with one partition key go to one partition in their order, and no
+// record batch of a partition is sent before the one in front of it was
+// acknowledged. A partition whose batch failed in a way that may have stored it
+// gets nothing more in this Send; the others go on.
+//
+// A batch that a broker refuses for what is in it is sent again in halves until
+// the event at fault is found. A lost acknowledgement stores a batch twice.
+func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b := &batch{sink: s, events: events, errs: make(sinks.EventErrors, len(events))}
+	topics := make([]string, len(events))
+	distinct := map[string]bool{}
+	for i, e := range events {
+		topics[i] = s.topic.Expand(e)
+		distinct[topics[i]] = true
+	}
+	if err := s.know(ctx, distinct); err != nil {
+		s.cluster.doubt()
+		return err
+	}
+	var brokers sync.WaitGroup
+	for l, queues := range b.route(topics) {
+		brokers.Go(func() { b.produce(ctx, l, queues) })
+	}
+	brokers.Wait()
+
+	failed := false
+	for _, err := range b.errs {
+		if err == nil {
+			continue
+		}
+		failed = true
+		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+			s.cluster.doubt() // the leader may have moved, the topic may have gone
+			break
+		}
+	}
+	if failed {
+		return b.errs
+	}
+	return nil
+}
+
+// know makes sure that the layouts of the topics are known, and that the topics
+// exist where the sink may make them.
+func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
+	if err := s.cluster.know(ctx, topics); err != nil || s.create == nil {
+		return err
+	}
+	var missing []string
+	for topic := range topics {
+		if s.cluster.topics[topic].unknown {
+			missing = append(missing, topic)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := s.cluster.create(ctx, *s.create, missing); err != nil {
+		return err
+	}
+	s.cluster.doubt()
+	if err := s.cluster.know(ctx, topics); err != nil {
+		return err
+	}
+	for _, topic := range missing {
+		if s.cluster.topics[topic].unknown {
+			return sinks.Errorf(sinks.Transient, "topic %s: it was made just now, and the brokers do not know it yet", topic)
+		}
+	}
+	return nil
+}
+
+// Close closes the connections. A second call does nothing.
+func (s *Sink) Close() error {
+	s.cluster.close()
+	return nil
+}
+
+// batch is the events of one Send. Goroutines share it: each event belongs to
+// one queue, and each queue to one goroutine, which alone writes its errors.
+type batch struct {
+	sink   *Sink
+	events []transform.Event
+	errs   sinks.EventErrors // nil: acknowledged, or still in a queue
+}
+
+// queue is what one partition has yet to take.
+type queue struct {
+	topic     string
+	partition int
+	waiting   []int // indices of events, in order
+	limit     int   // of events in the next record batch
+	sent      int   // events in the record batch under way
+}
+
+type place struct {
+	topic     string
+	partition int
+}
+
+// route sorts the events into queues by partition, and those by their leaders.
+// Events that cannot be sent get their errors.
+func (b *batch) route(topics []string) map[*link][]*queue {
+	queues := map[place]*queue{}
+	brokers := map[*link][]*queue{}
+	unreachable := map[place]error{}
+	for i, e := range b.events {
+		layout := b.sink.cluster.topics[topics[i]]
+		if layout.err != nil {
+			b.errs[i] = layout.err
+			continue
+		}
+		if size := batchOverhead + recordSize(e); size > b.sink.maxBytes {
+			b.errs[i] = sinks.Errorf(sinks.Rejected, "event %s: its record of up to %d bytes is larger than max_message_bytes, %d", e.ID, size, b.sink.maxBytes)
+			continue
+		}
+		at := place{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
+		if err := unreachable[at]; err != nil {
+			b.errs[i] = err
+			continue
+		}
+		q := queues[at]
+		if q == nil {
+			l, err := b.sink.cluster.leader(at.topic, at.partition)
+			if err != nil {
+				b.errs[i], unreachable[at] = err, err
+				continue
+			}
+			q = &queue{topic: at.topic, partition: at.partition, limit: len(b.events)}
+			queues[at] = q
+			brokers[l] = append(brokers[l], q)
+		}
+		q.waiting = append(q.waiting, i)
+	}
+	return brokers
+}
+
+// produce empties the queues of one broker, a record batch of each with every
+// request.
+func (b *batch) produce(ctx context.Context, l *link, queues []*queue) {
+	for len(queues) > 0 {
+		answer, err := l.exchange(ctx, b.request(queues))
+		if err != nil {
+			for _, q := range queues {
+				b.fail(q, err)
+			}
+			return
+		}
+		response := answer.(*produce.Response)
+		for _, q := range queues {
+			b.settle(q, response)
+		}
+		queues = slices.DeleteFunc(queues, func(q *queue) bool { return len(q.waiting) == 0 })
+	}
+}
+
+// request takes as much from the front of each queue as a record batch may hold.
+func (b *batch) request(queues []*queue) *produce.Request {
+	request := &produce.Request{
+		Acks: b.sink.acks,
+		// Less than the sink's own, so that the broker's answer comes first.
+		Timeout: int32(b.sink.timeout.Milliseconds() / 2),
+	}
+	byTopic := map[string]int{}
+	for _, q := range queues {
+		q.sent = 0
+		for size := batchOverhead; q.sent < min(q.limit, len(q.waiting)); q.sent++ {
+			size += recordSize(b.events[q.waiting[q.sent]])
+			if size > b.sink.maxBytes && q.sent > 0 {
+				break
+			}
+		}
+		partition := produce.RequestPartition{Partition: int32(q.partition)}
+		partition.RecordSet.Attributes = b.sink.codec
+		partition.RecordSet.Records = &recordReader{mode: b.sink.mode, events: b.events, indices: q.waiting[:q.sent]}
+		at, ok := byTopic[q.topic]
+		if !ok {
+			at = len(request.Topics)
+			byTopic[q.topic] = at
+			request.Topics = append(request.Topics, produce.RequestTopic{Topic: q.topic})
+		}
+		request.Topics[at].Partitions = append(request.Topics[at].Partitions, partition)
+	}
+	return request
+}
+
+// settle takes from the queue what the broker's answer decides.
+func (b *batch) settle(q *queue, response *produce.Response) {
+	answer := answerTo(q, response)
+	if answer == nil {
+		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: the broker's answer leaves it out", q.topic, q.partition))
+		return
+	}
+	if answer.ErrorCode == 0 {
+		q.waiting = q.waiting[q.sent:]
+		q.limit = min(2*q.limit, len(b.events))
+		return
+	}
+	err := errorOfCode(answer.ErrorCode, answer.ErrorMessage, "topic "+q.topic)
+	if kafkago.Error(answer.ErrorCode) == kafkago.ThrottlingQuotaExceeded {
+		err.RetryAfter = time.Duration(response.ThrottleTimeMs) * time.Millisecond
+	}
+	switch {
+	case err.Class != sinks.Rejected:
+		b.fail(q, err)
+	case b.blame(q, answer):
+	case q.sent == 1:
+		b.errs[q.waiting[0]] = err
+		q.waiting = q.waiting[1:]
+	default:
+		q.limit = q.sent / 2
+	}
+}
+
+// blame takes out of the queue the events that the broker names as those for
+// which it refused a record batch (KIP-467), none of which it stored. It reports
+// whether there were any.
+func (b *batch) blame(q *queue, answer *produce.ResponsePartition) bool {
+	for _, named := range answer.RecordErrors {
+		if i := int(named.BatchIndex); i >= 0 && i < q.sent {
+			message := named.BatchIndexErrorMessage
+			if message == "" {
+				message = answer.ErrorMessage
+			}
+			b.errs[q.waiting[i]] = errorOfCode(answer.ErrorCode, message, "topic "+q.topic)
+		}
+	}
+	before := len(q.waiting)
+	q.waiting = slices.DeleteFunc(q.waiting, func(i int) bool { return b.errs[i] != nil })
+	return len(q.waiting) < before
+}
+
+// fail ends the queue: the record batch under way has failed, and what waits
+// behind it must not overtake it.
+func (b *batch) fail(q *queue, err error) {
+	for n, i := range q.waiting {
+		b.errs[i] = err
+		if n >= q.sent {
+			b.errs[i] = sinks.ErrNotTried
+		}
+	}
+	q.waiting = nil
+}
+
+func answerTo(q *queue, response *produce.Response) *produce.ResponsePartition {
+	for _, topic := range response.Topics {
+		if topic.Topic != q.topic {
+			continue
+		}
+		for i := range topic.Partitions {
+			if int(topic.Partitions[i].Partition) == q.partition {
+				return &topic.Partitions[i]
+			}
+		}
+	}
+	return nil
+}

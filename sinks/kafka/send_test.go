@@ -1,0 +1,356 @@
+package kafka
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+func TestNewTellsAllThatIsWrong(t *testing.T) {
+	_, err := New(Options{
+		Brokers: []string{"nowhere"}, Topic: "a b", Mode: transform.Batch, Acks: "none", Compression: "brotli",
+		CreateTopic: &CreateTopic{Partitions: -1}, SASL: &SASL{Mechanism: "gssapi"}, MaxMessageBytes: -1,
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, key := range []string{"brokers", "topic", "mode", "acks", "compression", "create_topic", "sasl.mechanism", "password", "max_message_bytes"} {
+		if !strings.Contains(err.Error(), key) {
+			t.Errorf("it says nothing of %s: %v", key, err)
+		}
+	}
+	if _, err := New(Options{}); err == nil || !strings.Contains(err.Error(), "brokers") {
+		t.Errorf("without brokers: %v", err)
+	}
+}
+
+func TestEveryCodecIsReadByAnotherClient(t *testing.T) {
+	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		t.Run(codec, func(t *testing.T) {
+			c := startCluster(t)
+			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: codec, Acks: "one"})
+			if err := s.Send(t.Context(), sinktest.Events(20, 5, 2000)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.events(); err != nil || len(got) != 20 {
+				t.Errorf("%d events, %v", len(got), err)
+			}
+		})
+	}
+}
+
+func TestARecordLiesWhereTheJavaClientWouldPutItWithTheTimeItWasSeen(t *testing.T) {
+	c := startCluster(t)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
+	events := sinktest.Events(30, 30, 0)
+	if err := s.Send(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	records, err := c.records(streamTopics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("") // hashes keys as the Java client does
+	byKey := map[string]transform.Event{}
+	for _, e := range events {
+		byKey[e.PartitionKey] = e
+	}
+	for _, r := range records {
+		if want := partitioner.Partition(r, 3); int(r.Partition) != want {
+			t.Errorf("key %s lies in partition %d, not %d", r.Key, r.Partition, want)
+		}
+		if want := byKey[string(r.Key)].RecordedTime; !r.Timestamp.Equal(want) {
+			t.Errorf("key %s has the time %v, not %v", r.Key, r.Timestamp, want)
+		}
+	}
+}
+
+func TestSASL(t *testing.T) {
+	for name, mechanism := range map[string]string{"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ana", "correct horse"))
+			options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", SASL: &SASL{Mechanism: name, Username: "ana", Password: "correct horse"}}
+			if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
+				t.Error(err)
+			}
+			options.SASL = &SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
+			err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+				t.Errorf("a wrong password: class %s: %v", class, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "battery") {
+				t.Errorf("the password shows: %v", err)
+			}
+		})
+	}
+	t.Run("a mechanism that the broker does not have is a halt", func(t *testing.T) {
+		c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "correct horse"))
+		c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			response := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
+			response.ErrorCode = kerr.UnsupportedSaslMechanism.Code
+			return response, nil, true
+		})
+		s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", SASL: &SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "x"}})
+		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}
+
+func TestTLS(t *testing.T) {
+	certificate, pool := newCertificate(t)
+	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
+	options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}}
+	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
+		t.Errorf("with the right authority: %v", err)
+	}
+	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
+	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
+		t.Errorf("an unknown authority: class %s: %v", class, err)
+	}
+	plain := startCluster(t)
+	options = Options{Brokers: plain.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 200 * time.Millisecond}
+	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
+		t.Error("TLS to a plain port: no error")
+	}
+}
+
+func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestATopicThatDoesNotExist(t *testing.T) {
+	events := sinktest.Events(4, 4, 0)
+	t.Run("is a halt that says what to do", func(t *testing.T) {
+		c := startCluster(t)
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "missing"})
+		err := s.Send(t.Context(), events)
+		each, ok := errors.AsType[sinks.EventErrors](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for _, err := range each {
+			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "create_topic") {
+				t.Errorf("class %s: %v", class, err)
+			}
+		}
+		if err := c.CreateTopic("missing", 2, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(t.Context(), events); err != nil {
+			t.Errorf("once it exists: %v", err)
+		}
+	})
+	t.Run("costs the events of other topics nothing", func(t *testing.T) {
+		c := startCluster(t)
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
+		if err := c.DeleteTopic("ndr.audit"); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Send(t.Context(), sinktest.Awkward())
+		each, ok := errors.AsType[sinks.EventErrors](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for i, e := range sinktest.Awkward() {
+			if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
+				t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
+			}
+		}
+	})
+	t.Run("is made where the sink may make it", func(t *testing.T) {
+		c := startCluster(t)
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made.{action}", CreateTopic: &CreateTopic{Partitions: 5, Replication: 1}})
+		if err := s.Send(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.PartitionInfos("made.updated")); got != 5 {
+			t.Errorf("%d partitions", got)
+		}
+		if records, err := c.records([]string{"made.updated"}); err != nil || len(records) != len(events) {
+			t.Errorf("%d records, %v", len(records), err)
+		}
+	})
+	t.Run("is a halt where the user may not make it", func(t *testing.T) {
+		c := startCluster(t)
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
+		err := s.Send(t.Context(), events)
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}
+
+func TestALeaderThatMovesIsFoundAgain(t *testing.T) {
+	c := startCluster(t)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
+	events := sinktest.Events(12, 12, 0)
+	if err := s.Send(t.Context(), events[:6]); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(3) {
+		other := 1 - c.LeaderFor("ndr.detections", p)
+		if err := c.MoveTopicPartition("ndr.detections", p, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Send(t.Context(), events[6:])
+	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+		t.Fatalf("class %s: %v", class, err)
+	}
+	if err := s.Send(t.Context(), events[6:]); err != nil {
+		t.Errorf("at the second attempt: %v", err)
+	}
+	if got, err := c.events(); err != nil || len(got) != len(events) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+func TestABatchWithAnUnknownOutcomeIsNotOvertaken(t *testing.T) {
+	c := startCluster(t)
+	const key, size = 1, 2000
+	events := sinktest.Events(10, key, size)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", MaxMessageBytes: 3*size + 1300, Compression: "none"})
+	if err := s.Send(t.Context(), events[:1]); err != nil {
+		t.Fatal(err)
+	}
+	// The broker stores the first batch of three and says that it does not know.
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend})
+	err := s.Send(t.Context(), events[1:])
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	for i, err := range each {
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || errors.Is(err, sinks.ErrNotTried) != (i >= 3) {
+			t.Errorf("event %d: class %s: %v", i, class, err)
+		}
+	}
+	if fault.Hits() != 1 {
+		t.Errorf("%d requests", fault.Hits())
+	}
+}
+
+func TestTheOneEventThatABrokerRefusesIsFound(t *testing.T) {
+	for name, index := range map[string]bool{"by the index that the broker gives": true, "by halving where it gives none": false} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t)
+			if err := c.CreateTopic("single", 1, nil); err != nil {
+				t.Fatal(err)
+			}
+			events := sinktest.Events(40, 8, 0)
+			bad := map[string]bool{events[3].ID: true, events[4].ID: true, events[39].ID: true}
+			c.refuse(func(p kmsg.ProduceRequestTopicPartition) (int16, int) {
+				for id := range bad {
+					if i := indexOf(p, id); i >= 0 {
+						if !index {
+							i = -1
+						}
+						return kerr.MessageTooLarge.Code, i
+					}
+				}
+				return 0, -1
+			}, 0)
+			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "single", Compression: "none"})
+			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+			if !ok {
+				t.Fatal("no errors of events")
+			}
+			want := []string{}
+			for i, e := range events {
+				class, _ := sinks.ClassOf(each[i])
+				if bad[e.ID] != (each[i] != nil) || bad[e.ID] && class != sinks.Rejected {
+					t.Errorf("event %d: class %s: %v", i, class, each[i])
+				}
+				if !bad[e.ID] {
+					want = append(want, e.ID)
+				}
+			}
+			records, err := c.records([]string{"single"})
+			if err != nil || len(records) != len(want) {
+				t.Fatalf("%d records, want %d: %v", len(records), len(want), err)
+			}
+			for i, r := range records {
+				if e, err := decode(r); err != nil || e.ID() != want[i] {
+					t.Fatalf("record %d is %s, not %s: %v", i, e.ID(), want[i], err)
+				}
+			}
+		})
+	}
+}
+
+func TestBrokersThatAreNotThere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.Addr().String()
+	listener.Close()
+	t.Run("are a transient failure that names them", func(t *testing.T) {
+		s := open(t, Options{Brokers: []string{closed}, Topic: "x"})
+		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), closed) {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("are passed over while another answers", func(t *testing.T) {
+		c := startCluster(t)
+		s := open(t, Options{Brokers: append([]string{closed}, c.ListenAddrs()...), Topic: "ndr.{stream}"})
+		if err := s.Send(t.Context(), sinktest.Events(4, 4, 0)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("do not hold a send longer than its timeout", func(t *testing.T) {
+		c := startCluster(t)
+		for _, relay := range c.relays {
+			relay.Hang()
+		}
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Timeout: 100 * time.Millisecond})
+		err := s.Send(context.Background(), sinktest.Events(4, 4, 0))
+		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != sinks.Transient {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package nats
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// The server runs in a process of its own, so that the figures are the
+// client's.
+func BenchmarkSend(b *testing.B) {
+	events := sinktest.Events(500, 500, 2000)
+	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+		b.Run("jetstream/"+string(mode), func(b *testing.B) {
+			s := open(b, Options{URL: startProcess(b), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true, Mode: mode})
+			perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+		})
+	}
+	b.Run("core", func(b *testing.B) {
+		s := open(b, Options{URL: startProcess(b), Subject: "ndr.{appliance}.{stream}.{action}"})
+		perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+	})
+	b.Run("client's own asynchronous publish", func(b *testing.B) {
+		nc, err := nats.Connect(startProcess(b))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
+			b.Fatal(err)
+		}
+		perEvent(b, len(events), func() error {
+			for _, e := range events {
+				if _, err := js.PublishAsync("ndr.x", e.Structured(), jetstream.WithMsgID(e.Source+" "+e.ID)); err != nil {
+					return err
+				}
+			}
+			<-js.PublishAsyncComplete()
+			return nil
+		})
+	})
+}
+
+const serverVariable = "NATS_TEST_SERVER"
+
+// TestServerProcess is no test: a benchmark runs it in a process of its own.
+func TestServerProcess(t *testing.T) {
+	if os.Getenv(serverVariable) == "" {
+		return
+	}
+	s := startServer(t, nil)
+	os.Stdout.WriteString(s.ClientURL())
+	os.Stdout.Close()
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the benchmark ends
+}
+
+func startProcess(b *testing.B) string {
+	b.Helper()
+	server := exec.Command(os.Args[0], "-test.run=^TestServerProcess$")
+	server.Env = append(os.Environ(), serverVariable+"=1")
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stdin.Close()
+		_ = server.Wait()
+	})
+	url := make([]byte, 256)
+	n, err := stdout.Read(url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(url[:n])
+}
+
+// perEvent reports the CPU time of the process for each event.
+func perEvent(b *testing.B, events int, send func() error) {
+	if err := send(); err != nil {
+		b.Fatal(err)
+	}
+	before := cpu()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := send(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
+}
+
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}

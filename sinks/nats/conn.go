@@ -1,0 +1,132 @@
+package nats
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+
+	nats "github.com/nats-io/nats.go"
+)
+
+// conn is one connection. It is never mended: whatever breaks it, or leaves a
+// message without an answer, ends it, so that nothing that is late can be taken
+// for an answer to something newer.
+type conn struct {
+	*nats.Conn
+	dialer *dialer
+	inbox  string         // where acknowledgements come to, with a dot at the end
+	acks   chan *nats.Msg // its messages
+	next   uint64         // number of the next message
+	faults chan error     // what the server complains of
+	closed chan struct{}  // closed after the connection
+}
+
+// strangers is the room for answers of those who answer to messages that were
+// not meant for them. Without room the library drops acknowledgements.
+const strangers = 8192
+
+// connect makes a connection, and closes it again when ctx ends before it
+// returns.
+func (s *Sink) connect(ctx context.Context) (*conn, error) {
+	o := s.options
+	c := &conn{
+		dialer: &dialer{ctx: ctx},
+		inbox:  nats.NewInbox() + ".",
+		acks:   make(chan *nats.Msg, o.MaxPending+strangers),
+		faults: make(chan error, 1),
+		closed: make(chan struct{}),
+	}
+	options := []nats.Option{
+		nats.Name(o.Name),
+		nats.Timeout(o.Timeout),
+		nats.NoReconnect(),
+		nats.SetCustomDialer(c.dialer),
+		nats.SkipHostLookup(), // the dialer does it
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			select {
+			case c.faults <- err:
+			default: // one is enough
+			}
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+	}
+	switch {
+	case o.CredsFile != "":
+		options = append(options, nats.UserCredentials(o.CredsFile))
+	case o.NkeyFile != "":
+		nkey, err := nats.NkeyOptionFromSeed(o.NkeyFile)
+		if err != nil {
+			return nil, errNkeyFile(o.NkeyFile, err)
+		}
+		options = append(options, nkey)
+	case o.Token != "":
+		options = append(options, nats.Token(o.Token))
+	case o.Username != "":
+		options = append(options, nats.UserInfo(o.Username, o.Password))
+	}
+	if o.TLS != nil {
+		options = append(options, nats.Secure(o.TLS))
+	}
+
+	stop := context.AfterFunc(ctx, c.dialer.cut)
+	defer stop()
+	var err error
+	if c.Conn, err = nats.Connect(strings.ReplaceAll(o.URL, " ", ""), options...); err != nil {
+		return nil, s.errorOf(ctx, err)
+	}
+	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
+		c.end()
+		return nil, s.errorOf(ctx, err)
+	}
+	return c, nil
+}
+
+// reply is the subject that the acknowledgement of a message goes to.
+func (c *conn) reply(number uint64) string { return c.inbox + strconv.FormatUint(number, 10) }
+
+// number is the message that an acknowledgement belongs to.
+func (c *conn) number(ack *nats.Msg) (uint64, error) {
+	return strconv.ParseUint(strings.TrimPrefix(ack.Subject, c.inbox), 10, 64)
+}
+
+// end closes the connection without sending what is buffered, and waits until
+// its callbacks have returned.
+func (c *conn) end() {
+	c.dialer.cut()
+	c.Close()
+	<-c.closed
+}
+
+// dialer is a nats.CustomDialer that can cut the connection that it made.
+type dialer struct {
+	ctx context.Context // of the Send that connects
+
+	mu   sync.Mutex
+	last net.Conn
+}
+
+// Dial connects within the time of the Send.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	made, err := new(net.Dialer).DialContext(d.ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = made
+	if d.ctx.Err() != nil {
+		made.Close() // cut may have come too early to do it
+	}
+	return made, nil
+}
+
+// cut breaks the connection, and frees whoever waits for it.
+func (d *dialer) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last != nil {
+		d.last.Close()
+	}
+}

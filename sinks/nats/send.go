@@ -1,0 +1,226 @@
+package nats
+
+import (
+	"context"
+	"errors"
+
+	nats "github.com/nats-io/nats.go"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Send publishes the events. With a stream it returns nil once the stream has
+// acknowledged every one of them; each carries its source and id together as
+// Nats-Msg-Id (ids are unique only within their source), so that the stream
+// drops what it had within its duplicate window. Two events with one partition
+// key are never in flight at once. An event that the server takes for too large
+// is rejected alone; after any other failure nothing more is published in this
+// Send.
+//
+// With core NATS it returns nil once a server has taken all events.
+func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.conn != nil && s.conn.IsClosed() {
+		s.drop()
+	}
+	if s.conn == nil {
+		if err := s.open(ctx); err != nil {
+			return err
+		}
+	}
+	// The library does not know ctx where it waits for the network.
+	stop := context.AfterFunc(ctx, s.conn.dialer.cut)
+	defer stop()
+
+	b := &batch{sink: s, conn: s.conn, events: events, errs: make(sinks.EventErrors, len(events))}
+	var err error
+	if s.options.Stream == "" {
+		err = b.publish(ctx)
+	} else {
+		err = b.store(ctx)
+	}
+	if err != nil {
+		b.fail(err)
+		s.drop()
+	}
+	for _, err := range b.errs {
+		if err != nil {
+			return b.errs
+		}
+	}
+	return nil
+}
+
+// open connects.
+func (s *Sink) open(ctx context.Context) error {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if s.options.CreateStream {
+		if err := s.prepareStream(ctx, c); err != nil {
+			c.end()
+			return err
+		}
+	}
+	s.conn = c
+	return nil
+}
+
+// drop ends the connection: the next Send makes a new one.
+func (s *Sink) drop() {
+	s.conn.end()
+	s.conn = nil
+}
+
+// Close ends the connection and waits for its callbacks. A second call does
+// nothing.
+func (s *Sink) Close() error {
+	if s.conn != nil {
+		s.drop()
+	}
+	return nil
+}
+
+// batch is the events of one Send.
+type batch struct {
+	sink   *Sink
+	conn   *conn
+	events []transform.Event
+	errs   sinks.EventErrors
+
+	message   message
+	published int             // events before this were published or rejected
+	settled   int             // of them, those whose fate is known
+	pending   []bool          // by event: published, and not acknowledged
+	keys      map[string]bool // partition keys of those
+}
+
+// publish is core NATS: the server answers a PING behind the events, so that it
+// has read them all, or has complained before.
+func (b *batch) publish(ctx context.Context) error {
+	for b.published < len(b.events) {
+		if err := b.put(""); err != nil {
+			return err
+		}
+	}
+	if err := b.conn.FlushWithContext(ctx); err != nil {
+		return b.sink.errorOf(ctx, err)
+	}
+	if err := b.conn.LastError(); err != nil {
+		return b.sink.errorOf(ctx, err)
+	}
+	return nil
+}
+
+// store is JetStream: every message is acknowledged for itself.
+func (b *batch) store(ctx context.Context) error {
+	first := b.conn.next
+	b.conn.next += uint64(len(b.events))
+	b.pending = make([]bool, len(b.events))
+	b.keys = make(map[string]bool, min(len(b.events), b.sink.options.MaxPending))
+	for b.settled < len(b.events) {
+		full := b.published == len(b.events) || len(b.keys) == b.sink.options.MaxPending
+		if full || b.keys[b.events[b.published].PartitionKey] {
+			if err := b.await(ctx, first); err != nil {
+				return err
+			}
+			continue
+		}
+		i := b.published
+		if err := b.put(b.conn.reply(first + uint64(i))); err != nil {
+			return err
+		}
+		if b.errs[i] != nil { // rejected
+			b.settled++
+			continue
+		}
+		b.pending[i] = true
+		b.keys[b.events[i].PartitionKey] = true
+	}
+	return nil
+}
+
+// put publishes the next event, or rejects it.
+func (b *batch) put(reply string) error {
+	i := b.published
+	e := b.events[i]
+	b.published++
+	msg := b.message.of(e, b.sink.options.Mode, b.sink.options.Stream != "")
+	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
+	switch err := b.conn.PublishMsg(msg); {
+	case errors.Is(err, nats.ErrMaxPayload):
+		b.errs[i] = sinks.Errorf(sinks.Rejected, "event %s: its message of %d bytes is larger than the server's max_payload, %d",
+			e.ID, msg.Size(), b.conn.MaxPayload())
+	case err != nil:
+		b.published--
+		return err
+	}
+	return nil
+}
+
+// await waits for an acknowledgement. An error ends the Send.
+func (b *batch) await(ctx context.Context, first uint64) error {
+	select {
+	case ack := <-b.conn.acks:
+		return b.acknowledged(ctx, ack, first)
+	case err := <-b.conn.faults:
+		return b.sink.errorOf(ctx, err)
+	case <-b.conn.closed:
+		return b.sink.errorOf(ctx, errLost(b.conn))
+	case <-ctx.Done():
+		return b.sink.errorOf(ctx, ctx.Err())
+	}
+}
+
+// errLost is why a connection closed.
+func errLost(c *conn) error {
+	if err := c.LastError(); err != nil {
+		return err
+	}
+	return nats.ErrConnectionClosed
+}
+
+func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {
+	number, err := b.conn.number(ack)
+	i := number - first
+	if err != nil || i >= uint64(len(b.events)) || !b.pending[i] {
+		return nil // a second answer
+	}
+	err = readAck(b.sink.options.Stream, ack)
+	switch class, _ := sinks.ClassOf(err); {
+	case errors.Is(err, errNotAnAnswer):
+		return nil
+	case errors.Is(err, errNoStream):
+		// Either there is no such stream, or JetStream is not able to work now.
+		if err := b.sink.prepareStream(ctx, b.conn); err != nil {
+			return err
+		}
+		return sinks.Errorf(sinks.Transient, "stream %s: %w", b.sink.options.Stream, err)
+	case err != nil && class != sinks.Rejected:
+		return err
+	}
+	b.errs[i] = err
+	b.pending[i] = false
+	delete(b.keys, b.events[i].PartitionKey)
+	b.settled++
+	return nil
+}
+
+// fail gives an error to the events whose fate is not known: err to those that
+// were published, and to the first where none was.
+func (b *batch) fail(err error) {
+	for i := range b.events {
+		switch {
+		case i >= max(b.published, 1):
+			b.errs[i] = sinks.ErrNotTried
+		case b.errs[i] == nil && (b.pending == nil || b.pending[i] || b.published == 0):
+			b.errs[i] = err
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package nats
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// classOf sends events and returns the first failure that is one of its own.
+func classOf(t *testing.T, s *Sink, events []transform.Event) (sinks.Class, error) {
+	t.Helper()
+	err := s.Send(t.Context(), events)
+	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+		for _, err := range each {
+			if err != nil && !errors.Is(err, sinks.ErrNotTried) {
+				class, _ := sinks.ClassOf(err)
+				return class, err
+			}
+		}
+	}
+	class, _ := sinks.ClassOf(err)
+	return class, err
+}
+
+func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *nats.Conn {
+	t.Helper()
+	nc := client(t, s)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	return nc
+}
+
+func TestNewTellsAllThatIsWrong(t *testing.T) {
+	_, err := New(Options{
+		URL: "nats://ana:correct-horse@127.0.0.1:x,http://h", Stream: "a.b", Subject: "a..b", Mode: transform.Batch,
+		Token: "t", Username: "ana", MaxPending: -1,
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, key := range []string{"address 1", "address 2", "stream", "subject", "mode", "only one of", "max_pending"} {
+		if !strings.Contains(err.Error(), key) {
+			t.Errorf("it says nothing of %s: %v", key, err)
+		}
+	}
+	if strings.Contains(err.Error(), "correct-horse") {
+		t.Errorf("the password shows: %v", err)
+	}
+	if _, err := New(Options{URL: "nats://h", Subject: "x", CreateStream: true, Password: "p"}); err == nil ||
+		!strings.Contains(err.Error(), "create_stream") || !strings.Contains(err.Error(), "password_file") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatTheStreamHolds(t *testing.T) {
+	s := startServer(t, nil)
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true})
+	e := sinktest.Events(1, 1, 0)[0]
+	if err := sink.Send(t.Context(), []transform.Event{e, e}); err != nil {
+		t.Fatal(err)
+	}
+	messages, err := stored(client(t, s), "NDR")
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("an event that was sent twice is there %d times, %v", len(messages), err)
+	}
+	if got := messages[0].Subject(); got != "ndr.hq.detections.updated" {
+		t.Errorf("subject %s", got)
+	}
+	if got := messages[0].Headers().Get("Nats-Msg-Id"); got != e.Source+" "+e.ID {
+		t.Errorf("message id %q", got)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	events := sinktest.Events(10, 5, 400)
+	t.Run("one that does not exist is a halt that says what to do", func(t *testing.T) {
+		sink := open(t, Options{URL: startServer(t, nil).ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "create_stream") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("one that does not take the subject is a halt", func(t *testing.T) {
+		s := startServer(t, nil)
+		makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.*"}})
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "ndr.*") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("another one that takes the subject is a halt", func(t *testing.T) {
+		s := startServer(t, nil)
+		makeStream(t, s, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"ndr.*"}})
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "OTHER") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("JetStream that is not enabled is a halt", func(t *testing.T) {
+		s := startServer(t, func(o *server.Options) { o.JetStream = false })
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Halted {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("one that is full is transient, and what it took is not failed", func(t *testing.T) {
+		s := startServer(t, nil)
+		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgs: 4, Discard: jetstream.DiscardNew})
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Transient || !strings.Contains(err.Error(), "full") {
+			t.Errorf("class %s: %v", class, err)
+		}
+		js, _ := jetstream.New(nc)
+		stream, err := js.Stream(t.Context(), "NDR")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Send(t.Context(), events[4:6]); err != nil {
+			t.Errorf("once there is room: %v", err)
+		}
+	})
+	t.Run("one that takes no large messages rejects them alone", func(t *testing.T) {
+		s := startServer(t, nil)
+		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		batch := append(sinktest.Events(4, 4, 400), sinktest.Events(1, 1, 3000)...)
+		each, ok := errors.AsType[sinks.EventErrors](sink.Send(t.Context(), batch))
+		if !ok {
+			t.Fatal("no errors of events")
+		}
+		for i, err := range each {
+			if class, _ := sinks.ClassOf(err); (err != nil) != (i == 4) || i == 4 && class != sinks.Rejected {
+				t.Errorf("event %d: class %s: %v", i, class, err)
+			}
+		}
+		if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != 4 {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	})
+}
+
+func TestSomebodyElsesAnswersAreNoAcknowledgements(t *testing.T) {
+	s := startServer(t, nil)
+	nc := client(t, s)
+	if _, err := nc.Subscribe("ndr.>", func(m *nats.Msg) {
+		for _, answer := range []string{"", "thank you", `{"ok":true}`} {
+			_ = m.Respond([]byte(answer))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	events := sinktest.Events(50, 50, 400)
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, MaxPending: 1})
+	if err := sink.Send(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	seed, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _ := seed.PublicKey()
+	text, _ := seed.Seed()
+	nkeyFile := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(nkeyFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	noSeed := filepath.Join(t.TempDir(), "no-seed")
+	if err := os.WriteFile(noSeed, []byte("correct-horse"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "ana", Password: "correct-horse"},
+			{Username: "reader", Password: "correct-horse", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"other"}}}},
+		}
+		o.Nkeys = []*server.NkeyUser{{Nkey: public}}
+	})
+	withToken := startServer(t, func(o *server.Options) { o.Authorization = "correct-horse" })
+	for name, c := range map[string]struct {
+		server *server.Server
+		change func(*Options)
+		want   sinks.Class // empty: it works
+	}{
+		"a username and its password":     {s, func(o *Options) { o.Username, o.Password = "ana", "correct-horse" }, ""},
+		"a wrong password":                {s, func(o *Options) { o.Username, o.Password = "ana", "battery-staple" }, sinks.Halted},
+		"none":                            {s, func(*Options) {}, sinks.Halted},
+		"an nkey":                         {s, func(o *Options) { o.NkeyFile = nkeyFile }, ""},
+		"a file that holds no nkey":       {s, func(o *Options) { o.NkeyFile = noSeed }, sinks.Halted},
+		"an nkey file that is not there":  {s, func(o *Options) { o.NkeyFile = noSeed + "-2" }, sinks.Halted},
+		"a creds file that is not there":  {s, func(o *Options) { o.CredsFile = noSeed + "-2" }, sinks.Halted},
+		"a user who may not publish here": {s, func(o *Options) { o.Username, o.Password = "reader", "correct-horse" }, sinks.Halted},
+		"a token":                         {withToken, func(o *Options) { o.Token = "correct-horse" }, ""},
+		"a wrong token":                   {withToken, func(o *Options) { o.Token = "battery-staple" }, sinks.Halted},
+	} {
+		for _, stream := range []string{"", "NDR"} {
+			t.Run(name+" with stream "+stream, func(t *testing.T) {
+				o := Options{URL: "nats://" + port(t, c.server), Stream: stream, Subject: "ndr.{stream}", CreateStream: stream != ""}
+				c.change(&o)
+				class, err := classOf(t, open(t, o), sinktest.Events(3, 3, 0))
+				if c.want == "" && err != nil || c.want != "" && (err == nil || class != c.want) {
+					t.Errorf("class %s: %v", class, err)
+				}
+				if err != nil && (strings.Contains(err.Error(), "battery") || strings.Contains(err.Error(), "horse")) {
+					t.Errorf("a secret shows: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestAPublisherNeedsNoRightsOnTheStream(t *testing.T) {
+	s := startServer(t, func(o *server.Options) {
+		o.Users = []*server.User{
+			{Username: "admin", Password: "admin"},
+			{Username: "ana", Password: "correct-horse", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{"ndr.>"}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+			}},
+		}
+	})
+	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("admin", "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, _ := jetstream.New(nc)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", Username: "ana", Password: "correct-horse"})
+	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServersThatAreNotThere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "nats://ana:correct-horse@" + listener.Addr().String()
+	listener.Close()
+	t.Run("are a transient failure that names them without their password", func(t *testing.T) {
+		class, err := classOf(t, open(t, Options{URL: closed, Subject: "x"}), sinktest.Events(1, 1, 0))
+		if err == nil || class != sinks.Transient || !strings.Contains(err.Error(), listener.Addr().String()) || strings.Contains(err.Error(), "horse") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("are passed over while another answers", func(t *testing.T) {
+		sink := open(t, Options{URL: closed + ", " + startServer(t, nil).ClientURL(), Subject: "x"})
+		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTLS(t *testing.T) {
+	certificate, pool := newCertificate(t)
+	secure := startServer(t, func(o *server.Options) {
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	})
+	for name, c := range map[string]struct {
+		server *server.Server
+		config *tls.Config
+		want   sinks.Class
+	}{
+		"the right authority":         {secure, &tls.Config{RootCAs: pool}, ""},
+		"an unknown authority":        {secure, &tls.Config{RootCAs: x509.NewCertPool()}, sinks.Halted},
+		"another name":                {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, sinks.Halted},
+		"a server that speaks no TLS": {startServer(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config}), sinktest.Events(1, 1, 0))
+			if c.want == "" && err != nil || c.want != "" && (err == nil || class != c.want) {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
+	}
+}
+
+func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "server"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}

@@ -1,0 +1,223 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats-server/v2/server"
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// startServer runs a NATS server with JetStream on a free port.
+func startServer(t testing.TB, change func(*server.Options)) *server.Server {
+	t.Helper()
+	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
+	if change != nil {
+		change(options)
+	}
+	s, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+func port(t testing.TB, s *server.Server) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+func client(t testing.TB, s *server.Server) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func open(t testing.TB, o Options) *Sink {
+	t.Helper()
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// stored reads what a stream holds, in its order.
+func stored(nc *nats.Conn, stream string) ([]jetstream.Msg, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s, err := js.Stream(ctx, stream)
+	if err == jetstream.ErrStreamNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	var messages []jetstream.Msg
+	want := int(s.CachedInfo().State.Msgs)
+	for len(messages) < want {
+		batch, err := consumer.Fetch(want-len(messages), jetstream.FetchMaxWait(5*time.Second))
+		if err != nil {
+			return nil, err
+		}
+		for m := range batch.Messages() {
+			messages = append(messages, m)
+		}
+		if batch.Error() != nil {
+			return nil, batch.Error()
+		}
+	}
+	return messages, nil
+}
+
+// decode reads a message as the binding says.
+func decode(headers nats.Header, data []byte) (event.Event, error) {
+	if headers.Get("Content-Type") == transform.ContentTypeStructured {
+		return sinktest.Structured(data)
+	}
+	return sinktest.Binary("ce-", true, func(yield func(name, value string) bool) {
+		for name, values := range headers {
+			for _, value := range values {
+				if !yield(name, value) {
+					return
+				}
+			}
+		}
+	}, data)
+}
+
+func storedEvents(nc *nats.Conn, stream string) ([]event.Event, error) {
+	messages, err := stored(nc, stream)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]event.Event, len(messages))
+	for i, m := range messages {
+		if events[i], err = decode(m.Headers(), m.Data()); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	return events, nil
+}
+
+const maxPayload = 200_000
+
+func TestJetStreamSink(t *testing.T) {
+	modes := []transform.Mode{transform.Structured, transform.Binary}
+	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
+		s := startServer(t, func(o *server.Options) { o.MaxPayload = maxPayload })
+		relay := sinktest.NewRelay(t, port(t, s))
+		nc := client(t, s)
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		halted := false
+		return sinktest.Target{
+			Open: func() (sinks.Sink, error) {
+				return New(Options{
+					URL: "nats://" + relay.Addr(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true,
+					Mode: mode, MaxPending: 100,
+				})
+			},
+			Received: func() ([]event.Event, error) { return storedEvents(nc, "NDR") },
+			Down:     relay.Down,
+			Hang:     relay.Hang,
+			Halt: func() {
+				halted = true
+				if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.>"}}); err != nil {
+					t.Error(err)
+				}
+			},
+			Restore: func() {
+				relay.Restore()
+				if halted {
+					halted = false
+					if err := js.DeleteStream(t.Context(), "NDR"); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+			MaxBytes: maxPayload,
+		}
+	})
+}
+
+func TestCoreSink(t *testing.T) {
+	modes := []transform.Mode{transform.Structured, transform.Binary}
+	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
+		s := startServer(t, func(o *server.Options) { o.MaxPayload = maxPayload })
+		relay := sinktest.NewRelay(t, port(t, s))
+		nc := client(t, s)
+		subscription, err := nc.SubscribeSync("ndr.>")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		var received []event.Event
+		return sinktest.Target{
+			Open: func() (sinks.Sink, error) {
+				return New(Options{URL: "nats://" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode})
+			},
+			Received: func() ([]event.Event, error) {
+				if err := nc.Flush(); err != nil { // what was published before is here now
+					return nil, err
+				}
+				for {
+					msg, err := subscription.NextMsg(time.Millisecond)
+					if err == nats.ErrTimeout {
+						return received, nil
+					}
+					if err != nil {
+						return nil, err
+					}
+					e, err := decode(msg.Header, msg.Data)
+					if err != nil {
+						return nil, err
+					}
+					received = append(received, e)
+				}
+			},
+			Down:     relay.Down,
+			Hang:     relay.Hang,
+			Restore:  relay.Restore,
+			MaxBytes: maxPayload,
+		}
+	})
+}

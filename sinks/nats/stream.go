@@ -1,0 +1,75 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/sinks"
+)
+
+// requestTimeout bounds the requests to JetStream's API.
+const requestTimeout = 5 * time.Second
+
+// prepareStream makes sure that the stream exists and takes the sink's subjects,
+// and makes it where the sink may.
+func (s *Sink) prepareStream(ctx context.Context, c *conn) error {
+	name, subjects := s.options.Stream, filter(s.subject.Fill("*"))
+	stream, err := s.findStream(ctx, c, subjects)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return errorOfCode("stream "+name, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "it does not exist"})
+	case errors.Is(err, nats.ErrNoResponders):
+		return sinks.Errorf(sinks.Halted, "stream %s: JetStream does not answer (enable it on the server and for the account, or leave stream empty for core NATS)", name)
+	case err != nil:
+		return s.errorOf(ctx, err)
+	}
+	captured := func(subject string) bool { return captures(subject, subjects) }
+	if have := stream.CachedInfo().Config.Subjects; !slices.ContainsFunc(have, captured) {
+		return sinks.Errorf(sinks.Halted, "stream %s takes %q, and not %s (see subject, or add it to the stream)", name, have, subjects)
+	}
+	return nil
+}
+
+// findStream asks for the stream, and makes it where there is none and the sink
+// may.
+func (s *Sink) findStream(ctx context.Context, c *conn, subjects string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	// A request that is not permitted gets no answer, but a complaint.
+	var fault error
+	var complaint sync.WaitGroup
+	complaint.Go(func() {
+		select {
+		case fault = <-c.faults:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	stream, err := func() (jetstream.Stream, error) {
+		js, err := jetstream.New(c.Conn)
+		if err != nil {
+			return nil, err
+		}
+		stream, err := js.Stream(ctx, s.options.Stream)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream {
+			return js.CreateStream(ctx, jetstream.StreamConfig{
+				Name:        s.options.Stream,
+				Description: "CloudEvents of ndrbridge",
+				Subjects:    []string{subjects},
+			})
+		}
+		return stream, err
+	}()
+	cancel()
+	complaint.Wait()
+	if err != nil && fault != nil {
+		err = fault
+	}
+	return stream, err
+}

@@ -1,0 +1,60 @@
+package nats
+
+import "strings"
+
+// token makes a subject of text: what may not stand in a token becomes "_", and
+// so does an empty token.
+func token(subject string) string {
+	clean := true
+	previous := byte('.')
+	for i := 0; i < len(subject) && clean; i++ {
+		clean = allowed(subject[i]) && (subject[i] != '.' || previous != '.')
+		previous = subject[i]
+	}
+	if clean && previous != '.' {
+		return subject
+	}
+	tokens := strings.Split(subject, ".")
+	for i, text := range tokens {
+		b := []byte(text)
+		for j := range b {
+			if !allowed(b[j]) {
+				b[j] = '_'
+			}
+		}
+		if len(b) == 0 {
+			b = []byte("_")
+		}
+		tokens[i] = string(b)
+	}
+	return strings.Join(tokens, ".")
+}
+
+func allowed(c byte) bool { return c > ' ' && c != 0x7f && c != '*' && c != '>' }
+
+// filter is the narrowest subject with wildcards that matches all that a
+// template gives, from the template filled with "*".
+func filter(filled string) string {
+	tokens := strings.Split(filled, ".")
+	for i, text := range tokens {
+		if strings.Contains(text, "*") {
+			tokens[i] = "*"
+		}
+	}
+	return strings.Join(tokens, ".")
+}
+
+// captures says whether a stream's subject matches all that a filter matches.
+func captures(stream, filter string) bool {
+	want := strings.Split(filter, ".")
+	have := strings.Split(stream, ".")
+	for i, text := range have {
+		switch {
+		case text == ">":
+			return i < len(want)
+		case i >= len(want) || text != "*" && text != want[i]:
+			return false
+		}
+	}
+	return len(have) == len(want)
+}

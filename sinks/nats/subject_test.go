@@ -1,0 +1,59 @@
+package nats
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestToken(t *testing.T) {
+	for subject, want := range map[string]string{
+		"ndr.hq.audit.logged": "ndr.hq.audit.logged",
+		"ndr.é.x":             "ndr.é.x",
+		"ndr.a b.*.>x\t":      "ndr.a_b._._x_",
+		"ndr..x.":             "ndr._.x._",
+		"":                    "_",
+		".":                   "_._",
+	} {
+		if got := token(subject); got != want {
+			t.Errorf("token(%q) = %q, not %q", subject, got, want)
+		}
+	}
+}
+
+func TestCaptures(t *testing.T) {
+	for _, c := range []struct {
+		stream, template string
+		want             bool
+	}{
+		{"ndr.>", "ndr.{a}.{b}", true},
+		{">", "ndr", true},
+		{"ndr.*.*", "ndr.{a}.{b}", true},
+		{"*.*", "ndr.{a}", true},
+		{"ndr.*", "ndr.{a}-x", true},
+		{"ndr.x", "ndr.x", true},
+		{"ndr.>", "ndr", false},
+		{"ndr.hq.*", "ndr.{a}.{b}", false},
+		{"ndr.*", "ndr.{a}.{b}", false},
+		{"ndr.*.*", "ndr.{a}", false},
+		{"other.>", "ndr.{a}", false},
+	} {
+		filled := strings.NewReplacer("{a}", "*", "{b}", "*").Replace(c.template)
+		if got := captures(c.stream, filter(filled)); got != c.want {
+			t.Errorf("a stream of %s captures %s: %v", c.stream, c.template, got)
+		}
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	f.Add("ndr.hq")
+	f.Add(".. *")
+	f.Fuzz(func(t *testing.T, text string) {
+		subject := token(text)
+		if strings.ContainsAny(subject, " \t\r\n*>") || strings.Contains("."+subject+".", "..") {
+			t.Errorf("token(%q) = %q", text, subject)
+		}
+		if token(subject) != subject {
+			t.Errorf("token(%q) changes when it is made twice", text)
+		}
+	})
+}

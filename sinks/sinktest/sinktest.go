@@ -1,0 +1,471 @@
+// Package sinktest is the conformance suite of sinks: what every one of them
+// promises, whatever its protocol.
+package sinktest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Target is what a sink delivers to, real or a stand-in, made anew for each
+// test. Open and Received must be set. The others are faults and bounds; nil or
+// zero says that the target cannot show them, and what depends on them is not
+// checked.
+type Target struct {
+	// Open makes a sink for the target, without contacting it.
+	Open func() (sinks.Sink, error)
+	// Received returns the events that the target holds, in the order in which
+	// they arrived as far as they share a partition key, read by somebody else's
+	// decoder: see Structured, Batch and Binary.
+	Received func() ([]event.Event, error)
+
+	// Down breaks connections and takes no new ones: a transient failure.
+	Down func()
+	// Hang keeps connections but answers nothing. What is sent meanwhile is
+	// lost.
+	Hang func()
+	// Halt makes the target refuse the sink as a whole: its credentials, the
+	// topic, the stream, the address.
+	Halt func()
+	// Throttle makes the target ask for a wait, which it returns.
+	Throttle func() time.Duration
+	// Reject makes the target refuse the event with this id, as such.
+	Reject func(id string)
+	// Restore ends Down, Hang, Halt and Throttle.
+	Restore func()
+
+	// MaxBytes is the size of structured events that no event of the suite
+	// passes but one that is too large on purpose. The sink must find it by
+	// itself. 0: the target has no bound that the sink knows.
+	MaxBytes int
+	// Secrets must not show up in any error.
+	Secrets []string
+}
+
+// promptly bounds what must not hang. It is no measure of speed.
+const promptly = 30 * time.Second
+
+// Run checks the sink in each of the modes. It calls fresh for every test with
+// the mode that the sink is to have. The tests of faults run in the first mode
+// alone.
+func Run(t *testing.T, modes []transform.Mode, fresh func(t *testing.T, mode transform.Mode) Target) {
+	type check struct {
+		name string
+		run  func(t *testing.T, s *session)
+	}
+	run := func(t *testing.T, mode transform.Mode, checks []check) {
+		for _, c := range checks {
+			t.Run(c.name, func(t *testing.T) {
+				s := &session{t: t, target: fresh(t, mode)}
+				s.open()
+				defer s.close()
+				c.run(t, s)
+			})
+		}
+	}
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			run(t, mode, []check{
+				{"every attribute and every byte of data arrives", arrives},
+				{"a large batch arrives", largeBatch},
+				{"events of one partition key stay in order within and across batches", order},
+			})
+		})
+	}
+	run(t, modes[0], []check{
+		{"nothing is sent when the context has ended before", cancelledBefore},
+		{"a send that hangs ends with its context and goes on no further", cancelledWhileHanging},
+		{"a target that is down is a transient failure and not tried again in secret", isDown},
+		{"a target that refuses the sink is a halt and costs no event", halted},
+		{"a target that asks for a wait is told with the wait", throttled},
+		{"an event that the target refuses is rejected alone", rejected},
+		{"an event that is too large is rejected alone", tooLarge},
+		{"closing twice is harmless, and so is closing what never sent", closeTwice},
+	})
+}
+
+// session is a sink with its target.
+type session struct {
+	t      *testing.T
+	target Target
+	sink   sinks.Sink
+}
+
+func (s *session) open() {
+	s.t.Helper()
+	sink, err := s.target.Open()
+	if err != nil {
+		s.t.Fatalf("open: %v", err)
+	}
+	s.sink = sink
+}
+
+func (s *session) close() {
+	if err := s.sink.Close(); err != nil {
+		s.t.Errorf("close: %v", err)
+	}
+}
+
+// try sends, and checks what is true of every error.
+func (s *session) try(ctx context.Context, events []transform.Event) error {
+	s.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- s.sink.Send(ctx, events) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-time.After(promptly):
+		s.t.Fatal("Send does not return")
+	}
+	if err == nil {
+		return nil
+	}
+	for _, secret := range s.target.Secrets {
+		if strings.Contains(err.Error(), secret) {
+			s.t.Errorf("the error shows a secret: %v", err)
+		}
+	}
+	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+		if len(each) != len(events) {
+			s.t.Fatalf("%d errors for %d events", len(each), len(events))
+		}
+		held := s.ids()
+		failed := false
+		for i, err := range each {
+			failed = failed || err != nil
+			if err == nil && !held[key(events[i].Source, events[i].ID)] {
+				s.t.Errorf("event %s has no error and is not there", events[i].ID)
+			}
+		}
+		if !failed {
+			s.t.Error("an error in which no event failed")
+		}
+	}
+	return err
+}
+
+// send sends what must arrive.
+func (s *session) send(events []transform.Event) {
+	s.t.Helper()
+	if err := s.try(s.t.Context(), events); err != nil {
+		s.t.Fatalf("send: %v", err)
+	}
+}
+
+func (s *session) received() []event.Event {
+	s.t.Helper()
+	got, err := s.target.Received()
+	if err != nil {
+		s.t.Fatalf("read what the target holds: %v", err)
+	}
+	return got
+}
+
+func (s *session) ids() map[string]bool {
+	s.t.Helper()
+	held := map[string]bool{}
+	for _, e := range s.received() {
+		held[key(e.Source(), e.ID())] = true
+	}
+	return held
+}
+
+func key(source, id string) string { return source + " " + id }
+
+// holds fails the test unless the target holds exactly these events, unchanged,
+// each once, and in order per partition key.
+func (s *session) holds(want []transform.Event) {
+	s.t.Helper()
+	got := s.received()
+	if len(got) != len(want) {
+		s.t.Errorf("the target holds %d events, not %d", len(got), len(want))
+	}
+	byKey := map[string][]event.Event{}
+	for _, e := range got {
+		k := fmt.Sprint(e.Extensions()["partitionkey"])
+		byKey[k] = append(byKey[k], e)
+	}
+	for _, e := range want {
+		queue := byKey[e.PartitionKey]
+		if len(queue) == 0 {
+			s.t.Fatalf("event %s is not there", e.ID)
+		}
+		byKey[e.PartitionKey] = queue[1:]
+		if err := same(queue[0], e); err != nil {
+			s.t.Fatalf("event %s of %s: %v", e.ID, e.Source, err)
+		}
+	}
+}
+
+// same compares what arrived with what was sent.
+func same(got event.Event, want transform.Event) error {
+	if err := got.Validate(); err != nil {
+		return fmt.Errorf("not a valid CloudEvent: %w", err)
+	}
+	attributes := map[string]string{
+		"specversion": got.SpecVersion(), "id": got.ID(), "source": got.Source(), "type": got.Type(), "subject": got.Subject(),
+	}
+	for name, value := range got.Extensions() {
+		attributes[name] = fmt.Sprint(value)
+	}
+	for name, value := range want.Headers() {
+		switch name {
+		case "time":
+			if !got.Time().Equal(want.Time) {
+				return fmt.Errorf("time is %v, not %v", got.Time(), want.Time)
+			}
+		case "recordedtime":
+			if at, err := time.Parse(time.RFC3339, attributes[name]); err != nil || !at.Equal(want.RecordedTime) {
+				return fmt.Errorf("recordedtime is %q, not %q", attributes[name], value)
+			}
+		default:
+			if attributes[name] != value {
+				return fmt.Errorf("%s is %q, not %q", name, attributes[name], value)
+			}
+		}
+	}
+	if got.DataContentType() != transform.ContentTypeData {
+		return fmt.Errorf("datacontenttype is %q", got.DataContentType())
+	}
+	// A sink that writes lines may change white space between tokens.
+	if !bytes.Equal(got.Data(), want.Data()) && !bytes.Equal(compact(got.Data()), compact(want.Data())) {
+		return fmt.Errorf("data is %.200q, not %.200q", got.Data(), want.Data())
+	}
+	return nil
+}
+
+func compact(data []byte) []byte {
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return data
+	}
+	return b.Bytes()
+}
+
+func arrives(t *testing.T, s *session) {
+	events := Awkward()
+	s.send(events)
+	s.holds(events)
+}
+
+func largeBatch(t *testing.T, s *session) {
+	events := Events(1000, 1000, 2000)
+	s.send(events)
+	s.holds(events)
+}
+
+func order(t *testing.T, s *session) {
+	events := Events(120, 7, 200)
+	for start, size := 0, 1; start < len(events); size++ {
+		end := min(start+size, len(events))
+		s.send(events[start:end])
+		start = end
+	}
+	s.holds(events)
+}
+
+func cancelledBefore(t *testing.T, s *session) {
+	events := Events(4, 2, 200)
+	s.send(events[:1])
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.try(ctx, events[1:3]); err == nil {
+		t.Error("no error")
+	}
+	s.send(events[3:])
+	s.holds([]transform.Event{events[0], events[3]})
+}
+
+func cancelledWhileHanging(t *testing.T, s *session) {
+	if s.target.Hang == nil {
+		return
+	}
+	events := Events(12, 3, 200)
+	s.send(events[:3])
+	s.target.Hang()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.try(ctx, events[3:9]); err == nil {
+		t.Fatal("no error")
+	}
+	s.target.Restore()
+	s.recover(events[9:])
+	s.holds(append(events[:3:3], events[9:]...))
+}
+
+func isDown(t *testing.T, s *session) {
+	if s.target.Down == nil {
+		return
+	}
+	events := Events(12, 3, 200)
+	s.send(events[:3])
+	s.target.Down()
+	s.fails(events[3:9], sinks.Transient)
+	s.target.Restore()
+	s.recover(events[9:])
+	s.holds(append(events[:3:3], events[9:]...))
+	s.close()
+
+	s.target.Down()
+	s.open()
+	s.fails(events[3:4], sinks.Transient)
+	s.target.Restore()
+}
+
+func halted(t *testing.T, s *session) {
+	if s.target.Halt == nil {
+		return
+	}
+	events := Events(9, 3, 200)
+	s.target.Halt()
+	s.fails(events[:6], sinks.Halted)
+	s.target.Restore()
+	s.close()
+	s.open() // as after every halt
+	s.recover(events[6:])
+	s.holds(events[6:])
+}
+
+func throttled(t *testing.T, s *session) {
+	if s.target.Throttle == nil {
+		return
+	}
+	events := Events(3, 3, 200)
+	want := s.target.Throttle()
+	err := s.fails(events, sinks.Throttled)
+	if _, wait := sinks.ClassOf(err); wait != want {
+		t.Errorf("the wait is %v, not %v", wait, want)
+	}
+	s.target.Restore()
+	s.recover(events)
+	s.holds(events)
+}
+
+// fails sends what must fail for every event in one class, and returns an error
+// that has the class.
+func (s *session) fails(events []transform.Event, want sinks.Class) error {
+	s.t.Helper()
+	err := s.try(s.t.Context(), events)
+	if err == nil {
+		s.t.Fatalf("no error, want %s", want)
+	}
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok {
+		each = sinks.EventErrors{err}
+	}
+	var first error
+	for i, err := range each {
+		class, _ := sinks.ClassOf(err)
+		switch {
+		case err == nil:
+			s.t.Errorf("event %d is said to have arrived", i)
+		case errors.Is(err, sinks.ErrNotTried):
+		case class != want:
+			s.t.Errorf("event %d: class %s, want %s: %v", i, class, want, err)
+		case first == nil:
+			first = err
+		}
+	}
+	if first == nil {
+		s.t.Fatalf("no event has class %s: %v", want, err)
+	}
+	return first
+}
+
+// recover sends again until it works, as a runner does: a sink may need a few
+// sends to notice that its target is back.
+func (s *session) recover(events []transform.Event) {
+	s.t.Helper()
+	var err error
+	for range 50 {
+		if err = s.try(s.t.Context(), events); err == nil {
+			return
+		}
+		// What arrived must not be sent twice: this suite counts.
+		if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+			for i := len(each) - 1; i >= 0; i-- {
+				if each[i] == nil {
+					events = append(events[:i:i], events[i+1:]...)
+				}
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.t.Fatalf("the target is back, and the sink still fails: %v", err)
+}
+
+func rejected(t *testing.T, s *session) {
+	if s.target.Reject == nil {
+		return
+	}
+	events := Events(8, 8, 200)
+	s.target.Reject(events[3].ID)
+	err := s.try(t.Context(), events)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok {
+		// The sink does not know which one it is. Found by halving, in the end
+		// each is sent alone.
+		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+			t.Fatalf("class %s: %v", class, err)
+		}
+		each = make(sinks.EventErrors, len(events))
+		for i := range events {
+			each[i] = s.try(t.Context(), events[i:i+1])
+		}
+	}
+	for i, err := range each {
+		if class, _ := sinks.ClassOf(err); i == 3 && (err == nil || class != sinks.Rejected) {
+			t.Errorf("the refused event: class %s: %v", class, err)
+		}
+		if i != 3 && err != nil {
+			// What was held back is sent again.
+			if class, _ := sinks.ClassOf(err); class != sinks.Transient {
+				t.Errorf("event %d: class %s: %v", i, class, err)
+			}
+			s.send(events[i : i+1])
+		}
+	}
+	s.holds(append(events[:3:3], events[4:]...))
+}
+
+func tooLarge(t *testing.T, s *session) {
+	if s.target.MaxBytes == 0 {
+		return
+	}
+	events := append(Events(4, 4, 200), Events(1, 1, s.target.MaxBytes+1)...)
+	events[2], events[4] = events[4], events[2]
+	err := s.try(t.Context(), events)
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok {
+		t.Fatalf("the error does not tell the events apart: %v", err)
+	}
+	for i, err := range each {
+		if class, _ := sinks.ClassOf(err); i == 2 && (err == nil || class != sinks.Rejected) {
+			t.Errorf("the large event: class %s: %v", class, err)
+		}
+		if i != 2 && err != nil {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+	s.holds(append(events[:2:2], events[3:]...))
+}
+
+func closeTwice(t *testing.T, s *session) {
+	s.close()
+	_ = s.sink.Close()
+	s.open()
+}

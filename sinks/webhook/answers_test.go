@@ -1,0 +1,190 @@
+package webhook_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+func TestEveryStatusHasItsClass(t *testing.T) {
+	halted := []int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}
+	transient := []int{408, 425}
+	want := func(status int) sinks.Class {
+		switch {
+		case slices.Contains(halted, status) || status/100 == 3:
+			return sinks.Halted
+		case slices.Contains(transient, status) || status/100 == 5:
+			return sinks.Transient
+		case status == 429:
+			return sinks.Throttled
+		}
+		return sinks.Rejected
+	}
+	r := newReceiver(t).start()
+	s := open(t, webhook.Options{URL: r.server.URL})
+	for status := 200; status < 600; status++ {
+		r.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+		if status < 300 {
+			if err != nil {
+				t.Errorf("%d: %v", status, err)
+			}
+			continue
+		}
+		failed, ok := errors.AsType[sinks.EventErrors](err)
+		if !ok || len(failed) != 1 {
+			t.Fatalf("%d: %v", status, err)
+		}
+		class, wait := sinks.ClassOf(failed[0])
+		if class != want(status) || wait != 0 {
+			t.Errorf("%d: class %s, wait %v, want %s", status, class, wait, want(status))
+		}
+		if !strings.Contains(failed[0].Error(), fmt.Sprint(status)) {
+			t.Errorf("%d is not in the error: %v", status, failed[0])
+		}
+	}
+	if n := r.connections(); n != 1 {
+		t.Errorf("%d connections for 400 answers", n)
+	}
+}
+
+func TestAWaitThatIsAskedForIsTold(t *testing.T) {
+	const date = "Wed, 21 Oct 2026 07:28:00 GMT"
+	for _, test := range []struct {
+		name       string
+		status     int
+		retryAfter string
+		class      sinks.Class
+		wait       time.Duration
+	}{
+		{"429 in seconds", 429, "120", sinks.Throttled, 2 * time.Minute},
+		{"503 in seconds", 503, "120", sinks.Throttled, 2 * time.Minute},
+		{"429 until a date by the server's clock", 429, "Wed, 21 Oct 2026 07:28:30 GMT", sinks.Throttled, 30 * time.Second},
+		{"503 until a date of an old form", 503, "Wednesday, 21-Oct-26 07:29:00 GMT", sinks.Throttled, time.Minute},
+		{"503 until a date that has passed", 503, "Wed, 21 Oct 2026 07:00:00 GMT", sinks.Throttled, 0},
+		{"503 with no wait at all", 503, "0", sinks.Throttled, 0},
+		{"503 that asks for nothing", 503, "", sinks.Transient, 0},
+		{"503 with a word", 503, "soon", sinks.Transient, 0},
+		{"503 with a negative number", 503, "-5", sinks.Transient, 0},
+		{"429 with a word", 429, "soon", sinks.Throttled, 0},
+		{"429 with the time of day in seconds", 429, "1790000000", sinks.Throttled, 24 * time.Hour},
+		{"429 with more digits than an int has", 429, "99999999999999999999", sinks.Throttled, 24 * time.Hour},
+		{"500 has no wait", 500, "120", sinks.Transient, 0},
+		{"404 has no wait", 404, "120", sinks.Halted, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReceiver(t).start()
+			r.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Date", date)
+				w.Header().Set("Retry-After", test.retryAfter)
+				w.WriteHeader(test.status)
+			})
+			s := open(t, webhook.Options{URL: r.server.URL, Mode: transform.Batch})
+			class, wait := sinks.ClassOf(s.Send(t.Context(), sinktest.Events(2, 2, 0)))
+			if class != test.class || wait != test.wait {
+				t.Errorf("class %s, wait %v, want %s, %v", class, wait, test.class, test.wait)
+			}
+		})
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	elsewhere := newReceiver(t).start()
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			r := newReceiver(t).start()
+			r.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", elsewhere.server.URL+"/login?token=0123456789")
+				w.WriteHeader(status)
+			})
+			s := open(t, webhook.Options{URL: r.server.URL, Bearer: "token", Mode: transform.Batch})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			if !strings.Contains(err.Error(), elsewhere.server.URL+"/login;") || strings.Contains(err.Error(), "0123456789") {
+				t.Errorf("the error does not say where it points, or says too much: %v", err)
+			}
+			if n := elsewhere.connections(); n != 0 {
+				t.Errorf("%d connections to where it points", n)
+			}
+		})
+	}
+}
+
+func TestAFailureLeavesTheEventsBehindItUntried(t *testing.T) {
+	r := newReceiver(t).start()
+	events := sinktest.Events(5, 5, 0)
+	r.refuse = events[2].ID
+	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+		t.Run(string(mode), func(t *testing.T) {
+			err := open(t, webhook.Options{URL: r.server.URL, Mode: mode}).Send(t.Context(), events)
+			failed, ok := errors.AsType[sinks.EventErrors](err)
+			if !ok || len(failed) != 5 {
+				t.Fatalf("error %v", err)
+			}
+			for i, err := range failed {
+				class, _ := sinks.ClassOf(err)
+				switch {
+				case i < 2 && err != nil:
+					t.Errorf("event %d was acknowledged: %v", i, err)
+				case i == 2 && (class != sinks.Rejected || !strings.Contains(err.Error(), "no such ticket")):
+					t.Errorf("event %d: class %s: %v", i, class, err)
+				case i > 2 && (class != sinks.Transient || !errors.Is(err, sinks.ErrNotTried)):
+					t.Errorf("event %d: class %s: %v", i, class, err)
+				}
+			}
+		})
+	}
+}
+
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	text := func(size int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", size)) }
+	}
+	for _, test := range []struct {
+		name        string
+		answer      http.HandlerFunc
+		connections int
+	}{
+		{"after an empty answer", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 1},
+		{"after a short answer", text(10), 1},
+		{"after an answer of the size that is still read", text(60 << 10), 1},
+		{"not after a large answer, which is cut off", text(1 << 20), 10},
+		{"after an error", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", 500) }, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newReceiver(t).start()
+			r.answers(test.answer)
+			s := open(t, webhook.Options{URL: r.server.URL})
+			for range 10 {
+				_ = s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			}
+			if n := r.connections(); n != test.connections {
+				t.Errorf("%d connections, want %d", n, test.connections)
+			}
+		})
+	}
+	t.Run("a connection that the server closed while idle fails no event", func(t *testing.T) {
+		r := newReceiver(t).start()
+		s := open(t, webhook.Options{URL: r.server.URL})
+		for _, e := range sinktest.Events(20, 20, 3000) {
+			if err := s.Send(t.Context(), []transform.Event{e}); err != nil {
+				t.Fatal(err)
+			}
+			r.server.CloseClientConnections()
+		}
+		if got, err := r.received(); len(got) != 20 || err != nil {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	})
+}

@@ -1,0 +1,284 @@
+package webhook_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// talk serves raw connections: it reads the request's header, and leaves the
+// rest to serve. It returns its address.
+func talk(t *testing.T, serve func(net.Conn)) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				serve(conn)
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-done
+	})
+	return listener.Addr().String()
+}
+
+func TestNetworkFailuresAreTransient(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, test := range []struct {
+		name string
+		addr string
+		want string // part of the error
+	}{
+		{"nobody listens", closed.Addr().String(), "refused"},
+		{"the name does not resolve", "no-such-host.invalid", "no-such-host.invalid"},
+		{"the server hangs up without an answer", talk(t, func(net.Conn) {}), ""},
+		{"the server resets the connection", talk(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), ""},
+		{"the server answers half a header", talk(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nDate: now\r\n") }), "unexpected EOF"},
+		{"the server answers something else", talk(t, func(c net.Conn) { fmt.Fprint(c, "220 mail.example ESMTP\r\n") }), "malformed"},
+		{"the server answers nothing in time", talk(t, func(c net.Conn) { io.Copy(io.Discard, c) }), "no answer within 300ms"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := open(t, webhook.Options{URL: "http://" + test.addr + "/hooks/s3cret?token=s3cret", Mode: transform.Batch, Timeout: 300 * time.Millisecond})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			if !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "http://"+test.addr) {
+				t.Errorf("error %v", err)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnAcknowledgementCountsWhateverFollowsIt(t *testing.T) {
+	for _, test := range []struct{ name, answer string }{
+		{"a body cut short", "HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\nok"},
+		{"a body that is not chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+		{"an early hint before it", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			addr := talk(t, func(c net.Conn) { fmt.Fprint(c, test.answer) })
+			if err := open(t, webhook.Options{URL: "http://" + addr}).Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("a switch of protocols is none", func(t *testing.T) {
+		addr := talk(t, func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			io.Copy(io.Discard, c)
+		})
+		err := open(t, webhook.Options{URL: "http://" + addr, Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Transient || !strings.Contains(err.Error(), "101") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}
+
+func TestTheCallersContextEndsASend(t *testing.T) {
+	addr := talk(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+	s := open(t, webhook.Options{URL: "http://" + addr, Mode: transform.Batch})
+	t.Run("by its deadline", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := s.Send(ctx, sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.DeadlineExceeded) || class != sinks.Transient {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+	t.Run("by a cancel with a cause", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("shutdown")) })
+		defer stop.Stop()
+		err := s.Send(ctx, sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); !errors.Is(err, context.Canceled) || class != sinks.Transient {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}
+
+func TestTLS(t *testing.T) {
+	secure := func(t *testing.T, config *tls.Config) *receiver {
+		r := newReceiver(t)
+		r.server.EnableHTTP2 = true
+		r.server.TLS = config
+		r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		r.server.StartTLS()
+		return r
+	}
+	trusted := func(r *receiver) *tls.Config {
+		pool := x509.NewCertPool()
+		pool.AddCert(r.server.Certificate())
+		return &tls.Config{RootCAs: pool}
+	}
+	t.Run("events go over HTTP/2 in one connection", func(t *testing.T) {
+		for _, mode := range modes {
+			r := secure(t, nil)
+			var protocols []string
+			s := open(t, webhook.Options{URL: r.server.URL, Mode: mode, TLS: trusted(r)})
+			if err := s.Send(t.Context(), sinktest.Awkward()); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := r.received(); len(got) != len(sinktest.Awkward()) || err != nil {
+				t.Errorf("%d events, %v", len(got), err)
+			}
+			r.answers(func(_ http.ResponseWriter, request *http.Request) { protocols = append(protocols, request.Proto) })
+			if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if fmt.Sprint(protocols) != "[HTTP/2.0]" || r.connections() != 1 {
+				t.Errorf("%v in %d connections", protocols, r.connections())
+			}
+		}
+	})
+
+	plain := newReceiver(t).start()
+	good := secure(t, nil)
+	clients := secure(t, &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, MaxVersion: tls.VersionTLS12})
+	old := secure(t, &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10})
+	elsewhere := trusted(good)
+	elsewhere.ServerName = "elsewhere.example"
+	later := trusted(good)
+	later.Time = func() time.Time { return time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }
+	for _, test := range []struct {
+		name   string
+		url    string
+		tls    *tls.Config
+		advice string
+	}{
+		{"an authority that nobody knows", good.server.URL, nil, "tls.ca_file"},
+		{"a certificate of another name", good.server.URL, elsewhere, "tls.server_name"},
+		{"a certificate that has expired", good.server.URL, later, "renewed"},
+		{"a server that wants a certificate", clients.server.URL, trusted(clients), "tls.cert_file"},
+		{"a server that speaks old versions alone", old.server.URL, trusted(old), "tls"},
+		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "http://"},
+	} {
+		t.Run(test.name+" halts", func(t *testing.T) {
+			s := open(t, webhook.Options{URL: test.url, TLS: test.tls, Mode: transform.Batch})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), test.advice) {
+				t.Fatalf("class %s: %v", class, err)
+			}
+		})
+	}
+}
+
+func TestAServerThatWantsACertificateHaltsSoon(t *testing.T) {
+	// In TLS 1.3 the alert comes when the client takes the handshake for done. It
+	// may be lost with a connection that is reset: then the failure is transient,
+	// and the sink is asked again.
+	r := newReceiver(t)
+	r.server.EnableHTTP2 = true
+	r.server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}
+	r.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	r.server.StartTLS()
+	pool := x509.NewCertPool()
+	pool.AddCert(r.server.Certificate())
+	s := open(t, webhook.Options{URL: r.server.URL, TLS: &tls.Config{RootCAs: pool}, Mode: transform.Batch})
+	for range 100 {
+		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if class, _ := sinks.ClassOf(err); class == sinks.Halted && strings.Contains(err.Error(), "tls.cert_file") {
+			return
+		}
+	}
+	t.Error("100 failures, and no halt")
+}
+
+func TestProxies(t *testing.T) {
+	target := newReceiver(t)
+	target.server.StartTLS()
+	pool := x509.NewCertPool()
+	pool.AddCert(target.server.Certificate())
+	proxy := func(t *testing.T, serve http.HandlerFunc) *url.URL {
+		server := httptest.NewServer(serve)
+		t.Cleanup(server.Close)
+		u, _ := url.Parse(server.URL)
+		u.User = url.UserPassword("bridge", "pr0xysecret")
+		return u
+	}
+	t.Run("a tunnel carries the events", func(t *testing.T) {
+		through := proxy(t, func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth(); r.Method != http.MethodConnect || user != "bridge" || password != "pr0xysecret" {
+				w.WriteHeader(http.StatusProxyAuthRequired)
+				return
+			}
+			server, err := net.Dial("tcp", r.Host)
+			if err != nil {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			client, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(client, "HTTP/1.1 200 OK\r\n\r\n")
+			go func() {
+				io.Copy(server, buffered)
+				server.Close()
+			}()
+			io.Copy(client, server)
+			client.Close()
+		})
+		s := open(t, webhook.Options{URL: target.server.URL, Proxy: through, TLS: &tls.Config{RootCAs: pool}})
+		if err := s.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
+			t.Error(err)
+		}
+		if got, err := target.received(); len(got) != 3 || err != nil {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	})
+	for status, want := range map[int]sinks.Class{
+		400: sinks.Halted, 403: sinks.Halted, 407: sinks.Halted, 413: sinks.Halted, 429: sinks.Transient, 502: sinks.Transient, 504: sinks.Transient,
+	} {
+		t.Run(fmt.Sprintf("a proxy that answers %d to CONNECT: %s", status, want), func(t *testing.T) {
+			refusing := proxy(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
+			s := open(t, webhook.Options{URL: target.server.URL, Proxy: refusing, Mode: transform.Batch})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); err == nil || class != want || !strings.Contains(err.Error(), fmt.Sprint(status)) {
+				t.Errorf("class %s: %v", class, err)
+			}
+			if strings.Contains(fmt.Sprint(err), "pr0xysecret") {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}

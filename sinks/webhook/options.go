@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// Options say where a webhook is and how it is spoken to.
+type Options struct {
+	// URL is an http or https URL. Credentials in it are sent by the Basic
+	// scheme (RFC 7617). Its path and query are taken for secrets.
+	URL string
+	// Method is POST, PUT or PATCH; empty: POST.
+	Method string
+	// Headers go with every request. A Content-Type among them replaces the
+	// one that the mode calls for.
+	Headers map[string]string
+	// Bearer is a bearer token (RFC 6750); empty: none.
+	Bearer string
+	// Username and Password are credentials of the Basic scheme; both empty:
+	// none.
+	Username, Password string
+	// Mode is structured, binary or batch; empty: structured.
+	Mode transform.Mode
+	// Timeout bounds one request from the dial to the end of its answer; 0: 30
+	// seconds.
+	Timeout time.Duration
+	// TLS is copied; nil: Go's defaults.
+	TLS *tls.Config
+	// Proxy is an http, https or socks5 URL; nil: what HTTP_PROXY, HTTPS_PROXY
+	// and NO_PROXY say.
+	Proxy *url.URL
+	// UserAgent is sent as it is; empty: ndrbridge.
+	UserAgent string
+}
+
+const defaultTimeout = 30 * time.Second
+
+// template checks the options and makes the request that all requests of a sink
+// are copies of.
+func (o Options) template() (*http.Request, error) {
+	target, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	method := strings.ToUpper(o.Method)
+	if method == "" {
+		method = http.MethodPost
+	}
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
+		return nil, fmt.Errorf("method %q is none of POST, PUT, PATCH", o.Method)
+	}
+	header, err := o.header(target.User)
+	if err != nil {
+		return nil, err
+	}
+	target.User = nil
+	return &http.Request{
+		Method:     method,
+		URL:        target,
+		Host:       target.Host,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     header,
+	}, nil
+}
+
+// parseURL tells what is wrong without the URL's text, which may hold a token.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("url cannot be parsed: is a character of its password, path or query to be percent-encoded?")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("url begins neither with http:// nor with https://")
+	case u.Hostname() == "":
+		return nil, errors.New("url names no host")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// header makes the fields that every request carries.
+func (o Options) header(user *url.Userinfo) (http.Header, error) {
+	header := http.Header{
+		"User-Agent": {"ndrbridge"},
+		// An empty key is not sent; it lets the transport repeat a request on a
+		// new connection when the server closed an idle one under it.
+		"Idempotency-Key": nil,
+	}
+	if o.UserAgent != "" {
+		if !validValue(o.UserAgent) {
+			return nil, errors.New("user agent: a line break or another control character in it")
+		}
+		header.Set("User-Agent", o.UserAgent)
+	}
+	switch o.Mode {
+	case "", transform.Structured:
+		header.Set("Content-Type", transform.ContentTypeStructured)
+	case transform.Binary:
+		header.Set("Content-Type", transform.ContentTypeData)
+	case transform.Batch:
+		header.Set("Content-Type", transform.ContentTypeBatch)
+	default:
+		return nil, fmt.Errorf("mode %q is none of structured, binary, batch", o.Mode)
+	}
+
+	given := 0 // ways to authenticate
+	for name, value := range o.Headers {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case !validName(name):
+			return nil, fmt.Errorf("headers: %q is no header name", name)
+		case !validValue(value):
+			return nil, fmt.Errorf("headers: %s: a line break or another control character in it", name)
+		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"):
+			return nil, fmt.Errorf("headers: %s is not free to choose", name)
+		case name == "Authorization":
+			given++
+		}
+		header[name] = []string{value}
+	}
+	if o.Bearer != "" {
+		given++
+		header.Set("Authorization", "Bearer "+o.Bearer)
+	}
+	if o.Username != "" || o.Password != "" {
+		given++
+		header.Set("Authorization", basic(o.Username, o.Password))
+	}
+	if user != nil {
+		given++
+		password, _ := user.Password()
+		header.Set("Authorization", basic(user.Username(), password))
+	}
+	if given > 1 {
+		return nil, errors.New("more than one of a bearer token, a user name, credentials in url, and an Authorization header")
+	}
+	if !validValue(header.Get("Authorization")) {
+		return nil, errors.New("the bearer token holds a line break or another control character")
+	}
+	return header, nil
+}
+
+func basic(username, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+}
+
+// reserved are the header fields that HTTP's framing owns.
+var reserved = []string{
+	"Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// validName says whether name is a token (RFC 9110, section 5.6.2).
+func validName(name string) bool {
+	for _, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// validValue says whether value can be a field's value (RFC 9110, section 5.5).
+func validValue(value string) bool {
+	for _, c := range []byte(value) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+package webhook_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+func TestNoErrorShowsASecret(t *testing.T) {
+	long := strings.Repeat("l0ngsecret", 150)
+	options := []webhook.Options{
+		{Bearer: "s3cret/bearer+&<token>"},
+		{Bearer: long},
+		{Username: "bridge", Password: "s3cret&word"},
+		{Headers: map[string]string{"X-Api-Key": "s3cret-key-1", "Authorization": "Splunk s3cret-key-2"}},
+	}
+	echo := func(text string) string { return text }
+	failures := []struct {
+		name  string
+		serve func(w http.ResponseWriter, r *http.Request)
+	}{
+		{"an answer that repeats the request", answerWith(401, echo)},
+		{"an answer that repeats the request as a JSON string", answerWith(422, strconv.Quote)},
+		{"an answer that repeats the request in HTML", answerWith(500, html.EscapeString)},
+		{"an answer that repeats the request percent-encoded", answerWith(429, url.QueryEscape)},
+		{"a redirect to where it came from", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", r.RequestURI+"/")
+			w.WriteHeader(308)
+		}},
+		{"a redirect to another host", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "https://u:s3cret@elsewhere.example"+r.RequestURI)
+			w.WriteHeader(302)
+		}},
+		{"an answer that is cut off in a secret", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			w.WriteHeader(400)
+			fmt.Fprintf(w, "you sent %.18s", r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
+		}},
+		{"an answer that is no HTTP", func(w http.ResponseWriter, r *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprintf(conn, "no HTTP: %s %s\r\n", r.RequestURI, r.Header.Get("Authorization"))
+			conn.Close()
+		}},
+	}
+	for _, failure := range failures {
+		t.Run(failure.name, func(t *testing.T) {
+			r := newReceiver(t).start()
+			r.answers(failure.serve)
+			for _, mode := range modes {
+				for _, o := range options {
+					o.Mode = mode
+					o.URL = r.server.URL + "/services/T000/s3cretpath?key=s3cretquery&sig=s3cret%2Fsig"
+					err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
+					if err == nil {
+						t.Fatal("no error")
+					}
+					for _, secret := range []string{"s3cret", "l0ngsecret", "YnJpZGdl"} {
+						if strings.Contains(err.Error(), secret) {
+							t.Errorf("the error shows a secret: %v", err)
+						}
+					}
+					if !strings.Contains(err.Error(), r.server.URL) {
+						t.Errorf("the error does not say who answered: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// answerWith answers with what it was sent.
+func answerWith(status int, as func(string) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		request, _ := httputil.DumpRequest(r, false)
+		w.WriteHeader(status)
+		for range 4 {
+			fmt.Fprintln(w, as(r.Header.Get("Authorization")), as(r.Header.Get("X-Api-Key")), as(r.RequestURI), as(string(request)))
+		}
+	}
+}
+
+func TestAnExcerptIsShortAndPrintable(t *testing.T) {
+	r := newReceiver(t).start()
+	for _, test := range []struct {
+		name, answer, want string
+	}{
+		{"a plain text", "the token\n has  expired\r\n", "the token has expired"},
+		{"control characters and broken UTF-8", "\x1b[31mred\x00\xff\u200b é 日本語", "[31mred é 日本語"},
+		{"white space alone", " \n\t ", ""},
+		{"a long text", strings.Repeat("é", 5000), strings.Repeat("é", 256)},
+		{"a long text of words", strings.Repeat("w ", 5000), strings.Repeat("w ", 128)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(400)
+				fmt.Fprint(w, test.answer)
+			})
+			s := open(t, webhook.Options{URL: r.server.URL, Mode: transform.Batch})
+			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+			if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			_, excerpt, _ := strings.Cut(err.Error(), "400 Bad Request")
+			if excerpt = strings.TrimPrefix(excerpt, ": "); excerpt != test.want {
+				t.Errorf("excerpt %q", excerpt)
+			}
+			if n := utf8.RuneCountInString(excerpt); n > 256 || strings.ContainsFunc(excerpt, func(c rune) bool { return !unicode.IsPrint(c) }) {
+				t.Errorf("%d characters: %q", n, excerpt)
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// line is what requests that follow one another share: a context that ends with
+// the caller's, or when one of the requests takes too long. One timer that is
+// set anew costs less than a context with a deadline for each request.
+type line struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+func newLine(ctx context.Context, timeout time.Duration) *line {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &line{
+		ctx:     ctx,
+		cancel:  cancel,
+		timer:   time.AfterFunc(timeout, func() { cancel(errNoAnswer) }),
+		timeout: timeout,
+	}
+}
+
+// next gives a request its time.
+func (l *line) next() { l.timer.Reset(l.timeout) }
+
+func (l *line) hangUp() {
+	l.timer.Stop()
+	l.cancel(nil)
+}
+
+// maxDrained is how much of an answer is read so that its connection can be
+// used again. A longer answer costs the connection.
+const maxDrained = 64 << 10
+
+// post sends one request. It keeps header and body, which must not be written
+// to afterwards. The error is the caller's context's, wrapped, or has its class.
+func (s *Sink) post(l *line, header http.Header, body []byte) error {
+	l.next()
+	r := s.template.WithContext(l.ctx)
+	r.Header = header
+	r.ContentLength = int64(len(body))
+	// A reader of a type that net/http knows goes out in one write with the
+	// header.
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+
+	answer, err := s.transport.RoundTrip(r)
+	if err != nil {
+		return s.notAnswered(l.ctx, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		return s.refused(answer)
+	}
+	// The status has acknowledged: what the body does is of no concern.
+	_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
+	return nil
+}
+
+// binaryHeader is the header of an event in binary mode.
+func binaryHeader(common http.Header, e transform.Event) http.Header {
+	header := make(http.Header, len(common)+16)
+	maps.Copy(header, common)
+	for name, value := range e.Headers() {
+		header["ce-"+name] = []string{transform.PercentEncode(value)}
+	}
+	return header
+}
+
+func encodeBatch(events []transform.Event) []byte {
+	size := 2
+	for _, e := range events {
+		size += len(e.Structured()) + 1
+	}
+	return transform.AppendBatch(make([]byte, 0, size), events)
+}

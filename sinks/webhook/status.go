@@ -1,0 +1,119 @@
+package webhook
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/sinks"
+)
+
+// classOf says what an answer's status means where it is not 2xx. Statuses that
+// nobody has heard of are read as the first of their hundred (RFC 9110, section
+// 15).
+func classOf(status int) sinks.Class {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusGone, http.StatusUnsupportedMediaType,
+		http.StatusMisdirectedRequest, http.StatusUpgradeRequired, http.StatusNotImplemented,
+		http.StatusHTTPVersionNotSupported, http.StatusNetworkAuthenticationRequired:
+		return sinks.Halted
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return sinks.Transient
+	case http.StatusTooManyRequests:
+		return sinks.Throttled
+	}
+	switch status / 100 {
+	case 3:
+		return sinks.Halted
+	case 4:
+		return sinks.Rejected
+	}
+	return sinks.Transient
+}
+
+// advice says what to look at when a status halts the sink.
+var advice = map[int]string{
+	http.StatusUnauthorized:                  "check auth",
+	http.StatusForbidden:                     "check auth, and what it is allowed",
+	http.StatusNotFound:                      "check url",
+	http.StatusMethodNotAllowed:              "check method and url",
+	http.StatusProxyAuthRequired:             "check the proxy's credentials",
+	http.StatusGone:                          "check url: the webhook was removed",
+	http.StatusUnsupportedMediaType:          "check mode, or set headers.Content-Type",
+	http.StatusNetworkAuthenticationRequired: "the network wants a login before it lets requests out",
+}
+
+// refused makes the error of an answer that is not 2xx. It reads of the answer
+// what an excerpt and the use of the connection need.
+func (s *Sink) refused(answer *http.Response) error {
+	class := classOf(answer.StatusCode)
+	wait, asked := retryAfter(answer.Header, time.Now())
+	if answer.StatusCode == http.StatusServiceUnavailable && asked {
+		class = sinks.Throttled
+	}
+	if class != sinks.Throttled {
+		wait = 0
+	}
+
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))
+	if answer.StatusCode/100 == 3 {
+		fmt.Fprintf(&text, ", which points to %s; redirects are not followed: set url to where it leads", s.location(answer))
+	} else if a := advice[answer.StatusCode]; a != "" {
+		fmt.Fprintf(&text, " (%s)", a)
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
+		if excerpt := s.secrets.excerpt(answer.Body); excerpt != "" {
+			fmt.Fprintf(&text, ": %s", excerpt)
+		}
+		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
+	}
+
+	err := sinks.Errorf(class, "%s", text.String())
+	err.RetryAfter = wait
+	return err
+}
+
+// statusText does not repeat the server's own words for a status.
+func statusText(status int) string {
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
+}
+
+// location says where an answer points, without a query.
+func (s *Sink) location(answer *http.Response) string {
+	to, err := answer.Location()
+	if err != nil {
+		return "no place"
+	}
+	return s.secrets.hide(to.Scheme + "://" + to.Host + to.Path)
+}
+
+// maxWait bounds what a Retry-After can ask for: a server that gives the time of
+// day as a number of seconds must not silence a sink for decades.
+const maxWait = 24 * time.Hour
+
+// retryAfter is the wait that a Retry-After asks for (RFC 9110, section 10.2.3):
+// a number of seconds, or a date, which is compared with the answer's own Date
+// and with now only where there is none. It is at most maxWait. ok is false
+// where the field is absent or neither of the two.
+func retryAfter(header http.Header, now time.Time) (wait time.Duration, ok bool) {
+	text := header.Get("Retry-After")
+	if date, err := http.ParseTime(text); err == nil {
+		if sent, err := http.ParseTime(header.Get("Date")); err == nil {
+			now = sent
+		}
+		return min(max(0, date.Sub(now)), maxWait), true
+	}
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(text)
+	if err != nil { // more digits than an int has
+		return maxWait, true
+	}
+	return time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second, true
+}
