@@ -97,7 +97,8 @@ type Sources interface {
 	// for what is unknown or forgotten. The caller owns the result.
 	Recall(ctx context.Context, source Source, keys []string) ([][]byte, error)
 	// Commit writes c. While the journal has no room (see Limits) it waits,
-	// until ctx ends. ErrFenced where the position is not c.Expect.
+	// until ctx ends; a commit without events needs none. ErrFenced where the
+	// position is not c.Expect.
 	Commit(ctx context.Context, c Commit) error
 }
 
@@ -137,20 +138,21 @@ type Journal interface {
 	// Configure says which sinks there are, before any of them reads. A sink
 	// that the state has never seen gets a cursor where its Start says. Only
 	// these sinks hold the journal back; the cursors of others are kept, and
-	// returned by Stats.
+	// returned by Stats. Until it was called, nothing is trimmed, and all that
+	// the journal holds counts as yet to be settled.
 	Configure(ctx context.Context, sinks map[string]Start) error
 	// Cursor returns the sequence number of the last event that the sink has
-	// settled.
+	// settled. A sink that was never configured is an error.
 	Cursor(ctx context.Context, sink string) (uint64, error)
 	// Read returns events after a sequence number, without waiting. An event
 	// after a cursor that was trimmed while its sink was not configured is
 	// passed over. The caller owns the result.
 	Read(ctx context.Context, after uint64, max Batch) ([]Record, error)
 	// Wait returns nil once the journal holds an event after the sequence
-	// number, or ctx's error.
+	// number, else ctx's error, or ErrClosed.
 	Wait(ctx context.Context, after uint64) error
 	// Settle moves a cursor and writes the dead letters with it. ErrFenced where
-	// the cursor is not s.Expect.
+	// the cursor is not s.Expect; a cursor beyond the journal is an error.
 	Settle(ctx context.Context, s Settlement) error
 	// Dead returns the dead letters of an owner in the order of their keys,
 	// after a key ("": from the first), at most limit of them.
@@ -197,12 +199,12 @@ type SinkStats struct {
 // DeadStats counts dead letters.
 type DeadStats struct {
 	Count uint64
-	Bytes int64
+	Bytes int64 // of their bodies
 }
 
 // Limits bound the journal.
 type Limits struct {
-	// MaxBytes bounds the bytes of events. Events that every sink has settled
+	// MaxBytes bounds the bytes of events; 0: no bound. Events that every sink has settled
 	// give way first; where the others alone reach it, Commit waits. One commit
 	// may pass the bound by its own size, so that a page larger than what is
 	// left cannot stand still for ever. Cursors, positions and dead letters are

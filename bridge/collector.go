@@ -1,0 +1,70 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+)
+
+var (
+	journalBytes  = prometheus.NewDesc("ndrbridge_journal_bytes", "Bytes of events in the journal.", nil, nil)
+	journalLimit  = prometheus.NewDesc("ndrbridge_journal_max_bytes", "Bytes at which sources pause, once no event can be trimmed.", nil, nil)
+	journalEvents = prometheus.NewDesc("ndrbridge_journal_events", "Events in the journal.", nil, nil)
+	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal has no room.", nil, nil)
+	stateBytes    = prometheus.NewDesc("ndrbridge_state_file_bytes", "Size of the state file.", nil, nil)
+	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to settle.", []string{"sink"}, nil)
+	sinkLagTime   = prometheus.NewDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to settle.", []string{"sink"}, nil)
+	deadLetters   = prometheus.NewDesc("ndrbridge_dead_letters", "Dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
+)
+
+// stateCollector reads the state's metrics when they are asked for.
+type stateCollector struct{ store *checkpoint.Store }
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stats, err := c.store.Stats(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(journalBytes, err)
+		return
+	}
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	full := 0.0
+	if stats.WaitingRoom {
+		full = 1
+	}
+	gauge(journalBytes, float64(stats.Bytes))
+	gauge(journalLimit, float64(stats.MaxBytes))
+	gauge(journalEvents, float64(stats.Events))
+	gauge(journalFull, full)
+	gauge(stateBytes, float64(stats.FileBytes))
+	var ofSources uint64
+	for owner, dead := range stats.DeadLetters {
+		if sink, ok := owner.Sink(); ok {
+			gauge(deadLetters, float64(dead.Count), sink)
+		} else {
+			ofSources += dead.Count
+		}
+	}
+	gauge(deadLetters, float64(ofSources), "")
+	for name, sink := range stats.Sinks {
+		if !sink.Configured {
+			continue
+		}
+		lag := 0.0
+		if !sink.Oldest.IsZero() {
+			lag = max(0, time.Since(sink.Oldest).Seconds())
+		}
+		gauge(sinkLagEvents, float64(sink.LagEvents), name)
+		gauge(sinkLagTime, lag, name)
+	}
+}

@@ -1,0 +1,126 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+func benchmarkEvents(b *testing.B, n int) []transform.Event {
+	events := make([]transform.Event, n)
+	for i := range events {
+		events[i] = newEvent(b, fmt.Sprint(i), time.Now(), 1800)
+	}
+	return events
+}
+
+func reportEvents(b *testing.B, perOp int) {
+	b.ReportMetric(float64(b.N*perOp)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkAppend commits events of 2 KB that no sink wants, so that what it
+// takes to trim them is counted too.
+func BenchmarkAppend(b *testing.B) {
+	for _, n := range []int{1, 100, 500, 1000} {
+		b.Run(fmt.Sprintf("%d a commit", n), func(b *testing.B) {
+			s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
+			if err := s.Configure(b.Context(), nil); err != nil {
+				b.Fatal(err)
+			}
+			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := s.Commit(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+				c.Expect = c.Position
+			}
+			reportEvents(b, n)
+		})
+	}
+}
+
+// BenchmarkDelivery appends, reads and settles 500 events.
+func BenchmarkDelivery(b *testing.B) {
+	s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
+	if err := s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {
+		b.Fatal(err)
+	}
+	const n = 500
+	c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, n)}
+	cursor := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Commit(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+		c.Expect = c.Position
+		records, err := s.Read(b.Context(), cursor, checkpoint.Batch{MaxEvents: n})
+		if err != nil || len(records) != n {
+			b.Fatalf("%d events, %v", len(records), err)
+		}
+		if err := s.Settle(b.Context(), checkpoint.Settlement{Sink: "a", Expect: cursor, Cursor: cursor + n}); err != nil {
+			b.Fatal(err)
+		}
+		cursor += n
+	}
+	reportEvents(b, n)
+}
+
+// BenchmarkKnown recalls and remembers a page of 1,000 out of all that is known.
+func BenchmarkKnown(b *testing.B) {
+	known, page := 1_000_000, 1000
+	if testing.Short() {
+		known = 50_000
+	}
+	s := open(b, statePath(b), checkpoint.Options{})
+	c := checkpoint.Commit{Source: source, Position: []byte("p")}
+	value := make([]byte, 150)
+	key := func(n int) string { return fmt.Sprint(8_589_934_592 + n) }
+	for n := 0; n < known; n += 50_000 {
+		c.Remember = nil
+		for i := n; i < min(n+50_000, known); i++ {
+			c.Remember = append(c.Remember, checkpoint.Entry{Key: key(i), Value: value, At: int64(i)})
+		}
+		if err := s.Commit(b.Context(), c); err != nil {
+			b.Fatal(err)
+		}
+		c.Expect = c.Position
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	keys := make([]string, page)
+	pick := func() {
+		for i := range keys {
+			keys[i] = key(random.IntN(known))
+		}
+	}
+	b.Run("recall", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			pick()
+			if _, err := s.Recall(b.Context(), source, keys); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("remember", func(b *testing.B) {
+		b.ReportAllocs()
+		at := int64(known)
+		for b.Loop() {
+			pick()
+			c.Remember = c.Remember[:0]
+			for _, key := range keys {
+				at++
+				c.Remember = append(c.Remember, checkpoint.Entry{Key: key, Value: value, At: at})
+			}
+			c.ForgetBefore = at - int64(known)
+			if err := s.Commit(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,241 @@
+// Package checkpointtest is what every backend of checkpoint must pass.
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// Store is a backend: both parts of the state, and its end.
+type Store interface {
+	checkpoint.Sources
+	checkpoint.Journal
+	Close() error
+}
+
+// Backend is what is tested.
+type Backend struct {
+	// Open opens the state at a path, or makes an empty one. Opening the path of
+	// a store that was closed shows the state that it had.
+	Open func(path string, o checkpoint.Options) (Store, error)
+	// Crash returns the path of the state as a crash at this moment leaves it. A
+	// store has path open, and goes on.
+	Crash func(path string) (string, error)
+}
+
+// Run runs the whole suite, each test on a state of its own.
+func Run(t *testing.T, b Backend) {
+	t.Run("sources", b.testSources)
+	t.Run("room in the journal", b.testRoom)
+	t.Run("cursors", b.testCursors)
+	t.Run("reading", b.testReading)
+	t.Run("waiting", b.testWaiting)
+	t.Run("dead letters", b.testDead)
+	t.Run("trimming", b.testTrimming)
+	t.Run("stats", b.testStats)
+	t.Run("closing", b.testClosing)
+	t.Run("crashes", b.testCrashes)
+	t.Run("concurrent use", b.testConcurrency)
+	t.Run("any order of calls keeps the promises", b.testProperties)
+}
+
+// roomy holds back nothing that these tests do.
+var roomy = checkpoint.Limits{MaxBytes: 1 << 30, Retain: 24 * time.Hour}
+
+var (
+	detections = checkpoint.Source{Appliance: "hq", Stream: transform.StreamDetections}
+	audit      = checkpoint.Source{Appliance: "hq", Stream: transform.StreamAudit}
+)
+
+// noon is where the clock of the tests begins.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// clock is a clock that a test sets.
+type clock struct{ now atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.now.Store(noon.UnixMilli())
+	return c
+}
+
+func (c *clock) Now() time.Time { return time.UnixMilli(c.now.Load()).UTC() }
+
+func (c *clock) advance(d time.Duration) { c.now.Add(d.Milliseconds()) }
+
+// event makes an event whose structured form has about size bytes.
+func event(id string, recorded time.Time, size int) transform.Event {
+	e, err := transform.New(transform.Attributes{
+		ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
+		PartitionKey: id, Appliance: "hq", RecordedTime: recorded,
+	}, fmt.Appendf(nil, `{"detection":{"pad":%q}}`, strings.Repeat("x", max(0, size-250))))
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// events makes n events that are recorded a second apart, from noon on.
+func events(n, size int) []transform.Event {
+	made := make([]transform.Event, n)
+	for i := range made {
+		made[i] = event(fmt.Sprintf("e%d", i+1), noon.Add(time.Duration(i)*time.Second), size)
+	}
+	return made
+}
+
+func bytesOf(events []transform.Event) (n int64) {
+	for _, e := range events {
+		n += int64(len(e.Structured()))
+	}
+	return n
+}
+
+// state is an open store that a test drives. Its methods fail the test where
+// the store returns an error.
+type state struct {
+	Store
+	t       testing.TB
+	backend Backend
+	path    string
+	options checkpoint.Options
+	clock   *clock
+}
+
+func (b Backend) open(t testing.TB, limits checkpoint.Limits) *state {
+	t.Helper()
+	c := newClock()
+	s := &state{
+		t: t, backend: b, path: filepath.Join(t.TempDir(), "state"), clock: c,
+		options: checkpoint.Options{Limits: limits, Now: c.Now},
+	}
+	s.openStore()
+	t.Cleanup(func() { s.Store.Close() })
+	return s
+}
+
+func (s *state) openStore() {
+	s.t.Helper()
+	store, err := s.backend.Open(s.path, s.options)
+	if err != nil {
+		s.t.Fatalf("open: %v", err)
+	}
+	s.Store = store
+}
+
+func (s *state) reopen() {
+	s.t.Helper()
+	s.must(s.Store.Close())
+	s.openStore()
+}
+
+func (s *state) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// append commits events from the position that is current.
+func (s *state) append(events ...transform.Event) {
+	s.t.Helper()
+	s.must(s.Commit(s.t.Context(), s.next(events...)))
+}
+
+// next is a commit of events for detections from the position that is current.
+func (s *state) next(events ...transform.Event) checkpoint.Commit {
+	s.t.Helper()
+	position := s.position(detections)
+	return checkpoint.Commit{
+		Source: detections, Expect: position, Position: append(bytes.Clone(position), '.'), Events: events,
+	}
+}
+
+func (s *state) position(source checkpoint.Source) []byte {
+	s.t.Helper()
+	position, err := s.Position(s.t.Context(), source)
+	s.must(err)
+	return position
+}
+
+func (s *state) configure(sinks map[string]checkpoint.Start) {
+	s.t.Helper()
+	s.must(s.Configure(s.t.Context(), sinks))
+}
+
+func (s *state) cursor(sink string) uint64 {
+	s.t.Helper()
+	seq, err := s.Cursor(s.t.Context(), sink)
+	s.must(err)
+	return seq
+}
+
+func (s *state) settle(sink string, to uint64, dead ...checkpoint.DeadLetter) {
+	s.t.Helper()
+	s.must(s.Settle(s.t.Context(), checkpoint.Settlement{Sink: sink, Expect: s.cursor(sink), Cursor: to, Dead: dead}))
+}
+
+func (s *state) read(after uint64) []checkpoint.Record {
+	s.t.Helper()
+	records, err := s.Read(s.t.Context(), after, checkpoint.Batch{})
+	s.must(err)
+	return records
+}
+
+func (s *state) stats() checkpoint.Stats {
+	s.t.Helper()
+	stats, err := s.Stats(s.t.Context())
+	s.must(err)
+	return stats
+}
+
+func (s *state) dead(o checkpoint.Owner) []checkpoint.DeadLetter {
+	s.t.Helper()
+	letters, err := s.Dead(s.t.Context(), o, "", 1<<20)
+	s.must(err)
+	return letters
+}
+
+// wantJournal checks that the journal after seq holds exactly these events, in
+// this order and without a hole.
+func (s *state) wantJournal(after uint64, want ...transform.Event) {
+	s.t.Helper()
+	records := s.read(after)
+	if len(records) != len(want) {
+		s.t.Fatalf("the journal after %d holds %d events, want %d", after, len(records), len(want))
+	}
+	for i, r := range records {
+		if r.Seq != after+1+uint64(i) {
+			s.t.Fatalf("event %d has the sequence number %d, want %d", i, r.Seq, after+1+uint64(i))
+		}
+		if !bytes.Equal(r.Event.Structured(), want[i].Structured()) || r.Event.Attributes != want[i].Attributes {
+			s.t.Fatalf("event %d is\n%s, want\n%s", r.Seq, r.Event.Structured(), want[i].Structured())
+		}
+	}
+}
+
+// until waits for what a store does by itself.
+func (s *state) until(what string, done func() bool) {
+	s.t.Helper()
+	for ctx := s.t.Context(); !done(); time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			s.t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// cancelled is a context that has ended.
+func cancelled(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

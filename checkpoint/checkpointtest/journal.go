@@ -1,0 +1,474 @@
+package checkpointtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+func (b Backend) testCursors(t *testing.T) {
+	made := events(5, 300) // a second apart, from noon on
+	for name, test := range map[string]struct {
+		start checkpoint.Start
+		want  uint64
+	}{
+		"a new sink begins now":                         {checkpoint.Start{Now: true}, 5},
+		"a new sink begins with all that is there":      {checkpoint.Start{}, 0},
+		"a new sink begins at the time of an event":     {checkpoint.Start{Since: noon.Add(2 * time.Second)}, 2},
+		"a new sink begins between two events":          {checkpoint.Start{Since: noon.Add(1500 * time.Millisecond)}, 2},
+		"a new sink begins a moment after an event":     {checkpoint.Start{Since: noon.Add(2*time.Second + 1)}, 3},
+		"a new sink begins before the first event":      {checkpoint.Start{Since: noon.Add(-time.Hour)}, 0},
+		"a new sink begins after the last event":        {checkpoint.Start{Since: noon.Add(time.Hour)}, 5},
+		"now counts where a time is given beside it":    {checkpoint.Start{Now: true, Since: noon}, 5},
+		"a new sink begins exactly with the last event": {checkpoint.Start{Since: noon.Add(4 * time.Second)}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := b.open(t, roomy)
+			s.append(made...)
+			s.configure(map[string]checkpoint.Start{"a": test.start})
+			if got := s.cursor("a"); got != test.want {
+				t.Errorf("cursor %d, want %d", got, test.want)
+			}
+		})
+	}
+
+	t.Run("a time begins with the first event that reaches it, though the clock stepped back after it", func(t *testing.T) {
+		s := b.open(t, roomy)
+		for i, second := range []int{0, 9, 1, 2, 3, 10} {
+			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
+		}
+		s.configure(map[string]checkpoint.Start{"a": {Since: noon.Add(3 * time.Second)}})
+		if got := s.cursor("a"); got != 1 {
+			t.Errorf("cursor %d, want 1", got)
+		}
+	})
+
+	t.Run("a sink in an empty journal begins with what comes", func(t *testing.T) {
+		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
+			s := b.open(t, roomy)
+			s.configure(map[string]checkpoint.Start{"a": start})
+			s.append(made...)
+			s.wantJournal(s.cursor("a"), made...)
+		}
+	})
+
+	t.Run("a sink that is known keeps its cursor whatever its start says", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.append(made...)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.settle("a", 3)
+		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
+		if got := s.cursor("a"); got != 3 {
+			t.Errorf("cursor %d, want 3", got)
+		}
+		s.reopen()
+		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
+		if got := s.cursor("a"); got != 3 {
+			t.Errorf("cursor %d after a restart, want 3", got)
+		}
+	})
+
+	t.Run("a cursor that stands elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.append(made...)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.settle("a", 2)
+		for _, expect := range []uint64{0, 1, 3} {
+			err := s.Settle(t.Context(), checkpoint.Settlement{
+				Sink: "a", Expect: expect, Cursor: 4, Dead: []checkpoint.DeadLetter{{Key: "d", Class: "rejected", Time: noon}},
+			})
+			if !errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("expecting %d: error %v, want ErrFenced", expect, err)
+			}
+		}
+		if got := s.cursor("a"); got != 2 {
+			t.Errorf("cursor %d, want 2", got)
+		}
+		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
+			t.Errorf("dead letters %v, want none", dead)
+		}
+	})
+
+	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.append(made...)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.settle("a", 2)
+		for _, to := range []uint64{1, 6} {
+			err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a", Expect: 2, Cursor: to})
+			if err == nil || errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("to %d: error %v, want a refusal", to, err)
+			}
+		}
+		if got := s.cursor("a"); got != 2 {
+			t.Errorf("cursor %d, want 2", got)
+		}
+	})
+
+	t.Run("a sink that was never configured has no cursor", func(t *testing.T) {
+		s := b.open(t, roomy)
+		if _, err := s.Cursor(t.Context(), "a"); err == nil {
+			t.Error("a cursor, want an error")
+		}
+		if err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a"}); err == nil {
+			t.Error("settled, want an error")
+		}
+	})
+}
+
+func (b Backend) testReading(t *testing.T) {
+	made := events(6, 1000)
+	size := int(bytesOf(made[:1]))
+	s := b.open(t, roomy)
+	s.append(made...)
+	for name, test := range map[string]struct {
+		after       uint64
+		max         checkpoint.Batch
+		first, last uint64 // first > last: nothing
+	}{
+		"everything":                    {0, checkpoint.Batch{}, 1, 6},
+		"from the middle":               {3, checkpoint.Batch{}, 4, 6},
+		"from the end":                  {6, checkpoint.Batch{}, 1, 0},
+		"from behind the end":           {9, checkpoint.Batch{}, 1, 0},
+		"so many events":                {1, checkpoint.Batch{MaxEvents: 2}, 2, 3},
+		"so many bytes":                 {0, checkpoint.Batch{MaxBytes: 3 * size}, 1, 3},
+		"one byte short of two":         {0, checkpoint.Batch{MaxBytes: 2*size - 1}, 1, 1},
+		"one event larger than allowed": {2, checkpoint.Batch{MaxBytes: 1}, 3, 3},
+		"the tighter bound counts":      {0, checkpoint.Batch{MaxEvents: 2, MaxBytes: 5 * size}, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			records, err := s.Read(t.Context(), test.after, test.max)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(records) != int(test.last+1-test.first) {
+				t.Fatalf("%d events, want %d", len(records), test.last+1-test.first)
+			}
+			for i, r := range records {
+				if r.Seq != test.first+uint64(i) || r.Event.ID != made[r.Seq-1].ID {
+					t.Errorf("event %d is %s, want %d", r.Seq, r.Event.ID, test.first+uint64(i))
+				}
+			}
+		})
+	}
+
+	t.Run("what a caller does to a record does not change the journal", func(t *testing.T) {
+		clear(s.read(0)[2].Event.Structured())
+		s.wantJournal(0, made...)
+	})
+	t.Run("the end of the context ends it", func(t *testing.T) {
+		if _, err := s.Read(cancelled(t), 0, checkpoint.Batch{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+}
+
+func (b Backend) testWaiting(t *testing.T) {
+	wait := func(s *state, ctx context.Context, after uint64) chan error {
+		done := make(chan error, 1)
+		go func() { done <- s.Wait(ctx, after) }()
+		return done
+	}
+	t.Run("an event that is there is not waited for", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.append(events(2, 300)...)
+		s.must(s.Wait(t.Context(), 1))
+	})
+	t.Run("it ends with the next event", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.append(events(1, 300)...)
+		first, second := wait(s, t.Context(), 1), wait(s, t.Context(), 2)
+		s.append(events(1, 300)...)
+		s.must(<-first)
+		s.append(events(1, 300)...)
+		s.must(<-second)
+	})
+	t.Run("it ends with its context", func(t *testing.T) {
+		s := b.open(t, roomy)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := wait(s, ctx, 0)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+	t.Run("it ends when the store is closed", func(t *testing.T) {
+		s := b.open(t, roomy)
+		done := wait(s, t.Context(), 0)
+		s.must(s.Store.Close())
+		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
+			t.Errorf("error %v, want ErrClosed", err)
+		}
+	})
+	t.Run("events that were trimmed do not end it", func(t *testing.T) {
+		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(events(3, 300)...)
+		s.clock.advance(time.Hour)
+		s.configure(nil)
+		s.until("the journal is empty", func() bool { return s.stats().Events == 0 })
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		done := wait(s, t.Context(), s.cursor("a"))
+		select {
+		case err := <-done:
+			t.Fatalf("ended with %v, although there is nothing to read", err)
+		default:
+		}
+		s.append(events(1, 300)...)
+		s.must(<-done)
+		s.wantJournal(3, events(1, 300)...)
+	})
+}
+
+func (b Backend) testDead(t *testing.T) {
+	letter := func(key, body string) checkpoint.DeadLetter {
+		return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400\nBad \"Request\"", Time: noon.Add(123456789), Body: []byte(body)}
+	}
+	keys := func(letters []checkpoint.DeadLetter) (keys string) {
+		for _, d := range letters {
+			keys += d.Key
+		}
+		return keys
+	}
+
+	s := b.open(t, roomy)
+	s.append(events(5, 300)...)
+	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	owner := checkpoint.SinkOwner("a")
+	s.settle("a", 2, letter("c", "line one\nline two"), letter("a", ""), letter("d", "{}"))
+	s.settle("a", 3, letter("b", "{}"))
+
+	t.Run("a letter comes back as it was given", func(t *testing.T) {
+		for _, d := range s.dead(owner) {
+			want := letter(d.Key, string(d.Body))
+			if d.Class != want.Class || d.Reason != want.Reason || !d.Time.Equal(want.Time) {
+				t.Errorf("%+v, want %+v", d, want)
+			}
+		}
+		if got := s.dead(owner)[2].Body; string(got) != "line one\nline two" {
+			t.Errorf("body %q", got)
+		}
+	})
+	for name, test := range map[string]struct {
+		after string
+		limit int
+		want  string
+	}{
+		"all, in the order of keys":   {"", 10, "abcd"},
+		"so many":                     {"", 3, "abc"},
+		"after a key":                 {"b", 10, "cd"},
+		"after a key that is missing": {"bb", 1, "c"},
+		"after the last":              {"d", 10, ""},
+		"none":                        {"", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			letters, err := s.Dead(t.Context(), owner, test.after, test.limit)
+			if err != nil || keys(letters) != test.want {
+				t.Errorf("%q, %v, want %q", keys(letters), err, test.want)
+			}
+		})
+	}
+	t.Run("owners have letters of their own", func(t *testing.T) {
+		if got := s.dead(checkpoint.SinkOwner("b")); len(got) != 0 {
+			t.Errorf("%v, want none", got)
+		}
+	})
+	t.Run("a letter replaces the one with its key, and both are counted right", func(t *testing.T) {
+		want := checkpoint.DeadStats{Count: 4, Bytes: int64(len("line one\nline two") + 2 + 2)}
+		if got := s.stats().DeadLetters[owner]; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		s.settle("a", 3, letter("d", "four"), letter("d", "seven"))
+		want.Bytes += 3
+		if got := s.stats().DeadLetters[owner]; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got := s.dead(owner); keys(got) != "abcd" || string(got[3].Body) != "seven" {
+			t.Errorf("%+v, want the last d", got)
+		}
+	})
+}
+
+func (b Backend) testTrimming(t *testing.T) {
+	made := events(6, 1000)
+	limits := checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour}
+	both := map[string]checkpoint.Start{"a": {}, "b": {}}
+
+	t.Run("settled events are kept until they are old", func(t *testing.T) {
+		s := b.open(t, limits)
+		s.configure(both)
+		s.append(made...)
+		s.settle("a", 6)
+		s.settle("b", 6)
+		s.wantJournal(0, made...)
+		s.clock.advance(time.Hour + 2*time.Second) // the first three are an hour old
+		s.configure(both)
+		s.until("old events are trimmed", func() bool { return s.stats().First == 4 })
+		s.wantJournal(3, made[3:]...)
+	})
+	t.Run("what one sink has yet to settle stays, however old", func(t *testing.T) {
+		s := b.open(t, limits)
+		s.configure(both)
+		s.append(made...)
+		s.settle("a", 6)
+		s.settle("b", 2)
+		s.clock.advance(1000 * time.Hour)
+		s.configure(both)
+		s.until("old events are trimmed", func() bool { return s.stats().First == 3 })
+		s.wantJournal(2, made[2:]...)
+		s.reopen()
+		s.configure(both)
+		s.wantJournal(2, made[2:]...)
+	})
+	t.Run("nothing is trimmed before sinks are configured", func(t *testing.T) {
+		s := b.open(t, limits)
+		s.append(made...)
+		s.clock.advance(1000 * time.Hour)
+		s.append(made[0])
+		s.wantJournal(0, append(made[:6:6], made[0])...)
+	})
+	t.Run("a sink that is not configured holds nothing back, and goes on with what is left", func(t *testing.T) {
+		s := b.open(t, limits)
+		s.configure(both)
+		s.append(made...)
+		s.settle("a", 5)
+		s.settle("b", 1)
+		s.clock.advance(1000 * time.Hour)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.until("old events are trimmed", func() bool { return s.stats().First == 6 })
+		s.configure(both)
+		if got := s.cursor("b"); got != 1 {
+			t.Errorf("cursor %d, want 1 as it was", got)
+		}
+		records := s.read(1)
+		if len(records) != 1 || records[0].Seq != 6 {
+			t.Fatalf("%d events after the cursor, want event 6", len(records))
+		}
+		if got := s.stats().Sinks["b"]; got.LagEvents != 1 || got.LagBytes != bytesOf(made[5:]) {
+			t.Errorf("lag %+v, want that of event 6 alone", got)
+		}
+		s.settle("b", 6)
+	})
+	t.Run("numbers go on after the journal was empty, over a restart too", func(t *testing.T) {
+		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(made...)
+		s.clock.advance(time.Hour)
+		s.settle("a", 6)
+		s.until("the journal is empty", func() bool { return s.stats().Events == 0 })
+		if stats := s.stats(); stats.First != 7 || stats.Last != 6 || stats.Bytes != 0 {
+			t.Errorf("%+v, want an empty journal after event 6", stats)
+		}
+		s.reopen()
+		s.configure(map[string]checkpoint.Start{"a": {}, "new": {}})
+		s.append(made[0])
+		s.wantJournal(6, made[0])
+		if got := s.cursor("new"); got != 6 {
+			t.Errorf("a new sink begins after %d, want 6", got)
+		}
+	})
+}
+
+func (b Backend) testStats(t *testing.T) {
+	made := events(4, 1000)
+	s := b.open(t, roomy)
+	if got := s.stats(); got.First != 1 || got.Last != 0 || got.Events != 0 || got.Bytes != 0 {
+		t.Errorf("an empty state: %+v", got)
+	}
+	s.append(made...)
+	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}, "gone": {}})
+	s.settle("ahead", 4)
+	s.settle("behind", 1)
+	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}})
+	got := s.stats()
+	if got.First != 1 || got.Last != 4 || got.Events != 4 || got.Bytes != bytesOf(made) || got.MaxBytes != roomy.MaxBytes || got.FileBytes <= 0 {
+		t.Errorf("%+v", got)
+	}
+	for sink, want := range map[string]checkpoint.SinkStats{
+		"ahead":  {Cursor: 4, Configured: true},
+		"behind": {Cursor: 1, LagEvents: 3, LagBytes: bytesOf(made[1:]), Oldest: made[1].RecordedTime, Configured: true},
+		"gone":   {LagEvents: 4, LagBytes: bytesOf(made), Oldest: made[0].RecordedTime},
+	} {
+		if got := got.Sinks[sink]; got != want {
+			t.Errorf("%s: %+v, want %+v", sink, got, want)
+		}
+	}
+}
+
+func (b Backend) testClosing(t *testing.T) {
+	s := b.open(t, roomy)
+	s.configure(map[string]checkpoint.Start{"a": {}})
+	s.must(s.Store.Close())
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Position": func(ctx context.Context) error { _, err := s.Position(ctx, detections); return err },
+		"Recall":   func(ctx context.Context) error { _, err := s.Recall(ctx, detections, []string{"k"}); return err },
+		"Commit": func(ctx context.Context) error {
+			return s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")})
+		},
+		"Configure": func(ctx context.Context) error { return s.Configure(ctx, nil) },
+		"Cursor":    func(ctx context.Context) error { _, err := s.Cursor(ctx, "a"); return err },
+		"Read":      func(ctx context.Context) error { _, err := s.Read(ctx, 0, checkpoint.Batch{}); return err },
+		"Wait":      func(ctx context.Context) error { return s.Wait(ctx, 0) },
+		"Settle":    func(ctx context.Context) error { return s.Settle(ctx, checkpoint.Settlement{Sink: "a"}) },
+		"Dead":      func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
+		"Stats":     func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
+	} {
+		t.Run(name+" says that the store is closed", func(t *testing.T) {
+			if err := call(t.Context()); !errors.Is(err, checkpoint.ErrClosed) {
+				t.Errorf("error %v, want ErrClosed", err)
+			}
+		})
+	}
+	t.Run("closing it again is no error", func(t *testing.T) {
+		if err := s.Store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a commit that waits for room ends with ErrClosed", func(t *testing.T) {
+		s := b.open(t, checkpoint.Limits{MaxBytes: 1})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(events(1, 300)...)
+		c := s.next(events(1, 300)...)
+		done := make(chan error, 1)
+		go func() { done <- s.Commit(t.Context(), c) }()
+		s.until("a commit waits for room", func() bool { return s.stats().WaitingRoom })
+		s.must(s.Store.Close())
+		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
+			t.Errorf("error %v, want ErrClosed", err)
+		}
+	})
+}
+
+func (b Backend) testCrashes(t *testing.T) {
+	t.Run("what a call returned nil for is there after a crash", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		var made []transform.Event
+		for i := range 5 {
+			made = append(made, event(fmt.Sprint(i), noon, 2000))
+			s.append(made[i])
+			s.settle("a", uint64(i+1), checkpoint.DeadLetter{Key: fmt.Sprint(i), Class: "rejected", Time: noon})
+
+			path, err := b.Crash(s.path)
+			s.must(err)
+			after := &state{t: t, backend: b, path: path, options: s.options}
+			after.openStore()
+			after.wantJournal(0, made...)
+			if got := after.cursor("a"); got != uint64(i+1) {
+				t.Errorf("cursor %d, want %d", got, i+1)
+			}
+			if got := after.dead(checkpoint.SinkOwner("a")); len(got) != i+1 {
+				t.Errorf("%d dead letters, want %d", len(got), i+1)
+			}
+			if got := after.position(detections); len(got) != i+1 {
+				t.Errorf("position %q, want %d characters", got, i+1)
+			}
+			s.must(after.Store.Close())
+		}
+	})
+}

@@ -1,0 +1,450 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// model is what the state must be, kept in memory.
+type model struct {
+	positions map[checkpoint.Source][]byte
+	known     map[checkpoint.Source]map[string]knownEntry
+	events    []transform.Event // all that were ever committed: the first has number 1
+	first     uint64            // the lowest number that may be asked for: all before it were seen to be trimmed
+	cursors   map[string]uint64
+	sinks     []string // configured ones; nil until Configure
+	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
+}
+
+type knownEntry struct {
+	value     []byte
+	at        int64
+	forgotten bool // a commit allowed it to be forgotten
+}
+
+// machine drives a store and the model with the same calls.
+type machine struct {
+	model
+	backend Backend
+	dir     string
+	path    string
+	options checkpoint.Options
+	clock   *clock
+	store   Store
+	made    int // events and positions, for names
+}
+
+var (
+	modelSources = []checkpoint.Source{detections, audit, {Appliance: "lab", Stream: "records/dns"}}
+	modelSinks   = []string{"a", "b", "c"}
+)
+
+func (b Backend) testProperties(t *testing.T) {
+	dir := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		c := newClock()
+		m := &machine{
+			backend: b, clock: c, dir: filepath.Join(dir, fmt.Sprint(runs)),
+			options: checkpoint.Options{Now: c.Now, Limits: checkpoint.Limits{
+				MaxBytes: rapid.SampledFrom([]int64{2000, 20000, 1 << 30}).Draw(t, "max bytes"),
+				Retain:   rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
+			}},
+			model: model{
+				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
+				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{},
+			},
+		}
+		if err := os.Mkdir(m.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.path = filepath.Join(m.dir, "state")
+		m.open(t)
+		defer func() { m.store.Close(); os.RemoveAll(m.dir) }()
+		t.Repeat(map[string]func(*rapid.T){
+			"":          m.check,
+			"commit":    m.commit,
+			"recall":    m.recall,
+			"configure": m.configure,
+			"settle":    m.settle,
+			"read":      m.read,
+			"time": func(t *rapid.T) {
+				m.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
+			},
+			"reopen": m.reopen,
+			"crash":  m.crash,
+		})
+	})
+}
+
+func (m *machine) open(t *rapid.T) {
+	store, err := m.backend.Open(m.path, m.options)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	trimmable := m.settled()
+	m.store, m.sinks = store, nil
+	m.observe(t, trimmable)
+}
+
+func (m *machine) reopen(t *rapid.T) {
+	if err := m.store.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	m.open(t)
+}
+
+func (m *machine) crash(t *rapid.T) {
+	path, err := m.backend.Crash(m.path)
+	if err != nil {
+		t.Fatalf("crash: %v", err)
+	}
+	if err := m.store.Close(); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	m.path = path
+	m.open(t)
+}
+
+func (m *machine) commit(t *rapid.T) {
+	source := rapid.SampledFrom(modelSources).Draw(t, "source")
+	m.made++
+	c := checkpoint.Commit{
+		Source: source, Expect: m.positions[source], Position: fmt.Appendf(nil, "p%d", m.made),
+		ForgetBefore: int64(rapid.IntRange(0, 20).Draw(t, "forget before")),
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "events") {
+		m.made++
+		c.Events = append(c.Events, event(fmt.Sprint(m.made), m.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "entries") {
+		m.made++
+		c.Remember = append(c.Remember, checkpoint.Entry{
+			Key: modelKey.Draw(t, "key"), Value: fmt.Appendf(nil, "v%d", m.made), At: int64(rapid.IntRange(0, 20).Draw(t, "at")),
+		})
+	}
+	c.Dead = m.letters(t)
+	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
+		c.Expect = append(bytes.Clone(c.Expect), 'x')
+		if err := m.store.Commit(context.Background(), c); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Fatalf("commit that expects another position: %v, want ErrFenced", err)
+		}
+		return
+	}
+	if len(c.Events) > 0 && m.unsettled() >= m.options.Limits.MaxBytes {
+		m.commitInVain(t, c)
+		return
+	}
+	if err := m.store.Commit(context.Background(), c); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	m.positions[source] = c.Position
+	m.events = append(m.events, c.Events...)
+	known := m.known[source]
+	if known == nil {
+		known = map[string]knownEntry{}
+		m.known[source] = known
+	}
+	for _, e := range c.Remember {
+		known[e.Key] = knownEntry{value: e.Value, at: e.At}
+	}
+	for key, e := range known {
+		if e.at < c.ForgetBefore {
+			e.forgotten = true
+			known[key] = e
+		}
+	}
+	m.bury(checkpoint.SourceOwner(source), c.Dead)
+}
+
+// commitInVain gives up a commit that waits for room: nothing of it may stay.
+func (m *machine) commitInVain(t *rapid.T, c checkpoint.Commit) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- m.store.Commit(ctx, c) }()
+	for {
+		select {
+		case err := <-done:
+			t.Fatalf("commit into a full journal: %v, want it to wait", err)
+		default:
+		}
+		if m.stats(t).WaitingRoom {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("commit that was given up: %v, want the context's error", err)
+	}
+}
+
+// unsettled counts the bytes that some configured sink has yet to settle.
+func (m *machine) unsettled() int64 {
+	return bytesOf(m.events[max(m.settled(), m.first-1):])
+}
+
+// settled is the last event that may be trimmed.
+func (m *machine) settled() uint64 {
+	if m.sinks == nil {
+		return m.first - 1
+	}
+	lowest := uint64(len(m.events))
+	for _, sink := range m.sinks {
+		lowest = min(lowest, m.cursors[sink])
+	}
+	return lowest
+}
+
+var modelKey = rapid.StringMatching(`[a-d][a-d]?`)
+
+func (m *machine) letters(t *rapid.T) (letters []checkpoint.DeadLetter) {
+	for range rapid.IntRange(0, 2).Draw(t, "letters") {
+		m.made++
+		letters = append(letters, checkpoint.DeadLetter{
+			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.made), Time: m.clock.Now(),
+			Body: bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body")),
+		})
+	}
+	return letters
+}
+
+func (m *machine) bury(o checkpoint.Owner, letters []checkpoint.DeadLetter) {
+	for _, d := range letters {
+		if m.dead[o] == nil {
+			m.dead[o] = map[string]checkpoint.DeadLetter{}
+		}
+		m.dead[o][d.Key] = d
+	}
+}
+
+func (m *machine) recall(t *rapid.T) {
+	source := rapid.SampledFrom(modelSources).Draw(t, "source")
+	keys := rapid.SliceOf(modelKey).Draw(t, "keys")
+	values, err := m.store.Recall(context.Background(), source, keys)
+	if err != nil || len(values) != len(keys) {
+		t.Fatalf("recall: %d values for %d keys, %v", len(values), len(keys), err)
+	}
+	for i, key := range keys {
+		want := m.known[source][key]
+		if !bytes.Equal(values[i], want.value) && !(values[i] == nil && want.forgotten) {
+			t.Fatalf("%s of %s: %q, want %q", key, source, values[i], want.value)
+		}
+	}
+}
+
+func (m *machine) configure(t *rapid.T) {
+	sinks, cursors := map[string]checkpoint.Start{}, map[string]uint64{}
+	trimmable := m.settled()
+	m.observe(t, trimmable)
+	for _, sink := range modelSinks {
+		if !rapid.Bool().Draw(t, sink) {
+			continue
+		}
+		start, cursor := checkpoint.Start{}, m.first-1
+		switch rapid.IntRange(0, 2).Draw(t, "start") {
+		case 0:
+			start.Now, cursor = true, uint64(len(m.events))
+		case 1:
+			start.Since = noon.Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "since")) * time.Second)
+			for cursor < uint64(len(m.events)) && m.events[cursor].RecordedTime.Before(start.Since) {
+				cursor++
+			}
+		}
+		sinks[sink], cursors[sink] = start, cursor
+	}
+	if err := m.store.Configure(context.Background(), sinks); err != nil {
+		t.Fatalf("configure: %v", err)
+	}
+	first := m.stats(t).First
+	for sink, want := range cursors {
+		if _, known := m.cursors[sink]; known {
+			continue
+		}
+		// Old events may have been trimmed just before.
+		got, err := m.store.Cursor(context.Background(), sink)
+		if err != nil || got < want || got > max(want, first-1) {
+			t.Fatalf("new sink %s begins after %d, %v, want %d", sink, got, err, want)
+		}
+		m.cursors[sink] = got
+	}
+	m.sinks = []string{}
+	for sink := range sinks {
+		m.sinks = append(m.sinks, sink)
+	}
+	m.observe(t, trimmable)
+}
+
+func (m *machine) settle(t *rapid.T) {
+	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
+	cursor, known := m.cursors[sink]
+	if !known {
+		t.Skip("the sink is not known")
+	}
+	s := checkpoint.Settlement{
+		Sink: sink, Expect: cursor, Dead: m.letters(t),
+		Cursor: rapid.Uint64Range(cursor, uint64(len(m.events))).Draw(t, "to"),
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "wrong") {
+	case 0:
+		s.Expect++
+		if err := m.store.Settle(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Fatalf("settlement that expects another cursor: %v, want ErrFenced", err)
+		}
+		return
+	case 1:
+		s.Cursor = uint64(len(m.events)) + 1
+		if err := m.store.Settle(context.Background(), s); err == nil {
+			t.Fatal("a cursor was set beyond the journal")
+		}
+		return
+	}
+	if err := m.store.Settle(context.Background(), s); err != nil {
+		t.Fatalf("settle: %v", err)
+	}
+	m.cursors[sink] = s.Cursor
+	m.bury(checkpoint.SinkOwner(sink), s.Dead)
+}
+
+func (m *machine) read(t *rapid.T) {
+	after := rapid.Uint64Range(0, uint64(len(m.events))+1).Draw(t, "after")
+	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
+	records, err := m.store.Read(context.Background(), after, bound)
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	if bound.MaxEvents > 0 && len(records) > bound.MaxEvents {
+		t.Fatalf("%d events, want at most %d", len(records), bound.MaxEvents)
+	}
+	size := 0
+	for i, r := range records {
+		if r.Seq <= after || i > 0 && r.Seq != records[i-1].Seq+1 {
+			t.Fatalf("event %d comes %d. after %d", r.Seq, i+1, after)
+		}
+		m.wantEvent(t, r)
+		size += len(r.Event.Structured())
+	}
+	if bound.MaxBytes > 0 && len(records) > 1 && size > bound.MaxBytes {
+		t.Fatalf("%d events of %d bytes, want at most %d", len(records), size, bound.MaxBytes)
+	}
+}
+
+func (m *machine) wantEvent(t *rapid.T, r checkpoint.Record) {
+	if r.Seq < 1 || r.Seq > uint64(len(m.events)) {
+		t.Fatalf("event %d was never committed", r.Seq)
+	}
+	if !bytes.Equal(r.Event.Structured(), m.events[r.Seq-1].Structured()) {
+		t.Fatalf("event %d is\n%s, want\n%s", r.Seq, r.Event.Structured(), m.events[r.Seq-1].Structured())
+	}
+}
+
+func (m *machine) stats(t *rapid.T) checkpoint.Stats {
+	stats, err := m.store.Stats(context.Background())
+	if err != nil {
+		t.Fatalf("stats: %v", err)
+	}
+	return stats
+}
+
+// observe takes note of what was trimmed, and checks that it was allowed to be:
+// events up to trimmable were settled a moment ago. It waits until the journal
+// is within its bound, where events that were settled can give way.
+func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
+	for {
+		stats := m.stats(t)
+		allowed := max(trimmable, m.settled(), m.first-1)
+		if stats.First < m.first || stats.First > allowed+1 {
+			t.Fatalf("the journal begins with event %d; it began with %d, and may be trimmed up to %d", stats.First, m.first, allowed)
+		}
+		m.first = stats.First
+		if m.sinks == nil || stats.Bytes <= m.options.Limits.MaxBytes || m.first > m.settled() {
+			return stats
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// check compares all that a store shows with the model.
+func (m *machine) check(t *rapid.T) {
+	stats := m.observe(t, 0)
+	held := m.events[m.first-1:]
+	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) || stats.WaitingRoom {
+		t.Fatalf("%+v, want events %d to %d with %d bytes", stats, m.first, len(m.events), bytesOf(held))
+	}
+	records, err := m.store.Read(context.Background(), 0, checkpoint.Batch{})
+	if err != nil || len(records) > len(held) {
+		t.Fatalf("read: %d events, %v, want %d", len(records), err, len(held))
+	}
+	for i, r := range records {
+		if r.Seq != uint64(len(m.events)-len(records)+1+i) {
+			t.Fatalf("event %d is %d. of %d up to %d", r.Seq, i+1, len(records), len(m.events))
+		}
+		m.wantEvent(t, r)
+	}
+	for _, source := range modelSources {
+		position, err := m.store.Position(context.Background(), source)
+		if err != nil || !bytes.Equal(position, m.positions[source]) {
+			t.Fatalf("position of %s: %q, %v, want %q", source, position, err, m.positions[source])
+		}
+	}
+	if len(stats.Sinks) != len(m.cursors) {
+		t.Fatalf("%d sinks, want %d", len(stats.Sinks), len(m.cursors))
+	}
+	for sink, cursor := range m.cursors {
+		m.checkSink(t, sink, cursor, stats.Sinks[sink])
+	}
+	if len(stats.DeadLetters) != len(m.dead) {
+		t.Fatalf("%d owners of dead letters, want %d", len(stats.DeadLetters), len(m.dead))
+	}
+	for o, letters := range m.dead {
+		m.checkDead(t, o, letters, stats.DeadLetters[o])
+	}
+}
+
+func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoint.SinkStats) {
+	ahead := m.events[max(cursor, m.first-1):]
+	want := checkpoint.SinkStats{
+		Cursor: cursor, LagEvents: uint64(len(ahead)), LagBytes: bytesOf(ahead), Configured: slices.Contains(m.sinks, sink),
+	}
+	if len(ahead) > 0 {
+		want.Oldest = ahead[0].RecordedTime
+	}
+	if got != want {
+		t.Fatalf("%s: %+v, want %+v", sink, got, want)
+	}
+	if at, err := m.store.Cursor(context.Background(), sink); err != nil || at != cursor {
+		t.Fatalf("cursor of %s: %d, %v, want %d", sink, at, err, cursor)
+	}
+}
+
+func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
+	letters, err := m.store.Dead(context.Background(), o, "", len(want)+1)
+	if err != nil || len(letters) != len(want) {
+		t.Fatalf("%d dead letters of %s, %v, want %d", len(letters), o, err, len(want))
+	}
+	var size int64
+	for _, d := range letters {
+		w := want[d.Key]
+		if d.Reason != w.Reason || d.Class != w.Class || !d.Time.Equal(w.Time) || !bytes.Equal(d.Body, w.Body) {
+			t.Fatalf("dead letter %+v, want %+v", d, w)
+		}
+		size += int64(len(d.Body))
+	}
+	if counted != (checkpoint.DeadStats{Count: uint64(len(letters)), Bytes: size}) {
+		t.Fatalf("%+v dead letters of %s, want %d of %d bytes", counted, o, len(letters), size)
+	}
+}

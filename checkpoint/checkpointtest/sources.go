@@ -1,0 +1,298 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+func (b Backend) testSources(t *testing.T) {
+	t.Run("a source that never committed has no position", func(t *testing.T) {
+		s := b.open(t, roomy)
+		if position := s.position(detections); position != nil {
+			t.Errorf("position %q, want nil", position)
+		}
+	})
+
+	t.Run("a commit keeps events, position, memory and dead letters, over a restart too", func(t *testing.T) {
+		s := b.open(t, roomy)
+		made := events(3, 500)
+		s.must(s.Commit(t.Context(), checkpoint.Commit{
+			Source: detections, Position: []byte("p1"), Events: made,
+			Remember: []checkpoint.Entry{{Key: "7", Value: []byte("seven"), At: 1}},
+			Dead:     []checkpoint.DeadLetter{{Key: "bad", Class: "invalid", Reason: "no id", Time: noon, Body: []byte("{}")}},
+		}))
+		check := func() {
+			t.Helper()
+			if position := s.position(detections); string(position) != "p1" {
+				t.Errorf("position %q, want p1", position)
+			}
+			s.wantJournal(0, made...)
+			s.wantRecall(detections, map[string]string{"7": "seven", "8": ""})
+			if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 1 || dead[0].Key != "bad" {
+				t.Errorf("dead letters %v, want the one of the commit", dead)
+			}
+		}
+		check()
+		s.reopen()
+		check()
+	})
+
+	t.Run("sources do not see each other's positions and memory", func(t *testing.T) {
+		s := b.open(t, roomy)
+		remember := []checkpoint.Entry{{Key: "k", Value: []byte("mine"), At: 1}}
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
+		if position := s.position(audit); position != nil {
+			t.Errorf("position %q, want nil", position)
+		}
+		s.wantRecall(audit, map[string]string{"k": ""})
+	})
+
+	t.Run("what a caller does to a result does not change the state", func(t *testing.T) {
+		s := b.open(t, roomy)
+		remember := []checkpoint.Entry{{Key: "a", Value: []byte("one"), At: 1}, {Key: "b", Value: []byte("two"), At: 1}}
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("pos"), Remember: remember}))
+		clear(s.position(detections))
+		values, err := s.Recall(t.Context(), detections, []string{"a", "b"})
+		s.must(err)
+		_ = append(values[0], "more"...)
+		if string(values[1]) != "two" {
+			t.Errorf("growing one value made another one %q", values[1])
+		}
+		clear(values[1])
+		s.wantRecall(detections, map[string]string{"a": "one", "b": "two"})
+		if position := s.position(detections); string(position) != "pos" {
+			t.Errorf("position %q, want pos", position)
+		}
+	})
+
+	t.Run("a commit that expects another position is fenced and writes nothing", func(t *testing.T) {
+		for name, expect := range map[string][]byte{
+			"none": nil, "older": []byte("p0"), "longer": []byte("p1."), "other": []byte("x"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := b.open(t, roomy)
+				s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p1")}))
+				err := s.Commit(t.Context(), checkpoint.Commit{
+					Source: detections, Expect: expect, Position: []byte("p2"), Events: events(2, 300),
+					Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: 1}},
+					Dead:     []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Time: noon}},
+				})
+				if !errors.Is(err, checkpoint.ErrFenced) {
+					t.Fatalf("error %v, want ErrFenced", err)
+				}
+				if position := s.position(detections); string(position) != "p1" {
+					t.Errorf("position %q, want p1", position)
+				}
+				s.wantJournal(0)
+				s.wantRecall(detections, map[string]string{"k": ""})
+				if dead := s.dead(checkpoint.SourceOwner(detections)); len(dead) != 0 {
+					t.Errorf("dead letters %v, want none", dead)
+				}
+			})
+		}
+	})
+
+	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
+		s := b.open(t, roomy)
+		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
+		if !errors.Is(err, checkpoint.ErrFenced) {
+			t.Errorf("error %v, want ErrFenced", err)
+		}
+	})
+
+	t.Run("what cannot be kept is refused and writes nothing", func(t *testing.T) {
+		for name, c := range map[string]checkpoint.Commit{
+			"no position":            {Source: detections, Events: events(1, 300)},
+			"no source":              {Position: []byte("p")},
+			"an entry without key":   {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Value: []byte("v")}}},
+			"an entry without value": {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k"}}},
+			"an entry before 0":      {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: -1}}},
+			"a letter without key":   {Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{}}},
+			"an event of no bytes":   {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := b.open(t, roomy)
+				if err := s.Commit(t.Context(), c); err == nil || errors.Is(err, checkpoint.ErrFenced) {
+					t.Errorf("error %v, want a refusal", err)
+				}
+				if stats := s.stats(); stats.Last != 0 || s.position(detections) != nil {
+					t.Errorf("something was written: %+v", stats)
+				}
+			})
+		}
+	})
+
+	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
+		s := b.open(t, roomy)
+		err := s.Commit(cancelled(t), checkpoint.Commit{Source: detections, Position: []byte("p"), Events: events(1, 300)})
+		if err == nil {
+			// It may have been done before it was looked at; then it is there as a whole.
+			s.wantJournal(0, events(1, 300)...)
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		s.wantJournal(0)
+	})
+
+	t.Run("what is older than ForgetBefore is forgotten in the end", func(t *testing.T) {
+		s := b.open(t, roomy)
+		var (
+			remember []checkpoint.Entry
+			old      []string
+		)
+		want := map[string]string{}
+		for i := range 500 {
+			key := fmt.Sprintf("k%03d", i)
+			remember = append(remember, checkpoint.Entry{Key: key, Value: []byte("old"), At: int64(i)})
+			if want[key] = "old"; i < 400 && i != 7 {
+				want[key], old = "", append(old, key)
+			}
+		}
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
+		// Remembered again, so no longer old.
+		s.must(s.Commit(t.Context(), checkpoint.Commit{
+			Source: detections, Expect: []byte("p"), Position: []byte("p"),
+			Remember: []checkpoint.Entry{{Key: "k007", Value: []byte("new"), At: 900}},
+		}))
+		want["k007"] = "new"
+		s.until("all that is old is forgotten", func() bool {
+			c := s.next()
+			c.ForgetBefore = 400
+			s.must(s.Commit(t.Context(), c))
+			left, err := s.Recall(t.Context(), detections, old)
+			s.must(err)
+			return !slices.ContainsFunc(left, func(value []byte) bool { return value != nil })
+		})
+		s.wantRecall(detections, want)
+		s.reopen()
+		s.wantRecall(detections, want)
+	})
+}
+
+// wantRecall checks what is remembered; "" stands for nothing.
+func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
+	s.t.Helper()
+	var keys []string
+	for key := range want {
+		keys = append(keys, key)
+	}
+	values, err := s.Recall(s.t.Context(), source, keys)
+	s.must(err)
+	if len(values) != len(keys) {
+		s.t.Fatalf("%d values for %d keys", len(values), len(keys))
+	}
+	for i, key := range keys {
+		if !bytes.Equal(values[i], []byte(want[key])) || (values[i] == nil) != (want[key] == "") {
+			s.t.Errorf("%s: recalled %q, want %q", key, values[i], want[key])
+		}
+	}
+}
+
+func (b Backend) testRoom(t *testing.T) {
+	made := events(4, 1000)
+	limits := checkpoint.Limits{MaxBytes: bytesOf(made[:2])}
+
+	full := func(t *testing.T) *state {
+		s := b.open(t, limits)
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.append(made[0], made[1])
+		return s
+	}
+	commit := func(s *state, ctx context.Context) chan error {
+		c := s.next(made[2])
+		done := make(chan error, 1)
+		go func() { done <- s.Commit(ctx, c) }()
+		s.until("a commit waits for room", func() bool { return s.stats().WaitingRoom })
+		return done
+	}
+
+	t.Run("a commit waits until the slowest sink has settled, and goes on then", func(t *testing.T) {
+		s := full(t)
+		done := commit(s, t.Context())
+		s.settle("a", 2)
+		s.wantJournal(1, made[1]) // b still holds the room, although a does not
+		s.settle("b", 1)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		s.wantJournal(1, made[1], made[2])
+		if s.stats().WaitingRoom {
+			t.Error("still said to wait for room")
+		}
+	})
+
+	t.Run("a commit whose context ends while it waits has written nothing", func(t *testing.T) {
+		s := full(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := commit(s, ctx)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want the context's", err)
+		}
+		if s.stats().WaitingRoom {
+			t.Error("still said to wait for room")
+		}
+		s.settle("a", 2)
+		s.settle("b", 2)
+		s.append(made[3])
+		s.wantJournal(2, made[3])
+	})
+
+	t.Run("a sink that is no longer configured holds no room", func(t *testing.T) {
+		s := full(t)
+		s.settle("a", 2)
+		done := commit(s, t.Context())
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		s.wantJournal(2, made[2])
+	})
+
+	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
+		s := full(t)
+		done := commit(s, t.Context())
+		c := s.next() // no events: it needs no room
+		c.Position = []byte("moved")
+		s.must(s.Commit(t.Context(), c))
+		if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
+			t.Errorf("error %v, want ErrFenced", err)
+		}
+	})
+
+	t.Run("one commit larger than the bound passes where there is room", func(t *testing.T) {
+		s := b.open(t, limits)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(made...)
+		s.wantJournal(0, made...)
+	})
+
+	t.Run("delivery goes on in a full journal", func(t *testing.T) {
+		s := full(t)
+		commit(s, t.Context())
+		s.settle("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
+		if got := s.cursor("a"); got != 1 {
+			t.Errorf("cursor %d, want 1", got)
+		}
+	})
+
+	t.Run("events that are settled give way", func(t *testing.T) {
+		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: roomy.Retain})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		for i, e := range made {
+			s.append(e)
+			s.settle("a", uint64(i+1))
+		}
+		s.until("the journal is within its bound", func() bool { return s.stats().Bytes <= limits.MaxBytes })
+		s.wantJournal(3, made[3])
+	})
+}

@@ -1,0 +1,124 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Configure implements Journal.
+func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
+	for sink := range sinks {
+		if sink == "" || len(sink) > maxKey {
+			return fmt.Errorf("configure sinks: a name of %d bytes", len(sink))
+		}
+	}
+	if err := s.do(ctx, configuration(sinks)); err != nil {
+		return fmt.Errorf("configure sinks: %w", err)
+	}
+	return nil
+}
+
+// configuration is the change that Configure makes.
+type configuration map[string]Start
+
+func (configuration) check(*round) error { return nil }
+
+func (c configuration) write(r *round) error {
+	cursors := r.tx.Bucket(cursorsBucket)
+	r.configured = make(map[string]bool, len(c))
+	for sink, start := range c {
+		r.configured[sink] = true
+		if cursors.Get([]byte(sink)) != nil {
+			continue
+		}
+		seq, err := start.cursor(&r.journal)
+		if err == nil {
+			err = cursors.Put([]byte(sink), appendUint64(seq))
+		}
+		if err != nil {
+			return fmt.Errorf("cursor of %s: %w", sink, err)
+		}
+		r.changed = true
+	}
+	return nil
+}
+
+// cursor returns the number of the event before the one to begin with.
+func (s Start) cursor(j *journal) (uint64, error) {
+	switch {
+	case s.Now:
+		return j.last, nil
+	case s.Since.IsZero():
+		return j.first - 1, nil
+	}
+	// RecordedTime has milliseconds: a time between two of them begins with the later.
+	since := s.Since.UnixMilli()
+	if s.Since.After(time.UnixMilli(since)) {
+		since++
+	}
+	first, err := j.since(since)
+	return first - 1, err
+}
+
+// Cursor implements Journal.
+func (s *Store) Cursor(ctx context.Context, sink string) (seq uint64, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		seq, err = cursorOf(tx, sink)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cursor of %s: %w", sink, err)
+	}
+	return seq, nil
+}
+
+func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
+	value := tx.Bucket(cursorsBucket).Get([]byte(sink))
+	if len(value) != 8 {
+		return 0, errors.New("the sink was never configured")
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// Settle implements Journal.
+func (s *Store) Settle(ctx context.Context, settled Settlement) error {
+	err := validateDead(settled.Dead)
+	if err == nil {
+		err = s.do(ctx, &settlement{settled})
+	}
+	if err != nil {
+		return fmt.Errorf("settle %s up to %d: %w", settled.Sink, settled.Cursor, err)
+	}
+	return nil
+}
+
+// settlement is the change that Settle makes.
+type settlement struct{ Settlement }
+
+func (s *settlement) check(r *round) error {
+	cursor, err := cursorOf(r.tx, s.Sink)
+	switch {
+	case err != nil:
+		return err
+	case cursor != s.Expect:
+		return ErrFenced
+	case s.Cursor < s.Expect:
+		return fmt.Errorf("a cursor cannot go back from %d", s.Expect)
+	case s.Cursor > r.journal.last:
+		return fmt.Errorf("the journal ends at %d", r.journal.last)
+	}
+	return nil
+}
+
+func (s *settlement) write(r *round) error {
+	r.changed = true
+	if err := r.tx.Bucket(cursorsBucket).Put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+}

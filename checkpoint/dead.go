@@ -1,0 +1,126 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Dead implements Journal.
+func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
+	var letters []DeadLetter
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		if dead == nil {
+			return nil
+		}
+		cursor := dead.Cursor()
+		key, value := cursor.Seek([]byte(after))
+		if after != "" && string(key) == after {
+			key, value = cursor.Next()
+		}
+		for ; key != nil && len(letters) < limit; key, value = cursor.Next() {
+			letter, err := decodeDead(key, value)
+			if err != nil {
+				return err
+			}
+			letters = append(letters, letter)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dead letters of %s: %w", o, err)
+	}
+	return letters, nil
+}
+
+// deadHead is what a dead letter is kept with, before its body.
+type deadHead struct {
+	Class  string    `json:"class"`
+	Reason string    `json:"reason"`
+	Time   time.Time `json:"time"`
+}
+
+func encodeDead(d DeadLetter) ([]byte, error) {
+	head, err := json.Marshal(deadHead{d.Class, d.Reason, d.Time.UTC()})
+	if err != nil {
+		return nil, err
+	}
+	// JSON has no line break of its own, so the first one ends the head.
+	return append(append(head, '\n'), d.Body...), nil
+}
+
+// decodeDead copies what it returns.
+func decodeDead(key, value []byte) (DeadLetter, error) {
+	var h deadHead
+	head, body, ok := bytes.Cut(value, []byte{'\n'})
+	if !ok {
+		return DeadLetter{}, fmt.Errorf("%w: dead letter %.40q: no head", ErrDamaged, key)
+	}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return DeadLetter{}, fmt.Errorf("%w: dead letter %.40q: %w", ErrDamaged, key, err)
+	}
+	return DeadLetter{Key: string(key), Class: h.Class, Reason: h.Reason, Time: h.Time, Body: bytes.Clone(body)}, nil
+}
+
+func deadBody(value []byte) int64 {
+	_, body, _ := bytes.Cut(value, []byte{'\n'})
+	return int64(len(body))
+}
+
+func validateDead(letters []DeadLetter) error {
+	for _, d := range letters {
+		if d.Key == "" || len(d.Key) > maxKey {
+			return fmt.Errorf("a dead letter with a key of %d bytes cannot be kept", len(d.Key))
+		}
+		if y := d.Time.UTC().Year(); y < 0 || y > 9999 {
+			return errors.New("a dead letter's time cannot be written down")
+		}
+	}
+	return nil
+}
+
+// putDead writes an owner's dead letters and counts them.
+func putDead(tx *bolt.Tx, o Owner, letters []DeadLetter) error {
+	if len(letters) == 0 {
+		return nil
+	}
+	dead, err := tx.Bucket(deadBucket).CreateBucketIfNotExists([]byte(o))
+	if err != nil {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	size := decodeDeadStats(tx.Bucket(deadSizeBucket).Get([]byte(o)))
+	for _, d := range letters {
+		if old := dead.Get([]byte(d.Key)); old != nil {
+			size.Count--
+			size.Bytes -= deadBody(old)
+		}
+		value, err := encodeDead(d)
+		if err == nil {
+			err = dead.Put([]byte(d.Key), value)
+		}
+		if err != nil {
+			return fmt.Errorf("dead letter %.40q: %w", d.Key, err)
+		}
+		size.Count++
+		size.Bytes += int64(len(d.Body))
+	}
+	value := binary.BigEndian.AppendUint64(appendUint64(size.Count), uint64(size.Bytes))
+	if err := tx.Bucket(deadSizeBucket).Put([]byte(o), value); err != nil {
+		return fmt.Errorf("dead letters: %w", err)
+	}
+	return nil
+}
+
+func decodeDeadStats(value []byte) DeadStats {
+	if len(value) != 16 {
+		return DeadStats{}
+	}
+	return DeadStats{Count: binary.BigEndian.Uint64(value), Bytes: int64(binary.BigEndian.Uint64(value[8:]))}
+}

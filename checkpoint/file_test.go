@@ -1,0 +1,92 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
+	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
+	ctx := t.Context()
+	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
+		t.Fatal(err)
+	}
+	var position []byte
+	cycle := func(n int) int64 {
+		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
+		for i := range 100 {
+			c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Now(), 2000))
+		}
+		if err := s.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		position = c.Position
+		records, err := s.Read(ctx, uint64(n*100), checkpoint.Batch{})
+		if err != nil || len(records) != 100 {
+			t.Fatalf("%d events read, %v, want 100", len(records), err)
+		}
+		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}); err != nil {
+			t.Fatal(err)
+		}
+		stats, err := s.Stats(ctx)
+		if err != nil || stats.Bytes > 2<<20 {
+			t.Fatalf("the journal holds %d bytes, %v", stats.Bytes, err)
+		}
+		return stats.FileBytes
+	}
+	var settled int64
+	for n := range 60 {
+		if size := cycle(n); n == 20 {
+			settled = size
+		} else if n > 20 && size > settled {
+			t.Fatalf("the file grew from %d to %d bytes", settled, size)
+		}
+	}
+}
+
+func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 20, Retain: time.Hour}})
+		ctx := t.Context()
+		if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
+			t.Fatal(err)
+		}
+		held := func() uint64 {
+			stats, err := s.Stats(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stats.Events
+		}
+		events := []transform.Event{
+			newEvent(t, "1", time.Now(), 100), newEvent(t, "2", time.Now().Add(10*time.Minute), 100), newEvent(t, "3", time.Now().Add(20*time.Minute), 100),
+		}
+		if err := s.Commit(ctx, checkpoint.Commit{Source: source, Position: []byte("p"), Events: events}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(70 * time.Minute)
+		if got := held(); got != 3 {
+			t.Fatalf("%d events that are not settled, want 3", got)
+		}
+		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 3}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := held(); got != 1 {
+			t.Fatalf("%d events after 70 minutes, want 1", got)
+		}
+		time.Sleep(8 * time.Minute)
+		if got := held(); got != 1 {
+			t.Fatalf("%d events after 78 minutes, want 1", got)
+		}
+		time.Sleep(3 * time.Minute)
+		if got := held(); got != 0 {
+			t.Fatalf("%d events after 81 minutes, want none", got)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/transform"
+)
+
+// journal is the journal inside one transaction.
+type journal struct {
+	events *bolt.Bucket
+	ends
+}
+
+// ends says what a journal holds. first is last+1 where it is empty. before and
+// total are the sums of bytes before the first event and up to the last.
+type ends struct {
+	first, last   uint64
+	before, total uint64
+	recorded      int64
+}
+
+func (e ends) empty() bool  { return e.first > e.last }
+func (e ends) bytes() int64 { return int64(e.total - e.before) }
+
+// openJournal reads the journal's ends. It costs two look-ups.
+func openJournal(tx *bolt.Tx) (journal, error) {
+	j := journal{events: tx.Bucket(journalBucket)}
+	j.events.FillPercent = appendFill
+	cursor := j.events.Cursor()
+	key, value := cursor.First()
+	if key == nil {
+		j.last = j.events.Sequence()
+		j.first = j.last + 1
+		return j, nil
+	}
+	first, err := parseMark(key)
+	if err != nil {
+		return j, err
+	}
+	j.first, j.before = first.seq, first.total-uint64(len(value))
+	key, _ = cursor.Last()
+	last, err := parseMark(key)
+	j.last, j.total, j.recorded = last.seq, last.total, last.recorded
+	return j, err
+}
+
+// append adds events and returns how many bytes they have. bbolt keeps the
+// events' bytes until the transaction ends, and copies them once, into pages.
+func (j *journal) append(events []transform.Event) (size int64, err error) {
+	if len(events) == 0 {
+		return 0, nil
+	}
+	if j.empty() {
+		j.before, j.total, j.recorded = 0, 0, 0
+	}
+	key := make([]byte, 0, markSize)
+	for _, e := range events {
+		j.last++
+		j.total += uint64(len(e.Structured()))
+		if !e.RecordedTime.IsZero() {
+			j.recorded = max(j.recorded, e.RecordedTime.UnixMilli())
+		}
+		key = mark{j.last, j.total, j.recorded}.append(key[:0])
+		if err := j.events.Put(key, e.Structured()); err != nil {
+			return size, fmt.Errorf("event %d: %w", j.last, err)
+		}
+		size += int64(len(e.Structured()))
+	}
+	if err := j.events.SetSequence(j.last); err != nil {
+		return size, fmt.Errorf("number of the last event: %w", err)
+	}
+	return size, nil
+}
+
+// totalAt returns the sum of bytes up to and with an event.
+func (j *journal) totalAt(seq uint64) (uint64, error) {
+	switch {
+	case seq < j.first:
+		return j.before, nil
+	case seq >= j.last:
+		return j.total, nil
+	}
+	m, _, err := j.at(seq)
+	return m.total, err
+}
+
+// at returns the event with a number that the journal holds. The value stays
+// in the transaction.
+func (j *journal) at(seq uint64) (mark, []byte, error) {
+	key, value := j.events.Cursor().Seek(appendUint64(seq))
+	m, err := parseMark(key)
+	if err == nil && m.seq != seq {
+		err = fmt.Errorf("event %d is not there", seq)
+	}
+	return m, value, err
+}
+
+// since returns the number of the first event whose RecordedTime is at or after
+// a time in milliseconds, or the number that the next one will get. Clocks step
+// back, so RecordedTime does not rise all the way; but the marks hold the latest
+// one so far, which does, and first reaches a time at the very event that does.
+func (j *journal) since(milliseconds int64) (uint64, error) {
+	var failed error
+	n := sort.Search(int(j.last+1-j.first), func(i int) bool {
+		m, _, err := j.at(j.first + uint64(i))
+		if err != nil {
+			failed = err
+		}
+		return m.recorded >= milliseconds
+	})
+	return j.first + uint64(n), failed
+}
+
+// settled returns the number of the last event that every configured sink has
+// settled: the one before the first where there is none. Until sinks were
+// configured, nothing counts as settled.
+func (j *journal) settled(tx *bolt.Tx, configured map[string]bool) uint64 {
+	if configured == nil {
+		return j.first - 1
+	}
+	lowest := j.last
+	cursors := tx.Bucket(cursorsBucket)
+	for sink := range configured {
+		if value := cursors.Get([]byte(sink)); value != nil {
+			lowest = min(lowest, binary.BigEndian.Uint64(value))
+		}
+	}
+	return max(lowest, j.first-1)
+}
+
+func parseEvent(b []byte) (transform.Event, error) {
+	e, err := transform.Parse(b)
+	if err != nil {
+		return e, fmt.Errorf("%d bytes that are no event: %w", len(b), err)
+	}
+	return e, nil
+}

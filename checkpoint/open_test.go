@@ -1,0 +1,355 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+var source = checkpoint.Source{Appliance: "hq", Stream: transform.StreamDetections}
+
+func statePath(t testing.TB) string { return filepath.Join(t.TempDir(), "state.db") }
+
+func open(t testing.TB, path string, o checkpoint.Options) *checkpoint.Store {
+	t.Helper()
+	s, err := checkpoint.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newEvent(t testing.TB, id string, recorded time.Time, size int) transform.Event {
+	t.Helper()
+	e, err := transform.New(transform.Attributes{
+		ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: recorded,
+	}, fmt.Appendf(nil, `{"detection":{"pad":%q}}`, strings.Repeat("x", size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// fill writes something of everything, so that no bucket is empty and some need
+// more than a page.
+func fill(t testing.TB, s *checkpoint.Store) {
+	t.Helper()
+	ctx := context.Background()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "b": {}}))
+	c := checkpoint.Commit{
+		Source: source, Position: []byte("p"), ForgetBefore: 1,
+		Dead: []checkpoint.DeadLetter{{Key: "d", Class: "invalid", Reason: "no id", Time: time.Unix(1, 0), Body: []byte("{}")}},
+	}
+	for i := range 60 {
+		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Unix(int64(i), 0), 500))
+	}
+	c.Events = append(c.Events, newEvent(t, "large", time.Unix(100, 0), 40000))
+	for i := range 600 {
+		c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("value"), At: int64(i)})
+	}
+	must(s.Commit(ctx, c))
+	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{{Key: "x", Class: "rejected", Time: time.Unix(2, 0)}}}))
+}
+
+// image returns a state that fill wrote, in layout 1. It is never made anew:
+// what that layout's files look like does not change.
+func image(t testing.TB) []byte {
+	t.Helper()
+	file, err := os.Open("testdata/layout1.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzip, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(unzip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestFileOfLayout1IsRead(t *testing.T) {
+	path := statePath(t)
+	if err := os.WriteFile(path, image(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, checkpoint.Options{})
+	ctx := t.Context()
+	stats, err := s.Stats(ctx)
+	if err != nil || stats.First != 1 || stats.Last != 61 || stats.Sinks["a"].LagEvents != 54 || stats.Sinks["b"].LagEvents != 61 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	want := checkpoint.DeadStats{Count: 1, Bytes: 2}
+	if got := stats.DeadLetters[checkpoint.SourceOwner(source)]; got != want {
+		t.Errorf("dead letters %+v, want %+v", got, want)
+	}
+	records, err := s.Read(ctx, 60, checkpoint.Batch{})
+	if err != nil || len(records) != 1 || records[0].Event.ID != "large" {
+		t.Errorf("the last event: %v, %v", records, err)
+	}
+	if position, err := s.Position(ctx, source); err != nil || string(position) != "p" {
+		t.Errorf("position %q, %v", position, err)
+	}
+	known, err := s.Recall(ctx, source, []string{"0", "1", "599"})
+	if err != nil || known[0] != nil || string(known[1]) != "value" || string(known[2]) != "value" {
+		t.Errorf("known %q, %v", known, err)
+	}
+}
+
+// use calls what reads and writes all of a state. It may fail, but must return.
+func use(s *checkpoint.Store) {
+	ctx := context.Background()
+	s.Stats(ctx)
+	s.Read(ctx, 0, checkpoint.Batch{})
+	s.Position(ctx, source)
+	s.Recall(ctx, source, []string{"0", "599", "x"})
+	s.Dead(ctx, checkpoint.SinkOwner("a"), "", 10)
+	s.Dead(ctx, checkpoint.SourceOwner(source), "", 10)
+	s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "new": {Since: time.Unix(30, 0)}})
+	s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 8})
+	s.Commit(ctx, checkpoint.Commit{
+		Source: source, Expect: []byte("p"), Position: []byte("q"), ForgetBefore: 300,
+		Remember: []checkpoint.Entry{{Key: "599", Value: []byte("new"), At: 1000}},
+	})
+}
+
+// openDamaged opens bytes as a state. The state must be refused as damaged and
+// left as it was, or be usable.
+func openDamaged(t testing.TB, content []byte) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := checkpoint.Open(path, checkpoint.Options{})
+	if err == nil {
+		use(s)
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		return nil
+	}
+	if !errors.Is(err, checkpoint.ErrDamaged) && !errors.Is(err, checkpoint.ErrNewer) {
+		t.Errorf("error %v, want ErrDamaged", err)
+	}
+	after, readErr := os.ReadFile(path)
+	if readErr != nil || !bytes.Equal(after, content) {
+		t.Errorf("the damaged file was changed (%v)", readErr)
+	}
+	return err
+}
+
+func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
+	whole := image(t)
+	const page = 16 << 10
+	noise := make([]byte, 100_000)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	zeroed := func(from, to int) []byte {
+		b := bytes.Clone(whole)
+		clear(b[from:to])
+		return b
+	}
+	for name, content := range map[string][]byte{
+		"an empty file":                       {},
+		"one byte":                            {1},
+		"text":                                []byte(strings.Repeat("not a database\n", 5000)),
+		"noise":                               noise,
+		"noise behind good meta pages":        append(bytes.Clone(whole[:2*page]), noise...),
+		"cut in the first page":               whole[:1000],
+		"cut behind the first page":           whole[:page],
+		"cut behind the meta pages":           whole[:2*page],
+		"cut in the middle":                   whole[:len(whole)/2],
+		"both meta pages zeroed":              zeroed(0, 2*page),
+		"all but the meta pages zeroed":       zeroed(2*page, len(whole)),
+		"nothing but zeros":                   make([]byte, len(whole)),
+		"the end replaced by an older moment": append(bytes.Clone(whole[:4*page]), whole[2*page:len(whole)-2*page]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := openDamaged(t, content)
+			if err == nil {
+				t.Fatal("opened, want an error")
+			}
+			if !strings.Contains(err.Error(), "backup") {
+				t.Errorf("%v: does not say what to do", err)
+			}
+		})
+	}
+
+	t.Run("any flipped byte is an error or does no harm", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		refused := 0
+		for range 80 {
+			b := bytes.Clone(whole)
+			// Mostly in the first bytes of a page, where its structure is.
+			at := random.IntN(len(b)/page)*page + random.IntN(64)
+			if random.IntN(4) == 0 {
+				at = random.IntN(len(b))
+			}
+			b[at] ^= byte(1 + random.IntN(255))
+			if openDamaged(t, b) != nil {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("not one damage was found")
+		}
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	whole := image(f)
+	for _, at := range []uint32{8, 10, 12, 16, 20, 24, 28, 32} {
+		for page := uint32(2); page < 8; page++ {
+			f.Add(page*16<<10+at, []byte{0xff})
+			f.Add(page*16<<10+at, []byte{0, 0, 0, 0})
+		}
+	}
+	f.Fuzz(func(t *testing.T, at uint32, patch []byte) {
+		b := bytes.Clone(whole)
+		copy(b[int(at)%len(b):], patch)
+		openDamaged(t, b)
+	})
+}
+
+func TestForeignFileIsRefused(t *testing.T) {
+	path := statePath(t)
+	db, err := bolt.Open(path, 0o600, nil)
+	if err == nil {
+		err = errors.Join(db.Update(func(tx *bolt.Tx) error {
+			_, err := tx.CreateBucket([]byte("theirs"))
+			return err
+		}), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("error %v, want ErrDamaged", err)
+	}
+	if _, err := checkpoint.Open(t.TempDir(), checkpoint.Options{}); err == nil {
+		t.Error("a folder was opened")
+	}
+}
+
+// edit changes a closed state behind the store's back.
+func edit(t *testing.T, path, bucket, key string, value []byte) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
+	if err == nil {
+		err = errors.Join(db.Update(func(tx *bolt.Tx) error {
+			return tx.Bucket([]byte(bucket)).Put([]byte(key), value)
+		}), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestContentThatDoesNotFitIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		bucket, key string
+		value       []byte
+		want        error
+	}{
+		"a newer version":               {"meta", "version", []byte("2"), checkpoint.ErrNewer},
+		"a version that is no number":   {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
+		"a cursor behind the journal":   {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
+		"a cursor that is no number":    {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},
+		"a journal key that is none":    {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
+		"a journal entry without event": {"journal", strings.Repeat("\x00", 24), []byte("{}"), checkpoint.ErrDamaged},
+		"a number not given out yet":    {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := statePath(t)
+			s := open(t, path, checkpoint.Options{})
+			fill(t, s)
+			s.Close()
+			edit(t, path, test.bucket, test.key, test.value)
+			before, _ := os.ReadFile(path)
+			if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, test.want) {
+				t.Errorf("error %v, want %v", err, test.want)
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func TestLockedFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no second is waited for in earnest
+		path := statePath(t)
+		first := open(t, path, checkpoint.Options{})
+		_, err := checkpoint.Open(path, checkpoint.Options{})
+		if !errors.Is(err, checkpoint.ErrLocked) {
+			t.Fatalf("error %v, want ErrLocked", err)
+		}
+		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that one") {
+			t.Errorf("%v: does not say what to do", err)
+		}
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		open(t, path, checkpoint.Options{})
+	})
+}
+
+func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
+	mode := func(path string) os.FileMode {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	path := statePath(t)
+	open(t, path, checkpoint.Options{}).Close()
+	if got := mode(path); got != 0o600 {
+		t.Errorf("a new file has mode %o, want 600", got)
+	}
+	if err := os.Chmod(path, 0o664); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, checkpoint.Options{}).Close()
+	if got := mode(path); got != 0o600 {
+		t.Errorf("an old file has mode %o, want 600", got)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("%v lie beside the state, want nothing", names)
+	}
+}
+
+func TestMissingFolderIsAnErrorThatIsNoDamage(t *testing.T) {
+	_, err := checkpoint.Open(filepath.Join(t.TempDir(), "none", "state.db"), checkpoint.Options{})
+	if !errors.Is(err, os.ErrNotExist) || errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("error %v, want that the folder does not exist", err)
+	}
+}

@@ -1,0 +1,221 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// What bbolt's pages look like: a header, a table of elements, and what the
+// elements point to. Integers are in the machine's own order.
+const (
+	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
+	pageElement = 16 // branch: pos 4, ksize 4, page 8; leaf: flags 4, pos 4, ksize 4, vsize 4
+	bucketValue = 16 // root page 8, sequence 8
+
+	branchPage    = 0x01
+	leafPage      = 0x02
+	bucketElement = 0x01
+
+	maxDepth = 64 // far beyond what a file of any size needs
+)
+
+var native = binary.NativeEndian
+
+// pageCheck reads every page that a bbolt file uses and tells whether bbolt can
+// read it without falling over: each is what it says, is used once, lies within
+// the file, points within itself, and has its keys in order. It does not use
+// bbolt's map of the file, and needs little memory however bad the file is.
+type pageCheck struct {
+	file  io.ReaderAt
+	size  uint64 // of a page
+	pages uint64 // in use: the numbers of pages lie below
+	seen  []uint64
+	page  []byte
+}
+
+// checkPages checks the file that tx is a read transaction of.
+func checkPages(file *os.File, pageSize int, tx *bolt.Tx) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if tx.Size() > info.Size() || pageSize < pageHeader {
+		return fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
+	}
+	c := pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize), page: make([]byte, pageSize)}
+	c.seen = make([]uint64, c.pages/64+1)
+	return c.tree(uint64(tx.Cursor().Bucket().RootPage()), nil, nil, 0)
+}
+
+// tree checks a page and all below it. Its first key must be low and all be
+// below high, where those are not nil.
+func (c *pageCheck) tree(id uint64, low, high []byte, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("page %d: pages lie too deep", id)
+	}
+	p, err := c.read(id)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	// The buffer is used again further down, so what is needed then is kept.
+	below, err := p.elements(low, high)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	for _, b := range below {
+		if err := c.tree(b.page, b.low, b.high, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below is a page that another one refers to.
+type below struct {
+	page      uint64
+	low, high []byte
+}
+
+// page is a page, or the page of a small bucket inside a value. bytes is its
+// beginning, size its length.
+type page struct {
+	flags, count uint16
+	size         uint64
+	bytes        []byte
+	at           int64
+	file         io.ReaderAt // nil where bytes is all
+}
+
+// read reads a page's beginning, and takes note of the page and its overflow.
+func (c *pageCheck) read(id uint64) (page, error) {
+	if id < 2 || id >= c.pages {
+		return page{}, fmt.Errorf("it lies outside of the %d pages in use", c.pages)
+	}
+	at := int64(id * c.size)
+	if _, err := c.file.ReadAt(c.page, at); err != nil {
+		return page{}, err
+	}
+	if named := native.Uint64(c.page); named != id {
+		return page{}, fmt.Errorf("it says that it is page %d", named)
+	}
+	overflow := uint64(native.Uint32(c.page[12:]))
+	if overflow >= c.pages-id {
+		return page{}, fmt.Errorf("it goes on over %d more pages", overflow)
+	}
+	for n := id; n <= id+overflow; n++ {
+		if c.seen[n/64]&(1<<(n%64)) != 0 {
+			return page{}, fmt.Errorf("page %d is used twice", n)
+		}
+		c.seen[n/64] |= 1 << (n % 64)
+	}
+	return page{
+		flags: native.Uint16(c.page[8:]), count: native.Uint16(c.page[10:]),
+		size: (1 + overflow) * c.size, bytes: c.page, at: at, file: c.file,
+	}, nil
+}
+
+// slice returns bytes of the page. Those beyond its beginning are read.
+func (p page) slice(from, n uint64) ([]byte, error) {
+	if from > p.size || n > p.size-from {
+		return nil, errors.New("it points outside of itself")
+	}
+	if from+n <= uint64(len(p.bytes)) {
+		return p.bytes[from : from+n], nil
+	}
+	b := make([]byte, n)
+	_, err := p.file.ReadAt(b, p.at+int64(from))
+	return b, err
+}
+
+// elements checks a page's elements and returns the pages that they refer to.
+func (p page) elements(low, high []byte) ([]below, error) {
+	// bbolt leaves no branch with less than two pages below it, and a leaf without
+	// elements only where a bucket is empty; it relies on that when it writes.
+	switch {
+	case p.flags == branchPage && p.count >= 2:
+	case p.flags == leafPage && (p.count > 0 || low == nil):
+	default:
+		return nil, fmt.Errorf("its kind is %#x, with %d elements", p.flags, p.count)
+	}
+	table, err := p.slice(pageHeader, uint64(p.count)*pageElement)
+	if err != nil {
+		return nil, err
+	}
+	var found []below
+	var previous []byte
+	for i := range int(p.count) {
+		e := table[i*pageElement:]
+		pos, keySize := native.Uint32(e), native.Uint32(e[4:])
+		if p.flags == leafPage {
+			pos, keySize = native.Uint32(e[4:]), native.Uint32(e[8:])
+		}
+		if keySize == 0 || keySize > bolt.MaxKeySize {
+			return nil, fmt.Errorf("element %d has a key of %d bytes", i, keySize)
+		}
+		start := pageHeader + uint64(i)*pageElement + uint64(pos)
+		key, err := p.slice(start, uint64(keySize))
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		switch {
+		case i == 0 && low != nil && !bytes.Equal(key, low):
+			return nil, errors.New("it begins with another key than the page above says")
+		case i > 0 && bytes.Compare(previous, key) >= 0, high != nil && bytes.Compare(key, high) >= 0:
+			return nil, fmt.Errorf("element %d is out of order", i)
+		}
+		previous = key
+		if p.flags == branchPage {
+			key = bytes.Clone(key)
+			if i > 0 {
+				found[i-1].high = key
+			}
+			found = append(found, below{page: native.Uint64(e[8:]), low: key, high: high})
+			continue
+		}
+		root, err := p.value(native.Uint32(e), start+uint64(keySize), uint64(native.Uint32(e[12:])))
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		if root != 0 {
+			found = append(found, below{page: root})
+		}
+	}
+	return found, nil
+}
+
+// value checks where a leaf's value lies. If it is a bucket, value returns the
+// bucket's root page, or 0 where the bucket lies in the value itself.
+func (p page) value(flags uint32, from, size uint64) (root uint64, err error) {
+	if from > p.size || size > p.size-from {
+		return 0, errors.New("its value lies outside of the page")
+	}
+	if flags&bucketElement == 0 {
+		return 0, nil
+	}
+	if p.file == nil || size < bucketValue || size > uint64(len(p.bytes)) {
+		return 0, fmt.Errorf("a bucket of %d bytes", size)
+	}
+	b, err := p.slice(from, size)
+	if err != nil {
+		return 0, err
+	}
+	if root = native.Uint64(b); root != 0 {
+		return root, nil
+	}
+	b = b[bucketValue:]
+	if len(b) < pageHeader {
+		return 0, errors.New("a bucket without its page")
+	}
+	inline := page{flags: native.Uint16(b[8:]), count: native.Uint16(b[10:]), size: uint64(len(b)), bytes: b}
+	if inline.flags != leafPage {
+		return 0, fmt.Errorf("a bucket's page of kind %#x", inline.flags)
+	}
+	_, err = inline.elements(nil, nil)
+	return 0, err
+}

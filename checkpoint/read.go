@@ -1,0 +1,68 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Read implements Journal.
+func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, error) {
+	var (
+		seqs   []uint64
+		values [][]byte
+	)
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		size := 0
+		cursor := tx.Bucket(journalBucket).Cursor()
+		for key, value := cursor.Seek(appendUint64(after + 1)); key != nil; key, value = cursor.Next() {
+			if max.MaxEvents > 0 && len(values) >= max.MaxEvents ||
+				max.MaxBytes > 0 && len(values) > 0 && size+len(value) > max.MaxBytes {
+				break
+			}
+			m, err := parseMark(key)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			seqs, values = append(seqs, m.seq), append(values, value)
+			size += len(value)
+		}
+		own(values, size)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the journal after %d: %w", after, err)
+	}
+	records := make([]Record, len(seqs))
+	for i, seq := range seqs {
+		e, err := parseEvent(values[i])
+		if err != nil {
+			return nil, fmt.Errorf("read the journal: %w: event %d: %w", ErrDamaged, seq, err)
+		}
+		records[i] = Record{Seq: seq, Event: e}
+	}
+	return records, nil
+}
+
+// Wait implements Journal.
+func (s *Store) Wait(ctx context.Context, after uint64) error {
+	for {
+		s.mu.Lock()
+		e, appended, closed := s.ends, s.appended, s.closed
+		s.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case closed:
+			return ErrClosed
+		case !e.empty() && e.last > after:
+			return nil
+		}
+		select {
+		case <-appended:
+		case <-s.closing:
+		case <-ctx.Done():
+		}
+	}
+}

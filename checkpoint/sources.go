@@ -1,0 +1,206 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// forgetLeast is how many entries a commit may forget at least. It may always
+// forget twice what it remembers, so that forgetting keeps up.
+const forgetLeast = 64
+
+// Position implements Sources.
+func (s *Store) Position(ctx context.Context, source Source) (position []byte, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		position = bytes.Clone(tx.Bucket(positionsBucket).Get([]byte(source.String())))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("position of %s: %w", source, err)
+	}
+	return position, nil
+}
+
+// Recall implements Sources.
+func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+		if known == nil {
+			return nil
+		}
+		size := 0
+		cursor := known.Cursor()
+		for i, key := range keys {
+			if found, value := cursor.Seek([]byte(key)); string(found) == key && len(value) > 8 {
+				values[i] = value[8:]
+				size += len(values[i])
+			}
+		}
+		own(values, size)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recall of %s: %w", source, err)
+	}
+	return values, nil
+}
+
+// own replaces values of a transaction by copies of them, size bytes in all, in
+// one piece of memory.
+func own(values [][]byte, size int) {
+	all := make([]byte, 0, size)
+	for i, b := range values {
+		if b != nil {
+			start := len(all)
+			all = append(all, b...)
+			values[i] = all[start:len(all):len(all)]
+		}
+	}
+}
+
+// Commit implements Sources.
+func (s *Store) Commit(ctx context.Context, c Commit) error {
+	err := c.validate()
+	if err == nil {
+		err = s.do(ctx, &commit{c})
+	}
+	if err != nil {
+		return fmt.Errorf("commit of %s: %w", c.Source, err)
+	}
+	return nil
+}
+
+// validate refuses what no store could keep.
+func (c *Commit) validate() error {
+	if c.Source.Appliance == "" || c.Source.Stream == "" {
+		return errors.New("the source has no name")
+	}
+	if len(c.Position) == 0 {
+		return errors.New("the position is empty")
+	}
+	for _, e := range c.Events {
+		if len(e.Structured()) == 0 {
+			return errors.New("an event was not made by transform.New")
+		}
+	}
+	for _, e := range c.Remember {
+		if e.Key == "" || len(e.Key) > maxKey || len(e.Value) == 0 || e.At < 0 {
+			return fmt.Errorf("the entry %.40q (value of %d bytes, At %d) cannot be kept", e.Key, len(e.Value), e.At)
+		}
+	}
+	return validateDead(c.Dead)
+}
+
+// maxKey leaves room for what the layout puts before a key.
+const maxKey = bolt.MaxKeySize - 8
+
+// commit is the change that Commit makes.
+type commit struct{ Commit }
+
+func (c *commit) check(r *round) error {
+	position := r.tx.Bucket(positionsBucket).Get([]byte(c.Source.String()))
+	if !bytes.Equal(position, c.Expect) {
+		return ErrFenced
+	}
+	if len(c.Events) == 0 || r.limits.MaxBytes <= 0 {
+		return nil
+	}
+	settled, err := r.journal.totalAt(r.journal.settled(r.tx, r.configured))
+	if err != nil {
+		return err
+	}
+	if int64(r.journal.total-settled) >= r.limits.MaxBytes {
+		return errNoRoom
+	}
+	return nil
+}
+
+// write puts the position into the transaction that its events are in: it is
+// never ahead of them.
+func (c *commit) write(r *round) error {
+	r.changed = true
+	name := []byte(c.Source.String())
+	size, err := r.journal.append(c.Events)
+	if err != nil {
+		return err
+	}
+	r.appendedEvents += len(c.Events)
+	r.appendedBytes += size
+	if err := r.tx.Bucket(positionsBucket).Put(name, c.Position); err != nil {
+		return fmt.Errorf("position: %w", err)
+	}
+	if len(c.Remember) > 0 || c.ForgetBefore > 0 {
+		if err := c.remember(r.tx, name); err != nil {
+			return err
+		}
+	}
+	return putDead(r.tx, SourceOwner(c.Source), c.Dead)
+}
+
+// remember writes what is known of objects, and forgets some of what is old.
+func (c *commit) remember(tx *bolt.Tx, source []byte) error {
+	known, err := tx.Bucket(knownBucket).CreateBucketIfNotExists(source)
+	if err != nil {
+		return fmt.Errorf("known: %w", err)
+	}
+	forget, err := tx.Bucket(forgetBucket).CreateBucketIfNotExists(source)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	forget.FillPercent = appendFill
+
+	size := 0
+	for _, e := range c.Remember {
+		size += 8 + len(e.Value)
+	}
+	values := make([]byte, 0, size) // bbolt keeps them until the transaction ends
+	var queued []byte
+	for _, e := range c.Remember {
+		start := len(values)
+		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
+		values = append(values, e.Value...)
+		if err := known.Put([]byte(e.Key), values[start:len(values):len(values)]); err != nil {
+			return fmt.Errorf("known: %w", err)
+		}
+		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
+		queued = append(queued, e.Key...)
+		if err := forget.Put(queued, nil); err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
+	}
+	return forgetOld(known, forget, c.ForgetBefore, max(forgetLeast, 2*len(c.Remember)))
+}
+
+// forgetOld takes at most limit entries that are older than before from the
+// queue, and forgets those that were not remembered again since.
+func forgetOld(known, forget *bolt.Bucket, before int64, limit int) error {
+	var old [][]byte
+	cursor := forget.Cursor()
+	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
+		if len(queued) <= 8 {
+			return fmt.Errorf("forget: a key of %d bytes", len(queued))
+		}
+		if int64(binary.BigEndian.Uint64(queued)) >= before {
+			break
+		}
+		old = append(old, bytes.Clone(queued))
+	}
+	for _, queued := range old {
+		key := queued[8:]
+		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
+			if err := known.Delete(key); err != nil {
+				return fmt.Errorf("known: %w", err)
+			}
+		}
+		if err := forget.Delete(queued); err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// One round trims at most so much, so that operations are not kept waiting; or
+// twice what it has appended, so that trimming keeps up whatever comes in.
+const (
+	trimEvents = 1000
+	trimBytes  = 4 << 20
+)
+
+// trimming says what is left to trim.
+type trimming struct {
+	more bool          // at once
+	next time.Duration // after a while; 0: not before something was written
+}
+
+// trim removes events from the journal's beginning that every configured sink
+// has settled: those older than Retain, and more while the journal holds more
+// than MaxBytes. Nothing that a configured sink has yet to settle is touched,
+// and nothing at all before Configure.
+func (r *round) trim(now time.Time) (trimming, error) {
+	settled := r.journal.settled(r.tx, r.configured)
+	maxEvents, maxBytes := max(trimEvents, 2*r.appendedEvents), max(trimBytes, 2*r.appendedBytes)
+	expired := now.Add(-r.limits.Retain).UnixMilli()
+
+	var (
+		rest trimming
+		keys []byte // one after the other
+		gone int64
+	)
+	cursor := r.journal.events.Cursor()
+	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
+		m, err := parseMark(key)
+		if err != nil {
+			return rest, err
+		}
+		if m.seq > settled {
+			break
+		}
+		full := r.limits.MaxBytes > 0 && r.journal.bytes()-gone > r.limits.MaxBytes
+		if !full && m.recorded > expired {
+			wait := min(m.recorded-expired, time.Hour.Milliseconds()) // a clock may have been years ahead
+			rest.next = max(time.Duration(wait)*time.Millisecond, retentionPause)
+			break
+		}
+		if len(keys) >= maxEvents*markSize || gone > 0 && gone+int64(len(value)) > maxBytes {
+			rest.more = true
+			break
+		}
+		keys = append(keys, key...)
+		gone += int64(len(value))
+	}
+	for key := range slices.Chunk(keys, markSize) {
+		if err := r.journal.events.Delete(key); err != nil {
+			return rest, fmt.Errorf("an event: %w", err)
+		}
+	}
+	if len(keys) > 0 {
+		r.journal.first += uint64(len(keys) / markSize)
+		r.journal.before += uint64(gone)
+		r.changed = true
+	}
+	return rest, nil
+}

@@ -1,0 +1,248 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// operation is a write that waits for its turn. It belongs to its caller while
+// it is in the queue, and to the writer from when it was taken out.
+type operation struct {
+	ctx context.Context
+	change
+	noRoom bool       // it was put back to wait for room in the journal
+	done   chan error // takes one
+}
+
+// change is what an operation does, in two steps, so that one that is refused
+// has written nothing.
+type change interface {
+	// check refuses the operation: its error is the caller's own. errNoRoom lets
+	// the operation wait.
+	check(*round) error
+	// write does it. An error undoes the whole round.
+	write(*round) error
+}
+
+// errNoRoom says that the journal is full of events that sinks have yet to
+// settle. It stays inside the store.
+var errNoRoom = errors.New("the journal is full")
+
+// errUnchanged rolls back a round that wrote nothing.
+var errUnchanged = errors.New("nothing to write")
+
+// round is one transaction: the operations that were queued, then some
+// trimming.
+type round struct {
+	tx         *bolt.Tx
+	journal    journal
+	configured map[string]bool
+	limits     Limits
+	changed    bool
+
+	appendedEvents int
+	appendedBytes  int64
+}
+
+// do queues a change and waits for its end.
+func (s *Store) do(ctx context.Context, c change) error {
+	op := &operation{ctx: ctx, change: c, done: make(chan error, 1)}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.queue = append(s.queue, op)
+	s.mu.Unlock()
+	s.poke()
+
+	select {
+	case err := <-op.done:
+		return err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if i := slices.Index(s.queue, op); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		s.waiting = slices.ContainsFunc(s.queue, func(op *operation) bool { return op.noRoom })
+		s.mu.Unlock()
+		return ctx.Err()
+	}
+	s.mu.Unlock()
+	return <-op.done
+}
+
+// poke wakes the writer.
+func (s *Store) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// retentionPause is the shortest time between two looks for events that have
+// outlived Limits.Retain while nothing else is written.
+const retentionPause = time.Second
+
+// write is the one goroutine that writes to the database. Close waits for it.
+func (s *Store) write() {
+	defer close(s.stopped)
+	timer := time.NewTimer(retentionPause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		}
+		for {
+			next, more := s.round()
+			if next > 0 {
+				timer.Reset(next)
+			}
+			if s.drained() {
+				return
+			}
+			if !more {
+				break
+			}
+		}
+	}
+}
+
+// drained tells whether Close was called and nothing is left to be done.
+func (s *Store) drained() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed && len(s.queue) == 0
+}
+
+// round does the operations that are queued and a piece of the trimming, all in
+// one transaction. more says that another round has to follow at once; next,
+// when trimming is to be looked at again (0: not before something was written).
+func (s *Store) round() (next time.Duration, more bool) {
+	s.mu.Lock()
+	ops := s.queue
+	s.queue = nil
+	configured := s.configured
+	s.mu.Unlock()
+
+	results := make([]error, len(ops))
+	var (
+		trimmed trimming
+		changed bool
+	)
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err != nil {
+			return err
+		}
+		r := &round{tx: tx, journal: j, configured: configured, limits: s.limits}
+		if err := r.do(ops, results); err != nil {
+			return err
+		}
+		if trimmed, err = r.trim(s.now()); err != nil {
+			return fmt.Errorf("trim the journal: %w", err)
+		}
+		configured, changed = r.configured, r.changed
+		if !changed {
+			return errUnchanged
+		}
+		return nil
+	})
+	if err == errUnchanged {
+		err = nil
+	}
+	if err != nil {
+		// What a check found may rest on what was undone, so all of them fail.
+		err = s.explain(err)
+		for i := range results {
+			results[i] = err
+		}
+		trimmed, changed = trimming{next: retentionPause}, false
+	}
+	s.publish(configured, err == nil)
+	waiting := s.finish(ops, results)
+	// What was changed may fence a commit that waits.
+	return trimmed.next, trimmed.more || waiting && changed
+}
+
+// do does the operations and notes the results of those that are refused.
+// Commits come last, so that they find the room that settlements make.
+func (r *round) do(ops []*operation, results []error) error {
+	for _, commits := range []bool{false, true} {
+		for i, op := range ops {
+			if _, is := op.change.(*commit); is != commits {
+				continue
+			}
+			if results[i] = op.ctx.Err(); results[i] != nil {
+				continue
+			}
+			if results[i] = op.check(r); results[i] != nil {
+				continue
+			}
+			if err := op.write(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// publish makes known what a round has changed, before its callers return.
+func (s *Store) publish(configured map[string]bool, committed bool) {
+	// Read anew, since a commit that failed at its very last step may be there
+	// all the same.
+	e, err := s.readEnds()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if committed {
+		s.configured = configured
+	}
+	if err != nil {
+		return // the next call that reads or writes is told
+	}
+	moved := e.last != s.ends.last
+	s.ends = e
+	if moved {
+		close(s.appended)
+		s.appended = make(chan struct{})
+	}
+}
+
+// finish answers the operations, and puts back those that wait for room, if
+// there are any.
+func (s *Store) finish(ops []*operation, results []error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var waiting []*operation
+	for i, op := range ops {
+		switch {
+		case results[i] != errNoRoom:
+			op.done <- results[i]
+		case op.ctx.Err() != nil:
+			op.done <- op.ctx.Err()
+		case s.closed:
+			op.done <- ErrClosed
+		default:
+			op.noRoom = true
+			waiting = append(waiting, op)
+		}
+	}
+	s.queue = append(waiting, s.queue...)
+	s.waiting = len(waiting) > 0
+	return s.waiting
+}
+
+// explain says what can be done about a transaction that failed.
+func (s *Store) explain(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is room: %w", s.path, err)
+	}
+	return fmt.Errorf("write to %s: %w", s.path, err)
+}

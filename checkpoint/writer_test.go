@@ -1,0 +1,225 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/transform"
+)
+
+var testSource = Source{Appliance: "hq", Stream: transform.StreamDetections}
+
+func testStore(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "state.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func testEvents(t *testing.T, n, size int) []transform.Event {
+	t.Helper()
+	var events []transform.Event
+	for i := range n {
+		e, err := transform.New(transform.Attributes{ID: fmt.Sprint(i), Source: "s", Type: "t"}, fmt.Appendf(nil, "%q", strings.Repeat("x", size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
+	s := testStore(t)
+	ctx := t.Context()
+	if err := s.Configure(ctx, map[string]Start{"a": {}}); err != nil {
+		t.Fatal(err)
+	}
+	s.db.MaxSize = 1 << 20
+	events := testEvents(t, 50, 2000)
+	var position []byte
+	commit := func(n int) error {
+		c := Commit{Source: testSource, Expect: position, Position: fmt.Append(nil, n), Events: events}
+		err := s.Commit(ctx, c)
+		if err == nil {
+			position = c.Position
+		}
+		return err
+	}
+	commits, err := 0, error(nil)
+	for ; err == nil && commits < 100; commits++ {
+		err = commit(commits)
+	}
+	commits--
+	if err == nil || errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), s.path) {
+		t.Fatalf("error %v, want one that names the file", err)
+	}
+	if err := commit(commits); err == nil || errors.Is(err, ErrFenced) {
+		t.Fatalf("a second time: error %v, want the same", err)
+	}
+	check := func() {
+		t.Helper()
+		if got, err := s.Position(ctx, testSource); err != nil || !bytes.Equal(got, position) {
+			t.Errorf("position %q, %v, want %q", got, err, position)
+		}
+		records, err := s.Read(ctx, 0, Batch{})
+		if err != nil || len(records) != commits*len(events) {
+			t.Errorf("%d events, %v, want %d", len(records), err, commits*len(events))
+		}
+	}
+	check()
+	s.db.MaxSize = 0
+	if err := commit(commits); err != nil {
+		t.Fatalf("with room again: %v", err)
+	}
+	commits++
+	check()
+}
+
+func TestFullDiskSaysWhatHappens(t *testing.T) {
+	s := &Store{path: "/state/ndrbridge.db"}
+	err := s.explain(&fs.PathError{Op: "write", Path: s.path, Err: syscall.ENOSPC})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk of /state/ndrbridge.db is full; nothing is lost") {
+		t.Errorf("error %q", err)
+	}
+}
+
+// refuse and fail are changes that go wrong.
+type refuse struct{}
+
+func (refuse) check(*round) error { return ErrFenced }
+func (refuse) write(*round) error { panic("written although refused") }
+
+type fail struct{ err error }
+
+func (fail) check(*round) error { return nil }
+func (f fail) write(r *round) error {
+	r.changed = true
+	if err := r.tx.Bucket(positionsBucket).Put([]byte("half"), []byte("x")); err != nil {
+		return err
+	}
+	return f.err
+}
+
+// hold is a change that keeps the writer busy until it is closed.
+type hold struct{ begun, end chan struct{} }
+
+func (h hold) check(*round) error { close(h.begun); <-h.end; return nil }
+func (hold) write(*round) error   { return nil }
+
+// together queues changes, in their order, so that they fall into one round.
+func together(t *testing.T, s *Store, changes ...change) []error {
+	t.Helper()
+	errs := make([]error, len(changes))
+	var running sync.WaitGroup
+	h := hold{make(chan struct{}), make(chan struct{})}
+	running.Go(func() {
+		if err := s.do(context.Background(), h); err != nil {
+			t.Errorf("the operation before: %v", err)
+		}
+	})
+	<-h.begun
+	for i, c := range changes {
+		running.Go(func() { errs[i] = s.do(context.Background(), c) })
+		waitQueued(s, i+1)
+	}
+	close(h.end)
+	running.Wait()
+	return errs
+}
+
+func waitQueued(s *Store, n int) {
+	for queued := -1; queued != n; runtime.Gosched() {
+		s.mu.Lock()
+		queued = len(s.queue)
+		s.mu.Unlock()
+	}
+}
+
+func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
+	first := &commit{Commit{Source: testSource, Position: []byte("1")}}
+	second := &commit{Commit{Source: testSource, Expect: []byte("1"), Position: []byte("2")}}
+
+	t.Run("one that is refused", func(t *testing.T) {
+		s := testStore(t)
+		errs := together(t, s, refuse{}, first, refuse{}, second)
+		for i, want := range []error{ErrFenced, nil, ErrFenced, nil} {
+			if !errors.Is(errs[i], want) {
+				t.Errorf("operation %d: error %v, want %v", i, errs[i], want)
+			}
+		}
+		if got, _ := s.Position(t.Context(), testSource); string(got) != "2" {
+			t.Errorf("position %q, want 2", got)
+		}
+	})
+	t.Run("one that fails undoes what was done with it, and all are told", func(t *testing.T) {
+		s := testStore(t)
+		broken := errors.New("broken")
+		errs := together(t, s, refuse{}, first, fail{broken})
+		for i, err := range errs[1:] {
+			if !errors.Is(err, broken) {
+				t.Errorf("operation %d: error %v, want %v", i+1, err, broken)
+			}
+		}
+		if got, _ := s.Position(t.Context(), testSource); got != nil {
+			t.Errorf("position %q, want none", got)
+		}
+		if err := s.do(t.Context(), first); err != nil {
+			t.Errorf("again: %v", err)
+		}
+		s.view(t.Context(), func(tx *bolt.Tx) error {
+			if tx.Bucket(positionsBucket).Get([]byte("half")) != nil {
+				t.Error("half of an operation stayed")
+			}
+			return nil
+		})
+	})
+	t.Run("one whose context ended before its turn is left out", func(t *testing.T) {
+		s := testStore(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		h := hold{make(chan struct{}), make(chan struct{})}
+		held, done := make(chan error, 1), make(chan error, 1)
+		go func() { held <- s.do(t.Context(), h) }()
+		<-h.begun
+		go func() { done <- s.do(ctx, first) }()
+		waitQueued(s, 1)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+		close(h.end)
+		if err := <-held; err != nil {
+			t.Error(err)
+		}
+		if got, _ := s.Position(t.Context(), testSource); got != nil {
+			t.Errorf("position %q, want none", got)
+		}
+	})
+	t.Run("one whose context ends in the midst of it is done as a whole, and its caller is told", func(t *testing.T) {
+		s := testStore(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		h := hold{make(chan struct{}), make(chan struct{})}
+		done := make(chan error, 1)
+		go func() { done <- s.do(ctx, h) }()
+		<-h.begun
+		cancel()
+		close(h.end)
+		if err := <-done; err != nil {
+			t.Errorf("error %v, want none", err)
+		}
+	})
+}

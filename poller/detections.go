@@ -1,0 +1,369 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// DetectionsClient is what the detections source asks of an appliance.
+// *appliance.Client is one.
+type DetectionsClient interface {
+	Firmware(ctx context.Context) (appliance.Version, error)
+	SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error
+	SearchDetectionIDs(ctx context.Context, s appliance.Search) ([]int64, error)
+	Detection(ctx context.Context, id int64, page *appliance.Page) error
+	DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error)
+}
+
+// DetectionsOptions say how a detections source reads. The durations are
+// compared with the appliance's clock.
+type DetectionsOptions struct {
+	Appliance string // its name
+	URL       string // its address, remembered so that a change can be told
+	Filter    json.RawMessage
+	// Start returns where to begin when the state has no position, given the
+	// appliance's time; the zero time for the beginning of what it keeps.
+	Start func(now time.Time) time.Time
+	// Overlap is how late a version may become visible and still be read at
+	// once.
+	Overlap  time.Duration
+	PageSize int // rows asked for at most, 2 or more
+	// ReconcileEvery is how often the last ReconcileBack are read again, to find
+	// what became visible later than Overlap. 0: never.
+	ReconcileEvery, ReconcileBack time.Duration
+	// ForgetAfter is when a detection without a new version is forgotten.
+	ForgetAfter time.Duration
+	TypePrefix  string
+	Now         func() time.Time // for recordedtime alone
+	Log         *slog.Logger
+	Metrics     *Metrics
+}
+
+// idlePolls is how many polls without anything new it takes until the page
+// sizes seen are forgotten, so that a server that has begun to return shorter
+// pages is found out.
+const idlePolls = 30
+
+// minFirmware is the first firmware whose detections have a mod_time.
+var minFirmware = appliance.Version{9, 3}
+
+// Detections is the source of one appliance's detections. Its invariants:
+//
+//   - Every version that is visible with a mod_time up to the committed
+//     position less the overlap is in the journal, or was before Floor.
+//   - The position is never ahead of the appliance's clock as it stood in the
+//     first answer of the walk that moved it: what becomes visible later than
+//     that, by no more than the overlap, is still ahead of the next walk's bound.
+//   - No decision is taken by the local clock.
+type Detections struct {
+	client DetectionsClient
+	store  checkpoint.Sources
+	source checkpoint.Source
+	o      DetectionsOptions
+	events transform.Encoder
+
+	// loaded says that position is at most ahead of what is committed by rows
+	// that held nothing new.
+	loaded    bool
+	position  position
+	committed []byte
+
+	page    appliance.Page
+	limit   int   // rows to ask for next
+	ceiling int   // rows that the appliance lets us ask for
+	longest int   // rows of the longest page that it returned
+	idle    int   // polls in a row that showed nothing new
+	clock   int64 // the appliance's, in its last answer
+
+	sweep *sweep // nil: none under way
+}
+
+// sweep is a walk over the recent past, one page at a time.
+type sweep struct {
+	*walk
+	until int64 // from here on the polls themselves read
+	began int64
+}
+
+// NewDetections returns a source that goes on from what store holds.
+func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
+	return &Detections{
+		client: client, store: store, o: o,
+		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
+		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		limit:   o.PageSize,
+		ceiling: o.PageSize,
+	}
+}
+
+// Source names the stream.
+func (d *Detections) Source() checkpoint.Source { return d.source }
+
+// Poll reads everything new, and one page of a sweep that is due. It returns
+// once a walk has come to its end; each page is committed by itself, so an
+// error loses nothing of what was read before it. more says that a sweep is
+// under way and the next poll should not be far.
+func (d *Detections) Poll(ctx context.Context) (more bool, err error) {
+	if !d.loaded {
+		if err := d.load(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err = d.poll(ctx); err == nil {
+		err = d.sweepPage(ctx)
+	}
+	return d.sweep != nil, err
+}
+
+// load reads the position, and makes the first contact where there is none.
+func (d *Detections) load(ctx context.Context) error {
+	firmware, err := d.client.Firmware(ctx)
+	if err != nil {
+		return fmt.Errorf("ask for the firmware version: %w", err)
+	}
+	if firmware.Compare(minFirmware) < 0 {
+		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream is read by: "+
+			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, minFirmware)
+	}
+	d.sweep = nil
+	if d.committed, err = d.store.Position(ctx, d.source); err != nil {
+		return fmt.Errorf("read the position of %s: %w", d.source, err)
+	}
+	filter := string(d.o.Filter)
+	if d.committed != nil {
+		if d.position, err = parsePosition(d.committed); err != nil {
+			return err
+		}
+		if d.position.URL != d.o.URL {
+			d.o.Log.Warn("the appliance's address changed; its detections go on from where they stood",
+				"was", d.position.URL, "is", d.o.URL)
+		}
+		if d.position.Filter != filter {
+			d.o.Log.Warn("the filter changed; detections go on from where they stood, rewind to read earlier ones",
+				"was", d.position.Filter, "is", filter)
+		}
+		d.position.URL, d.position.Filter = d.o.URL, filter
+		d.loaded = true
+		return nil
+	}
+
+	// What start means is settled now, before the first event: a crash after
+	// this does not move it.
+	now, err := d.askTime(ctx)
+	if err != nil {
+		return err
+	}
+	start := max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()) // the zero time lies before the epoch
+	p := position{ModTime: start, Start: start, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
+	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
+		return err
+	}
+	d.o.Log.Info("first contact", "firmware", firmware.String(), "start", time.UnixMilli(start).UTC())
+	d.loaded = true
+	return nil
+}
+
+// poll walks from the position to the end.
+func (d *Detections) poll(ctx context.Context) error {
+	if d.idle++; d.idle%idlePolls == 0 {
+		d.longest = 0
+	}
+	w := newWalk(d.bound())
+	var clock int64 // the appliance's when the walk began, or less if it went back
+	for {
+		rows, short, err := d.fetch(ctx, w)
+		if err != nil {
+			d.longest = 0
+			return err
+		}
+		if clock == 0 || d.clock < clock {
+			clock = d.clock
+		}
+		if clock < d.position.ModTime {
+			if err := d.goBack(ctx, clock); err != nil {
+				return err
+			}
+			w = newWalk(d.bound())
+			continue
+		}
+		joined, done, err := w.step(places(rows), short)
+		if err != nil {
+			return err
+		}
+		if joined {
+			p := d.position
+			p.ModTime = max(p.ModTime, min(w.read, clock))
+			news, err := d.take(ctx, p, rows)
+			if err != nil {
+				return err
+			}
+			if news > 0 {
+				d.idle = 0
+			}
+		}
+		d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
+		if done {
+			d.o.Metrics.behind(d.source, 0)
+			return nil
+		}
+	}
+}
+
+// goBack moves the position back with the appliance's clock: what changes from
+// now on has a mod_time behind it.
+func (d *Detections) goBack(ctx context.Context, clock int64) error {
+	d.o.Log.Warn("the appliance's clock went back; reading again from there",
+		"from", time.UnixMilli(d.position.ModTime).UTC(), "to", time.UnixMilli(clock).UTC())
+	p := d.position
+	p.ModTime = clock
+	p.Floor = min(p.Floor, clock-d.o.Overlap.Milliseconds())
+	// How far it went back before this answer is not known: sweep at once.
+	p.Swept = 0
+	d.sweep = nil
+	return d.commit(ctx, p, checkpoint.Commit{})
+}
+
+// bound is where a walk from the position begins: early enough for either
+// reading of it.
+func (d *Detections) bound() int64 {
+	return max(d.position.ModTime-d.o.Overlap.Milliseconds(), d.position.Floor) - 1
+}
+
+// sweepPage reads one page of the sweep, beginning one where it is due.
+func (d *Detections) sweepPage(ctx context.Context) error {
+	if d.sweep == nil {
+		if d.o.ReconcileEvery <= 0 || d.clock-d.position.Swept < d.o.ReconcileEvery.Milliseconds() {
+			return nil
+		}
+		d.sweep = &sweep{
+			walk:  newWalk(max(d.clock-d.o.ReconcileBack.Milliseconds(), d.position.Floor) - 1),
+			until: d.bound(),
+			began: d.clock,
+		}
+	}
+	s := d.sweep
+	done := s.bound >= s.until
+	if !done {
+		rows, _, err := d.fetch(ctx, s.walk)
+		if err != nil {
+			return fmt.Errorf("reconcile: %w", err)
+		}
+		if d.clock < d.position.ModTime {
+			return d.goBack(ctx, d.clock)
+		}
+		// A sweep costs little, so it does not trust that a short page is the
+		// last: the appliance may have begun to return shorter ones.
+		var joined bool
+		if joined, done, err = s.step(places(rows), len(rows) == 0); err != nil {
+			return fmt.Errorf("reconcile: %w", err)
+		}
+		if joined {
+			found, err := d.take(ctx, d.position, rows)
+			if err != nil {
+				return fmt.Errorf("reconcile: %w", err)
+			}
+			d.o.Metrics.reconciled(d.source, found)
+		}
+	}
+	if !done {
+		return nil
+	}
+	p := d.position
+	p.Swept = s.began
+	d.sweep = nil
+	return d.commit(ctx, p, checkpoint.Commit{})
+}
+
+// take commits what is new among the rows, and the position that they lead to.
+// It returns how many events that made.
+func (d *Detections) take(ctx context.Context, p position, rows []object) (events int, err error) {
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].knownKey()
+	}
+	values, err := d.store.Recall(ctx, d.source, keys)
+	if err != nil {
+		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+	}
+	var c checkpoint.Commit
+	recorded := d.o.Now()
+	within := make(map[string]known) // what this page has shown already
+	for i := range rows {
+		r := &rows[i]
+		if r.placed && r.modTime < p.Floor {
+			continue
+		}
+		before, seen := within[keys[i]]
+		if !seen && values[i] != nil {
+			seen = true
+			if before, err = parseKnown(values[i]); err != nil {
+				return 0, err
+			}
+		}
+		after := known{modTime: r.modTime, dead: r.err != nil, tracked: r.detection.Tracked}
+		if after.dead {
+			after.tracked = before.tracked
+		}
+		if seen && before.modTime == after.modTime {
+			if before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
+				continue
+			}
+			after.events = before.events
+		}
+		if after.dead {
+			c.Dead = append(c.Dead, r.deadLetter(recorded))
+		} else {
+			after.events++
+			event, err := d.events.Detection(r.detection, transform.Sight{
+				Created:  len(before.tracked) == 0 && r.detection.Began >= p.Start,
+				Before:   before.tracked,
+				Repeat:   after.events,
+				Recorded: recorded,
+			})
+			if err != nil {
+				return 0, err
+			}
+			c.Events = append(c.Events, event)
+		}
+		within[keys[i]] = after
+		at := after.modTime
+		if !r.placed {
+			at = p.ModTime
+		}
+		c.Remember = append(c.Remember, checkpoint.Entry{Key: keys[i], Value: after.encode(), At: at})
+	}
+	return len(c.Events), d.commit(ctx, p, c)
+}
+
+// lazyCommit is how far the position may move without being committed, where
+// nothing else is to be: an idle stream writes nothing.
+const lazyCommit = time.Minute
+
+// commit writes c with the position p.
+func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit) error {
+	if len(c.Remember) == 0 && d.loaded {
+		moved, far := p, p.ModTime-d.position.ModTime
+		moved.ModTime = d.position.ModTime
+		if moved == d.position && far >= 0 && far < lazyCommit.Milliseconds() {
+			return nil
+		}
+	}
+	c.Source, c.Expect, c.Position = d.source, d.committed, p.encode()
+	c.ForgetBefore = max(0, p.ModTime-d.o.ForgetAfter.Milliseconds())
+	if err := d.store.Commit(ctx, c); err != nil {
+		// Whether it was written or not is not known: the store has the truth.
+		d.loaded = false
+		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
+	}
+	d.position, d.committed = p, c.Position
+	d.o.Metrics.committed(d.source, c)
+	return nil
+}

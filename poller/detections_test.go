@@ -1,0 +1,523 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// tb is what *testing.T and *rapid.T have in common here.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// world is an appliance, a state, and the source between them.
+type world struct {
+	tb
+	*model
+	state   *memory
+	ledger  *ledger.Ledger
+	options poller.DetectionsOptions
+	source  *poller.Detections
+	events  []transform.Event
+	titles  map[string]string // by subject: the title last committed
+	start   int64
+}
+
+func newWorld(t tb) *world {
+	w := &world{tb: t, model: newModel(), ledger: ledger.New(), titles: make(map[string]string)}
+	w.state = newMemory(w.journal)
+	w.options = poller.DetectionsOptions{
+		Appliance: "hq", URL: "https://sensor.example",
+		Start:   func(now time.Time) time.Time { return now },
+		Overlap: 2 * time.Minute, PageSize: 5,
+		ReconcileEvery: 6 * time.Hour, ReconcileBack: 72 * time.Hour, ForgetAfter: 90 * 24 * time.Hour,
+		TypePrefix: "io.ndrbridge",
+		Now:        func() time.Time { return time.UnixMilli(1_700_000_000_000) }, // years behind the appliance's
+		Log:        slog.New(slog.DiscardHandler),
+		Metrics:    poller.NewMetrics(prometheus.NewRegistry()),
+	}
+	w.restart()
+	return w
+}
+
+// restart goes on from what is committed, like a new process.
+func (w *world) restart() { w.source = poller.NewDetections(w.model, w.state, w.options) }
+
+func (w *world) poll() error {
+	_, err := w.source.Poll(context.Background())
+	return err
+}
+
+// mustPoll is poll where nothing is in the way.
+func (w *world) mustPoll() {
+	w.Helper()
+	if err := w.poll(); err != nil {
+		w.Fatalf("poll: %v", err)
+	}
+}
+
+// journal checks what holds for every commit.
+func (w *world) journal(c checkpoint.Commit) {
+	var position struct {
+		ModTime int64 `json:"mod_time"`
+		Start   int64 `json:"start"`
+	}
+	if err := json.Unmarshal(c.Position, &position); err != nil {
+		w.Fatalf("position %s: %v", c.Position, err)
+	}
+	if position.ModTime > w.clock {
+		w.Errorf("the position %d is ahead of the appliance's clock %d", position.ModTime, w.clock)
+	}
+	w.start = position.Start
+	for _, e := range c.Events {
+		w.event(e)
+	}
+	w.events = append(w.events, c.Events...)
+	w.ledger.Receive("journal", c.Events...)
+}
+
+// event checks that an event says rightly what it is.
+func (w *world) event(e transform.Event) {
+	var data struct {
+		Detection struct {
+			Title      string `json:"title"`
+			CreateTime int64  `json:"create_time"`
+		}
+		Changes map[string]struct{ From, To any }
+	}
+	if err := json.Unmarshal(e.Data(), &data); err != nil {
+		w.Fatalf("%s: %v", e.Data(), err)
+	}
+	before, seen := w.titles[e.Subject]
+	w.titles[e.Subject] = data.Detection.Title
+	switch created := e.Action() == "created"; {
+	case created && seen:
+		w.Errorf("event %s is created, and its detection was seen before", e.ID)
+	case created != (!seen && data.Detection.CreateTime >= w.start):
+		w.Errorf("event %s is %s; it began at %d, the start was %d, seen before: %t", e.ID, e.Action(), data.Detection.CreateTime, w.start, seen)
+	case seen != (data.Changes != nil):
+		w.Errorf("event %s has changes %v; seen before: %t", e.ID, data.Changes, seen)
+	}
+	change, changed := data.Changes["title"]
+	if changed != (seen && before != data.Detection.Title) || changed && (change.From != before || change.To != data.Detection.Title) {
+		w.Errorf("event %s has changes %v, and the title went from %q to %q", e.ID, data.Changes, before, data.Detection.Title)
+	}
+}
+
+// settle polls until the source has nothing new for longer than it relies on
+// the page sizes that it has seen.
+func (w *world) settle() {
+	w.Helper()
+	for idle := 0; idle < 35; idle++ {
+		before := len(w.events)
+		more, err := w.source.Poll(context.Background())
+		if err != nil {
+			w.Fatalf("poll: %v", err)
+		}
+		if more || len(w.events) > before {
+			idle = 0
+		}
+	}
+}
+
+// judge checks that the journal holds what it must, and nothing else.
+func (w *world) judge() {
+	w.Helper()
+	verdict := w.ledger.Judge("journal", w.history)
+	if len(verdict.Faults) > 0 {
+		w.Fatalf("faults:\n%s", strings.Join(verdict.Faults, "\n"))
+	}
+	if verdict.Duplicates > 0 {
+		w.Fatalf("%d events were committed twice", verdict.Duplicates)
+	}
+}
+
+// chaos changes the appliance in every way that one is known to, and more.
+type chaos struct {
+	*world
+	t *rapid.T
+	// late are detections whose last version became visible later than the
+	// overlap: only a sweep finds them.
+	late     map[int64]bool
+	hidden   []*modelRow
+	wentBack bool // the clock did
+}
+
+func (c *chaos) change() {
+	const overlap, back = 2 * 60_000, 72 * 3600_000
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 3}).Draw(c.t, "changes") {
+		row := c.pick(c.t)
+		switch action := rapid.SampledFrom([]string{
+			"add", "add", "add", "tie", "neighbours", "touch", "touch", "touch", "bulk", "edit", "late", "very late", "future",
+			"tick", "tick", "tick", "forward", "back", "cap", "refuse", "reading", "hide", "huge", "broken", "fail",
+		}).Draw(c.t, "action"); {
+		case action == "add":
+			c.add(c.clock)
+		case action == "tie":
+			for range rapid.IntRange(2, 14).Draw(c.t, "size") {
+				c.add(c.clock)
+			}
+		case action == "neighbours":
+			// Almost a page, and almost another one a millisecond later.
+			for range rapid.IntRange(3, 6).Draw(c.t, "size") {
+				c.add(c.clock)
+				c.add(c.clock + 1)
+			}
+			c.clock++
+		case action == "tick":
+			c.clock += rapid.SampledFrom([]int64{1, 1, 2, 700, 5000, 100_000, 3600_000}).Draw(c.t, "ms")
+		case action == "forward":
+			c.clock += 17 * 60_000
+		case action == "back":
+			c.clock -= rapid.SampledFrom([]int64{1, 1000, 17 * 60_000}).Draw(c.t, "ms")
+			c.wentBack = true
+		case action == "late":
+			c.add(c.clock - rapid.Int64Range(0, overlap).Draw(c.t, "by"))
+		case action == "very late":
+			r := c.add(c.clock - rapid.Int64Range(overlap, back/2).Draw(c.t, "by"))
+			c.late[r.id] = true
+		case action == "future":
+			c.add(c.clock + rapid.Int64Range(1, 3600_000).Draw(c.t, "by"))
+		case action == "cap":
+			c.maxRows = rapid.SampledFrom([]int{0, 2, 3, 6}).Draw(c.t, "rows")
+		case action == "refuse":
+			c.refuseOver = rapid.SampledFrom([]int{0, 2, 3, 4}).Draw(c.t, "limit")
+		case action == "reading":
+			c.inclusive = !c.inclusive
+		case action == "fail":
+			c.failing = true
+		case row == nil:
+		case action == "touch":
+			c.renew(row)
+		case action == "bulk":
+			for _, r := range c.sorted() {
+				if rapid.Bool().Draw(c.t, "this one") {
+					c.renew(r)
+				}
+			}
+		case action == "edit":
+			c.touch(row, row.modTime)
+			if row.modTime < c.clock-overlap {
+				c.late[row.id] = true
+			}
+		case action == "hide":
+			delete(c.rows, row.id)
+			c.hidden = append(c.hidden, row)
+		case action == "huge":
+			row.huge = true
+			c.renew(row)
+		case action == "broken":
+			row.broken = true
+			c.renew(row)
+		}
+	}
+}
+
+// renew gives a row a new version, now. A clock that went back never meets the
+// very millisecond of an earlier version: the two would have one id.
+func (c *chaos) renew(r *modelRow) {
+	for r.modTime != c.clock && slices.ContainsFunc(c.history, func(v ledger.Version) bool { return v.ID == r.id && v.ModTime == c.clock }) {
+		c.clock++
+	}
+	c.touch(r, c.clock)
+	delete(c.late, r.id)
+}
+
+func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &chaos{world: newWorld(t), t: t, late: make(map[int64]bool)}
+		c.options.PageSize = rapid.IntRange(2, 8).Draw(t, "page size")
+		c.inclusive = rapid.Bool().Draw(t, "inclusive")
+		c.shuffled = rapid.Bool().Draw(t, "shuffled")
+		c.restart()
+		c.mustPoll() // the first contact: what start means is settled
+		c.clock += 100 * 3600_000
+
+		c.between = c.change
+		c.state.fail = func() (failed, written bool) {
+			switch rapid.IntRange(0, 19).Draw(t, "disk") {
+			case 0:
+				return true, false
+			case 1:
+				return true, true
+			}
+			return false, false
+		}
+		for range rapid.IntRange(3, 25).Draw(t, "polls") {
+			if rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
+				c.restart()
+			}
+			requests := c.requests
+			c.between = func() {
+				c.failing = false
+				if c.requests-requests > 50 { // an appliance that changes for ever never ends a walk
+					c.failing = true
+					return
+				}
+				c.change()
+			}
+			_ = c.poll() // what failed is tried again
+		}
+
+		// From now on the appliance keeps still, and what was hidden, huge or
+		// broken is ordinary again.
+		c.between = func() {}
+		c.failing = false
+		c.state.fail = func() (bool, bool) { return false, false }
+		for _, r := range append(c.sorted(), c.hidden...) {
+			if r.huge || r.broken || c.rows[r.id] == nil {
+				r.huge, r.broken = false, false
+				c.renew(r)
+			}
+		}
+		c.clock += 1000
+		if !c.wentBack {
+			c.settle()
+			var prompt []ledger.Version
+			for _, v := range c.history {
+				if !c.late[v.ID] {
+					prompt = append(prompt, v)
+				}
+			}
+			if n, example := c.ledger.Missing("journal", prompt); n > 0 {
+				t.Fatalf("%d detections that were not late are missing without a sweep; one is %d-%d", n, example.ID, example.ModTime)
+			}
+		}
+		c.clock += c.options.ReconcileEvery.Milliseconds() + 3600_000 // it may have gone back unseen
+		c.settle()
+		c.judge()
+	})
+}
+
+func TestAPollOfAnIdleStreamIsOneRequestAndWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize = 100
+	w.restart()
+	w.mustPoll()
+	for range 50 { // most of them lie before the overlap
+		w.add(w.clock)
+		w.clock += 10_000
+	}
+	w.clock += 10 * 60_000
+	w.mustPoll()
+	w.clock += 10_000
+	requests, commits := w.requests, w.state.commits
+	for range 10 {
+		w.mustPoll()
+		w.clock += 10_000
+	}
+	if got := w.requests - requests; got != 10 {
+		t.Errorf("10 idle polls cost %d requests", got)
+	}
+	if w.state.commits != commits {
+		t.Errorf("10 idle polls committed %d times", w.state.commits-commits)
+	}
+	w.judge()
+}
+
+func TestAPageOfKnownVersionsDoesNotEndAWalk(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	for range 500 { // all within the overlap
+		w.add(w.clock)
+		w.clock += 10
+	}
+	w.mustPoll()
+	w.restart()
+	w.add(w.clock)
+	w.mustPoll()
+	w.judge()
+}
+
+func TestWhatStartMeansIsCommittedAtTheFirstContact(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		start func(now time.Time) time.Time
+		// ages are those of the detections that are there at the start, in
+		// minutes, and which of them arrive.
+		arrive map[int64]bool
+		action string
+	}{
+		{"now", func(now time.Time) time.Time { return now }, map[int64]bool{1: false, 600: false}, ""},
+		{"the beginning", func(time.Time) time.Time { return time.Time{} }, map[int64]bool{1: true, 600: true}, "created"},
+		{"an hour ago", func(now time.Time) time.Time { return now.Add(-time.Hour) }, map[int64]bool{1: true, 600: false}, "updated"},
+		{"a time", func(time.Time) time.Time { return time.UnixMilli(1_750_000_000_000 - 3600_000) }, map[int64]bool{1: true, 600: false}, "updated"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Start = c.start
+			ids := make(map[string]bool)
+			for age, arrives := range c.arrive {
+				r := w.add(w.clock - age*60_000)
+				r.began = w.clock - 100*24*3600_000
+				w.history = nil // what is shown counts
+				w.show(r)
+				ids[strconv.FormatInt(r.id, 10)] = arrives
+			}
+			// The first contact, and then a crash before the first event.
+			w.failing = false
+			w.restart()
+			requests := 0
+			w.between = func() {
+				if requests++; requests > 1 {
+					w.failing = true
+				}
+			}
+			if err := w.poll(); err == nil {
+				t.Fatal("the second request was to fail")
+			}
+			w.between, w.failing = func() {}, false
+			w.clock += 30 * 60_000
+			w.restart()
+			w.mustPoll()
+			if w.start > w.clock-30*60_000 {
+				t.Errorf("the start moved to %d", w.start)
+			}
+			got := make(map[string]bool)
+			for _, e := range w.events {
+				got[e.Subject] = true
+				if e.Action() != c.action {
+					t.Errorf("event %s is %s, want %s", e.ID, e.Action(), c.action)
+				}
+			}
+			for id, arrives := range ids {
+				if got[id] != arrives {
+					t.Errorf("detection %s arrived: %t, want %t", id, got[id], arrives)
+				}
+			}
+		})
+	}
+}
+
+func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		spoil  func(*modelRow)
+		class  string
+		reason string
+	}{
+		{"too large", func(r *modelRow) { r.huge = true }, "too_large", "1073741824 bytes"},
+		{"without a mod_time that can be read", func(r *modelRow) { r.broken = true }, "invalid", "mod_time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustPoll()
+			for range 20 {
+				w.add(w.clock)
+				w.clock++
+			}
+			bad := w.add(w.clock)
+			c.spoil(bad)
+			w.history = w.history[:len(w.history)-1]
+			w.show(bad)
+			w.clock++
+			for range 20 {
+				w.add(w.clock)
+				w.clock++
+			}
+			w.clock += 1000
+			w.mustPoll()
+			if len(w.events) != 40 {
+				t.Errorf("%d events of 40", len(w.events))
+			}
+			if len(w.state.dead) != 1 {
+				t.Fatalf("dead letters %v", w.state.dead)
+			}
+			for _, d := range w.state.dead {
+				if d.Class != c.class || !strings.Contains(d.Reason, c.reason) {
+					t.Errorf("dead letter %+v", d)
+				}
+			}
+			commits := w.state.commits
+			w.mustPoll()
+			w.mustPoll()
+			if w.state.commits != commits {
+				t.Error("a known dead letter was committed again")
+			}
+		})
+	}
+}
+
+func TestPollsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		firmware appliance.Version
+		err      string
+	}{
+		{"old firmware is told, and what to do", appliance.Version{9, 2, 7, 1}, "upgrade the appliance to 9.3"},
+		{"firmware is compared by number, not by text", appliance.Version{26, 3}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.source = poller.NewDetections(oldFirmware{w.model, c.firmware}, w.state, w.options)
+			err := w.poll()
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+	t.Run("an appliance that does not sort is an error", func(t *testing.T) {
+		w := newWorld(t)
+		w.mustPoll()
+		w.source = poller.NewDetections(unsorted{w.model}, w.state, w.options)
+		w.add(w.clock)
+		w.add(w.clock + 5)
+		if err := w.poll(); err == nil || !strings.Contains(err.Error(), "did not sort") {
+			t.Errorf("error %v", err)
+		}
+		if len(w.events) > 0 {
+			t.Errorf("%d events", len(w.events))
+		}
+	})
+	t.Run("a fenced commit goes on from what somebody else committed", func(t *testing.T) {
+		w := newWorld(t)
+		w.mustPoll()
+		other := poller.NewDetections(w.model, w.state, w.options)
+		w.clock += 1000
+		w.add(w.clock)
+		if _, err := other.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.clock)
+		if err := w.poll(); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Fatalf("error %v", err)
+		}
+		w.mustPoll()
+		w.judge()
+	})
+}
+
+type oldFirmware struct {
+	*model
+	version appliance.Version
+}
+
+func (o oldFirmware) Firmware(context.Context) (appliance.Version, error) { return o.version, nil }
+
+type unsorted struct{ *model }
+
+func (u unsorted) SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error {
+	err := u.model.SearchDetections(ctx, s, page)
+	for i, j := 0, len(page.Objects)-1; i < j; i, j = i+1, j-1 {
+		page.Objects[i], page.Objects[j] = page.Objects[j], page.Objects[i]
+	}
+	return err
+}

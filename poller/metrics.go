@@ -1,0 +1,72 @@
+package poller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+)
+
+// Metrics are the metrics of all sources.
+type Metrics struct {
+	polls       *prometheus.CounterVec
+	events      *prometheus.CounterVec
+	found       *prometheus.CounterVec
+	dead        *prometheus.CounterVec
+	lastSuccess *prometheus.GaugeVec
+	lag         *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics of sources.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	stream := []string{"appliance", "stream"}
+	m := &Metrics{
+		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_polls_total",
+			Help: "Polls, by how they ended: ok, refused, throttled or failed.",
+		}, append(stream, "class")),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_events_total",
+			Help: "Events committed to the journal.",
+		}, stream),
+		found: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_reconciled_total",
+			Help: "Events that only the sweep over the recent past found.",
+		}, stream),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_dead_letters_total",
+			Help: "Objects that could not be made into events.",
+		}, stream),
+		lastSuccess: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ndrbridge_source_last_success_timestamp_seconds",
+			Help: "When a poll last succeeded.",
+		}, stream),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "ndrbridge_source_lag_seconds",
+			Help: "How far the stream is read behind the appliance's clock; 0 once it was read to its end.",
+		}, stream),
+	}
+	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag)
+	return m
+}
+
+func (m *Metrics) committed(s checkpoint.Source, c checkpoint.Commit) {
+	m.events.WithLabelValues(s.Appliance, s.Stream).Add(float64(len(c.Events)))
+	m.dead.WithLabelValues(s.Appliance, s.Stream).Add(float64(len(c.Dead)))
+}
+
+func (m *Metrics) reconciled(s checkpoint.Source, events int) {
+	m.found.WithLabelValues(s.Appliance, s.Stream).Add(float64(events))
+}
+
+func (m *Metrics) behind(s checkpoint.Source, milliseconds int64) {
+	m.lag.WithLabelValues(s.Appliance, s.Stream).Set(float64(milliseconds) / 1000)
+}
+
+func (m *Metrics) polled(s checkpoint.Source, class string, now time.Time) {
+	m.polls.WithLabelValues(s.Appliance, s.Stream, class).Inc()
+	if class == "ok" {
+		m.lastSuccess.WithLabelValues(s.Appliance, s.Stream).Set(float64(now.UnixMilli()) / 1000)
+	}
+}

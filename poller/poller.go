@@ -1,0 +1,151 @@
+// Package poller reads an appliance's streams into the journal: one source for
+// each stream, and the Poller that keeps it going.
+package poller
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+)
+
+// Source reads one stream. A Poller calls Poll from one goroutine.
+type Source interface {
+	// Source names the stream.
+	Source() checkpoint.Source
+	// Poll reads what is new and commits it. A poll that failed has lost
+	// nothing: the next goes on from what was committed. more says that there is
+	// more to do than to wait for what is new.
+	Poll(ctx context.Context) (more bool, err error)
+}
+
+// Options say when a Poller polls.
+type Options struct {
+	Interval     time.Duration // between two polls of an idle stream
+	RetryInitial time.Duration // after the first of several failed polls
+	RetryMax     time.Duration // the longest wait after a failed poll
+	AuthRetry    time.Duration // after a poll whose key was refused
+	// UnreachableAfter is how many polls in a row fail until it is told as an
+	// error.
+	UnreachableAfter int
+	Log              *slog.Logger
+	Metrics          *Metrics
+}
+
+// Status is how a stream is doing.
+type Status struct {
+	Source checkpoint.Source
+	// LastSuccess is when a poll last succeeded; zero: none has.
+	LastSuccess time.Time
+	// Failures counts the failed polls since then, and Error tells the last.
+	Failures int
+	Error    string
+}
+
+// Poller polls a source until it is stopped.
+type Poller struct {
+	source Source
+	o      Options
+
+	mu     sync.Mutex
+	status Status
+}
+
+// New returns a Poller of source.
+func New(source Source, o Options) *Poller {
+	return &Poller{source: source, o: o, status: Status{Source: source.Source()}}
+}
+
+// Status is safe for concurrent use.
+func (p *Poller) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+// busyInterval bounds the wait while a source has more to do.
+const busyInterval = 5 * time.Second
+
+// Run polls until ctx ends.
+func (p *Poller) Run(ctx context.Context) {
+	retry := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(p.o.RetryInitial),
+		backoff.WithMaxInterval(p.o.RetryMax),
+		backoff.WithMaxElapsedTime(0),
+	)
+	for {
+		more, err := p.source.Poll(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.record(err)
+		var wait time.Duration
+		switch e, _ := errors.AsType[*appliance.Error](err); {
+		case err == nil:
+			retry.Reset()
+			wait = p.o.Interval
+			if more {
+				wait = min(wait, busyInterval)
+			}
+			// A tenth of jitter keeps the streams of many bridges apart.
+			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
+		case e != nil && e.Refused():
+			wait = p.o.AuthRetry
+		case e != nil:
+			wait = max(retry.NextBackOff(), e.RetryAfter)
+		default:
+			wait = retry.NextBackOff()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// record keeps how a poll ended, and tells what changed by it: not every
+// failure of a long outage.
+func (p *Poller) record(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	s := &p.status
+	p.o.Metrics.polled(s.Source, classOf(err), now)
+	if err == nil {
+		if s.Failures > 0 {
+			p.o.Log.Info("polls succeed again", "after_failures", s.Failures)
+		}
+		s.LastSuccess, s.Failures, s.Error = now, 0, ""
+		return
+	}
+	s.Failures++
+	switch text := err.Error(); {
+	case s.Failures == p.o.UnreachableAfter:
+		p.o.Log.Error("polls keep failing; nothing is lost, and it is tried again", "failures", s.Failures, "error", err)
+	case text != s.Error && s.Failures < p.o.UnreachableAfter:
+		p.o.Log.Warn("poll failed", "error", err)
+	}
+	s.Error = err.Error()
+}
+
+// classOf is the word that a poll is counted under.
+func classOf(err error) string {
+	e, ok := errors.AsType[*appliance.Error](err)
+	switch {
+	case err == nil:
+		return "ok"
+	case ok && e.Refused():
+		return "refused"
+	case ok && e.Throttled():
+		return "throttled"
+	}
+	return "failed"
+}

@@ -1,0 +1,78 @@
+package poller
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+)
+
+// position is where the detections source stands. All times are the
+// appliance's own, in milliseconds since the epoch.
+type position struct {
+	// ModTime is what has been read: every version up to it was seen, apart
+	// from those that become visible late. It is never ahead of the appliance's
+	// clock, so that a mod_time from the future hides nothing.
+	ModTime int64 `json:"mod_time"`
+	// Start is what the stream's start resolved to at the first contact.
+	Start int64 `json:"start"`
+	// Floor is the lowest mod_time that is looked at: Start, or less where the
+	// appliance's clock went back behind it.
+	Floor int64 `json:"floor"`
+	// Swept is when the last sweep over the recent past began.
+	Swept int64 `json:"swept"`
+	// URL and Filter say what was asked, so that a change can be told.
+	URL    string `json:"url"`
+	Filter string `json:"filter,omitempty"`
+}
+
+func parsePosition(b []byte) (position, error) {
+	var p position
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("read the position %q: %w", b, err)
+	}
+	return p, nil
+}
+
+func (p position) encode() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a struct of numbers and strings
+	}
+	return b
+}
+
+// known is what is remembered of a detection.
+type known struct {
+	// modTime is that of the version last seen.
+	modTime int64
+	// events counts the events made of versions with modTime: the next one's id
+	// needs a number of its own.
+	events int
+	// dead is set where the version last seen was given up.
+	dead bool
+	// tracked is transform.Detection.Tracked of the last version that became an
+	// event; empty where none did.
+	tracked []byte
+}
+
+func (k known) encode() []byte {
+	b := make([]byte, 0, 2*binary.MaxVarintLen64+1+len(k.tracked))
+	b = binary.AppendVarint(b, k.modTime)
+	b = binary.AppendUvarint(b, uint64(k.events))
+	if k.dead {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	return append(b, k.tracked...)
+}
+
+func parseKnown(b []byte) (known, error) {
+	modTime, n := binary.Varint(b)
+	if n > 0 {
+		if events, m := binary.Uvarint(b[n:]); m > 0 && len(b) > n+m {
+			return known{modTime, int(events), b[n+m] == 1, b[n+m+1:]}, nil
+		}
+	}
+	return known{}, fmt.Errorf("what is known of a detection cannot be read: %x", b)
+}

@@ -1,0 +1,114 @@
+package poller
+
+import (
+	"errors"
+	"maps"
+)
+
+// key is a version's place in the order that pages come in.
+type key struct{ modTime, id int64 }
+
+// row is what a walk sees of one object of a page. One whose mod_time cannot be
+// read has no place: its key has a modTime of 0 and tells it from others, no
+// more.
+type row struct {
+	key
+	placed bool
+}
+
+// walk pages through detections by mod_time upwards, while they change under
+// it. Whatever was visible before the walk began, lies beyond its bound and
+// stays as it is, is on one of its pages.
+//
+// A page asked from offset 0 holds the lowest rows beyond the bound, so the
+// bound may move up to its last row's mod_time less one: ties with that row are
+// shown again, whichever way the appliance reads the bound. That fails where a
+// page spans no more than two neighbouring milliseconds. There the walk goes on
+// by offset, under the same bound, and each page has to begin with a row that
+// has been seen: ranks shift down when rows in front of them are updated, and
+// would hide as many rows behind.
+type walk struct {
+	bound  int64 // what to ask for next
+	offset int
+	// seen are the rows read with this bound, and those that the bound repeats.
+	seen map[key]struct{}
+	// size is how many rows the last page had.
+	size int
+	// blind is set when the last page had but one row, and it is to be seen
+	// whether there is another: no page can begin with the one and get on.
+	blind bool
+	// read is the highest mod_time read; 0 before there is one.
+	read int64
+}
+
+func newWalk(bound int64) *walk {
+	// 0 would mean now, and what is negative is relative to it.
+	return &walk{bound: max(bound, 1), seen: make(map[key]struct{})}
+}
+
+var errOneRow = errors.New("the appliance returns one detection a page although it has more: such pages cannot be joined safely")
+
+var errNotSorted = errors.New("the appliance did not sort the detections by mod_time: pages cannot be told apart safely")
+
+// step takes the page that was asked with the walk's bound and offset, and
+// moves on. short says that the appliance could have returned more rows than
+// it did.
+//
+// joined is false where rows may have slipped away in front of the page: it must
+// not count as read, and the walk has stepped back. done is true where the page
+// was the last.
+func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
+	last := -1 // the last row that has a place
+	for i, r := range page {
+		if !r.placed {
+			continue
+		}
+		if last >= 0 && r.modTime < page[last].modTime {
+			return false, false, errNotSorted
+		}
+		last = i
+	}
+	if w.blind && len(page) > 0 {
+		return false, false, errOneRow
+	}
+	if w.offset > 0 && !w.blind {
+		joins := false
+		if len(page) > 0 {
+			_, joins = w.seen[page[0].key]
+		}
+		if !joins {
+			w.offset = max(0, w.offset-max(1, w.size))
+			return false, false, nil
+		}
+	}
+
+	beyond := false
+	for _, r := range page {
+		if _, seen := w.seen[r.key]; !seen {
+			beyond = true
+			w.seen[r.key] = struct{}{}
+		}
+		w.read = max(w.read, r.modTime)
+	}
+	if len(page) == 0 || short {
+		return true, true, nil
+	}
+	w.size = len(page)
+
+	if last >= 0 {
+		if bound := page[last].modTime - 1; bound > w.bound {
+			w.bound, w.offset, w.blind = bound, 0, false
+			maps.DeleteFunc(w.seen, func(k key, _ struct{}) bool { return k.modTime < bound })
+			return true, false, nil
+		}
+	}
+	if len(page) == 1 && w.offset > 0 && !beyond {
+		return true, true, nil
+	}
+	if len(page) == 1 {
+		w.offset, w.blind = w.offset+1, true
+		return true, false, nil
+	}
+	w.offset += len(page) - 1
+	return true, false, nil
+}

@@ -1,0 +1,159 @@
+// Package ledger judges deliveries: it holds what an appliance showed, and what
+// each sink received, and says what is wrong between the two.
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"ndrbridge/transform"
+)
+
+// Version is one state of a detection that was visible at an appliance.
+type Version struct {
+	ID      int64
+	ModTime int64
+	Object  string // the JSON object as the appliance shows it
+}
+
+// Ledger records what each sink received. It is safe for concurrent use.
+type Ledger struct {
+	mu       sync.Mutex
+	received map[string][]delivery
+	latest   map[string]map[string]string // by sink and subject: the last object
+}
+
+// delivery is one event at a sink. Objects are shared among equal ones.
+type delivery struct{ id, subject, object string }
+
+// New returns a ledger in which nothing was received.
+func New() *Ledger {
+	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[string]string)}
+}
+
+// Receive records events in the order in which they reached a sink.
+func (l *Ledger) Receive(sink string, events ...transform.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.latest[sink] == nil {
+		l.latest[sink] = make(map[string]string)
+	}
+	for _, e := range events {
+		d := delivery{id: e.ID, subject: e.Subject}
+		for name, value := range transform.Fields(e.Data()) {
+			if string(name) == "detection" {
+				d.object = string(value)
+			}
+		}
+		l.received[sink] = append(l.received[sink], d)
+		l.latest[sink][d.subject] = d.object
+	}
+}
+
+// Forget drops what a sink received: for a sink that is read from its beginning
+// again.
+func (l *Ledger) Forget(sink string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.received, sink)
+	delete(l.latest, sink)
+}
+
+// Received counts the events at a sink.
+func (l *Ledger) Received(sink string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.received[sink])
+}
+
+// Missing returns how many detections have a last version that did not reach a
+// sink, and one of them. history holds every version, those of one detection in
+// the order in which they came to be.
+func (l *Ledger) Missing(sink string, history []Version) (n int, example Version) {
+	last := make(map[int64]Version)
+	for _, v := range history {
+		last[v.ID] = v
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, v := range last {
+		if l.latest[sink][strconv.FormatInt(id, 10)] != v.Object {
+			n, example = n+1, v
+		}
+	}
+	return n, example
+}
+
+// Verdict is what the judge found at one sink.
+type Verdict struct {
+	Delivered  int // events, duplicates too
+	Duplicates int
+	// Faults are broken promises, a sentence each; empty: none.
+	Faults []string
+}
+
+// Judge compares what a sink received with what the appliance showed: the last
+// version of everything is there, nothing is there that never was, the versions
+// of a detection first came in the order in which they came to be, and a
+// version has one id and an id one version.
+func (l *Ledger) Judge(sink string, history []Version) Verdict {
+	type place struct {
+		detection int64
+		index     int // in the detection's history
+	}
+	places := make(map[string]place) // by what tells versions apart
+	count := make(map[int64]int)
+	for _, v := range history {
+		identity := fmt.Sprintf("%d-%d %s", v.ID, v.ModTime, v.Object)
+		if _, known := places[identity]; !known {
+			places[identity] = place{v.ID, count[v.ID]}
+		}
+		count[v.ID]++
+	}
+
+	var verdict Verdict
+	fault := func(format string, args ...any) {
+		const enough = 20
+		if len(verdict.Faults) < enough {
+			verdict.Faults = append(verdict.Faults, fmt.Sprintf(format, args...))
+		}
+	}
+	missing, example := l.Missing(sink, history)
+	if missing > 0 {
+		fault("the last version of %d detections is not the last that arrived; one is %d-%d", missing, example.ID, example.ModTime)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	verdict.Delivered = len(l.received[sink])
+	ids := make(map[string]place)
+	versions := make(map[place]string)
+	reached := make(map[int64]int) // by detection: the highest index that came, plus 1
+	for _, d := range l.received[sink] {
+		// An id is detection-mod_time, and -2, -3 behind it where one mod_time had
+		// several versions.
+		parts := strings.SplitN(d.id, "-", 3)
+		p, known := places[strings.Join(parts[:min(2, len(parts))], "-")+" "+d.object]
+		if !known {
+			fault("event %s holds a version that never was: %.200s", d.id, d.object)
+			continue
+		}
+		if other, seen := ids[d.id]; seen && other != p {
+			fault("event id %s stands for two versions", d.id)
+		}
+		if other, seen := versions[p]; seen && other != d.id {
+			fault("one version came with the ids %s and %s", other, d.id)
+		} else if seen {
+			verdict.Duplicates++
+			continue
+		}
+		ids[d.id], versions[p] = p, d.id
+		if p.index < reached[p.detection] {
+			fault("event %s came after a later version of its detection", d.id)
+		}
+		reached[p.detection] = max(reached[p.detection], p.index+1)
+	}
+	return verdict
+}

@@ -1,0 +1,71 @@
+package ledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// version is a state of detection id; content tells states of one mod_time
+// apart.
+func version(id, modTime int64, content string) ledger.Version {
+	return ledger.Version{ID: id, ModTime: modTime, Object: fmt.Sprintf(`{"id":%d,"mod_time":%d,"title":%q}`, id, modTime, content)}
+}
+
+func event(t *testing.T, id string, v ledger.Version) transform.Event {
+	t.Helper()
+	e, err := transform.New(transform.Attributes{
+		ID: id, Source: "ndrbridge://hq/detections", Type: "t", Subject: fmt.Sprint(v.ID),
+	}, []byte(`{"detection":`+v.Object+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestTheJudgeFindsEachFault(t *testing.T) {
+	a1, a2, a2b, b1 := version(1, 10, "a"), version(1, 20, "b"), version(1, 20, "c"), version(2, 15, "d")
+	history := []ledger.Version{a1, b1, a2, a2b}
+	type received struct {
+		id string
+		v  ledger.Version
+	}
+	for _, c := range []struct {
+		name       string
+		received   []received
+		duplicates int
+		fault      string
+	}{
+		{"everything is right", []received{{"1-10", a1}, {"2-15", b1}, {"1-20", a2}, {"1-20-2", a2b}}, 0, ""},
+		{"a version in between may be missed", []received{{"2-15", b1}, {"1-20", a2b}}, 0, ""},
+		{"a duplicate is counted", []received{{"1-10", a1}, {"2-15", b1}, {"1-10", a1}, {"2-15", b1}, {"1-20", a2b}}, 2, ""},
+		{"a last version that is missing", []received{{"1-10", a1}, {"2-15", b1}, {"1-20", a2}}, 0, "is not the last that arrived"},
+		{"a detection that is missing", []received{{"1-20", a2b}}, 0, "is not the last that arrived"},
+		{"nothing at all", nil, 0, "of 2 detections"},
+		{"a version that never was", []received{{"2-15", b1}, {"1-30", version(1, 30, "x")}, {"1-20", a2b}}, 0, "never was"},
+		{"a version that was changed on the way", []received{{"2-15", version(2, 15, "D")}, {"2-15", b1}, {"1-20", a2b}}, 0, "never was"},
+		{"an older version after a later one", []received{{"2-15", b1}, {"1-20", a2b}, {"1-10", a1}, {"1-20", a2b}}, 1, "after a later version"},
+		{"an id that stands for two versions", []received{{"2-15", b1}, {"1-20", a2}, {"1-20", a2b}}, 0, "stands for two versions"},
+		{"a version with two ids", []received{{"2-15", b1}, {"1-20", a2b}, {"1-20-2", a2b}}, 0, "came with the ids"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := ledger.New()
+			for _, r := range c.received {
+				l.Receive("lake", event(t, r.id, r.v))
+			}
+			verdict := l.Judge("lake", history)
+			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
+				t.Errorf("%+v", verdict)
+			}
+			switch {
+			case c.fault == "" && len(verdict.Faults) > 0:
+				t.Errorf("faults %q, want none", verdict.Faults)
+			case c.fault != "" && !strings.Contains(strings.Join(verdict.Faults, "\n"), c.fault):
+				t.Errorf("faults %q, want one with %q", verdict.Faults, c.fault)
+			}
+		})
+	}
+}
