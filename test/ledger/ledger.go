@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,19 +19,26 @@ type Version struct {
 	Object  string // the JSON object as the appliance shows it
 }
 
-// Ledger records what each sink received. It is safe for concurrent use.
+// Ledger records what each sink received. It is safe for concurrent use. Of
+// objects it keeps their sums, so that a long run fits into memory.
 type Ledger struct {
 	mu       sync.Mutex
 	received map[string][]delivery
-	latest   map[string]map[string]string // by sink and subject: the last object
+	latest   map[string]map[int64]sum // by sink and detection: the last object
 }
 
-// delivery is one event at a sink. Objects are shared among equal ones.
-type delivery struct{ id, subject, object string }
+// delivery is one event at a sink.
+type delivery struct {
+	id        string
+	detection int64
+	object    sum
+}
+
+type sum [sha256.Size]byte
 
 // New returns a ledger in which nothing was received.
 func New() *Ledger {
-	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[string]string)}
+	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[int64]sum)}
 }
 
 // Receive records events in the order in which they reached a sink.
@@ -38,27 +46,20 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.latest[sink] == nil {
-		l.latest[sink] = make(map[string]string)
+		l.latest[sink] = make(map[int64]sum)
 	}
 	for _, e := range events {
-		d := delivery{id: e.ID, subject: e.Subject}
+		d := delivery{id: e.ID}
+		// A subject that is no number is that of a detection that never was.
+		d.detection, _ = strconv.ParseInt(e.Subject, 10, 64)
 		for name, value := range transform.Fields(e.Data()) {
 			if string(name) == "detection" {
-				d.object = string(value)
+				d.object = sha256.Sum256(value)
 			}
 		}
 		l.received[sink] = append(l.received[sink], d)
-		l.latest[sink][d.subject] = d.object
+		l.latest[sink][d.detection] = d.object
 	}
-}
-
-// Forget drops what a sink received: for a sink that is read from its beginning
-// again.
-func (l *Ledger) Forget(sink string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.received, sink)
-	delete(l.latest, sink)
 }
 
 // Received counts the events at a sink.
@@ -79,7 +80,7 @@ func (l *Ledger) Missing(sink string, history []Version) (n int, example Version
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, v := range last {
-		if l.latest[sink][strconv.FormatInt(id, 10)] != v.Object {
+		if l.latest[sink][id] != sha256.Sum256([]byte(v.Object)) {
 			n, example = n+1, v
 		}
 	}
@@ -103,10 +104,14 @@ func (l *Ledger) Judge(sink string, history []Version) Verdict {
 		detection int64
 		index     int // in the detection's history
 	}
-	places := make(map[string]place) // by what tells versions apart
+	type identity struct { // what tells versions apart
+		id     string
+		object sum
+	}
+	places := make(map[identity]place)
 	count := make(map[int64]int)
 	for _, v := range history {
-		identity := fmt.Sprintf("%d-%d %s", v.ID, v.ModTime, v.Object)
+		identity := identity{fmt.Sprintf("%d-%d", v.ID, v.ModTime), sha256.Sum256([]byte(v.Object))}
 		if _, known := places[identity]; !known {
 			places[identity] = place{v.ID, count[v.ID]}
 		}
@@ -135,9 +140,9 @@ func (l *Ledger) Judge(sink string, history []Version) Verdict {
 		// An id is detection-mod_time, and -2, -3 behind it where one mod_time had
 		// several versions.
 		parts := strings.SplitN(d.id, "-", 3)
-		p, known := places[strings.Join(parts[:min(2, len(parts))], "-")+" "+d.object]
+		p, known := places[identity{strings.Join(parts[:min(2, len(parts))], "-"), d.object}]
 		if !known {
-			fault("event %s holds a version that never was: %.200s", d.id, d.object)
+			fault("event %s holds a version that never was", d.id)
 			continue
 		}
 		if other, seen := ids[d.id]; seen && other != p {

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// started is a run of the command that serves.
+type started struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+	stop   func() (code int, stderr string)
+}
+
+func start(t *testing.T, args ...string) *started {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, stdout := io.Pipe()
+	var stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, args, stdout, &stderr)
+		stdout.Close()
+	}()
+	s := &started{t: t, client: &http.Client{Transport: &http.Transport{}}, stop: func() (int, string) {
+		cancel()
+		return <-code, stderr.String()
+	}}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("it ended with %d: %s", <-code, stderr.String())
+	}
+	s.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	t.Cleanup(s.client.CloseIdleConnections)
+	t.Cleanup(cancel)
+	return s
+}
+
+func (s *started) get(authorization, path string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.url+"/api/v1"+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", authorization)
+	resp, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestServing(t *testing.T) {
+	t.Run("it serves a backlog until it is told to stop", func(t *testing.T) {
+		s := start(t, "--backlog", "30")
+		status, body := s.get("Service apikey="+standin.DefaultAPIKey, "/detections?limit=20000")
+		var detections []any
+		if err := json.Unmarshal([]byte(body), &detections); status != 200 || err != nil || len(detections) != 30 {
+			t.Errorf("got %d, %d detections, %v", status, len(detections), err)
+		}
+		s.client.CloseIdleConnections()
+		if code, stderr := s.stop(); code != exitDone || stderr != "stopped after 1 requests, with 30 detections\n" {
+			t.Errorf("it ended with %d: %s", code, stderr)
+		}
+	})
+	t.Run("key, product and firmware are what the flags say", func(t *testing.T) {
+		s := start(t, "--key", "k", "--product", "Acme", "--firmware", "9.9.1.2")
+		if _, body := s.get("Acme apikey=k", "/acme/version"); body != `{"version":"9.9.1.2"}` {
+			t.Errorf("got %s", body)
+		}
+	})
+	t.Run("a hazard is what its flag says", func(t *testing.T) {
+		s := start(t, "--refuse", "short-text")
+		if status, body := s.get("", "/service"); status != 400 || body != "invalid\n" {
+			t.Errorf("got %d %s", status, body)
+		}
+	})
+	t.Run("HTTPS is served with a certificate of its own", func(t *testing.T) {
+		ca := filepath.Join(t.TempDir(), "ca.pem")
+		s := start(t, "--self-signed", "--ca-out", ca)
+		certificate, err := os.ReadFile(ca)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(certificate)
+		s.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+		if status, _ := s.get("Service apikey="+standin.DefaultAPIKey, "/service"); status != 200 || !strings.HasPrefix(s.url, "https://") {
+			t.Errorf("got %d from %s", status, s.url)
+		}
+	})
+}
+
+func TestHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitDone {
+		t.Errorf("it ended with %d: %s", code, &stderr)
+	}
+	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM"} {
+		if !strings.Contains(stdout.String(), text) {
+			t.Errorf("the help says nothing about %s", text)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"an unknown flag", []string{"--fast"}, "--fast"},
+		{"an argument", []string{"now"}, "now"},
+		{"a refusal that is none", []string{"--refuse", "all"}, "short-text"},
+		{"a client without a secret", []string{"--client-id", "x"}, "--client-secret"},
+		{"a certificate without a key", []string{"--tls-cert", "x"}, "--tls-key"},
+		{"two certificates", []string{"--tls-cert", "x", "--tls-key", "y", "--self-signed"}, "--self-signed"},
+		{"a certificate to write, and none made", []string{"--ca-out", "x"}, "--self-signed"},
+		{"a size that is too small", []string{"--size", "10"}, "--size"},
+		{"a probability over 1", []string{"--cut-body", "5"}, "between 0 and 1"},
+		{"a negative backlog", []string{"--backlog", "-1"}, "--backlog"},
+		{"a status that is no server error", []string{"--server-error-status", "404"}, "--server-error-status"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), test.args, &stdout, &stderr)
+			if code != exitUsage || !strings.Contains(stderr.String(), test.want) || stdout.Len() > 0 {
+				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
+			}
+		})
+	}
+	t.Run("an address in use is a failure", func(t *testing.T) {
+		s := start(t)
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), []string{"--listen", strings.TrimPrefix(s.url, "http://")}, &stdout, &stderr); code != exitFailed {
+			t.Errorf("it ended with %d: %s", code, &stderr)
+		}
+	})
+	t.Run("a certificate that is not there is a failure", func(t *testing.T) {
+		var stdout, stderr bytes.Buffer
+		args := []string{"--tls-cert", filepath.Join(t.TempDir(), "none"), "--tls-key", "none"}
+		if code := run(t.Context(), args, &stdout, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "read the certificate") {
+			t.Errorf("it ended with %d: %s", code, &stderr)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// serve serves an appliance until ctx ends.
+func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
+	certificate, err := s.tls.certificate()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", s.listen, err)
+	}
+	s.options.NoHistory = true // nobody asks for it
+	a := standin.New(s.options)
+	a.SetSkew(s.skew)
+	a.SetHazards(s.hazards)
+	a.AddBacklog(s.backlog, s.backlogOver)
+
+	const headerTimeout = 10 * time.Second
+	server := &http.Server{Handler: a, ReadHeaderTimeout: headerTimeout}
+	scheme := "http"
+	if certificate != nil {
+		scheme = "https"
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
+	}
+
+	// Whatever ends the service ends the life of its detections too.
+	alive, end := context.WithCancel(ctx)
+	var living sync.WaitGroup
+	living.Go(func() { a.Live(alive, s.rates) })
+	defer living.Wait()
+	defer end()
+
+	failed := make(chan error, 1)
+	go func() {
+		if certificate != nil {
+			failed <- server.ServeTLS(listener, "", "")
+			return
+		}
+		failed <- server.Serve(listener)
+	}()
+	fmt.Fprintf(stdout, "listening on %s://%s\n", scheme, listener.Addr())
+
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	const patience = 5 * time.Second
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil {
+		_ = server.Close() // who still waits for an answer has waited long enough
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	var requests int
+	for _, n := range a.Requests() {
+		requests += n
+	}
+	fmt.Fprintf(stderr, "stopped after %d requests, with %d detections\n", requests, a.Len())
+	return nil
+}

@@ -1,0 +1,47 @@
+package appliance_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// nowhere is an answer that nobody reads.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header         { return n.header }
+func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n nowhere) WriteHeader(int)             {}
+
+// BenchmarkSearchPage is a page of 1000 out of the midst of 100,000.
+func BenchmarkSearchPage(b *testing.B) {
+	a := standin.New(standin.Options{Now: still, NoHistory: true})
+	a.AddBacklog(100_000, 24*time.Hour)
+	body := strings.Replace(sorted("mod_time", "asc", "id", "asc"), "{", fmt.Sprintf(`{"limit":1000,"mod_time":%d,`, now-12*60*minute), 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest("POST", "/api/v1/detections/search", strings.NewReader(body))
+		r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+		r.Header.Set("Content-Type", "application/json")
+		a.ServeHTTP(nowhere{make(http.Header)}, r)
+	}
+}
+
+// BenchmarkUpdate is a change of one among 100,000.
+func BenchmarkUpdate(b *testing.B) {
+	a := standin.New(standin.Options{NoHistory: true})
+	versions := a.AddBacklog(100_000, 24*time.Hour)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if err := a.Update(func(d *standin.Detection) { d.Status = "new" }, versions[i%len(versions)].ID); err != nil {
+			b.Fatal(err)
+		}
+		i += 7919
+	}
+}

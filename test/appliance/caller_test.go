@@ -1,0 +1,126 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// epoch is the true time in tests whose clock stands still.
+var epoch = time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)
+
+func still() time.Time { return epoch }
+
+// caller asks an appliance over the loopback interface.
+type caller struct {
+	t             *testing.T
+	url           string
+	authorization string
+	client        *http.Client
+}
+
+// serve starts an appliance whose clock stands still where options set none.
+func serve(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
+	t.Helper()
+	if o.Now == nil {
+		o.Now = still
+	}
+	a := standin.New(o)
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	return a, &caller{t, server.URL, "Service apikey=" + standin.DefaultAPIKey, server.Client()}
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	err    error // of reading the body
+}
+
+// send returns the error of a request that has no answer.
+func (c *caller) send(method, path, body string) (reply, error) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.authorization != "" {
+		r.Header.Set("Authorization", c.authorization)
+	}
+	resp, err := c.client.Do(r)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(b), err}, nil
+}
+
+// do is send for requests that are answered.
+func (c *caller) do(method, path, body string) reply {
+	c.t.Helper()
+	got, err := c.send(method, "/api/v1"+path, body)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return got
+}
+
+// want does a request and checks the status of its answer.
+func (c *caller) want(status int, method, path, body string) reply {
+	c.t.Helper()
+	got := c.do(method, path, body)
+	if got.status != status {
+		c.t.Fatalf("%s %s %s: status %d, want %d: %s", method, path, body, got.status, status, got.body)
+	}
+	return got
+}
+
+// search returns the ids that a search finds.
+func (c *caller) search(body string) []int64 {
+	c.t.Helper()
+	return idsOf(c.t, c.want(http.StatusOK, "POST", "/detections/search", body).body)
+}
+
+func idsOf(t *testing.T, body string) []int64 {
+	t.Helper()
+	var rows []struct{ ID int64 }
+	if err := json.Unmarshal([]byte(body), &rows); err != nil {
+		t.Fatalf("%v: %.200s", err, body)
+	}
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	return ids
+}
+
+func wantIDs(t *testing.T, got []int64, want ...int64) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+// detection returns one as the appliance shows it.
+func (c *caller) detection(id string) map[string]any {
+	c.t.Helper()
+	var d map[string]any
+	body := c.want(http.StatusOK, "GET", "/detections/"+id, "").body
+	if err := json.Unmarshal([]byte(body), &d); err != nil {
+		c.t.Fatal(err)
+	}
+	return d
+}

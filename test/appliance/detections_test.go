@@ -1,0 +1,79 @@
+package appliance_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestGetDetection(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.Add(someDetections()...)
+
+	t.Run("a detection is shown as the search shows it", func(t *testing.T) {
+		one := c.want(http.StatusOK, "GET", "/detections/25769803780", "").body
+		all := c.want(http.StatusOK, "POST", "/detections/search", `{}`).body
+		if !strings.Contains(all, one) {
+			t.Errorf("%s is not in %s", one, all)
+		}
+	})
+	t.Run("what has no value is null, or absent", func(t *testing.T) {
+		d := c.detection("3")
+		for _, field := range []string{"assignee", "status", "resolution"} {
+			if value, ok := d[field]; !ok || value != nil {
+				t.Errorf("%s is %v", field, value)
+			}
+		}
+		for _, field := range []string{"risk_score", "ticket_url"} {
+			if value, ok := d[field]; ok {
+				t.Errorf("%s is %v", field, value)
+			}
+		}
+		if _, ok := c.detection("2")["end_time"]; ok {
+			t.Error("a detection that goes on has an end_time")
+		}
+	})
+	t.Run("a ticket_id can be a number", func(t *testing.T) {
+		if got := c.detection("3")["ticket_id"]; got != 3041.0 {
+			t.Errorf("it is %v", got)
+		}
+	})
+	t.Run("an unknown id is a problem", func(t *testing.T) {
+		got := c.want(http.StatusNotFound, "GET", "/detections/99", "")
+		if kind := got.header.Get("Content-Type"); kind != "application/problem+json" {
+			t.Errorf("the type is %s: %s", kind, got.body)
+		}
+	})
+}
+
+func TestRandomDetections(t *testing.T) {
+	options := standin.Options{Seed: 3, Size: 1000}
+	a, c := serve(t, options)
+	a.AddMany(50)
+	first := idsOf(t, c.want(http.StatusOK, "GET", "/detections?limit=10", "").body)
+
+	t.Run("a selection holds nothing twice", func(t *testing.T) {
+		distinct := slices.Clone(first)
+		slices.Sort(distinct)
+		if len(slices.Compact(distinct)) != 10 {
+			t.Errorf("selected %v", first)
+		}
+	})
+	t.Run("the next one is another", func(t *testing.T) {
+		if second := idsOf(t, c.want(http.StatusOK, "GET", "/detections?limit=10", "").body); slices.Equal(first, second) {
+			t.Errorf("selected %v twice", first)
+		}
+	})
+	t.Run("the seed decides", func(t *testing.T) {
+		again, c := serve(t, options)
+		again.AddMany(50)
+		wantIDs(t, idsOf(t, c.want(http.StatusOK, "GET", "/detections?limit=10", "").body), first...)
+	})
+	t.Run("a limit over 20000 is refused", func(t *testing.T) {
+		c.want(http.StatusBadRequest, "GET", "/detections?limit=20001", "")
+		c.want(http.StatusBadRequest, "GET", "/detections?limit=many", "")
+	})
+}

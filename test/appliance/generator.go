@@ -1,0 +1,187 @@
+package appliance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// generator makes detections like those that appear on a network. It is not
+// safe for concurrent use.
+type generator struct {
+	rand    *rand.Rand
+	kinds   []kind
+	host    string
+	word    string
+	size    int
+	ids     int64
+	members int64 // the last id of a participant
+}
+
+func newGenerator(o Options) *generator {
+	return &generator{
+		rand:  chance(o.Seed, chanceGenerator),
+		kinds: catalog(),
+		host:  o.Host, word: o.word(), size: o.Size,
+	}
+}
+
+// nextID returns an id that no detection has: the appliance's id is its upper
+// half, so that ids of different appliances grow side by side.
+func (g *generator) nextID(applianceID int64) int64 {
+	g.ids++
+	return applianceID<<32 + g.ids
+}
+
+// next returns a detection that became known at the time of now, in
+// milliseconds. Its ModTime is 0.
+func (g *generator) next(now int64) Detection {
+	k := g.kinds[g.rand.IntN(len(g.kinds))]
+	d := Detection{
+		Title: k.title, Type: k.name,
+		Categories:   k.categories,
+		MitreTactics: k.tactics, MitreTechniques: k.techniques,
+		ApplianceID:        []int64{0, 0, 3, 6}[g.rand.IntN(4)],
+		RecommendedFactors: []string{},
+		Properties:         g.properties(k),
+	}
+	d.ID = g.nextID(d.ApplianceID)
+	g.times(&d, now)
+	if k.risk > 0 {
+		d.RiskScore = new(min(99, max(1, k.risk+g.rand.IntN(21)-10)))
+		if *d.RiskScore > 70 {
+			d.Recommended, d.RecommendedFactors = true, []string{"top_offender", "rare_type"}[:1+g.rand.IntN(2)]
+		}
+	}
+	d.IsUserCreated = strings.HasPrefix(k.name, "custom.")
+	g.track(&d)
+	for i := range 1 + g.rand.IntN(3) {
+		d.Participants = append(d.Participants, g.participant(i, d.ApplianceID))
+	}
+	const around = 900_000 // the page shows a quarter of an hour before and after
+	d.URL = fmt.Sprintf("https://%s/%s/#/detections/detail/%d/?from=%d&until=%d&interval_type=DT",
+		g.host, g.word, d.ID, (d.StartTime-around)/1000, (d.UpdateTime+around)/1000)
+	d.Description = g.describe(k, &d)
+	return d
+}
+
+// times sets the times of a detection the way they lie with real ones: it is
+// made late, over data of the past.
+func (g *generator) times(d *Detection, now int64) {
+	d.UpdateTime = now - g.between(28*time.Second, 74*time.Minute)
+	d.StartTime = d.UpdateTime - g.between(0, 2*time.Hour)
+	d.CreateTime = min(now, d.StartTime+g.between(16*time.Second, 74*time.Second))
+	if g.rand.IntN(3) > 0 {
+		d.EndTime = d.UpdateTime
+	}
+}
+
+func (g *generator) between(from, to time.Duration) int64 {
+	return from.Milliseconds() + g.rand.Int64N((to - from).Milliseconds())
+}
+
+// track sets what a person sets.
+func (g *generator) track(d *Detection) {
+	switch g.rand.IntN(10) {
+	case 0:
+		d.Status = "new"
+	case 1:
+		d.Status = "open" // not of the interface, and seen all the same
+	case 2:
+		d.Status, d.Assignee = "in_progress", g.person()
+	case 3:
+		d.Status, d.Resolution = "closed", "action_taken"
+	}
+	if g.rand.IntN(5) == 0 {
+		d.TicketID = g.ticket()
+	}
+}
+
+func (g *generator) person() Text {
+	return []Text{"ada", "grace", "linus", "radia.p", "edsger"}[g.rand.IntN(5)]
+}
+
+func (g *generator) ticket() TicketID {
+	n := 1000 + g.rand.IntN(9000)
+	switch g.rand.IntN(3) {
+	case 0:
+		return TicketID{ID: fmt.Sprint(n), Numeric: true}
+	case 1:
+		return TicketID{ID: fmt.Sprint(n)}
+	}
+	return TicketID{ID: fmt.Sprintf("SEC-%d", n)}
+}
+
+func (g *generator) properties(k kind) map[string]any {
+	switch g.rand.IntN(4) {
+	case 0:
+		return map[string]any{}
+	case 1:
+		return map[string]any{"client_port": 1024 + g.rand.IntN(60000), "server_port": 443, "tool": k.name}
+	case 2:
+		return map[string]any{"ports": []string{fmt.Sprintf("SSH:%d", 2000+g.rand.IntN(8000)), "SSH:22"}}
+	}
+	return map[string]any{
+		"peers":   map[string]any{"type": "ipaddr", "value": []string{g.address(true), g.address(true)}},
+		"version": "TLSv1.0",
+	}
+}
+
+func (g *generator) participant(i int, applianceID int64) Participant {
+	g.members++
+	p := Participant{ID: g.members, Role: "victim", ObjectType: "device", ObjectID: applianceID<<32 + 1 + g.rand.Int64N(500)}
+	if i == 0 {
+		p.Role = "offender"
+	}
+	p.External = i > 0 && g.rand.IntN(3) == 0
+	if p.External {
+		p.ObjectType = "ipaddr"
+	}
+	p.ObjectValue = g.address(p.External)
+	if g.rand.IntN(4) == 0 {
+		return p // as older payloads have it: no names at all
+	}
+	p.ScannerService, p.Username = Null, Null
+	p.Endpoint = []Text{"client", "server", "sender", "receiver", Null}[g.rand.IntN(5)]
+	if g.rand.IntN(2) == 0 {
+		p.Hostname = Text(fmt.Sprintf("host%d.corp.example", p.ObjectID&0xffff))
+	}
+	if g.rand.IntN(5) == 0 {
+		p.Username = g.person()
+	}
+	if g.rand.IntN(20) == 0 {
+		p.ScannerService = "inventory-scan"
+	}
+	return p
+}
+
+func (g *generator) address(external bool) string {
+	if external {
+		return fmt.Sprintf("203.0.113.%d", 1+g.rand.IntN(254))
+	}
+	return fmt.Sprintf("10.%d.%d.%d", g.rand.IntN(8), g.rand.IntN(256), 1+g.rand.IntN(254))
+}
+
+// describe writes Markdown with links, long enough for the size that is wanted.
+func (g *generator) describe(k kind, d *Detection) string {
+	base := ""
+	if g.rand.IntN(2) == 0 {
+		base = "https://" + g.host
+	}
+	device := fmt.Sprintf("%016x", g.rand.Uint64())
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Device %s](%s#/metrics/devices/%s.%s/overview?from=%d&interval_type=DT&until=%d) %s",
+		device, base, "0123456789abcdef0123456789abcdef", device, d.StartTime/1000, d.UpdateTime/1000, k.text)
+	b.WriteString("\n\nSeen along with it:\n")
+
+	const otherFields = 650 // about what the object needs beside what grows
+	taken := otherFields + b.Len() + 190*len(d.Participants) + 110*(len(d.MitreTactics)+len(d.MitreTechniques))
+	wanted := g.size*3/4 + g.rand.IntN(g.size/2)
+	for n := wanted - taken; n > 0; {
+		before := b.Len()
+		fmt.Fprintf(&b, "* %s, port %d, %d requests, \"%x\"\n", g.address(false), 1+g.rand.IntN(65535), g.rand.IntN(100000), g.rand.Uint32())
+		n -= b.Len() - before + 3 // escapes
+	}
+	return b.String()
+}

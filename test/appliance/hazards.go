@@ -1,0 +1,149 @@
+package appliance
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Hazards say how an appliance misbehaves. The zero value behaves. What is a
+// number between 0 and 1 is how likely it meets a request; which ones it meets,
+// the seed decides.
+type Hazards struct {
+	// Only, where set, spares the requests for which it is false. It must be safe
+	// for concurrent use.
+	Only func(*http.Request) bool
+
+	// Reset closes the connection with a reset, before anything is answered.
+	Reset float64
+	// TooManyRequests answers 429, with RetryAfter rounded up to seconds.
+	TooManyRequests float64
+	// ServerError answers ServerErrorStatus, with RetryAfter where that is 503;
+	// 0: 500, 502, 503 or 504 by lot.
+	ServerError       float64
+	ServerErrorStatus int
+	// RetryAfter is left out where it is 0. RetryAfterDate writes the moment, by
+	// the appliance's clock, instead of the seconds.
+	RetryAfter     time.Duration
+	RetryAfterDate bool
+	// HTML answers a login page with 200, as a proxy in between does.
+	HTML float64
+	// CutBody closes the connection before the whole body was sent.
+	CutBody float64
+	// CutJSON leaves the end of the JSON away, with a Content-Length that fits.
+	CutJSON float64
+
+	// Latency passes before every answer, and up to Jitter on top.
+	Latency, Jitter time.Duration
+	// Refusal refuses every credential.
+	Refusal Refusal
+
+	// LimitCap is how many detections are returned at most, whatever limit says;
+	// 0: no cap.
+	LimitCap int
+	// LimitRefused answers 400 to a limit that is greater; 0: none is.
+	LimitRefused int
+	// InclusiveBound reads the mod_time of a search as "on or after"; otherwise it
+	// is "after".
+	InclusiveBound bool
+	// ShuffledTies gives detections with the same mod_time an order of their own,
+	// whatever a search says about it.
+	ShuffledTies bool
+	// ChangingLinks moves from and until of the links in descriptions at every
+	// look, by the appliance's clock.
+	ChangingLinks bool
+	// NoDate leaves the Date header out. Date, where set, is its value instead.
+	NoDate bool
+	Date   string
+}
+
+// Refusal is a way to refuse a credential.
+type Refusal int
+
+// The ways seen in the wild.
+const (
+	Accepted         Refusal = iota // a credential is what it is
+	RefusedJSON                     // 401 {"error_message": …}
+	RefusedText                     // 400 with a plain sentence
+	RefusedShortText                // 400 with the plain word invalid
+	RefusedForbidden                // 403 {"error_message": …}
+)
+
+func (r Refusal) answer() answer {
+	switch r {
+	case RefusedText:
+		return textAnswer(http.StatusBadRequest, "The specified access token is invalid")
+	case RefusedShortText:
+		return textAnswer(http.StatusBadRequest, "invalid\n")
+	case RefusedForbidden:
+		return refusal(http.StatusForbidden, "the owner of this key may not do this")
+	}
+	return refusal(http.StatusUnauthorized, "Invalid access token")
+}
+
+// SetHazards replaces the hazards. Requests that are under way keep theirs.
+func (a *Appliance) SetHazards(h Hazards) {
+	a.fates.mu.Lock()
+	defer a.fates.mu.Unlock()
+	a.fates.hazards = h
+}
+
+// Hazards returns what SetHazards was called with last.
+func (a *Appliance) Hazards() Hazards {
+	a.fates.mu.Lock()
+	defer a.fates.mu.Unlock()
+	return a.fates.hazards
+}
+
+// fates decides what meets each request.
+type fates struct {
+	mu      sync.Mutex
+	rand    *rand.Rand
+	hazards Hazards
+}
+
+// fate is what meets one request.
+type fate struct {
+	Hazards         // what is no matter of chance
+	reset           bool
+	tooManyRequests bool
+	serverError     int // the status; 0: none
+	html            bool
+	cutBody         bool
+	cutJSON         bool
+	wait            time.Duration
+	cutAt           float64 // the part of the body that is sent
+}
+
+func (f *fates) draw(r *http.Request) fate {
+	f.mu.Lock()
+	h := f.hazards
+	f.mu.Unlock()
+	if h.Only != nil && !h.Only(r) {
+		return fate{}
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Everything is drawn every time, so that one hazard more or less leaves the
+	// others where they were.
+	drawn := fate{
+		Hazards:         h,
+		reset:           f.rand.Float64() < h.Reset,
+		tooManyRequests: f.rand.Float64() < h.TooManyRequests,
+		html:            f.rand.Float64() < h.HTML,
+		cutBody:         f.rand.Float64() < h.CutBody,
+		cutJSON:         f.rand.Float64() < h.CutJSON,
+		wait:            h.Latency + time.Duration(f.rand.Float64()*float64(h.Jitter)),
+		cutAt:           f.rand.Float64(),
+	}
+	failed, lot := f.rand.Float64() < h.ServerError, f.rand.IntN(4)
+	switch {
+	case failed && h.ServerErrorStatus != 0:
+		drawn.serverError = h.ServerErrorStatus
+	case failed:
+		drawn.serverError = []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}[lot]
+	}
+	return drawn
+}

@@ -1,0 +1,211 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestHazards(t *testing.T) {
+	// always is how every test asks.
+	always := func(t *testing.T, h standin.Hazards) (reply, error) {
+		t.Helper()
+		a, c := serve(t, standin.Options{Seed: 5})
+		a.AddMany(20)
+		a.SetHazards(h)
+		return c.send("POST", "/api/v1/detections/search", `{"limit":20}`)
+	}
+	answered := func(t *testing.T, h standin.Hazards) reply {
+		t.Helper()
+		got, err := always(t, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+
+	t.Run("a reset has no answer", func(t *testing.T) {
+		_, err := always(t, standin.Hazards{Reset: 1})
+		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+	t.Run("429 says when to come back in seconds", func(t *testing.T) {
+		got := answered(t, standin.Hazards{TooManyRequests: 1, RetryAfter: 1500 * time.Millisecond})
+		if got.status != 429 || got.header.Get("Retry-After") != "2" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("429 says when to come back as a date", func(t *testing.T) {
+		got := answered(t, standin.Hazards{TooManyRequests: 1, RetryAfter: 10 * time.Second, RetryAfterDate: true})
+		if want := epoch.Add(10 * time.Second).Format(http.TimeFormat); got.header.Get("Retry-After") != want {
+			t.Errorf("got %v, want %s", got.header, want)
+		}
+	})
+	t.Run("429 says nothing about when to come back", func(t *testing.T) {
+		if got := answered(t, standin.Hazards{TooManyRequests: 1}); got.status != 429 || got.header["Retry-After"] != nil {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("a server error is one of four", func(t *testing.T) {
+		if got := answered(t, standin.Hazards{ServerError: 1}); !slices.Contains([]int{500, 502, 503, 504}, got.status) {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("a server error can be chosen", func(t *testing.T) {
+		got := answered(t, standin.Hazards{ServerError: 1, ServerErrorStatus: 503, RetryAfter: time.Second})
+		if got.status != 503 || got.header.Get("Retry-After") != "1" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("HTML comes with 200", func(t *testing.T) {
+		got := answered(t, standin.Hazards{HTML: 1})
+		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") || !strings.HasPrefix(got.body, "<!DOCTYPE html>") {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("a body that is cut ends too early", func(t *testing.T) {
+		got := answered(t, standin.Hazards{CutBody: 1})
+		if !errors.Is(got.err, io.ErrUnexpectedEOF) || fmt.Sprint(len(got.body)) == got.header.Get("Content-Length") {
+			t.Errorf("read %d bytes: %v", len(got.body), got.err)
+		}
+	})
+	t.Run("JSON that is cut has the right length", func(t *testing.T) {
+		got := answered(t, standin.Hazards{CutJSON: 1})
+		if got.err != nil || got.status != 200 || json.Valid([]byte(got.body)) || fmt.Sprint(len(got.body)) != got.header.Get("Content-Length") {
+			t.Errorf("read %d bytes of %s: %v", len(got.body), got.header.Get("Content-Length"), got.err)
+		}
+	})
+	t.Run("a refused key has many answers", func(t *testing.T) {
+		for refusal, want := range map[standin.Refusal]string{
+			standin.RefusedJSON:      `401 {"error_message":"Invalid access token"}`,
+			standin.RefusedText:      "400 The specified access token is invalid",
+			standin.RefusedShortText: "400 invalid\n",
+			standin.RefusedForbidden: `403 {"error_message":"the owner of this key may not do this"}`,
+		} {
+			got := answered(t, standin.Hazards{Refusal: refusal})
+			if text := fmt.Sprint(got.status, " ", got.body); text != want {
+				t.Errorf("got %q, want %q", text, want)
+			}
+		}
+	})
+	t.Run("a capped limit gives less than was asked for", func(t *testing.T) {
+		if got := idsOf(t, answered(t, standin.Hazards{LimitCap: 7}).body); len(got) != 7 {
+			t.Errorf("found %v", got)
+		}
+	})
+	t.Run("a limit that is too high is refused", func(t *testing.T) {
+		if got := answered(t, standin.Hazards{LimitRefused: 19}); got.status != 400 {
+			t.Errorf("got %+v", got)
+		}
+		if got := answered(t, standin.Hazards{LimitRefused: 20}); got.status != 200 {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("there need not be a Date", func(t *testing.T) {
+		if got := answered(t, standin.Hazards{NoDate: true}); got.header["Date"] != nil {
+			t.Errorf("it is %v", got.header["Date"])
+		}
+		if got := answered(t, standin.Hazards{Date: "soon"}); got.header.Get("Date") != "soon" {
+			t.Errorf("it is %v", got.header["Date"])
+		}
+	})
+	t.Run("latency outlives nobody's patience", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.SetHazards(standin.Hazards{Latency: time.Hour})
+		c.client.Timeout = 20 * time.Millisecond
+		_, err := c.send("GET", "/api/v1/service", "")
+		if failed, ok := errors.AsType[*url.Error](err); !ok || !failed.Timeout() {
+			t.Errorf("the error is %v", err)
+		}
+	})
+	t.Run("only some requests meet them", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.SetHazards(standin.Hazards{
+			ServerError: 1, ServerErrorStatus: 500,
+			Only: func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/search") },
+		})
+		c.want(500, "POST", "/detections/search", "{}")
+		c.want(200, "GET", "/service", "")
+	})
+}
+
+func TestShuffledTies(t *testing.T) {
+	a, c := serve(t, standin.Options{Seed: 9, Size: 1000})
+	a.AddTied(50, now-1)
+	a.AddTied(1, now)
+	body := sorted("mod_time", "asc", "id", "asc")
+	inOrder := c.search(body)
+	a.SetHazards(standin.Hazards{ShuffledTies: true})
+	got := c.search(body)
+	if slices.Equal(got, inOrder) || got[50] != inOrder[50] {
+		t.Errorf("found %v", got)
+	}
+	wantIDs(t, c.search(body), got...)
+}
+
+func TestChangingLinks(t *testing.T) {
+	a, c := serve(t, standin.Options{Seed: 2})
+	v := a.AddMany(1)[0]
+	a.SetHazards(standin.Hazards{ChangingLinks: true})
+	path := fmt.Sprintf("/detections/%d", v.ID)
+	first := c.want(200, "GET", path, "").body
+	a.SetSkew(time.Hour)
+	second := c.want(200, "GET", path, "").body
+	switch settled := string(standin.WithoutLinkTimes(v.JSON)); {
+	case first == second || first == string(v.JSON):
+		t.Error("the links did not change")
+	case string(standin.WithoutLinkTimes([]byte(first))) != settled, string(standin.WithoutLinkTimes([]byte(second))) != settled:
+		t.Error("something else than the links changed")
+	}
+	address := func(body string) string { return body[strings.Index(body, `"url":`):] }
+	if address(first) != address(second) {
+		t.Error("the detection's own url changed")
+	}
+}
+
+func TestSkew(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	for _, skew := range []time.Duration{0, 17 * time.Minute, -17 * time.Minute} {
+		t.Run("Date and mod_time are off by "+skew.String(), func(t *testing.T) {
+			a.SetSkew(skew)
+			v := a.AddMany(1)[0]
+			if want := epoch.Add(skew).UnixMilli(); v.ModTime != want {
+				t.Errorf("mod_time is %d, want %d", v.ModTime, want)
+			}
+			got := c.want(200, "GET", "/service", "").header.Get("Date")
+			if want := epoch.Add(skew).Format(http.TimeFormat); got != want {
+				t.Errorf("Date is %s, want %s", got, want)
+			}
+			wantIDs(t, c.search(strings.Replace(sorted("mod_time", "asc"), "{", `{"mod_time":"-1ms","limit":1,`, 1)), v.ID)
+		})
+	}
+}
+
+func TestTheSeedDecidesWhatMeetsAHazard(t *testing.T) {
+	fate := func(seed uint64) (statuses []int) {
+		a, c := serve(t, standin.Options{Seed: seed})
+		a.SetHazards(standin.Hazards{TooManyRequests: 0.3, ServerError: 0.3, HTML: 0.2})
+		for range 40 {
+			statuses = append(statuses, c.do("GET", "/service", "").status)
+		}
+		return statuses
+	}
+	first := fate(1)
+	if again := fate(1); !slices.Equal(first, again) {
+		t.Errorf("%v, then %v", first, again)
+	}
+	if other := fate(2); slices.Equal(first, other) {
+		t.Error("two seeds, one fate")
+	}
+}

@@ -1,0 +1,177 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Rates say how often things happen, each in times a second.
+type Rates struct {
+	Appear     float64 // a detection appears
+	Update     float64 // one changes: it goes on, or someone works on it
+	Close      float64 // one is closed
+	Edit       float64 // one changes twice, the second time without a new mod_time
+	Late       float64 // one appears with a mod_time of the past
+	Future     float64 // one appears with a mod_time of the future
+	Tie        float64 // TieSize detections change at once, with one mod_time
+	Neighbours float64 // NeighbourSize detections appear in each of two neighbouring milliseconds
+
+	TieSize       int           // 0: 300
+	NeighbourSize int           // 0: 990, almost a page
+	LateBy        time.Duration // at most; 0: 74 minutes
+	FutureBy      time.Duration // at most; 0: 10 minutes
+}
+
+// Live lets time pass over the detections until ctx ends.
+func (a *Appliance) Live(ctx context.Context, rates Rates) {
+	const beat = 10 * time.Millisecond
+	s := a.Simulate(rates)
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			s.Step(now.Sub(last))
+			last = now
+		}
+	}
+}
+
+// Simulation makes happen to an appliance's detections what Rates say. It is not
+// safe for concurrent use; the appliance is.
+type Simulation struct {
+	appliance *Appliance
+	rand      *rand.Rand
+	events    []*simulated
+}
+
+// simulated is one thing that happens again and again.
+type simulated struct {
+	rate   float64 // a second
+	due    float64
+	happen func()
+}
+
+// Simulate returns a simulation in which nothing has happened yet.
+func (a *Appliance) Simulate(rates Rates) *Simulation {
+	if rates.TieSize == 0 {
+		rates.TieSize = 300
+	}
+	if rates.NeighbourSize == 0 {
+		rates.NeighbourSize = 990
+	}
+	if rates.LateBy == 0 {
+		rates.LateBy = 74 * time.Minute
+	}
+	if rates.FutureBy == 0 {
+		rates.FutureBy = 10 * time.Minute
+	}
+	s := &Simulation{appliance: a, rand: chance(a.options.Seed, chanceSimulation)}
+	s.events = []*simulated{
+		{rate: rates.Appear, happen: func() { a.AddMany(1) }},
+		{rate: rates.Update, happen: s.update},
+		{rate: rates.Close, happen: s.close},
+		{rate: rates.Edit, happen: s.edit},
+		{rate: rates.Late, happen: func() { a.AddLate(s.upTo(rates.LateBy)) }},
+		{rate: rates.Future, happen: func() { a.AddFuture(s.upTo(rates.FutureBy)) }},
+		{rate: rates.Tie, happen: func() { s.tie(rates.TieSize) }},
+		{rate: rates.Neighbours, happen: func() { s.neighbours(rates.NeighbourSize) }},
+	}
+	return s
+}
+
+// Step makes happen what is due in the next d. What is left over of an event
+// counts in the next step.
+func (s *Simulation) Step(d time.Duration) {
+	var now []func()
+	for _, e := range s.events {
+		for e.due += e.rate * d.Seconds(); e.due >= 1; e.due-- {
+			now = append(now, e.happen)
+		}
+	}
+	s.rand.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
+	for _, happen := range now {
+		happen()
+	}
+}
+
+func (s *Simulation) upTo(d time.Duration) time.Duration {
+	return time.Duration(s.rand.Int64N(int64(d)))
+}
+
+// pick returns the ids of up to n visible detections, in a row from somewhere.
+func (s *Simulation) pick(n int) []int64 {
+	store := &s.appliance.store
+	store.RLock()
+	defer store.RUnlock()
+	if len(store.current) == 0 {
+		return nil
+	}
+	start := s.rand.IntN(len(store.current))
+	ids := make([]int64, min(n, len(store.current)))
+	for i := range ids {
+		ids[i] = store.current[(start+i)%len(store.current)].ID
+	}
+	return ids
+}
+
+func (s *Simulation) update() { s.changeSome(1, s.change()) }
+
+// changeSome changes up to n detections at once. That one of them was hidden in
+// between is no reason to change none.
+func (s *Simulation) changeSome(n int, change func(*Detection)) {
+	for {
+		if ids := s.pick(n); ids == nil || s.appliance.Update(change, ids...) == nil {
+			return
+		}
+	}
+}
+
+// change returns what may happen to a detection that is open.
+func (s *Simulation) change() func(*Detection) {
+	now := s.appliance.millis()
+	number, person := s.rand.IntN(100), []Text{"ada", "grace", "linus"}[s.rand.IntN(3)]
+	switch s.rand.IntN(5) {
+	case 0:
+		return func(d *Detection) {
+			d.UpdateTime, d.EndTime = now, 0
+			if d.RiskScore != nil {
+				d.RiskScore = new(max(1, number))
+			}
+		}
+	case 1:
+		return func(d *Detection) { d.EndTime = d.UpdateTime }
+	case 2:
+		return func(d *Detection) { d.TicketID = TicketID{ID: fmt.Sprintf("OPS-%d", number)} }
+	case 3:
+		return func(d *Detection) { d.Status, d.Resolution, d.Assignee = "in_progress", Null, person }
+	}
+	return func(d *Detection) { d.Status, d.Resolution = "acknowledged", Null }
+}
+
+func (s *Simulation) close() {
+	resolution := []Text{"action_taken", "no_action_taken"}[s.rand.IntN(2)]
+	s.changeSome(1, func(d *Detection) { d.Status, d.Resolution = "closed", resolution })
+}
+
+func (s *Simulation) edit() {
+	ids := s.pick(1)
+	if ids == nil || s.appliance.Update(s.change(), ids...) != nil {
+		return
+	}
+	person := Text(fmt.Sprintf("analyst%d", s.rand.IntN(10000)))
+	// It fails where the detection was hidden in between, which is as good.
+	_ = s.appliance.Edit(func(d *Detection) { d.Assignee = person }, ids...)
+}
+
+func (s *Simulation) tie(n int) { s.changeSome(n, s.change()) }
+
+func (s *Simulation) neighbours(n int) {
+	now := s.appliance.millis()
+	s.appliance.AddTied(n, now-1)
+	s.appliance.AddTied(n, now)
+}

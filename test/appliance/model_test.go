@@ -1,0 +1,231 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestModel(t *testing.T) {
+	t.Run("an added detection gets what is missing", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.Add(standin.Detection{Title: "x"})[0]
+		if v.ID == 0 || v.ModTime != now || v.StartTime != now || v.UpdateTime != now || v.CreateTime != now {
+			t.Errorf("it is %+v", v)
+		}
+		if other := a.Add(standin.Detection{})[0]; other.ID == v.ID {
+			t.Error("an id was given twice")
+		}
+	})
+	t.Run("an update has a new mod_time", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.AddLate(time.Minute)
+		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != now || v.ModTime != now-minute {
+			t.Errorf("%+v became %+v", v, got)
+		}
+	})
+	t.Run("an update can choose its mod_time", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.AddMany(1)[0]
+		if err := a.Update(func(d *standin.Detection) { d.ModTime = 5 }, v.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Latest()[0].ModTime; got != 5 {
+			t.Errorf("it is %d", got)
+		}
+	})
+	t.Run("an edit keeps the mod_time", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.AddLate(time.Minute)
+		if err := a.Edit(func(d *standin.Detection) { d.Title, d.ModTime = "new", 5 }, v.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Latest()[0]; got.Title != "new" || got.ModTime != v.ModTime {
+			t.Errorf("%+v became %+v", v, got)
+		}
+	})
+	t.Run("an update of many ties them", func(t *testing.T) {
+		a := standin.New(standin.Options{}) // the clock goes on
+		var ids []int64
+		for _, v := range a.AddBacklog(100, time.Hour) {
+			ids = append(ids, v.ID)
+		}
+		if err := a.Update(func(d *standin.Detection) { d.Status = "closed" }, ids...); err != nil {
+			t.Fatal(err)
+		}
+		latest := a.Latest()
+		if latest[0].ModTime != latest[99].ModTime {
+			t.Errorf("from %d to %d", latest[0].ModTime, latest[99].ModTime)
+		}
+	})
+	t.Run("an update of what is not visible changes nothing", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.AddMany(1)[0]
+		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999); err == nil {
+			t.Error("there is no error")
+		}
+		if got := len(a.History()); got != 1 {
+			t.Errorf("the history holds %d versions", got)
+		}
+	})
+	t.Run("the history keeps versions in their order", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still})
+		v := a.AddMany(1)[0]
+		for _, title := range []string{"b", "c"} {
+			if err := a.Edit(func(d *standin.Detection) { d.Title = title }, v.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var titles []string
+		for _, v := range a.History() {
+			titles = append(titles, v.Title)
+		}
+		if want := []string{v.Title, "b", "c"}; !slices.Equal(titles, want) {
+			t.Errorf("the titles were %v", titles)
+		}
+	})
+	t.Run("what is hidden is gone but for its history", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		versions := a.AddMany(3)
+		a.Hide(versions[0].ID, 999)
+		if len(a.Latest()) != 2 || a.Len() != 2 || len(a.History()) != 3 {
+			t.Errorf("visible %d, ever %d", a.Len(), len(a.History()))
+		}
+		if got := c.search(`{}`); slices.Contains(got, versions[0].ID) || len(got) != 2 {
+			t.Errorf("found %v", got)
+		}
+		if err := a.Update(func(*standin.Detection) {}, versions[2].ID); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("late and future ones have their mod_time and are visible", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		late, future := a.AddLate(time.Hour), a.AddFuture(time.Hour)
+		if late.ModTime != now-60*minute || future.ModTime != now+60*minute {
+			t.Errorf("they are %d and %d", late.ModTime, future.ModTime)
+		}
+		wantIDs(t, c.search(sorted("mod_time", "asc", "id", "asc")), late.ID, future.ID)
+	})
+	t.Run("a huge one is huge", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		v := a.AddHuge(1 << 20)
+		got := c.want(http.StatusOK, "POST", "/detections/search", `{}`)
+		if len(v.JSON) < 1<<20 || len(got.body) != len(v.JSON)+2 {
+			t.Errorf("it has %d bytes, the answer %d", len(v.JSON), len(got.body))
+		}
+	})
+	t.Run("bytes that are not UTF-8 are sent as they are, after updates too", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		v := a.AddInvalidUTF8()
+		for range 2 {
+			body := c.want(http.StatusOK, "POST", "/detections/search", `{}`).body
+			if utf8.ValidString(body) || !json.Valid([]byte(body)) {
+				t.Errorf("the answer is %q", body)
+			}
+			if err := a.Update(func(d *standin.Detection) { d.Status = "new" }, v.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("a version tells what its JSON says", func(t *testing.T) {
+		a := standin.New(standin.Options{Now: still, Seed: 4})
+		for _, v := range a.AddBacklog(100, time.Hour) {
+			d := v.Detection()
+			again, err := json.Marshal(map[string]any{
+				"id": d.ID, "mod_time": d.ModTime, "end_time": d.EndTime, "title": d.Title, "status": d.Status.String(), "ticket_id": d.TicketID.ID,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := json.Marshal(map[string]any{
+				"id": v.ID, "mod_time": v.ModTime, "end_time": v.EndTime, "title": v.Title, "status": v.Status, "ticket_id": v.TicketID,
+			})
+			if err != nil || !bytes.Equal(again, want) {
+				t.Errorf("%s, want %s", again, want)
+			}
+		}
+	})
+	t.Run("nothing is kept without a history", func(t *testing.T) {
+		a := standin.New(standin.Options{NoHistory: true})
+		a.AddMany(3)
+		if len(a.History()) != 0 || a.Len() != 3 {
+			t.Errorf("the history holds %d versions", len(a.History()))
+		}
+	})
+}
+
+func TestOnRequestComesBeforeTheAnswer(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.OnRequest(func(*http.Request) { a.AddMany(1) })
+	for want := 1; want <= 3; want++ {
+		if got := len(c.search(`{}`)); got != want {
+			t.Errorf("found %d, want %d", got, want)
+		}
+	}
+	a.OnRequest(nil)
+	if got := len(c.search(`{}`)); got != 3 {
+		t.Errorf("found %d", got)
+	}
+}
+
+func TestGeneratedDetections(t *testing.T) {
+	const n, size = 250, 2000
+	a := standin.New(standin.Options{Now: still, Seed: 11, Size: size})
+	var bytesOfAll, perf, above32, numeric, open, null, custom, ongoing int
+	types := make(map[string]bool)
+	for _, v := range a.AddMany(n) {
+		d := v.Detection()
+		types[v.Type] = true
+		bytesOfAll += len(v.JSON)
+		if d.RiskScore == nil {
+			perf++
+			if !slices.Contains(v.Categories, "perf") {
+				t.Errorf("%s has no risk_score", v.Type)
+			}
+		}
+		if v.ID > 1<<32 {
+			above32++
+		}
+		if d.TicketID.Numeric {
+			numeric++
+		}
+		switch v.Status {
+		case "open":
+			open++
+		case "":
+			null++
+		}
+		if d.IsUserCreated {
+			custom++
+		}
+		if v.EndTime == 0 {
+			ongoing++
+		}
+		if !(v.StartTime <= v.UpdateTime && v.UpdateTime <= v.ModTime && v.CreateTime <= v.ModTime) {
+			t.Errorf("the times of %d are out of order: %+v", v.ID, v)
+		}
+	}
+	if average := bytesOfAll / n; average < size*8/10 || average > size*12/10 {
+		t.Errorf("a detection has %d bytes", average)
+	}
+	for name, count := range map[string]int{
+		"performance": perf, "ids past 32 bits": above32, "numeric tickets": numeric, "open": open,
+		"no status": null, "custom": custom, "ongoing": ongoing,
+	} {
+		if count == 0 || count == n {
+			t.Errorf("%s: %d of %d", name, count, n)
+		}
+	}
+	if len(types) < 15 {
+		t.Errorf("there are %d types", len(types))
+	}
+}

@@ -1,0 +1,156 @@
+package appliance_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestPatchDetection(t *testing.T) {
+	tests := []struct {
+		name, before, body string // before: a patch that comes first
+		status             int
+		want               map[string]any // of the detection
+	}{
+		{"fields are set", "", `{"ticket_id":"T-9","assignee":"ada","status":"in_progress"}`, 204,
+			map[string]any{"ticket_id": "T-9", "assignee": "ada", "status": "in_progress"}},
+		{"null clears", `{"ticket_id":"T-9","assignee":"ada","status":"new"}`, `{"ticket_id":null,"assignee":null,"status":null}`, 204,
+			map[string]any{"ticket_id": nil, "assignee": nil, "status": nil}},
+		{"what is absent stays", `{"assignee":"ada","status":"new"}`, `{"ticket_id":"T-1"}`, 204,
+			map[string]any{"assignee": "ada", "status": "new"}},
+		{"closed has a resolution", "", `{"status":"closed","resolution":"action_taken"}`, 204,
+			map[string]any{"status": "closed", "resolution": "action_taken"}},
+		{"a resolution comes after closed", `{"status":"closed"}`, `{"resolution":"no_action_taken"}`, 204,
+			map[string]any{"resolution": "no_action_taken"}},
+		{"a resolution without closed is refused", "", `{"resolution":"action_taken"}`, 422, map[string]any{"resolution": nil}},
+		{"a resolution with another status is refused", "", `{"status":"new","resolution":"action_taken"}`, 422,
+			map[string]any{"status": nil, "resolution": nil}},
+		{"another status clears the resolution", `{"status":"closed","resolution":"action_taken"}`, `{"status":"acknowledged"}`, 204,
+			map[string]any{"status": "acknowledged", "resolution": nil}},
+		{"a resolution can be cleared with the status", `{"status":"closed","resolution":"action_taken"}`, `{"status":"new","resolution":null}`, 204,
+			map[string]any{"status": "new", "resolution": nil}},
+		{"an unknown status is refused", "", `{"status":"open"}`, 400, map[string]any{"status": nil}},
+		{"an unknown resolution is refused", "", `{"status":"closed","resolution":"later"}`, 400, map[string]any{"status": nil}},
+		{"an unknown field is refused", "", `{"status":"new","detection_id":1}`, 400, map[string]any{"status": nil}},
+		{"a ticket_id is a string", "", `{"ticket_id":7}`, 400, map[string]any{"ticket_id": nil}},
+		{"participants cannot be added", "", `{"status":"new","participants":[{"id":999,"usernames":["x"]}]}`, 422, map[string]any{"status": nil}},
+		{"a participant has an id", "", `{"participants":[{"usernames":["x"]}]}`, 400, nil},
+		{"a participant has no other fields", "", `{"participants":[{"id":71,"role":"victim"}]}`, 400, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			a, c := serve(t, standin.Options{})
+			a.Add(standin.Detection{ID: 7, Title: "x", ModTime: now - minute, Participants: []standin.Participant{{ID: 71}}})
+			if test.before != "" {
+				c.want(204, "PATCH", "/detections/7", test.before)
+			}
+			got := c.want(test.status, "PATCH", "/detections/7", test.body)
+			if test.status == 204 && (got.body != "" || got.header.Get("Date") == "") {
+				t.Errorf("the answer is %+v", got)
+			}
+			d := c.detection("7")
+			for field, want := range test.want {
+				if d[field] != want {
+					t.Errorf("%s is %v, want %v", field, d[field], want)
+				}
+			}
+		})
+	}
+
+	t.Run("mod_time is the appliance's time", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.Add(standin.Detection{ID: 7, ModTime: now - minute})
+		a.SetSkew(17 * time.Minute)
+		c.want(204, "PATCH", "/detections/7", `{"status":"new"}`)
+		if got := a.Latest()[0].ModTime; got != now+17*minute {
+			t.Errorf("it is %d", got)
+		}
+		if got := len(a.History()); got != 2 {
+			t.Errorf("the history holds %d versions", got)
+		}
+	})
+	t.Run("participants are modified", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.Add(standin.Detection{ID: 7, Participants: []standin.Participant{{ID: 71, Role: "offender"}, {ID: 72}}})
+		c.want(204, "PATCH", "/detections/7", `{"participants":[{"id":72,"usernames":["ada"],"origins":["192.0.2.1"]}]}`)
+		d := a.Latest()[0].Detection()
+		if m := d.Participants[1]; len(m.Usernames) != 1 || m.Origins[0] != "192.0.2.1" || d.Participants[0].Usernames != nil {
+			t.Errorf("they are %+v", d.Participants)
+		}
+	})
+	t.Run("an unknown id is a problem", func(t *testing.T) {
+		_, c := serve(t, standin.Options{})
+		c.want(http.StatusNotFound, "PATCH", "/detections/7", `{"status":"new"}`)
+	})
+}
+
+func TestPatchTickets(t *testing.T) {
+	ticket := standin.TicketID{ID: "T-1"}
+	setUp := func(t *testing.T) (*standin.Appliance, *caller) {
+		a, c := serve(t, standin.Options{})
+		a.Add(
+			standin.Detection{ID: 1, ModTime: now - 3, TicketID: ticket},
+			standin.Detection{ID: 2, ModTime: now - 2, TicketID: standin.TicketID{ID: "T-2"}},
+			standin.Detection{ID: 3, ModTime: now - 1, TicketID: ticket},
+		)
+		return a, c
+	}
+	t.Run("everything with the ticket changes at once", func(t *testing.T) {
+		a, c := setUp(t)
+		c.want(204, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"closed","resolution":"action_taken","assignee":"ada"}`)
+		changed := a.Latest()[1:]
+		for _, v := range changed {
+			if v.ModTime != now || v.Status != "closed" || v.Resolution != "action_taken" || v.Assignee != "ada" || v.TicketID != "T-1" {
+				t.Errorf("changed to %+v", v)
+			}
+		}
+		wantIDs(t, []int64{changed[0].ID, changed[1].ID}, 1, 3)
+	})
+	t.Run("one refusal leaves all as they were", func(t *testing.T) {
+		a, c := setUp(t)
+		c.want(204, "PATCH", "/detections/1", `{"status":"closed"}`)
+		c.want(422, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","resolution":"action_taken"}`)
+		for _, v := range a.Latest() {
+			if v.Resolution != "" {
+				t.Errorf("changed to %+v", v)
+			}
+		}
+	})
+	t.Run("without ticket tracking it is a state of the configuration", func(t *testing.T) {
+		_, c := setUp(t)
+		if got := c.want(200, "GET", "/service/ticketing", "").body; got != `{"enabled":true}` {
+			t.Errorf("the state is %s", got)
+		}
+		c.want(204, "PATCH", "/service/ticketing", `{"enabled":false}`)
+		got := c.want(422, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"new"}`)
+		if got.body != `{"detail":"external ticket tracking is not enabled"}` {
+			t.Errorf("the body is %s", got.body)
+		}
+		c.want(204, "PATCH", "/service/ticketing", `{"enabled":true}`)
+		c.want(204, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"new"}`)
+	})
+	for name, body := range map[string]string{
+		"a ticket_id is due":         `{"status":"new"}`,
+		"null is no ticket_id":       `{"ticket_id":null,"status":"new"}`,
+		"participants are unknown":   `{"ticket_id":"T-1","participants":[]}`,
+		"an unknown field":           `{"ticket_id":"T-1","state":"new"}`,
+		"an unknown status":          `{"ticket_id":"T-1","status":"open"}`,
+		"enabled is no field of it":  `{"ticket_id":"T-1","enabled":true}`,
+		"the body is a JSON object":  `"T-1"`,
+		"assignee is text, or null":  `{"ticket_id":"T-1","assignee":5}`,
+		"status is text, or null":    `{"ticket_id":"T-1","status":["new"]}`,
+		"resolution is one of two":   `{"ticket_id":"T-1","resolution":"x"}`,
+		"a ticket_id that is number": `{"ticket_id":1}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := setUp(t)
+			c.want(400, "PATCH", "/detections/tickets", body)
+		})
+	}
+	t.Run("an unknown ticket is a problem", func(t *testing.T) {
+		_, c := setUp(t)
+		c.want(404, "PATCH", "/detections/tickets", `{"ticket_id":"T-3","status":"new"}`)
+	})
+}

@@ -1,0 +1,103 @@
+package appliance
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const apiRoot = "/api/v1"
+
+// route is one operation of the interface.
+type route struct {
+	method string
+	path   string // below apiRoot; {id} stands for a number
+	serve  func(*request) answer
+	body   string // the media type of the request's body; empty: it has none
+}
+
+// table lists the operations.
+func (a *Appliance) table() []route {
+	word := "/" + a.options.word()
+	return slices.Concat(
+		[]route{
+			{http.MethodPost, "/detections/search", a.searchDetections, typeJSON},
+			{http.MethodGet, "/detections", a.randomDetections, ""},
+			{http.MethodPatch, "/detections/tickets", a.patchTickets, typeJSON},
+			{http.MethodGet, "/detections/{id}", a.getDetection, ""},
+			{http.MethodPatch, "/detections/{id}", a.patchDetection, typeJSON},
+		},
+		a.systemRoutes(word),
+	)
+}
+
+// request is a request on its way to an operation.
+type request struct {
+	*http.Request
+	fate fate
+	id   int64 // of the path
+}
+
+// object returns the body as a JSON object.
+func (r *request) object() (object, error) {
+	const maxBody = 4 << 20
+	var b bytes.Buffer
+	if _, err := io.Copy(&b, io.LimitReader(r.Body, maxBody)); err != nil {
+		return nil, err
+	}
+	return parseObject(b.Bytes())
+}
+
+// match is where a request leads.
+type match struct {
+	route
+	name    string // how it is counted
+	id      int64
+	open    bool   // needs no credential
+	refused answer // where no operation serves it
+}
+
+// find looks up the operation that a request asks for.
+func (a *Appliance) find(r *http.Request) match {
+	if r.URL.Path == tokenPath && a.options.OAuth != nil {
+		return a.findToken(r)
+	}
+	path, ok := strings.CutPrefix(r.URL.Path, apiRoot)
+	if !ok {
+		return match{name: "other", open: true, refused: problem(http.StatusNotFound, "no such page")}
+	}
+	var allowed []string
+	for _, candidate := range a.routes {
+		id, ok := candidate.matches(path)
+		if !ok {
+			continue
+		}
+		if candidate.method == r.Method {
+			return match{route: candidate, name: candidate.method + " " + candidate.path, id: id}
+		}
+		allowed = append(allowed, candidate.method)
+	}
+	if allowed == nil {
+		return match{name: "other", refused: problem(http.StatusNotFound, "no such resource")}
+	}
+	refused := refusal(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
+	refused.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
+	return match{name: "other", refused: refused}
+}
+
+// matches returns the number in place of {id}, 0 where there is none.
+func (r route) matches(path string) (id int64, ok bool) {
+	prefix, _, hasID := strings.Cut(r.path, "{id}")
+	if !hasID {
+		return 0, path == r.path
+	}
+	number, ok := strings.CutPrefix(path, prefix)
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(number, 10, 64)
+	return id, err == nil
+}

@@ -1,0 +1,168 @@
+package appliance
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ServeHTTP answers a request as the appliance does.
+func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	found := a.find(r)
+	a.count(found.name)
+	if hook := a.onRequest.Load(); hook != nil {
+		(*hook)(r)
+	}
+	f := a.fates.draw(r)
+	if !wait(r.Context(), f.wait) {
+		panic(http.ErrAbortHandler) // nobody waits for an answer any more
+	}
+	if f.reset {
+		reset(w)
+	}
+	a.send(w, f, a.answer(found, f, r))
+}
+
+func (a *Appliance) count(name string) {
+	a.requests.Lock()
+	defer a.requests.Unlock()
+	a.requests.counts[name]++
+}
+
+// wait returns false where ctx ends before d is over.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// reset ends the connection so that the other side sees a reset. It does not
+// return.
+func reset(w http.ResponseWriter) {
+	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		raw := conn
+		if secure, ok := conn.(*tls.Conn); ok {
+			raw = secure.NetConn()
+		}
+		if tcp, ok := raw.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // without it, the end is an orderly one, which is as good as can be
+		}
+		_ = raw.Close() // it is to be broken
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// answer says what is answered to a request that found its way.
+func (a *Appliance) answer(found match, f fate, r *http.Request) answer {
+	switch {
+	case f.tooManyRequests:
+		return a.later(refusal(http.StatusTooManyRequests, "too many requests"), f)
+	case f.serverError == http.StatusServiceUnavailable:
+		return a.later(refusal(f.serverError, "the service is starting"), f)
+	case f.serverError != 0:
+		return refusal(f.serverError, "internal error")
+	case f.html:
+		return answer{status: http.StatusOK, contentType: typeHTML, parts: [][]byte{[]byte(loginPage)}}
+	case f.Refusal != Accepted && !found.open:
+		return f.Refusal.answer()
+	}
+	if !found.open && !a.authorized(r) {
+		return refusal(http.StatusUnauthorized, "Invalid API key")
+	}
+	if found.serve == nil {
+		return found.refused
+	}
+	if wanted := found.body; wanted != "" {
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != wanted {
+			return refusal(http.StatusUnsupportedMediaType, "the body must be %s", wanted)
+		}
+	}
+	return found.serve(&request{Request: r, fate: f, id: found.id})
+}
+
+const loginPage = `<!DOCTYPE html>
+<html><head><title>Sign in</title></head>
+<body><form method="post" action="/login"><input name="user"><input name="password" type="password"></form></body></html>
+`
+
+// later adds when to come back.
+func (a *Appliance) later(ans answer, f fate) answer {
+	if f.RetryAfter <= 0 {
+		return ans
+	}
+	seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
+	value := strconv.FormatInt(seconds, 10)
+	if f.RetryAfterDate {
+		value = a.Clock().Add(time.Duration(seconds) * time.Second).UTC().Format(http.TimeFormat)
+	}
+	ans.header = http.Header{"Retry-After": {value}}
+	return ans
+}
+
+// send writes an answer, or the part of it that its fate leaves.
+func (a *Appliance) send(w http.ResponseWriter, f fate, ans answer) {
+	h := w.Header()
+	for name, values := range ans.header {
+		h[name] = values
+	}
+	switch {
+	case f.NoDate:
+		h["Date"] = nil // keeps the server from setting its own
+	case f.Date != "":
+		h.Set("Date", f.Date)
+	default:
+		h.Set("Date", a.Clock().UTC().Format(http.TimeFormat))
+	}
+	if ans.contentType != "" {
+		h.Set("Content-Type", ans.contentType)
+	}
+	size := ans.size()
+	send := size
+	if size > 0 && (f.cutBody || f.cutJSON && strings.Contains(ans.contentType, "json")) {
+		send = int(f.cutAt * float64(size)) // at least a byte less than all
+	}
+	if ans.status != http.StatusNoContent {
+		announced := size
+		if f.cutJSON && !f.cutBody {
+			announced = send
+		}
+		h.Set("Content-Length", strconv.Itoa(announced))
+	}
+	w.WriteHeader(ans.status)
+	writeParts(w, ans.parts, send)
+	if f.cutBody {
+		// Without it, what was written might not be sent at all.
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// writeParts writes the first n bytes. An error means that nobody reads them,
+// which is no concern of the appliance's.
+func writeParts(w io.Writer, parts [][]byte, n int) {
+	const buffer = 64 << 10
+	b := bufio.NewWriterSize(w, min(n, buffer))
+	for _, part := range parts {
+		part = part[:min(n, len(part))]
+		if n -= len(part); len(part) == 0 {
+			break
+		}
+		if _, err := b.Write(part); err != nil {
+			return
+		}
+	}
+	_ = b.Flush()
+}

@@ -1,0 +1,131 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestSystem(t *testing.T) {
+	_, c := serve(t, standin.Options{Firmware: "25.2.1.7"})
+	for path, want := range map[string]string{
+		"/service/version":  `{"version":"25.2.1.7"}`,
+		"/service/platform": `{"platform":"sensor"}`,
+		"/service/edition":  `{"edition":"standard"}`,
+		"/service/idrac":    `{"ipaddr":"192.0.2.11"}`,
+	} {
+		if got := c.want(200, "GET", path, "").body; got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	var metadata map[string]string
+	if err := json.Unmarshal([]byte(c.want(200, "GET", "/service", "").body), &metadata); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"display_host", "external_hostname", "hostname", "mgmt_ipaddr", "platform", "version"}
+	if got := slices.Sorted(maps.Keys(metadata)); !slices.Equal(got, want) {
+		t.Errorf("the metadata are %v, want %v", got, want)
+	}
+}
+
+func TestProductWord(t *testing.T) {
+	_, c := serve(t, standin.Options{Product: "AcmeNDR", APIKey: "k1"})
+	c.authorization = "AcmeNDR apikey=k1"
+	c.want(200, "GET", "/acmendr/version", "")
+	c.want(404, "GET", "/service/version", "")
+	c.authorization = "Service apikey=k1"
+	c.want(401, "GET", "/acmendr/version", "")
+}
+
+func TestAuthorization(t *testing.T) {
+	_, c := serve(t, standin.Options{})
+	for name, header := range map[string]string{
+		"no credential":               "",
+		"another key":                 "Service apikey=" + standin.DefaultAPIKey + "x",
+		"an empty key":                "Service apikey=",
+		"the scheme in other letters": "service apikey=" + standin.DefaultAPIKey,
+		"the key alone":               standin.DefaultAPIKey,
+		"a token":                     "Bearer " + standin.DefaultAPIKey,
+	} {
+		t.Run(name+" is refused", func(t *testing.T) {
+			refused := *c
+			refused.authorization = header
+			got := refused.want(401, "GET", "/service/version", "")
+			if !strings.Contains(got.body, `"error_message"`) {
+				t.Errorf("the body is %s", got.body)
+			}
+			refused.want(401, "GET", "/nothing/such", "")
+		})
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	t.Run("a wrong path is not found", func(t *testing.T) {
+		for _, path := range []string{"/detection", "/detections/", "/detections/x", "/detections/1/2", "/service/none", ""} {
+			c.want(404, "GET", path, "")
+		}
+	})
+	t.Run("a path outside of the interface is not found", func(t *testing.T) {
+		got, err := c.send("GET", "/detections", "")
+		if err != nil || got.status != 404 {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	t.Run("a wrong method is not allowed", func(t *testing.T) {
+		for path, allowed := range map[string]string{
+			"/detections/search": "POST", "/detections/5": "GET, PATCH", "/service/ticketing": "GET, PATCH",
+		} {
+			got := c.want(405, "DELETE", path, "")
+			if got.header.Get("Allow") != allowed {
+				t.Errorf("%s allows %q, want %q", path, got.header.Get("Allow"), allowed)
+			}
+		}
+	})
+	t.Run("a body that is not JSON is refused", func(t *testing.T) {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/api/v1/detections/search", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", c.authorization)
+		r.Header.Set("Content-Type", "text/plain")
+		resp, err := c.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnsupportedMediaType {
+			t.Errorf("the status is %d", resp.StatusCode)
+		}
+	})
+	t.Run("requests are counted by what they ask for", func(t *testing.T) {
+		c.want(404, "GET", "/detections/77", "")
+		got := a.Requests()
+		if got["GET /detections/{id}"] != 1 || got["POST /detections/search"] != 1 || got["other"] == 0 {
+			t.Errorf("the counts are %v", got)
+		}
+	})
+}
+
+func TestOldFirmware(t *testing.T) {
+	a, c := serve(t, standin.Options{Firmware: "9.2.8.1", Seed: 1})
+	a.AddMany(1)
+	body := c.want(200, "POST", "/detections/search", `{}`).body
+	for _, field := range []string{`"mod_time"`, `"create_time"`, `"url"`} {
+		if strings.Contains(body, field) {
+			t.Errorf("%s is in %s", field, body)
+		}
+	}
+	c.want(400, "POST", "/detections/search", `{"mod_time":1}`)
+	c.want(400, "POST", "/detections/search", sorted("mod_time", "asc"))
+
+	for _, firmware := range []string{"9.3.0.1", "10.0.0.0", "26.3.0.1"} {
+		_, c := serve(t, standin.Options{Firmware: firmware})
+		c.want(200, "POST", "/detections/search", `{"mod_time":1}`)
+	}
+}
