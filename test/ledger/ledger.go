@@ -17,6 +17,9 @@ type Version struct {
 	ID      int64
 	ModTime int64
 	Object  string // the JSON object as the appliance shows it
+	// Gone says, in any version of a detection, that it is out of sight: nobody
+	// can demand its last version.
+	Gone bool
 }
 
 // Ledger records what each sink received. It is safe for concurrent use. Of
@@ -75,12 +78,13 @@ func (l *Ledger) Received(sink string) int {
 func (l *Ledger) Missing(sink string, history []Version) (n int, example Version) {
 	last := make(map[int64]Version)
 	for _, v := range history {
+		v.Gone = v.Gone || last[v.ID].Gone
 		last[v.ID] = v
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, v := range last {
-		if l.latest[sink][id] != sha256.Sum256([]byte(v.Object)) {
+		if !v.Gone && l.latest[sink][id] != sha256.Sum256([]byte(v.Object)) {
 			n, example = n+1, v
 		}
 	}

@@ -28,7 +28,9 @@ func event(t *testing.T, id string, v ledger.Version) transform.Event {
 
 func TestTheJudgeFindsEachFault(t *testing.T) {
 	a1, a2, a2b, b1 := version(1, 10, "a"), version(1, 20, "b"), version(1, 20, "c"), version(2, 15, "d")
-	history := []ledger.Version{a1, b1, a2, a2b}
+	hidden := version(3, 5, "e")
+	hidden.Gone = true
+	history := []ledger.Version{hidden, a1, b1, a2, a2b}
 	type received struct {
 		id string
 		v  ledger.Version

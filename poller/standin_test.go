@@ -1,0 +1,175 @@
+package poller_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/appliance"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+)
+
+// serving is the stand-in appliance behind the client that the bridge uses, as
+// what a world polls.
+type serving struct {
+	*world
+	standin *standin.Appliance
+	now     time.Time
+	skew    time.Duration
+	huge    map[int64]bool // too large to be read
+	changes int            // in the poll that is under way
+}
+
+// inProcess serves requests without a network, and so without what a network
+// does to them: that is for the tests of the client, and of the whole.
+type inProcess struct{ handler http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	p.handler.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
+}
+
+func newServing(t *rapid.T) *serving {
+	s := &serving{world: newWorld(t), now: time.UnixMilli(1_750_000_000_123), huge: make(map[int64]bool)}
+	s.standin = standin.New(standin.Options{Seed: rapid.Uint64().Draw(t, "seed"), Size: 1000, Now: func() time.Time { return s.now }})
+	client, err := appliance.New(appliance.Options{
+		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil },
+		Transport: inProcess{s.standin}, MaxAnswer: 64 << 10,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.options.PageSize = rapid.IntRange(2, 50).Draw(t, "page size")
+	s.client = client
+	s.time = func() int64 { return s.standin.Clock().UnixMilli() }
+	s.restart()
+	return s
+}
+
+// change lets something happen to the appliance, and sometimes much.
+func (s *serving) change(t *rapid.T) {
+	// An appliance that changes without end never ends a walk.
+	if s.changes++; s.changes > 30 {
+		return
+	}
+	visible := s.standin.Latest()
+	some := func() []int64 {
+		var ids []int64
+		for _, v := range visible {
+			if rapid.IntRange(0, 3).Draw(t, "this one") == 0 {
+				ids = append(ids, v.ID)
+			}
+		}
+		return ids
+	}
+	retitle := func(d *standin.Detection) { d.Title += "." }
+	switch rapid.SampledFrom([]string{
+		"nothing", "nothing", "appear", "appear", "tie", "neighbours", "update", "update", "edit", "late", "very late", "future",
+		"huge", "not UTF-8", "tick", "tick", "hide", "forward", "back", "hazards", "hazards",
+	}).Draw(t, "change") {
+	case "appear":
+		s.standin.AddMany(rapid.IntRange(1, 3).Draw(t, "n"))
+	case "tie":
+		s.standin.AddTied(rapid.IntRange(2, 60).Draw(t, "n"), 0)
+	case "neighbours":
+		at := s.standin.Clock().UnixMilli()
+		s.standin.AddTied(s.options.PageSize-1, at)
+		s.standin.AddTied(s.options.PageSize-1, at+1)
+	case "update":
+		s.now = s.now.Add(time.Millisecond) // a version has a millisecond of its own, unless it is an edit
+		s.must(s.standin.Update(retitle, some()...))
+	case "edit":
+		s.must(s.standin.Edit(retitle, some()...))
+	case "late":
+		s.standin.AddLate(time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(t, "by")))
+	case "very late":
+		s.standin.AddLate(time.Duration(rapid.Int64Range(int64(2*time.Minute), int64(30*time.Hour)).Draw(t, "by")))
+	case "future":
+		s.standin.AddFuture(time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "by")))
+	case "huge":
+		s.huge[s.standin.AddHuge(80<<10).ID] = true
+	case "not UTF-8":
+		s.standin.AddInvalidUTF8()
+	case "tick":
+		s.now = s.now.Add(time.Duration(rapid.Int64Range(0, int64(5*time.Minute)).Draw(t, "for")))
+	case "hide":
+		s.standin.Hide(some()...)
+	case "forward":
+		s.skew += 17 * time.Minute
+		s.standin.SetSkew(s.skew)
+	case "back":
+		s.skew -= 17 * time.Minute
+		s.standin.SetSkew(s.skew)
+	case "hazards":
+		seldom := func(name string) float64 { return rapid.SampledFrom([]float64{0, 0, 0, 0.2}).Draw(t, name) }
+		s.standin.SetHazards(standin.Hazards{
+			TooManyRequests: seldom("429"), ServerError: seldom("5xx"), HTML: seldom("html"), CutJSON: seldom("cut"),
+			RetryAfter: time.Second, RetryAfterDate: rapid.Bool().Draw(t, "as a date"),
+			Refusal:        rapid.SampledFrom([]standin.Refusal{0, 0, 0, 0, standin.RefusedJSON, standin.RefusedText, standin.RefusedForbidden}).Draw(t, "key"),
+			LimitCap:       rapid.SampledFrom([]int{0, 0, 2, 7}).Draw(t, "cap"),
+			LimitRefused:   rapid.SampledFrom([]int{0, 0, 2, 10}).Draw(t, "refused"),
+			InclusiveBound: rapid.Bool().Draw(t, "inclusive"), ShuffledTies: rapid.Bool().Draw(t, "shuffled"),
+		})
+	}
+}
+
+func (s *serving) must(err error) {
+	if err != nil {
+		s.Fatalf("%v", err)
+	}
+}
+
+// shown is what the appliance showed, apart from what no event can hold, as the
+// client repairs it.
+func (s *serving) shown() []ledger.Version {
+	gone := make(map[int64]bool)
+	for _, v := range s.standin.History() {
+		gone[v.ID] = true
+	}
+	for _, v := range s.standin.Latest() {
+		gone[v.ID] = s.huge[v.ID]
+	}
+	var all []ledger.Version
+	for _, v := range s.standin.History() {
+		if !s.huge[v.ID] {
+			all = append(all, ledger.Version{ID: v.ID, ModTime: v.ModTime, Object: strings.ToValidUTF8(string(v.JSON), "\uFFFD"), Gone: gone[v.ID]})
+		}
+	}
+	return all
+}
+
+func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newServing(t)
+		s.mustPoll() // the first contact
+		s.now = s.now.Add(100 * time.Hour)
+		s.standin.OnRequest(func(*http.Request) { s.change(t) })
+		for range rapid.IntRange(2, 12).Draw(t, "polls") {
+			if rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
+				s.restart()
+			}
+			s.changes = 0
+			_ = s.poll() // what failed is tried again
+		}
+		s.standin.OnRequest(nil)
+		s.standin.SetHazards(standin.Hazards{InclusiveBound: rapid.Bool().Draw(t, "inclusive")})
+		s.now = s.now.Add(s.options.ReconcileEvery + 10*time.Hour) // it may have gone back unseen
+		s.settle()
+		verdict := s.ledger.Judge("journal", s.shown())
+		if len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
+			t.Fatalf("%d duplicates, faults:\n%s", verdict.Duplicates, strings.Join(verdict.Faults, "\n"))
+		}
+		for _, v := range s.standin.Latest() {
+			if _, dead := s.state.dead[strconv.FormatInt(v.ID, 10)]; dead != s.huge[v.ID] {
+				t.Fatalf("detection %d is too large: %t, among the dead letters: %t", v.ID, s.huge[v.ID], dead)
+			}
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"ndrbridge/transform"
+)
+
+// client delivers the events of a file with the bare client libraries and prints
+// figures as JSON. The arguments are a drain's name, the file, and the address
+// of each target. Reading the file is not part of the figures: the events lie in
+// memory, made and encoded.
+func client(args []string, stdout io.Writer) error {
+	if len(args) < 2 {
+		return fmt.Errorf("%w: a client needs a drain and a file", errUsage)
+	}
+	i := slices.IndexFunc(drains, func(d drain) bool { return d.name == args[0] })
+	if i < 0 || len(args) != 2+len(drains[i].targets) {
+		return fmt.Errorf("%w: drain %q with %d addresses", errUsage, args[0], len(args)-2)
+	}
+	events, err := readEvents(args[1])
+	if err != nil {
+		return err
+	}
+	targets, addresses := drains[i].targets, args[2:]
+
+	began, spent := time.Now(), cpuTime()
+	var sending sync.WaitGroup
+	errs := make([]error, len(targets))
+	for i, t := range targets {
+		sending.Go(func() { errs[i] = t.bare(context.Background(), addresses[i], events) })
+	}
+	sending.Wait()
+	f := figures{Seconds: time.Since(began).Seconds(), CPU: (cpuTime() - spent).Seconds()}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(f)
+}
+
+// readEvents reads a file of one event a line.
+func readEvents(path string) ([]transform.Event, error) {
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var events []transform.Event
+	for line := range bytes.Lines(file) {
+		e, err := transform.Parse(bytes.TrimSuffix(line, []byte("\n")))
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, len(events)+1, err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// cpuTime is what this process has used, user and system.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for oneself
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// produce is the leanest that kafka-go has: one request for each batch.
+func produce(ctx context.Context, broker, compression string, events []transform.Event) error {
+	var codec kafkago.Compression
+	if err := codec.UnmarshalText([]byte(compression)); err != nil {
+		return err
+	}
+	c := &kafkago.Client{Addr: kafkago.TCP(broker), Transport: &kafkago.Transport{MetadataTopics: []string{topic}}}
+	header := []kafkago.Header{{Key: "content-type", Value: []byte(transform.ContentTypeStructured)}}
+	records := make([]kafkago.Record, 0, batch)
+	for some := range slices.Chunk(events, batch) {
+		records = records[:0]
+		for _, e := range some {
+			records = append(records, kafkago.Record{
+				Time: e.RecordedTime, Key: kafkago.NewBytes([]byte(e.PartitionKey)), Value: kafkago.NewBytes(e.Structured()), Headers: header,
+			})
+		}
+		answer, err := c.Produce(ctx, &kafkago.ProduceRequest{
+			Topic: topic, RequiredAcks: kafkago.RequireAll, Compression: codec, Records: kafkago.NewRecordReader(records...),
+		})
+		if err != nil {
+			return err
+		}
+		if answer.Error != nil {
+			return answer.Error
+		}
+	}
+	return nil
+}
+
+// publish publishes a batch and waits for its acknowledgements.
+func publish(ctx context.Context, url string, events []transform.Event) error {
+	conn, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(batch))
+	if err != nil {
+		return err
+	}
+	acks := make([]jetstream.PubAckFuture, 0, batch)
+	for some := range slices.Chunk(events, batch) {
+		acks = acks[:0]
+		for _, e := range some {
+			ack, err := js.PublishMsgAsync(&nats.Msg{
+				Subject: subject,
+				Data:    e.Structured(),
+				Header: nats.Header{
+					nats.MsgIdHdr:  {e.Source + " " + e.ID},
+					"Content-Type": {transform.ContentTypeStructured},
+				},
+			}, jetstream.WithStallWait(time.Minute))
+			if err != nil {
+				return err
+			}
+			acks = append(acks, ack)
+		}
+		for _, ack := range acks {
+			select {
+			case <-ack.Ok():
+			case err := <-ack.Err():
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// post sends one event a request, one request after the other.
+func post(ctx context.Context, url string, events []transform.Event) error {
+	for _, e := range events {
+		if err := postOne(ctx, url, transform.ContentTypeStructured, e.Structured()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func postBatches(ctx context.Context, url string, events []transform.Event, size int) error {
+	var body []byte
+	for some := range slices.Chunk(events, size) {
+		body = transform.AppendBatch(body[:0], some)
+		if err := postOne(ctx, url, transform.ContentTypeBatch, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func postOne(ctx context.Context, url, contentType string, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", contentType)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("the receiver answered %s", answer.Status)
+	}
+	return nil
+}
+
+// write appends a batch to a file and syncs it.
+func write(_ context.Context, path string, events []transform.Event) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var lines []byte
+	for some := range slices.Chunk(events, batch) {
+		lines = lines[:0]
+		for _, e := range some {
+			lines = append(append(lines, e.Structured()...), '\n')
+		}
+		if _, err := file.Write(lines); err != nil {
+			return err
+		}
+		if err := file.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

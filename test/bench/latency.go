@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// latencyRow is how long events are under way, in milliseconds.
+type latencyRow struct {
+	Detections int     `json:"detections"`
+	Median     float64 `json:"median_ms"`
+	P99        float64 `json:"p99_ms"`
+	Max        float64 `json:"max_ms"`
+}
+
+const (
+	latencyDetections = 200
+	latencyWarmUp     = 10 // detections before, which are not counted
+	latencyInterval   = "100ms"
+)
+
+// latency lets detections appear one after the other and measures the time from
+// when the answer that shows one was written until a webhook has its event. The
+// appliance and the receiver are in this process, and share its clock.
+func (b *bench) latency(ctx context.Context) (_ *latencyRow, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	shown := &shownAppliance{appliance: standin.New(standin.Options{Seed: 1, Size: b.size})}
+	sensor := httptest.NewServer(shown)
+	defer sensor.Close()
+	arrived := make(chan time.Time, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		now := time.Now()
+		w.WriteHeader(http.StatusNoContent)
+		select {
+		case arrived <- now:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hook.Close()
+
+	sink := webhookTarget.sink(hook.URL)
+	sink["batch"] = map[string]any{"linger": 0}
+	s, err := b.startBridge(ctx, dir, configuration(dir, sensor.URL, map[string]any{"interval": latencyInterval}, []map[string]any{sink}))
+	if err != nil {
+		return nil, err
+	}
+	var took []float64
+	for len(took) < latencyWarmUp+latencyDetections && err == nil {
+		shown.add()
+		select {
+		case at := <-arrived:
+			took = append(took, milliseconds(at.Sub(shown.at())))
+		case <-s.ended:
+			err = s.log.failure(errors.New("the bridge ended"))
+		case <-ctx.Done():
+			err = s.log.failure(ctx.Err())
+		}
+	}
+	if _, _, stopErr := s.stop(); err != nil || stopErr != nil {
+		return nil, errors.Join(err, stopErr)
+	}
+	took = took[latencyWarmUp:]
+	slices.Sort(took)
+	return &latencyRow{
+		Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1],
+	}, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// shownAppliance takes note of when a detection was first shown. Nothing is
+// added while it answers.
+type shownAppliance struct {
+	mu        sync.Mutex
+	appliance *standin.Appliance
+	waiting   bool      // a detection was added that no answer has shown
+	shownAt   time.Time // of the detection added last
+}
+
+func (s *shownAppliance) add() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appliance.AddMany(1)
+	s.waiting = true
+}
+
+// at returns when the detection added last was shown. Its event has arrived.
+func (s *shownAppliance) at() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shownAt
+}
+
+// ServeHTTP implements http.Handler. The end of an answer leaves when ServeHTTP
+// has returned, so what it notes is never late.
+func (s *shownAppliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appliance.ServeHTTP(w, r)
+	if s.waiting && strings.HasSuffix(r.URL.Path, "/detections/search") {
+		s.waiting, s.shownAt = false, time.Now()
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// command makes a process that is told to end when ctx does, and is killed where
+// it does not obey. Whoever starts it waits for it.
+func command(ctx context.Context, path string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, path, args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
+	// A bridge reads its configuration from the environment too.
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "NDRBRIDGE_") {
+			c.Env = append(c.Env, variable)
+		}
+	}
+	return c
+}
+
+// talker is a process that answers with a line of standard output, first when it
+// has started. It ends when its standard input does, or by a signal.
+type talker struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *bufio.Scanner
+	stderr strings.Builder
+}
+
+// talk starts a talker and returns its first line.
+func talk(cmd *exec.Cmd) (*talker, string, error) {
+	t := &talker{cmd: cmd}
+	cmd.Stderr = &t.stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	if t.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, "", err
+	}
+	t.stdout = bufio.NewScanner(stdout)
+	if err := cmd.Start(); err != nil {
+		return nil, "", err
+	}
+	first, err := t.line()
+	if err != nil {
+		return nil, "", errors.Join(err, t.stop())
+	}
+	return t, first, nil
+}
+
+func (t *talker) line() (string, error) {
+	if !t.stdout.Scan() {
+		return "", fmt.Errorf("%s: it says nothing", t.cmd)
+	}
+	return t.stdout.Text(), nil
+}
+
+// ask sends an empty line and returns the answer.
+func (t *talker) ask() (string, error) {
+	if _, err := io.WriteString(t.stdin, "\n"); err != nil {
+		return "", err
+	}
+	return t.line()
+}
+
+// stop ends the process and waits for it.
+func (t *talker) stop() error {
+	t.stdin.Close()
+	if err := t.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w: %s", t.cmd, err, strings.TrimSpace(t.stderr.String()))
+	}
+	return nil
+}
+
+// memory is the peak of a process's memory, in bytes.
+type memory struct {
+	anon     int64 // RssAnon, as sampled
+	resident int64 // VmHWM: files that are mapped count too
+}
+
+const sampleEvery = 25 * time.Millisecond
+
+// watch samples the memory of a process until the function that it returns is
+// called, which gives the peaks.
+func watch(pid int) (peaks func() memory) {
+	var (
+		m        memory
+		sampling sync.WaitGroup
+	)
+	end := make(chan struct{})
+	sampling.Go(func() {
+		tick := time.NewTicker(sampleEvery)
+		defer tick.Stop()
+		for {
+			m.sample(pid)
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() memory {
+		close(end)
+		sampling.Wait()
+		return m
+	}
+}
+
+// sample reads the status of a process, as Linux has it. Elsewhere, and where the
+// process has ended, it finds nothing.
+func (m *memory) sample(pid int) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line) // VmHWM: 123 kB
+		if len(fields) != 3 {
+			continue
+		}
+		kB, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		switch fields[0] {
+		case "RssAnon:":
+			m.anon = max(m.anon, kB<<10)
+		case "VmHWM:":
+			m.resident = max(m.resident, kB<<10)
+		}
+	}
+}

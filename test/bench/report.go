@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+)
+
+// figures are of one run.
+type figures struct {
+	Seconds  float64 `json:"seconds"`     // from the start to the last acknowledgement
+	CPU      float64 `json:"cpu_seconds"` // user and system
+	Anon     int64   `json:"rss_anon"`    // the highest RssAnon, in bytes; 0: not measured
+	Resident int64   `json:"vm_hwm"`      // VmHWM, in bytes; 0: not measured
+}
+
+// spread is a figure over several runs.
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// spreadOf is the spread of one or more values. Of an even number the median is
+// the lower of the two in the middle.
+func spreadOf(values []float64) spread {
+	slices.Sort(values)
+	return spread{Median: quantile(values, 0.5), Min: values[0], Max: values[len(values)-1]}
+}
+
+// quantile is the smallest of the sorted values that so much of them do not
+// exceed.
+func quantile(sorted []float64, q float64) float64 {
+	i := int(q*float64(len(sorted)) + 0.999999)
+	return sorted[min(max(i, 1), len(sorted))-1]
+}
+
+// report is everything that was measured.
+type report struct {
+	Machine    string      `json:"machine"`
+	Go         string      `json:"go"`
+	EventBytes int         `json:"event_bytes,omitempty"` // mean, in structured form
+	Runs       int         `json:"runs"`
+	Drains     []drainRow  `json:"drains,omitempty"`
+	Latency    *latencyRow `json:"latency,omitempty"`
+	IdlePolls  []idleRow   `json:"idle_polls,omitempty"`
+}
+
+// drainRow is one drain, by the bridge and by the bare client.
+type drainRow struct {
+	Name   string  `json:"name"`
+	Events int     `json:"events"`
+	Bridge sideRow `json:"bridge"`
+	Bare   sideRow `json:"bare"`
+	title  string
+}
+
+// sideRow is one side of a drain.
+type sideRow struct {
+	Rate     spread `json:"events_per_second"`
+	CPU      spread `json:"cpu_seconds"`
+	Anon     int64  `json:"rss_anon,omitempty"` // the highest of all runs
+	Resident int64  `json:"vm_hwm,omitempty"`
+}
+
+func newReport(s settings) *report {
+	machine := fmt.Sprintf("%d cores", runtime.NumCPU())
+	if runtime.NumCPU() == 2 {
+		machine = "two shared cores"
+	}
+	return &report{
+		Machine: machine,
+		Go:      runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
+		Runs:    s.runs,
+	}
+}
+
+// add adds the runs of a drain of so many events.
+func (r *report) add(d drain, events int, bridge, bare []figures) {
+	r.Drains = append(r.Drains, drainRow{
+		Name: d.name, title: d.title, Events: events, Bridge: sideOf(events, bridge), Bare: sideOf(events, bare),
+	})
+}
+
+func sideOf(events int, runs []figures) sideRow {
+	var s sideRow
+	var rates, cpu []float64
+	for _, f := range runs {
+		rates = append(rates, float64(events)/f.Seconds)
+		cpu = append(cpu, f.CPU)
+		s.Anon, s.Resident = max(s.Anon, f.Anon), max(s.Resident, f.Resident)
+	}
+	s.Rate, s.CPU = spreadOf(rates), spreadOf(cpu)
+	return s
+}
+
+func (r *report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+func (r *report) writeTables(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s, all on loopback; medians of %d (least–most)\n", r.Machine, r.Go, r.Runs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(r.Drains) > 0 {
+		fmt.Fprintf(t, "\nDrain of detections, %d bytes an event; × is the bridge by the bare client\n", r.EventBytes)
+		fmt.Fprintln(t, "SINK\tEVENTS\tEVENTS/S\tBARE\t×\tCPU S\tBARE\t×\tRSSANON MIB\tVMHWM MIB")
+		for _, d := range r.Drains {
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%.2f\t%s\t%s\t%.2f\t%s\t%s\n", d.title, d.Events,
+				d.Bridge.Rate.text("%.0f"), d.Bare.Rate.text("%.0f"), ratio(d.Bridge.Rate, d.Bare.Rate),
+				d.Bridge.CPU.text("%.2f"), d.Bare.CPU.text("%.2f"), ratio(d.Bridge.CPU, d.Bare.CPU),
+				mebibytes(d.Bridge.Anon), mebibytes(d.Bridge.Resident))
+		}
+	}
+	if l := r.Latency; l != nil {
+		fmt.Fprintln(t, "\nFrom the answer that shows a detection to the webhook's receiver, with linger 0")
+		fmt.Fprintln(t, "DETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
+		fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.2f\n", l.Detections, l.Median, l.P99, l.Max)
+	}
+	if len(r.IdlePolls) > 0 {
+		fmt.Fprintln(t, "\nA poll that finds nothing new")
+		fmt.Fprintln(t, "KNOWN DETECTIONS\tPOLLS\tMEDIAN MS\tP99 MS\tCPU MS A POLL")
+		for _, p := range r.IdlePolls {
+			fmt.Fprintf(t, "%d\t%d\t%.2f\t%.2f\t%.2f\n", p.Known, p.Polls, p.Median, p.P99, p.CPU)
+		}
+	}
+	return t.Flush()
+}
+
+func (s spread) text(format string) string {
+	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.Median, s.Min, s.Max)
+}
+
+func ratio(a, b spread) float64 { return a.Median / cmp.Or(b.Median, 1) }
+
+func mebibytes(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f", float64(n)/(1<<20))
+}

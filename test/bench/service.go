@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// service is a bridge that runs in a process of its own.
+type service struct {
+	cmd   *exec.Cmd
+	log   serviceLog
+	peaks func() memory
+	ended chan struct{} // closed when the process has ended; err is set then
+	err   error
+}
+
+// configuration is a bridge with one appliance, read from the beginning, and
+// sinks. What it leaves out has its default.
+func configuration(dir, applianceURL string, detections map[string]any, sinks []map[string]any) map[string]any {
+	detections["start"] = "beginning"
+	for i, s := range sinks {
+		s["name"] = fmt.Sprintf("sink-%d", i)
+		s["start"] = "beginning"
+	}
+	return map[string]any{
+		"state": filepath.Join(dir, "state.db"),
+		"log":   map[string]any{"format": "json"},
+		"admin": map[string]any{"listen": "127.0.0.1:0"},
+		"appliances": []any{map[string]any{
+			"name": "hq", "url": applianceURL, "api_key": standin.DefaultAPIKey,
+			// The default, 5 requests a second, would be all that is measured.
+			"rate_limit": 10_000,
+			"detections": detections,
+		}},
+		"sinks": sinks,
+	}
+}
+
+// startBridge starts a bridge with a configuration, whose file it puts into dir.
+func (b *bench) startBridge(ctx context.Context, dir string, configuration map[string]any) (*service, error) {
+	text, err := json.Marshal(configuration) // JSON is YAML
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "ndrbridge.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, err
+	}
+	s := &service{
+		cmd:   command(ctx, b.bridge, "run", "--config", path),
+		log:   serviceLog{running: make(chan string, 1)},
+		ended: make(chan struct{}),
+	}
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.peaks = watch(s.cmd.Process.Pid)
+	go func() {
+		s.err = s.cmd.Wait()
+		close(s.ended)
+	}()
+	return s, nil
+}
+
+// stop ends the bridge. It returns the processor time that it used from its
+// start to its end, and its memory.
+func (s *service) stop() (cpu time.Duration, m memory, err error) {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // or it has ended before
+	<-s.ended
+	m = s.peaks()
+	if s.err != nil {
+		return 0, m, s.log.failure(s.err)
+	}
+	return s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime(), m, nil
+}
+
+// askEvery is how often the bridge is asked for its metrics: an answer costs it
+// about a millisecond.
+const askEvery = 100 * time.Millisecond
+
+// await waits until each of the sinks has delivered so many events.
+func (s *service) await(ctx context.Context, events, sinks int) error {
+	var admin string
+	select {
+	case admin = <-s.log.running:
+	case <-s.ended:
+		return s.log.failure(errors.New("the bridge ended at once"))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			return s.log.failure(errors.New("the bridge ended"))
+		case <-ctx.Done():
+			return s.log.failure(ctx.Err())
+		}
+		delivered, err := deliveredBy(ctx, admin)
+		if err != nil {
+			return s.log.failure(err)
+		}
+		done := 0
+		for _, n := range delivered {
+			if n >= events {
+				done++
+			}
+		}
+		if done == sinks {
+			return nil
+		}
+	}
+}
+
+// deliveredBy returns how many events each sink of a bridge has delivered.
+func deliveredBy(ctx context.Context, admin string) (map[string]int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	delivered := map[string]int{}
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), `ndrbridge_sink_events_total{result="delivered",sink="`)
+		sink, value, cut := strings.Cut(rest, `"} `)
+		if !ok || !cut {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, err
+		}
+		delivered[sink] = int(n)
+	}
+	return delivered, lines.Err()
+}
+
+// serviceLog reads a bridge's log: where its admin interface is, and what it
+// said last.
+type serviceLog struct {
+	running chan string // takes one address
+
+	mu    sync.Mutex
+	found bool
+	text  []byte
+}
+
+// Write implements io.Writer.
+func (l *serviceLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, b...)
+	for line := range bytes.Lines(l.text) {
+		var record struct{ Msg, Admin string }
+		if !l.found && json.Unmarshal(line, &record) == nil && record.Msg == "running" {
+			l.found = true
+			l.running <- record.Admin
+		}
+	}
+	const kept = 4 << 10
+	l.text = l.text[max(0, len(l.text)-kept):]
+	return len(b), nil
+}
+
+// failure adds to an error what the bridge said last.
+func (l *serviceLog) failure(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("%w; the bridge's log ends with:\n%s", err, bytes.TrimSpace(l.text))
+}
