@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/twmb/franz-go/pkg/kfake"
 	bolt "go.etcd.io/bbolt"
 
@@ -165,11 +166,11 @@ func history(a *standin.Appliance) []ledger.Version {
 }
 
 func TestASinkThatIsDownOrSlowDelaysNoOther(t *testing.T) {
-	const backlog = 1000
+	const backlog = 600
 	a, url := startAppliance(t, backlog)
 	book := ledger.New()
 	fast, slow, down := startReceiver(t, book, "fast"), startReceiver(t, book, "slow"), startReceiver(t, book, "down")
-	slow.wait = 20 * time.Millisecond
+	slow.wait = 5 * time.Millisecond
 	down.down.Store(true)
 	r := run(t, configuration(t, url, webhookSink("fast", fast.url)+webhookSink("slow", slow.url)+webhookSink("down", down.url)))
 
@@ -249,6 +250,14 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 		}
 		return true
 	})
+	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	problems, err := promlint.New(strings.NewReader(metrics)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("metric %s: %s", p.Metric, p.Text)
+	}
 }
 
 func get(t *testing.T, url string) (int, string) {

@@ -161,7 +161,8 @@ func (d *Detections) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	start := max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()) // the zero time lies before the epoch
+	// The zero time lies before the epoch, and a time to come is as good as now.
+	start := min(max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()), now)
 	p := position{ModTime: start, Start: start, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
 	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
 		return err

@@ -363,6 +363,7 @@ func TestWhatStartMeansIsCommittedAtTheFirstContact(t *testing.T) {
 		{"now", func(now time.Time) time.Time { return now }, map[int64]bool{1: false, 600: false}, ""},
 		{"the beginning", func(time.Time) time.Time { return time.Time{} }, map[int64]bool{1: true, 600: true}, "created"},
 		{"an hour ago", func(now time.Time) time.Time { return now.Add(-time.Hour) }, map[int64]bool{1: true, 600: false}, "updated"},
+		{"a time to come", func(now time.Time) time.Time { return now.Add(time.Hour) }, map[int64]bool{1: false, 600: false}, ""},
 		{"a time", func(time.Time) time.Time { return time.UnixMilli(1_750_000_000_000 - 3600_000) }, map[int64]bool{1: true, 600: false}, "updated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const good = `
+appliances:
+  - {name: hq, url: "https://sensor.example", api_key: s3cret-key}
+sinks:
+  - {name: soc, webhook: {url: "https://hooks.example/T0PS3CRETTOKEN0123456789/x"}}
+  - {name: log, file: {path: "-"}}
+`
+
+func TestCommands(t *testing.T) {
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	valid := file("good.yaml", good)
+	invalid := file("bad.yaml", good+"colour: red\nstate: [1]\n")
+	for _, c := range []struct {
+		name    string
+		args    []string
+		environ []string
+		exit    int
+		stdout  string
+		stderr  string
+	}{
+		{"no command prints the help", nil, nil, 0, "ndrbridge run --config", ""},
+		{"every command teaches", []string{"run", "--help"}, nil, 0, "shutdown_timeout", ""},
+		{"the version is printed", []string{"version"}, nil, 0, "ndrbridge dev", ""},
+		{"an unknown command is wrong usage", []string{"fly"}, nil, 2, "", "unknown command"},
+		{"an unknown flag is wrong usage", []string{"run", "--fly"}, nil, 2, "", "--fly"},
+		{"an argument too many is wrong usage", []string{"check", "x"}, nil, 2, "", `"x" was given`},
+		{"a good configuration is told as what would run", []string{"check", "--config", valid}, nil, 0, "the configuration is good", ""},
+		{"the environment names the file", []string{"check"}, []string{"NDRBRIDGE_CONFIG=" + valid}, 0, "https://sensor.example", ""},
+		{"the environment alone is enough", []string{"check"}, []string{
+			"NDRBRIDGE_APPLIANCES_0_NAME=hq", "NDRBRIDGE_APPLIANCES_0_URL=https://sensor.example", "NDRBRIDGE_APPLIANCES_0_API_KEY=k",
+			"NDRBRIDGE_SINKS_0_NAME=log", "NDRBRIDGE_SINKS_0_FILE_PATH=-",
+		}, 0, "sink log", ""},
+		{"all mistakes are told at once, with their places", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:7:1: colour"},
+		{"the second mistake too", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:8:"},
+		{"a missing file is told", []string{"check", "-c", filepath.Join(folder, "none.yaml")}, nil, 1, "", "none.yaml"},
+		{"a bad configuration does not run", []string{"run", "-c", invalid}, nil, 1, "", "colour"},
+		{"the effective values are printed", []string{"config", "print", "-c", valid}, nil, 0, "page_size: 1000", ""},
+		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			exit := run(c.args, c.environ, &stdout, &stderr)
+			if exit != c.exit || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
+				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, &stdout, c.stdout, &stderr, c.stderr)
+			}
+			for _, secret := range []string{"s3cret", "T0PS3CRET"} {
+				if strings.Contains(stdout.String()+stderr.String(), secret) {
+					t.Errorf("it prints a secret:\n%s%s", &stdout, &stderr)
+				}
+			}
+		})
+	}
+}

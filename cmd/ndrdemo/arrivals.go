@@ -1,0 +1,58 @@
+package main
+
+import (
+	"sync"
+
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// arrivals is what reached each sink. It is safe for concurrent use.
+type arrivals struct {
+	ledger *ledger.Ledger
+
+	mu     sync.Mutex
+	counts map[string]*count
+}
+
+type count struct {
+	events, duplicates int
+	ids                map[string]struct{}
+}
+
+func newArrivals() *arrivals {
+	a := &arrivals{ledger: ledger.New(), counts: make(map[string]*count)}
+	for _, o := range outlets {
+		a.counts[o.name] = &count{ids: make(map[string]struct{})}
+	}
+	return a
+}
+
+// receive records an event of a detection in the form in which a sink got it,
+// which it keeps. What the bridge tells of itself is passed over.
+func (a *arrivals) receive(sink string, structured []byte) (transform.Event, error) {
+	e, err := transform.Parse(structured)
+	if err != nil || e.Stream() != transform.StreamDetections {
+		return e, err
+	}
+	a.ledger.Receive(sink, e)
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.counts[sink]
+	c.events++
+	if _, known := c.ids[e.ID]; known {
+		c.duplicates++
+	}
+	c.ids[e.ID] = struct{}{}
+	return e, nil
+}
+
+// count returns how many events reached a sink, and how many of them had done
+// so before.
+func (a *arrivals) count(sink string) (events, duplicates int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.counts[sink]
+	return c.events, c.duplicates
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes: done, failed, wrong usage.
+const (
+	exitDone = iota
+	exitFailed
+	exitUsage
+)
+
+// errUsage marks the errors of a command line that cannot be understood.
+var errUsage = errors.New("wrong usage")
+
+// settings are what the command line says.
+type settings struct {
+	lasts    time.Duration // 0: until it is interrupted
+	patience time.Duration // how long the bridge may take to deliver the rest
+	seed     uint64
+	rate     float64 // versions a second
+}
+
+// run runs the command line until ctx ends, or the demo by itself, and returns
+// the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := command(stdout)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	switch err := cmd.ExecuteContext(ctx); {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "ndrdemo: %v\nSee ndrdemo --help.\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "ndrdemo: %v\n", err)
+		return exitFailed
+	}
+}
+
+func command(stdout io.Writer) *cobra.Command {
+	s := settings{patience: 15 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "ndrdemo",
+		Short: "Show the bridge at work, with all that it needs in one process",
+		Long: `Show the bridge at work. In one process, on free ports of loopback, run:
+
+  a stand-in appliance   with a backlog, and detections that appear, change, tie,
+                         come late and are closed; it fails one request in seven
+  a NATS server          with JetStream
+  a webhook receiver     that hangs up on one event in a hundred, after it took it
+  the bridge             configured by a file, as in earnest: detections go to
+                         NATS, to the webhook and to a file
+
+It prints where each of them is, so that you can ask them with curl or nats, then
+some of the events as they reach the webhook, what the bridge warns of, and counts:
+
+  shown     detections that the appliance has shown
+  versions  states that it has shown them in
+  events    that reached a sink, and dup: how many of them were there before
+  wait      detections whose latest version has yet to reach the sink
+
+In the end (Ctrl-C, or --for is over) nothing more happens at the appliance, the
+bridge delivers the rest, and a judge compares each sink with what was shown. It
+exits with 0 if nothing is missing, and with 1 otherwise; then its folder is kept.
+
+All that was shown is kept in memory for the judge: a few hundred MB an hour.`,
+		Example: `  ndrdemo                        until Ctrl-C; a second one ends it at once
+  ndrdemo --for 20s              ends by itself
+  ndrdemo --for 1m --rate 200    more of it
+  ndrdemo --seed 7               other detections`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%w: no argument is taken, and %q was given", errUsage, args[0])
+			}
+			return nil
+		},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case s.lasts < 0:
+				return fmt.Errorf("%w: --for: must not be negative", errUsage)
+			case !(s.rate >= 0 && s.rate <= maxRate):
+				return fmt.Errorf("%w: --rate: must lie between 0 and %d", errUsage, maxRate)
+			}
+			return play(cmd.Context(), s, stdout)
+		},
+	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	cmd.Flags().SortFlags = false
+	cmd.Flags().DurationVar(&s.lasts, "for", 0, "how long things happen, such as 20s; 0: until Ctrl-C")
+	cmd.Flags().Float64Var(&s.rate, "rate", 8, fmt.Sprintf("versions that the appliance shows a second, about; at most %d", maxRate))
+	cmd.Flags().Uint64Var(&s.seed, "seed", 1, "what decides how detections look and what happens to them")
+	return cmd
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is what a demo prints, to be read while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// folder waits for the introduction and returns the demo's folder.
+func (o *output) folder(ctx context.Context) string {
+	for ctx.Err() == nil {
+		if match := regexp.MustCompile(`(?m)^configuration +(.+)$`).FindStringSubmatch(o.String()); match != nil {
+			return filepath.Dir(match[1])
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ""
+}
+
+func exists(t *testing.T, path string) bool {
+	t.Helper()
+	_, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func TestDemo(t *testing.T) {
+	t.Run("it ends by itself, and nothing is missing", func(t *testing.T) {
+		t.Parallel()
+		var stdout, stderr output
+		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
+		for _, want := range []string{
+			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl",
+			"time | shown versions | events dup wait", "created", "→",
+			"delivered   distinct duplicated    missing", "Nothing is missing",
+		} {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("the output lacks %q", want)
+			}
+		}
+		if code != exitDone || stderr.String() != "" {
+			t.Errorf("exit code %d; standard error: %s", code, &stderr)
+		}
+		if folder := stdout.folder(t.Context()); exists(t, folder) {
+			t.Errorf("%s is left", folder)
+		}
+		if t.Failed() {
+			t.Log(&stdout)
+		}
+	})
+
+	t.Run("an interrupt ends it with the summary", func(t *testing.T) {
+		t.Parallel()
+		ctx, interrupt := context.WithCancel(t.Context())
+		var stdout, stderr output
+		code := make(chan int, 1)
+		go func() { code <- run(ctx, nil, &stdout, &stderr) }()
+		folder := stdout.folder(t.Context())
+		interrupt()
+		if got := <-code; got != exitDone || !strings.Contains(stdout.String(), "Nothing is missing") || exists(t, folder) {
+			t.Errorf("exit code %d, output %s%s", got, &stdout, &stderr)
+		}
+	})
+
+	t.Run("a sink that misses something fails it, and its folder is kept", func(t *testing.T) {
+		t.Parallel()
+		var stdout output
+		result := make(chan error, 1)
+		go func() {
+			result <- play(t.Context(), settings{lasts: 2 * time.Second, patience: time.Second, rate: 40}, &stdout)
+		}()
+		folder := stdout.folder(t.Context())
+		t.Cleanup(func() { os.RemoveAll(folder) })
+		// The sink goes on in a new file, where nobody looks for it.
+		for i := 0; os.Remove(filesIn(folder).File) != nil; i++ {
+			if i == 1000 {
+				t.Fatalf("the sink does not begin: %s", &stdout)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		err := <-result
+		if !errors.Is(err, errMissing) || !strings.Contains(err.Error(), folder) || !exists(t, folder) {
+			t.Errorf("got %v", err)
+		}
+		if text := stdout.String(); !strings.Contains(text, "\nsink log: the last version of ") || strings.Contains(text, "Nothing is missing") {
+			t.Errorf("the summary does not say what is missing: %s", text)
+		}
+	})
+}
+
+func TestHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitDone {
+		t.Errorf("it ended with %d: %s", code, &stderr)
+	}
+	for _, text := range []string{"--for", "--rate", "--seed", "Ctrl-C", "dup"} {
+		if !strings.Contains(stdout.String(), text) {
+			t.Errorf("the help says nothing about %s", text)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"an unknown flag", []string{"--fast"}, "--fast"},
+		{"an argument", []string{"now"}, "now"},
+		{"a negative time", []string{"--for", "-1s"}, "--for"},
+		{"a negative rate", []string{"--rate", "-1"}, "--rate"},
+		{"a rate beyond what the demo is made for", []string{"--rate", "1e9"}, "--rate"},
+		{"a rate that is no number", []string{"--rate", "NaN"}, "--rate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), c.args, &stdout, &stderr)
+			if code != exitUsage || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
+			}
+		})
+	}
+}

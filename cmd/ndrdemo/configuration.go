@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"ndrbridge/configs"
+	standin "ndrbridge/test/appliance"
+)
+
+// configuration is what the bridge runs with. Intervals and waits are short, so
+// that a person sees something happen.
+const configuration = `# Written by ndrdemo. Every key: ndrbridge config example
+state: {{printf "%q" .State}}
+log: {level: info}
+shutdown_timeout: 5s
+admin: {listen: "127.0.0.1:0"} # a free port
+appliances:
+  - name: hq
+    url: {{printf "%q" .ApplianceURL}}
+    api_key: {{printf "%q" .APIKey}}
+    rate_limit: 20
+    retry: {initial: 200ms, max: 2s}
+    detections:
+      interval: 500ms
+      start: beginning
+      overlap: 30s
+      reconcile: {every: 2s, back: 5m} # finds what became visible later than overlap
+sinks:
+  - name: bus
+    nats: {url: {{printf "%q" .NATSURL}}, stream: NDR, subject: "ndr.{appliance}.{stream}.{action}", create_stream: true}
+    retry: {initial: 100ms, max: 2s}
+  - name: soc
+    webhook: {url: {{printf "%q" .WebhookURL}}}
+    retry: {initial: 100ms, max: 2s}
+  - name: log
+    file: {path: {{printf "%q" .File}}, rotate: {max_bytes: 0}}
+`
+
+// outlet is a sink of the configuration.
+type outlet struct{ name, kind string }
+
+// String names an outlet for a person.
+func (o outlet) String() string { return o.name + ", " + o.kind }
+
+const (
+	sinkBus = "bus"
+	sinkSOC = "soc"
+	sinkLog = "log"
+)
+
+// outlets are the sinks in the order in which they are shown.
+var outlets = [...]outlet{{sinkBus, "NATS"}, {sinkSOC, "webhook"}, {sinkLog, "file"}}
+
+// files are the paths of what a demo writes.
+type files struct{ Config, State, File, Log, JetStream string }
+
+func filesIn(folder string) files {
+	return files{
+		Config:    filepath.Join(folder, "ndrbridge.yaml"),
+		State:     filepath.Join(folder, "ndrbridge.db"),
+		File:      filepath.Join(folder, "events.jsonl"),
+		Log:       filepath.Join(folder, "ndrbridge.log"),
+		JetStream: filepath.Join(folder, "jetstream"),
+	}
+}
+
+// addresses are where the servers listen.
+type addresses struct{ ApplianceURL, NATSURL, WebhookURL string }
+
+// writeConfiguration writes the bridge's configuration file and loads it.
+func writeConfiguration(f files, a addresses) (*configs.Config, error) {
+	var text strings.Builder
+	err := template.Must(template.New("").Parse(configuration)).Execute(&text, struct {
+		files
+		addresses
+		APIKey string
+	}{f, a, standin.DefaultAPIKey})
+	if err != nil {
+		return nil, err
+	}
+	const owner = 0o600 // it holds a key
+	if err := os.WriteFile(f.Config, []byte(text.String()), owner); err != nil {
+		return nil, err
+	}
+	// A person's own environment must not change what is shown.
+	return configs.Load(f.Config, nil)
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// followFile hands on every line of a file that grows, from the time the file is
+// made until ctx ends, and then what the file has until its end.
+func followFile(ctx context.Context, path string, receive func(line []byte) error) error {
+	var file *os.File
+	var lines *bufio.Reader
+	var line []byte // what is there of it
+	for last := false; ; {
+		if file == nil {
+			var err error
+			if file, err = os.Open(path); err == nil {
+				defer file.Close()
+				lines = bufio.NewReader(file)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		for file != nil {
+			part, err := lines.ReadBytes('\n')
+			line = append(line, part...)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if err := receive(line[:len(line)-1]); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			line = nil // the receiver keeps it
+		}
+		if last {
+			return nil
+		}
+		const pause = 100 * time.Millisecond
+		select {
+		case <-ctx.Done():
+			last = true
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// introduce says what there is and where.
+func (d *demo) introduce(admin string) {
+	end := "Ctrl-C ends it."
+	if d.lasts > 0 {
+		end = fmt.Sprintf("It ends after %v.", d.lasts)
+	}
+	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, and the bridge between
+them. The appliance fails one request in seven, the webhook hangs up on one event
+in a hundred that it took: watch that nothing is lost. %s
+
+appliance      %s
+               curl -H 'Authorization: Service apikey=%s' '%s/api/v1/detections?limit=1'
+bridge         http://%s/readyz and http://%s/metrics
+configuration  %s
+log            %s
+bus, NATS      %s, stream NDR, subjects ndr.>
+soc, webhook   %s
+log, file      %s
+
+dup: events that came again; wait: detections whose latest version is on its way.
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.File))
+}

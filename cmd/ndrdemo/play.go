@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"ndrbridge/bridge"
+	"ndrbridge/transform"
+)
+
+// play runs the demo until ctx ends or its time is over, and prints what the
+// judge says. It returns errMissing, wrapped, where that is bad.
+func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
+	folder, err := os.MkdirTemp("", "ndrdemo-")
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer func() {
+		if errors.Is(err, errMissing) {
+			err = fmt.Errorf("%w; what the demo wrote is kept in %s", err, folder)
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(folder))
+	}()
+	d := &demo{
+		settings: s,
+		files:    filesIn(folder),
+		screen:   newScreen(stdout),
+		shown:    &shown{appliance: newAppliance(s.seed)},
+		arrivals: newArrivals(),
+		samples:  make(chan transform.Event),
+		warnings: make(chan string, 8),
+		failures: make(chan error, 8),
+	}
+	if err := d.run(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-d.failures: // while stopping
+		return err
+	default:
+	}
+	return conclude(d.arrivals.ledger, d.shown.versions(), stdout)
+}
+
+// demo is one run, with what its parts tell each other.
+type demo struct {
+	settings
+	files
+	addresses
+	screen   *screen
+	shown    *shown
+	arrivals *arrivals
+	samples  chan transform.Event // that reached the webhook while somebody waited
+	warnings chan string          // of the bridge
+	failures chan error           // of parts that should run until they are stopped
+}
+
+// run runs the parts until everything that was shown has arrived, or had time
+// enough to do so. It returns when all of them have stopped.
+func (d *demo) run(ctx context.Context) error {
+	logFile, err := os.Create(d.files.Log)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	plain := slog.New(slog.NewTextHandler(logFile, nil))
+
+	var stop func()
+	if d.ApplianceURL, stop, err = serve(d.shown.appliance, plain); err != nil {
+		return err
+	}
+	defer stop()
+	if d.WebhookURL, stop, err = serve(&receiver{arrivals: d.arrivals, samples: d.samples}, plain); err != nil {
+		return err
+	}
+	defer stop()
+	if d.NATSURL, stop, err = startBroker(d.JetStream); err != nil {
+		return err
+	}
+	defer stop()
+
+	config, err := writeConfiguration(d.files, d.addresses)
+	if err != nil {
+		return err
+	}
+	b, err := bridge.New(ctx, config, bridge.Options{
+		Version: "demo",
+		Log:     slog.New(&echo{Handler: bridge.NewLog(logFile, config.Log).Handler(), tell: d.warn}),
+	})
+	if err != nil {
+		return err
+	}
+	// It delivers the rest after ctx has ended.
+	stopBridge := d.start(ctx, b.Run)
+	stopConsumer := d.start(ctx, func(ctx context.Context) error {
+		return consumeStream(ctx, d.NATSURL, "NDR", d.receive(sinkBus))
+	})
+	stopFollower := d.start(ctx, func(ctx context.Context) error {
+		return followFile(ctx, d.File, d.receive(sinkLog))
+	})
+	// The bridge stops before those who read what it writes.
+	defer stopFollower()
+	defer stopConsumer()
+	defer stopBridge()
+
+	d.introduce(b.AdminAddress())
+	return d.watch(ctx)
+}
+
+// start runs a part until stop is called, which waits for it.
+func (d *demo) start(ctx context.Context, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := run(ctx)
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("a part of the demo ended by itself")
+		}
+		if err != nil {
+			d.failures <- err
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (d *demo) receive(sink string) func([]byte) error {
+	return func(structured []byte) error {
+		_, err := d.arrivals.receive(sink, structured)
+		return err
+	}
+}
+
+// warn tells a person of a warning, or drops it where there are too many.
+func (d *demo) warn(line string) {
+	select {
+	case d.warnings <- line:
+	default:
+	}
+}

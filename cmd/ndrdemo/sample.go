@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"ndrbridge/transform"
+)
+
+// sample is an event of a detection in one line: when, how severe, what became
+// of it, what it is, who is in it, and which fields changed.
+func sample(e transform.Event) (string, error) {
+	var data struct {
+		Detection struct {
+			Title        string
+			Participants []participant
+		}
+		Changes changes
+	}
+	if err := json.Unmarshal(e.Data(), &data); err != nil {
+		return "", fmt.Errorf("event %s: %w", e.ID, err)
+	}
+	line := fmt.Sprintf("%s %-5s %-7s %-37s %s", e.Time.Local().Format("15:04:05"), e.SeverityText, e.Action(),
+		data.Detection.Title, between(data.Detection.Participants))
+	if len(data.Changes) > 0 {
+		line += " (" + strings.Join(data.Changes, ", ") + ")"
+	}
+	return printable(line), nil
+}
+
+// changes are the names of the fields that changed, in their order.
+type changes []string
+
+// UnmarshalJSON reads the names of an object.
+func (c *changes) UnmarshalJSON(object []byte) error {
+	for name := range transform.Fields(object) {
+		*c = append(*c, string(name))
+	}
+	return nil
+}
+
+type participant struct {
+	Role     string
+	Hostname string
+	Address  string `json:"object_value"`
+}
+
+// name is the short name of the host, or the address.
+func (p participant) name() string {
+	if host, _, _ := strings.Cut(p.Hostname, "."); host != "" {
+		return host
+	}
+	return p.Address
+}
+
+// between says who does what to whom: offender → victim, and how many more
+// there are.
+func between(participants []participant) string {
+	var offenders, victims []string
+	for _, p := range participants {
+		if p.Role == "offender" {
+			offenders = append(offenders, p.name())
+		} else {
+			victims = append(victims, p.name())
+		}
+	}
+	switch {
+	case len(victims) == 0:
+		return firstOf(offenders)
+	case len(offenders) == 0:
+		return "→ " + firstOf(victims)
+	}
+	return firstOf(offenders) + " → " + firstOf(victims)
+}
+
+func firstOf(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return fmt.Sprintf("%s +%d", names[0], len(names)-1)
+}
+
+// printable replaces what could do something to a terminal.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, line)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+func someStanding() standing {
+	return standing{elapsed: 62 * time.Second, detections: 312, versions: 345, sinks: []sinkStanding{
+		{outlet: outlet{"bus", "NATS"}, events: 345},
+		{outlet: outlet{"soc", "webhook"}, events: 1340, duplicates: 12, waiting: 7},
+	}}
+}
+
+const table = `        detections       bus, NATS         soc, webhook
+ time | shown versions | events dup wait | events dup wait
+ 1:02 |   312      345 |    345   0    0 |   1340  12    7
+`
+
+func TestScreen(t *testing.T) {
+	t.Run("without a terminal, rows stand between the lines", func(t *testing.T) {
+		var out bytes.Buffer
+		s := newScreen(&out)
+		s.line("one")
+		s.update(someStanding())
+		s.line("two")
+		s.update(someStanding())
+		row := table[strings.LastIndex(table[:len(table)-1], "\n")+1:]
+		if want := "one\n" + table + "two\n" + row; out.String() != want {
+			t.Errorf("got\n%s\nwant\n%s", &out, want)
+		}
+	})
+	t.Run("without a terminal, the heading comes again", func(t *testing.T) {
+		var out bytes.Buffer
+		s := newScreen(&out)
+		for range 11 {
+			s.update(someStanding())
+		}
+		if got := strings.Count(out.String(), "shown versions"); got != 2 {
+			t.Errorf("it came %d times", got)
+		}
+	})
+	t.Run("on a terminal, the table is drawn over below the lines", func(t *testing.T) {
+		var out bytes.Buffer
+		s := &screen{out: &out, terminal: true}
+		s.line("one")
+		s.update(someStanding())
+		s.line("two")
+		over := func(text string) string { return "\x1b[?7l" + text + "\x1b[?7h" }
+		want := over("one\n") + over("\n"+table) + over("\r\x1b[4A\x1b[J"+"two\n\n"+table)
+		if out.String() != want {
+			t.Errorf("got\n%q\nwant\n%q", &out, want)
+		}
+	})
+}
+
+func TestSettled(t *testing.T) {
+	s := someStanding()
+	if s.settled() {
+		t.Error("a sink waits, and all is settled")
+	}
+	s.sinks[1].waiting = 0
+	if !s.settled() {
+		t.Error("no sink waits, and not all is settled")
+	}
+}
+
+func TestSample(t *testing.T) {
+	for _, c := range []struct {
+		name, data, want string
+	}{
+		{"who does what to whom", `{"detection":{"title":"Port Scan","participants":[{"role":"offender","object_value":"10.0.0.1"},{"role":"victim","hostname":"db.corp.example","object_value":"10.0.0.2"}]}}`,
+			"Port Scan                             10.0.0.1 → db"},
+		{"more victims than one", `{"detection":{"title":"SYN Flood","participants":[{"role":"offender","hostname":null,"object_value":"a"},{"role":"victim","object_value":"b"},{"role":"victim","object_value":"c"}]}}`,
+			"a → b +1"},
+		{"no victim", `{"detection":{"title":"T","participants":[{"role":"offender","object_value":"a"}]}}`, " a"},
+		{"no offender", `{"detection":{"title":"T","participants":[{"role":"victim","object_value":"b"}]}}`, " → b"},
+		{"what changed, in its order", `{"detection":{"title":"T","participants":[]},"changes":{"status":{"from":null,"to":"closed"},"assignee":{"from":null,"to":"ada"}}}`,
+			"(status, assignee)"},
+		{"what could steer a terminal is replaced", `{"detection":{"title":"\u001b[2J\nT","participants":[]}}`, "�[2J�T"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := transform.New(transform.Attributes{
+				ID: "1", Source: "s", Type: "io.ndrbridge.detection.updated", Time: time.UnixMilli(1), SeverityText: "WARN",
+			}, []byte(c.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := sample(e)
+			if err != nil || !strings.Contains(got, " WARN  updated ") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestEcho(t *testing.T) {
+	var log bytes.Buffer
+	var told []string
+	l := slog.New(&echo{Handler: slog.NewTextHandler(&log, nil), tell: func(line string) { told = append(told, line) }})
+	l.With("sink", "soc").Info("sink delivers again")
+	l.With("appliance", "hq", "stream", "detections").Warn("poll failed", "error", errors.New("refused"), "next", 1)
+	if want := []string{"hq: detections: poll failed: refused"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if got := strings.Count(log.String(), "\n"); got != 2 {
+		t.Errorf("the log has %d lines: %s", got, &log)
+	}
+}

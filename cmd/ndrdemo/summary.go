@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"ndrbridge/test/ledger"
+)
+
+// errMissing is the failure of a demo whose judge is not content.
+var errMissing = errors.New("the bridge broke a promise")
+
+// conclude prints what the judge says. It returns errMissing where that is bad.
+func conclude(l *ledger.Ledger, shown []ledger.Version, stdout io.Writer) error {
+	s := judge(l, shown)
+	s.print(stdout)
+	if !s.good() {
+		return errMissing
+	}
+	return nil
+}
+
+// summary is what the judge says in the end.
+type summary struct {
+	detections, versions int // that the appliance showed
+	sinks                []sinkSummary
+}
+
+// sinkSummary is what the judge says of one sink.
+type sinkSummary struct {
+	outlet
+	ledger.Verdict
+	missing int // detections whose last version is not there
+}
+
+// judge compares what each sink received with what was shown.
+func judge(l *ledger.Ledger, shown []ledger.Version) summary {
+	s := summary{detections: countDetections(shown), versions: len(shown)}
+	for _, o := range outlets {
+		missing, _ := l.Missing(o.name, shown)
+		s.sinks = append(s.sinks, sinkSummary{outlet: o, Verdict: l.Judge(o.name, shown), missing: missing})
+	}
+	return s
+}
+
+func countDetections(versions []ledger.Version) int {
+	ids := make(map[int64]struct{})
+	for _, v := range versions {
+		ids[v.ID] = struct{}{}
+	}
+	return len(ids)
+}
+
+// good tells whether every promise was kept.
+func (s summary) good() bool {
+	for _, sink := range s.sinks {
+		if len(sink.Faults) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// print writes the summary for a person.
+func (s summary) print(w io.Writer) {
+	fmt.Fprintf(w, "\nThe appliance showed %d detections in %d versions.\n\n", s.detections, s.versions)
+	fmt.Fprintf(w, "%-14s %10s %10s %10s %10s\n", "sink", "delivered", "distinct", "duplicated", "missing")
+	replaced := 0
+	for _, sink := range s.sinks {
+		distinct := sink.Delivered - sink.Duplicates
+		replaced = max(replaced, s.versions-distinct)
+		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, distinct, sink.Duplicates, sink.missing)
+	}
+	fmt.Fprintln(w)
+	if !s.good() {
+		for _, sink := range s.sinks {
+			for _, fault := range sink.Faults {
+				fmt.Fprintf(w, "sink %s: %s\n", sink.name, printable(fault))
+			}
+		}
+		return
+	}
+	if replaced > 0 {
+		fmt.Fprintf(w, "Up to %d versions were replaced before the next poll could see them.\n", replaced)
+	}
+	fmt.Fprintln(w, "Nothing is missing: the last version of every detection is at every sink.")
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+func version(id, modTime int64) ledger.Version {
+	return ledger.Version{ID: id, ModTime: modTime, Object: fmt.Sprintf(`{"id":%d,"mod_time":%d}`, id, modTime)}
+}
+
+func event(t *testing.T, v ledger.Version) transform.Event {
+	t.Helper()
+	e, err := transform.New(transform.Attributes{
+		ID: fmt.Sprintf("%d-%d", v.ID, v.ModTime), Source: "ndrbridge://hq/detections", Type: "t.created", Subject: fmt.Sprint(v.ID),
+	}, []byte(`{"detection":`+v.Object+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestConclusion(t *testing.T) {
+	a1, a2, b1 := version(1, 10), version(1, 20), version(2, 15)
+	shown := []ledger.Version{a1, b1, a2}
+	for _, c := range []struct {
+		name string
+		log  []ledger.Version // what reached the file
+		good bool
+		want []string
+	}{
+		{"all is there", []ledger.Version{a1, b1, a2}, true,
+			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "Nothing is missing"}},
+		{"a duplicate does no harm", []ledger.Version{a1, b1, b1, a2}, true,
+			[]string{"log, file               4          3          1          0", "Nothing is missing"}},
+		{"a version that was replaced at once is told", []ledger.Version{b1, a2}, true,
+			[]string{"Up to 1 versions were replaced", "Nothing is missing"}},
+		{"a detection that is missing", []ledger.Version{a1, a2}, false,
+			[]string{"log, file               2          2          0          1", "sink log: the last version of 1 detections"}},
+		{"a last version that is missing", []ledger.Version{a1, b1}, false,
+			[]string{"log, file               2          2          0          1", "sink log: the last version of 1 detections"}},
+		{"the wrong order", []ledger.Version{b1, a2, a1}, false,
+			[]string{"sink log: event 1-10 came after a later version"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := ledger.New()
+			for _, v := range shown {
+				l.Receive(sinkBus, event(t, v))
+				l.Receive(sinkSOC, event(t, v))
+			}
+			for _, v := range c.log {
+				l.Receive(sinkLog, event(t, v))
+			}
+			var out strings.Builder
+			if err := conclude(l, shown, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
+				t.Errorf("got %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the summary lacks %q: %s", want, &out)
+				}
+			}
+			if !c.good && strings.Contains(out.String(), "Nothing is missing") {
+				t.Errorf("the summary says that nothing is missing: %s", &out)
+			}
+		})
+	}
+}

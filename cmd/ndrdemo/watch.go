@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// watch lets things happen until ctx ends or the time is over, gives the bridge
+// the time to deliver the rest, and shows all of it. The error is that of a part
+// that failed.
+func (d *demo) watch(ctx context.Context) error {
+	began := time.Now()
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	if d.lasts > 0 {
+		alive, end = context.WithTimeout(ctx, d.lasts)
+		defer end()
+	}
+	var living sync.WaitGroup
+	living.Go(func() { d.shown.appliance.Live(alive, rates(d.rate)) })
+	err := d.show(alive, began, func() bool { return false })
+	end()
+	living.Wait()
+	if err != nil {
+		return err
+	}
+
+	d.screen.line("Nothing more happens; waiting for the rest to arrive.")
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
+	defer cancel()
+	err = d.show(rest, began, func() bool { return d.standing(began).settled() })
+	d.screen.update(d.standing(began))
+	return err
+}
+
+// show shows what goes on until ctx ends or over says so.
+func (d *demo) show(ctx context.Context, began time.Time, over func() bool) error {
+	const samplesPerUpdate = 3
+	update := time.NewTicker(d.screen.interval())
+	defer update.Stop()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	wanted := samplesPerUpdate
+	for {
+		samples := d.samples
+		if wanted == 0 {
+			samples = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failures:
+			return err
+		case <-look.C:
+			if over() {
+				return nil
+			}
+		case <-update.C:
+			d.screen.update(d.standing(began))
+			wanted = samplesPerUpdate
+		case line := <-d.warnings:
+			d.screen.line("the bridge warns: " + printable(line))
+		case e := <-samples:
+			wanted--
+			if err := d.showEvent(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (d *demo) showEvent(e transform.Event) error {
+	line, err := sample(e)
+	if err == nil {
+		d.screen.line(line)
+	}
+	return err
+}
+
+// standing counts what there is now.
+func (d *demo) standing(began time.Time) standing {
+	versions := d.shown.versions()
+	s := standing{elapsed: time.Since(began), detections: countDetections(versions), versions: len(versions)}
+	for _, o := range outlets {
+		s.sinks = append(s.sinks, d.sinkStanding(o, versions))
+	}
+	return s
+}
+
+func (d *demo) sinkStanding(o outlet, versions []ledger.Version) sinkStanding {
+	s := sinkStanding{outlet: o}
+	s.waiting, _ = d.arrivals.ledger.Missing(o.name, versions)
+	s.events, s.duplicates = d.arrivals.count(o.name)
+	return s
+}
