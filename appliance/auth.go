@@ -10,8 +10,8 @@ import (
 
 // credential is what one request is signed in with.
 type credential struct {
-	header  string // the value of Authorization
-	secrets secrets
+	header  string   // the value of Authorization
+	secrets []string // texts that no error may hold
 }
 
 // authority gives out credentials. Its methods are safe for concurrent use.
@@ -47,7 +47,7 @@ func (k *keyAuthority) credential(context.Context) (credential, error) {
 	if key = strings.TrimSpace(key); key == "" {
 		return credential{}, errors.New("read the API key: it is empty")
 	}
-	k.current = credential{header: k.scheme + " apikey=" + key, secrets: newSecrets(key)}
+	k.current = credential{header: k.scheme + " apikey=" + key, secrets: []string{key}}
 	return k.current, nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ndrbridge/retryafter"
 )
 
 // Options say where an appliance is and how to talk to it.
@@ -225,7 +227,8 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		e.answered(resp, body, r.notFound, c.auth.advice())
 		return e
 	}
-	e.Status, e.RetryAfter = resp.StatusCode, retryAfter(resp.Header)
+	e.Status = resp.StatusCode
+	e.RetryAfter, _ = retryafter.Parse(resp.Header)
 	switch err := read(resp).(type) {
 	case nil:
 		return nil

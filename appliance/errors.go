@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ndrbridge/redact"
+	"ndrbridge/retryafter"
 )
 
 // ErrTooLarge says that an answer's body has more bytes than Options.MaxAnswer
@@ -29,8 +32,8 @@ type Error struct {
 	// that holds no token. It can be 2xx, where the answer was not what the
 	// interface says.
 	Status int
-	// RetryAfter is the wait that the answer asked for (RFC 9110, section
-	// 10.2.3), up to a day; 0: none.
+	// RetryAfter is the wait that the answer asked for, up to
+	// retryafter.Max; 0: none.
 	RetryAfter time.Duration
 	// Excerpt is what the answer's body says, at most 256 printable characters.
 	Excerpt string
@@ -95,13 +98,14 @@ func (e *Error) Throttled() bool {
 
 // redact removes secrets from what the server had a part in, and only then cuts
 // the excerpt: half a secret could not be found.
-func (e *Error) redact(s secrets) {
-	e.Excerpt = shorten(s.redact(e.Excerpt))
+func (e *Error) redact(words []string) {
+	secrets := redact.New(words...)
+	e.Excerpt = shorten(secrets.Hide(e.Excerpt))
 	if e.Err == nil {
 		return
 	}
-	if text := e.Err.Error(); s.redact(text) != text {
-		e.Err = &redactedError{s.redact(text), e.Err}
+	if text := e.Err.Error(); secrets.Hide(text) != text {
+		e.Err = &redactedError{secrets.Hide(text), e.Err}
 	}
 }
 
@@ -118,7 +122,7 @@ func (e *redactedError) Unwrap() error { return e.err }
 // are what to do about a 404 and about a refusal; empty: nothing.
 func (e *Error) answered(resp *http.Response, body []byte, notFound, refused string) {
 	e.Status = resp.StatusCode
-	e.RetryAfter = retryAfter(resp.Header)
+	e.RetryAfter, _ = retryafter.Parse(resp.Header)
 	e.Excerpt = excerpt(body)
 	advice := ""
 	switch {

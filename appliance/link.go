@@ -21,7 +21,7 @@ type link struct {
 	limiter *rate.Limiter // nil: none
 	timeout time.Duration
 	close   func()
-	secrets secrets // the proxy's password
+	secrets []string // the proxy's password, as it is and in the Basic scheme
 }
 
 func newLink(o Options) *link {
@@ -39,7 +39,7 @@ func newLink(o Options) *link {
 	if o.Proxy != nil {
 		if password, ok := o.Proxy.User.Password(); ok {
 			basic := base64.StdEncoding.EncodeToString([]byte(o.Proxy.User.Username() + ":" + password))
-			l.secrets = newSecrets(password, basic)
+			l.secrets = []string{password, basic}
 		}
 	}
 	if o.RateLimit > 0 {

@@ -65,7 +65,7 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	}
 	t.current = credential{
 		header:  token.Type() + " " + token.AccessToken,
-		secrets: newSecrets(token.AccessToken),
+		secrets: []string{token.AccessToken},
 	}
 	t.until = time.Time{}
 	if !token.Expiry.IsZero() {
@@ -121,7 +121,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("%w: %s", err, wrongTokenURL)
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
-	e.redact(slices.Concat(newSecrets(secret, basic), t.link.secrets))
+	e.redact(append(slices.Clone(t.link.secrets), secret, basic))
 	return nil, e
 }
 

@@ -1,10 +1,6 @@
 package sinks
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics are the metrics of all sinks.
 type Metrics struct {
@@ -45,21 +41,27 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) delivered(sink string, took time.Duration) {
-	m.events.WithLabelValues(sink, "delivered").Inc()
-	m.delivery.WithLabelValues(sink).Observe(took.Seconds())
+// sinkMetrics are those of one sink, looked up once.
+type sinkMetrics struct {
+	delivered, dead prometheus.Counter
+	retries         *prometheus.CounterVec // by class
+	state           prometheus.Gauge
+	send, delivery  prometheus.Observer
 }
 
-func (m *Metrics) died(sink string) { m.events.WithLabelValues(sink, "dead").Inc() }
-
-func (m *Metrics) retried(sink string, class Class) {
-	m.retries.WithLabelValues(sink, string(class)).Inc()
+func (m *Metrics) of(sink string) sinkMetrics {
+	return sinkMetrics{
+		delivered: m.events.WithLabelValues(sink, "delivered"),
+		dead:      m.events.WithLabelValues(sink, "dead"),
+		retries:   m.retries.MustCurryWith(prometheus.Labels{"sink": sink}),
+		state:     m.state.WithLabelValues(sink),
+		send:      m.send.WithLabelValues(sink),
+		delivery:  m.delivery.WithLabelValues(sink),
+	}
 }
 
-func (m *Metrics) sent(sink string, took time.Duration) {
-	m.send.WithLabelValues(sink).Observe(took.Seconds())
-}
+func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(class)).Inc() }
 
-func (m *Metrics) entered(sink string, state State) {
-	m.state.WithLabelValues(sink).Set(map[State]float64{StateRunning: 0, StateRetrying: 1, StateHalted: 2}[state])
+func (m sinkMetrics) entered(state State) {
+	m.state.Set(map[State]float64{StateRunning: 0, StateRetrying: 1, StateHalted: 2}[state])
 }

@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Options struct {
 type Runner struct {
 	journal checkpoint.Journal
 	o       Options
+	metrics sinkMetrics
 	retry   *backoff.ExponentialBackOff
 
 	sink Sink // nil: to be opened
@@ -51,6 +53,7 @@ func NewRunner(journal checkpoint.Journal, o Options) *Runner {
 	return &Runner{
 		journal: journal,
 		o:       o,
+		metrics: o.Metrics.of(o.Name),
 		retry: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(o.RetryInitial),
 			backoff.WithMaxInterval(o.RetryMax),
@@ -70,7 +73,7 @@ func (r *Runner) Status() Status {
 // Run delivers until ctx ends. A Send that is in flight then may go on for
 // Grace, and what it acknowledged is settled before Run returns.
 func (r *Runner) Run(ctx context.Context) {
-	// Sends and what settles them outlive ctx, by Grace at most.
+	// Sends outlive ctx, by Grace at most.
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -92,6 +95,7 @@ func (r *Runner) Run(ctx context.Context) {
 				continue
 			}
 			read = true
+			r.resume()
 		}
 		b, err := r.next(ctx, cursor)
 		if err != nil {
@@ -101,7 +105,7 @@ func (r *Runner) Run(ctx context.Context) {
 			continue
 		}
 		r.deliver(ctx, late, b, 0, len(b.records))
-		settled, err := r.settle(ctx, late, cursor, b)
+		settled, err := r.settle(ctx, cursor, b)
 		if errors.Is(err, checkpoint.ErrFenced) {
 			read = false // somebody moved the cursor: go on from there
 		}
@@ -168,10 +172,10 @@ func (r *Runner) deliver(ctx, late context.Context, b *batch, from, to int) {
 			from = middle
 		case Halted:
 			r.close()
-			r.o.Metrics.retried(r.o.Name, class)
+			r.metrics.retried(class)
 			r.pause(ctx, StateHalted, err, r.o.Probe)
 		default:
-			r.o.Metrics.retried(r.o.Name, class)
+			r.metrics.retried(class)
 			r.pause(ctx, StateRetrying, err, max(r.retry.NextBackOff(), retryAfter))
 		}
 	}
@@ -207,10 +211,11 @@ func (r *Runner) send(ctx context.Context, b *batch, pending []int) error {
 	}
 	start := time.Now()
 	err := r.sink.Send(ctx, events)
-	r.o.Metrics.sent(r.o.Name, time.Since(start))
+	end := time.Now()
+	r.metrics.send.Observe(end.Sub(start).Seconds())
 	if err == nil {
 		for _, index := range pending {
-			r.acknowledge(b, index)
+			r.acknowledge(b, index, end)
 		}
 	}
 	return err
@@ -222,24 +227,31 @@ func (r *Runner) send(ctx context.Context, b *batch, pending []int) error {
 // attempt.
 func (r *Runner) sort(b *batch, pending []int, each EventErrors) error {
 	var transient, throttled, halted error
+	var longest time.Duration
+	now := time.Now()
 	progress := false
 	for i, err := range each {
 		if err == nil {
-			r.acknowledge(b, pending[i])
+			r.acknowledge(b, pending[i], now)
 			progress = true
 			continue
 		}
-		switch class, _ := ClassOf(err); {
+		switch class, wait := ClassOf(err); {
 		case class == Rejected:
 			r.bury(b, pending[i], err)
 			progress = true
 		case class == Halted:
-			halted = err
-		case class == Throttled && throttled == nil:
-			throttled = err
+			halted = cmp.Or(halted, err)
+		case class == Throttled:
+			if throttled == nil || wait > longest {
+				throttled, longest = err, wait
+			}
 		case transient == nil && !errors.Is(err, ErrNotTried):
 			transient = err
 		}
+	}
+	if progress {
+		r.retry.Reset() // what failed is not what failed before
 	}
 	switch {
 	case halted != nil:
@@ -252,9 +264,10 @@ func (r *Runner) sort(b *batch, pending []int, each EventErrors) error {
 	return transient
 }
 
-func (r *Runner) acknowledge(b *batch, index int) {
+func (r *Runner) acknowledge(b *batch, index int, now time.Time) {
 	b.done[index] = true
-	r.o.Metrics.delivered(r.o.Name, time.Since(b.events[index].RecordedTime))
+	r.metrics.delivered.Inc()
+	r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
 }
 
 // bury puts an event among the dead letters.
@@ -265,14 +278,14 @@ func (r *Runner) bury(b *batch, index int, err error) {
 		Key: fmt.Sprintf("%020d", b.records[index].Seq), Class: string(Rejected), Reason: err.Error(),
 		Time: time.Now(), Body: e.Structured(),
 	})
-	r.o.Metrics.died(r.o.Name)
+	r.metrics.dead.Inc()
 	r.o.Log.Warn("event rejected; it is kept among the dead letters", "id", e.ID, "source", e.Source, "error", err)
 }
 
 // settle moves the cursor behind the leading events of the batch that are done.
-// It tries until the store has it, or there is no time left: the events have
+// It tries until the store has it, or once where ctx has ended: the events have
 // been delivered, and would be once more.
-func (r *Runner) settle(ctx, late context.Context, cursor uint64, b *batch) (uint64, error) {
+func (r *Runner) settle(ctx context.Context, cursor uint64, b *batch) (uint64, error) {
 	s := checkpoint.Settlement{Sink: r.o.Name, Expect: cursor, Cursor: cursor}
 	for i, done := range b.done {
 		if !done {
@@ -289,13 +302,14 @@ func (r *Runner) settle(ctx, late context.Context, cursor uint64, b *batch) (uin
 		return cursor, nil
 	}
 	for {
-		err := r.journal.Settle(late, s)
+		// What took the whole of Grace is acknowledged all the same.
+		err := r.journal.Settle(context.WithoutCancel(ctx), s)
 		if err == nil {
 			r.resume()
 			return s.Cursor, nil
 		}
 		err = fmt.Errorf("move the cursor: %w", err)
-		if errors.Is(err, checkpoint.ErrFenced) || late.Err() != nil || ctx.Err() != nil {
+		if errors.Is(err, checkpoint.ErrFenced) || ctx.Err() != nil {
 			r.o.Log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
 			return cursor, err
 		}
@@ -333,7 +347,7 @@ func (r *Runner) enter(state State, text string) bool {
 	news := r.status.State != state || r.status.Error != text
 	if r.status.State != state {
 		r.status.State, r.status.Since = state, time.Now()
-		r.o.Metrics.entered(r.o.Name, state)
+		r.metrics.entered(state)
 	}
 	r.status.Error = text
 	return news

@@ -114,27 +114,32 @@ func newFixture(t *testing.T, n int, s *target) *fixture {
 // append adds the events from to to, called by their numbers.
 func (f *fixture) append(t *testing.T, from, to int) {
 	t.Helper()
+	if err := appendEvents(f.store, from, to, func(int) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appendEvents journals the events from to to, called by their numbers, with
+// their partition keys.
+func appendEvents(store *checkpoint.Store, from, to int, key func(number int) string) error {
 	var events []transform.Event
 	for i := from; i <= to; i++ {
 		e, err := transform.New(transform.Attributes{
-			ID: fmt.Sprint(i), Source: "ndrbridge://hq/detections", Type: "t", RecordedTime: time.Now(),
+			ID: fmt.Sprint(i), Source: "ndrbridge://hq/detections", Type: "t", PartitionKey: key(i), RecordedTime: time.Now(),
 		}, []byte(`{}`))
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		events = append(events, e)
 	}
 	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
-	expect, err := f.store.Position(t.Context(), source)
+	expect, err := store.Position(context.Background(), source)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	err = f.store.Commit(t.Context(), checkpoint.Commit{
+	return store.Commit(context.Background(), checkpoint.Commit{
 		Source: source, Expect: expect, Position: []byte(fmt.Sprint(to)), Events: events,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // start runs the runner until stop is called.
@@ -369,6 +374,42 @@ func TestABatchLingersForMoreEvents(t *testing.T) {
 		stop()
 		if !slices.Equal(sizes, []int{3, 8}) {
 			t.Errorf("batches of %v events, want 3 and 8", sizes)
+		}
+	})
+}
+
+func TestProgressBeginsTheWaitsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 20, &target{answer: func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids)) // one is taken with each attempt
+			for i := range ids[1:] {
+				each[i+1] = errors.New("500 internal server error")
+			}
+			return each
+		}})
+		stop := f.start()
+		time.Sleep(20 * time.Second) // at most 0.75 s for each of 20 attempts
+		stop()
+		if !slices.Equal(f.taken, numbers(1, 20)) {
+			t.Errorf("taken %v", f.taken)
+		}
+	})
+}
+
+func TestTheLongestWaitThatIsAskedForIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, &target{answer: func(int, []string) error {
+			each := make(sinks.EventErrors, 3)
+			for i, wait := range []time.Duration{time.Minute, time.Hour, time.Second} {
+				each[i] = &sinks.Error{Class: sinks.Throttled, RetryAfter: wait, Err: errors.New("429")}
+			}
+			return each
+		}})
+		stop := f.start()
+		time.Sleep(59 * time.Minute)
+		stop()
+		if f.attempts != 1 {
+			t.Errorf("%d attempts within the hour", f.attempts)
 		}
 	})
 }

@@ -19,7 +19,7 @@ type Sink interface {
 	// durable downstream: acknowledged by whatever the target's protocol calls
 	// so. It does not retry and does not wait longer than the sink's timeout.
 	//
-	// An *Error says what kind of failure it was, an *EventErrors which events
+	// An *Error says what kind of failure it was, EventErrors which events
 	// failed; any other error is taken as a transient failure of all the
 	// events. After an error, events may or may not have arrived: those that
 	// the error does not clear are sent again. When ctx ends, Send returns

@@ -32,8 +32,11 @@ func TLSAdvice(err error) string {
 	}
 	// The rest of what a handshake can fail with has no types, only texts.
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		if strings.HasPrefix(inner.Error(), "tls: ") {
+		switch text := inner.Error(); {
+		case strings.HasPrefix(text, "tls: "):
 			return "see the tls keys"
+		case text == "http2: client conn could not be established":
+			return "the server hung up right after the handshake: does it want a certificate, tls.cert_file?"
 		}
 	}
 	return ""

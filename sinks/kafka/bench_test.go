@@ -1,8 +1,9 @@
+//go:build unix
+
 package kafka
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func BenchmarkSend(b *testing.B) {
 		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 			b.Run("sink/"+codec+"/"+string(mode), func(b *testing.B) {
 				s := open(b, Options{Brokers: start(b), Topic: "ndr", Compression: codec, Mode: mode})
-				perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+				sinktest.PerEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
 			})
 		}
 		b.Run("client/"+codec, func(b *testing.B) {
@@ -49,28 +50,7 @@ func BenchmarkSend(b *testing.B) {
 			for i, e := range events {
 				messages[i] = kafkago.Message{Key: []byte(e.PartitionKey), Value: e.Structured()}
 			}
-			perEvent(b, len(events), func() error { return w.WriteMessages(context.Background(), messages...) })
+			sinktest.PerEvent(b, len(events), func() error { return w.WriteMessages(context.Background(), messages...) })
 		})
 	}
-}
-
-// perEvent reports the CPU time of the process for each event.
-func perEvent(b *testing.B, events int, send func() error) {
-	if err := send(); err != nil {
-		b.Fatal(err)
-	}
-	before := cpu()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := send(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
-}
-
-func cpu() time.Duration {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

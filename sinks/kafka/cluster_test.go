@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
@@ -28,6 +29,7 @@ type testCluster struct {
 	t      *testing.T
 	relays []*sinktest.Relay
 	direct map[string]string // the brokers' own addresses by those of their relays
+	login  []kgo.Opt         // of the client that reads
 }
 
 var streamTopics = []string{"ndr.detections", "ndr.audit", "ndr.records", "ndr.events"}
@@ -68,7 +70,7 @@ func (l relayed) Addr() net.Addr {
 }
 
 // records reads what the topics hold, with another client.
-func (c *testCluster) records(topics []string, options ...kgo.Opt) ([]*kgo.Record, error) {
+func (c *testCluster) records(topics []string) ([]*kgo.Record, error) {
 	want := 0
 	for _, topic := range topics {
 		for _, p := range c.PartitionInfos(topic) {
@@ -86,7 +88,7 @@ func (c *testCluster) records(topics []string, options ...kgo.Opt) ([]*kgo.Recor
 		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, c.direct[address])
 		}),
-	}, options...)...)
+	}, c.login...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +227,9 @@ func TestSink(t *testing.T) {
 	const maxBytes = 200_000
 	modes := []transform.Mode{transform.Structured, transform.Binary}
 	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
-		c := startCluster(t)
+		const username, password = "ana", "correct-horse"
+		c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", username, password))
+		c.login = []kgo.Opt{kgo.SASL(plain.Auth{User: username, Pass: password}.AsMechanism())}
 		var halt *kfake.FaultHandle
 		var throttled atomic.Bool
 		each := func(f func(*sinktest.Relay)) func() {
@@ -240,6 +244,7 @@ func TestSink(t *testing.T) {
 				return New(Options{
 					Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode,
 					MaxMessageBytes: maxBytes, Compression: "none",
+					SASL: &SASL{Mechanism: "plain", Username: username, Password: password},
 				})
 			},
 			Received: c.events,
@@ -274,6 +279,7 @@ func TestSink(t *testing.T) {
 				}
 			},
 			MaxBytes: maxBytes,
+			Secrets:  []string{password},
 		}
 	})
 }

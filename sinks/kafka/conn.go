@@ -21,7 +21,7 @@ const dialTimeout = 5 * time.Second
 // dialer makes connections that are ready for requests.
 type dialer struct {
 	tls      *tls.Config
-	sasl     *SASL
+	login    *login // nil: no authentication
 	clientID string
 }
 
@@ -68,8 +68,8 @@ func (d *dialer) dial(ctx context.Context, address string) (_ *protocol.Conn, er
 		versions[key] = key.SelectVersion(api.MinVersion, api.MaxVersion)
 	}
 	conn.SetVersions(versions)
-	if d.sasl != nil {
-		if err := d.sasl.authenticate(ctx, conn); err != nil {
+	if d.login != nil {
+		if err := d.login.authenticate(ctx, conn); err != nil {
 			return nil, err
 		}
 	}

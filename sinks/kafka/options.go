@@ -54,13 +54,6 @@ type CreateTopic struct {
 	Replication int // 0: the broker's default
 }
 
-// SASL authenticates connections.
-type SASL struct {
-	Mechanism string // plain, scram-sha-256 or scram-sha-512
-	Username  string
-	Password  string
-}
-
 // Sink produces events. It connects at the first Send.
 type Sink struct {
 	topic    sinks.Template
@@ -129,9 +122,10 @@ func New(o Options) (*Sink, error) {
 	default:
 		wrong("compression: %q is none of none, gzip, snappy, lz4, zstd", o.Compression)
 	}
+	var auth *login
 	if s := o.SASL; s != nil {
-		if _, ok := mechanisms[s.Mechanism]; !ok {
-			wrong("sasl.mechanism: %q is none of plain, scram-sha-256, scram-sha-512", s.Mechanism)
+		if auth, err = newLogin(*s); err != nil {
+			errs = append(errs, err)
 		}
 		if s.Username == "" || s.Password == "" {
 			wrong("sasl: username and password must not be empty")
@@ -153,7 +147,7 @@ func New(o Options) (*Sink, error) {
 		timeout:  cmp.Or(o.Timeout, 30*time.Second),
 		cluster: newCluster(o.Brokers, &dialer{
 			tls:      o.TLS,
-			sasl:     o.SASL,
+			login:    auth,
 			clientID: cmp.Or(o.ClientID, "ndrbridge"),
 		}),
 	}, nil

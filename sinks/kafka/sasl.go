@@ -2,76 +2,94 @@ package kafka
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
 	"errors"
-	"hash"
+	"fmt"
 	"io"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
 
+	"ndrbridge/redact"
 	"ndrbridge/sinks"
 )
 
-// mechanisms are the names that options use, with those of the protocol; hash is
-// nil for PLAIN.
-var mechanisms = map[string]struct {
-	name string
-	hash func() hash.Hash
-}{
-	"plain":         {"PLAIN", nil},
-	"scram-sha-256": {"SCRAM-SHA-256", sha256.New},
-	"scram-sha-512": {"SCRAM-SHA-512", sha512.New},
+// SASL authenticates connections. For SCRAM, username and password are
+// normalised as RFC 4013 (SASLprep) says.
+type SASL struct {
+	Mechanism string // plain, scram-sha-256 or scram-sha-512
+	Username  string
+	Password  string
 }
 
-// authenticate runs the SASL exchange on a new connection. What the broker
+// login is a SASL that was checked. It is safe for concurrent use.
+type login struct {
+	mechanism sasl.Mechanism
+	username  string
+	secrets   redact.Secrets
+}
+
+func newLogin(s SASL) (*login, error) {
+	l := &login{username: s.Username, secrets: redact.New(s.Password)}
+	var err error
+	switch s.Mechanism {
+	case "plain":
+		l.mechanism = plain.Mechanism{Username: s.Username, Password: s.Password}
+	case "scram-sha-256":
+		l.mechanism, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
+	case "scram-sha-512":
+		l.mechanism, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
+	default:
+		return nil, fmt.Errorf("sasl.mechanism: %q is none of plain, scram-sha-256, scram-sha-512", s.Mechanism)
+	}
+	if err != nil {
+		// The library's error tells characters of the password.
+		return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
+	}
+	return l, nil
+}
+
+// authenticate runs the SASL exchange on a new connection. What either side
 // refuses is Halted.
-func (s *SASL) authenticate(ctx context.Context, conn *protocol.Conn) error {
-	mechanism := mechanisms[s.Mechanism]
-	answer, err := exchange(ctx, conn, &saslhandshake.Request{Mechanism: mechanism.name})
+func (l *login) authenticate(ctx context.Context, conn *protocol.Conn) error {
+	answer, err := exchange(ctx, conn, &saslhandshake.Request{Mechanism: l.mechanism.Name()})
 	if err != nil {
 		return err
 	}
 	if code := answer.(*saslhandshake.Response).ErrorCode; code != 0 {
-		return errorOfCode(code, "", "SASL handshake for "+mechanism.name)
+		return errorOfCode(code, "", "SASL handshake for "+l.mechanism.Name())
 	}
-	step := func(message []byte) ([]byte, error) {
-		answer, err := exchange(ctx, conn, &saslauthenticate.Request{AuthBytes: message})
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			// Some brokers refuse a password by hanging up.
-			return nil, sinks.Errorf(sinks.Halted, "SASL authentication of %s: the broker hung up (%s)", s.Username, checkSASL)
+	session, message, err := l.mechanism.Start(ctx)
+	for done := false; err == nil && !done; {
+		var challenge []byte
+		if challenge, err = l.answer(ctx, conn, message); err != nil {
+			return err
 		}
-		if err != nil {
-			return nil, err
-		}
-		response := answer.(*saslauthenticate.Response)
-		if response.ErrorCode != 0 {
-			return nil, errorOfCode(response.ErrorCode, response.ErrorMessage, "SASL authentication of "+s.Username)
-		}
-		return response.AuthBytes, nil
+		done, message, err = session.Next(ctx, challenge)
 	}
-
-	if mechanism.hash == nil {
-		_, err := step([]byte("\x00" + s.Username + "\x00" + s.Password)) // RFC 4616, section 2
-		return err
-	}
-	client := &scram{hash: mechanism.hash, username: s.Username, password: s.Password, nonce: newNonce()}
-	challenge, err := step(client.first())
 	if err != nil {
-		return err
-	}
-	final, err := client.final(challenge)
-	if err != nil {
-		return sinks.Errorf(sinks.Halted, "%w (%s)", err, checkSASL)
-	}
-	signature, err := step(final)
-	if err != nil {
-		return err
-	}
-	if err := client.verify(signature); err != nil {
-		return sinks.Errorf(sinks.Halted, "%w (%s)", err, checkSASL)
+		return sinks.Errorf(sinks.Halted, "SASL authentication of %s: %s (%s)", l.username, l.secrets.Hide(err.Error()), checkSASL)
 	}
 	return nil
+}
+
+// answer returns the broker's answer to a message of the mechanism.
+func (l *login) answer(ctx context.Context, conn *protocol.Conn, message []byte) ([]byte, error) {
+	tried := "SASL authentication of " + l.username
+	answer, err := exchange(ctx, conn, &saslauthenticate.Request{AuthBytes: message})
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		// Some brokers refuse a password by hanging up.
+		return nil, sinks.Errorf(sinks.Halted, "%s: the broker hung up (%s)", tried, checkSASL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	response := answer.(*saslauthenticate.Response)
+	if response.ErrorCode != 0 {
+		return nil, errorOfCode(response.ErrorCode, l.secrets.Hide(response.ErrorMessage), tried)
+	}
+	return response.AuthBytes, nil
 }

@@ -14,10 +14,12 @@ import (
 )
 
 // Send produces the events and waits until the brokers have acknowledged them.
-// Events with one partition key go to one partition in their order, and no
-// record batch of a partition is sent before the one in front of it was
-// acknowledged. A partition whose batch failed in a way that may have stored it
-// gets nothing more in this Send; the others go on.
+// Events with one partition key go to one partition of their topic in their
+// order, and no record batch of a partition is sent before the one in front of
+// it was acknowledged. A partition whose batch failed in a way that may have
+// stored it gets nothing more in this Send; the others go on. Where the topic
+// changes between two events with one partition key, those from there on are not
+// tried in this Send.
 //
 // A batch that a broker refuses for what is in it is sent again in halves until
 // the event at fault is found. A lost acknowledgement stores a batch twice.
@@ -125,7 +127,18 @@ func (b *batch) route(topics []string) map[*link][]*queue {
 	queues := map[place]*queue{}
 	brokers := map[*link][]*queue{}
 	unreachable := map[place]error{}
+	several := slices.ContainsFunc(topics, func(topic string) bool { return topic != topics[0] })
+	homes := map[string]string{} // where there are several topics: that of a partition key, "" once it has changed
 	for i, e := range b.events {
+		if home, ok := homes[e.PartitionKey]; !several {
+			// Its one partition keeps the order of a key.
+		} else if !ok {
+			homes[e.PartitionKey] = topics[i]
+		} else if home != topics[i] {
+			homes[e.PartitionKey] = ""
+			b.errs[i] = sinks.ErrNotTried
+			continue
+		}
 		layout := b.sink.cluster.topics[topics[i]]
 		if layout.err != nil {
 			b.errs[i] = layout.err

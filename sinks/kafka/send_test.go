@@ -2,14 +2,10 @@ package kafka
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -102,6 +98,32 @@ func TestSASL(t *testing.T) {
 			}
 		})
 	}
+	for name, mechanism := range map[string]string{"plain": "PLAIN", "scram-sha-512": "SCRAM-SHA-512"} {
+		t.Run("a broker that repeats the password of "+name+" is not quoted with it", func(t *testing.T) {
+			const password = `correct "horse" & staple`
+			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ana", password))
+			for _, code := range []int16{-1, 7, 31, 34, 58} {
+				c.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					response := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+					response.ErrorCode = code
+					response.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("you sent %s, %q", r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, password))
+					return response, nil, true
+				})
+				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "x", SASL: &SASL{Mechanism: name, Username: "ana", Password: password}})
+				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+				if err == nil || !strings.Contains(err.Error(), "you sent") || strings.Contains(err.Error(), "horse") {
+					t.Errorf("code %d: %v", code, err)
+				}
+			}
+		})
+	}
+	t.Run("a password that SASLprep forbids is told, and not shown", func(t *testing.T) {
+		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
+		if err == nil || !strings.Contains(err.Error(), "SASLprep") || strings.Contains(err.Error(), "horse") || strings.Contains(err.Error(), "0007") {
+			t.Error(err)
+		}
+	})
 	t.Run("a mechanism that the broker does not have is a halt", func(t *testing.T) {
 		c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "correct horse"))
 		c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -118,46 +140,26 @@ func TestSASL(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	certificate, pool := newCertificate(t)
+	certificate, pool := sinktest.Certificate(t)
 	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}))
 	options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}}
 	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
 		t.Errorf("with the right authority: %v", err)
 	}
+	options.SASL = &SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
 	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
 	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
 		t.Errorf("an unknown authority: class %s: %v", class, err)
+	}
+	if err != nil && strings.Contains(err.Error(), "horse") {
+		t.Errorf("a secret shows: %v", err)
 	}
 	plain := startCluster(t)
 	options = Options{Brokers: plain.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 200 * time.Millisecond}
 	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
 		t.Error("TLS to a plain port: no error")
 	}
-}
-
-func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "broker"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
 func TestATopicThatDoesNotExist(t *testing.T) {
@@ -245,6 +247,42 @@ func TestALeaderThatMovesIsFoundAgain(t *testing.T) {
 	}
 	if got, err := c.events(); err != nil || len(got) != len(events) {
 		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+func TestAKeyWhoseTopicChangesKeepsItsOrder(t *testing.T) {
+	made := func(id, key, action string) transform.Event {
+		e, err := transform.New(transform.Attributes{
+			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection." + action, PartitionKey: key,
+		}, []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	events := []transform.Event{
+		made("1-1", "1", "created"), made("2-1", "2", "updated"), made("1-2", "1", "updated"), made("1-3", "1", "created"), made("3-1", "3", "created"),
+	}
+	for name, topics := range map[string][]string{
+		"when the first topic takes it": {"created", "updated"},
+		"when the first topic is gone":  {"updated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, kfake.SeedTopics(3, topics...))
+			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "{action}"})
+			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+			if !ok {
+				t.Fatal("no errors of events")
+			}
+			for i, err := range each {
+				if held := i == 2 || i == 3; held != errors.Is(err, sinks.ErrNotTried) {
+					t.Errorf("event %s: %v", events[i].ID, err)
+				}
+			}
+			if records, err := c.records([]string{"updated"}); err != nil || len(records) != 1 {
+				t.Errorf("%d records, %v", len(records), err)
+			}
+		})
 	}
 }
 

@@ -1,11 +1,11 @@
+//go:build unix
+
 package nats
 
 import (
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
-	"time"
 
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,12 +21,12 @@ func BenchmarkSend(b *testing.B) {
 	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 		b.Run("jetstream/"+string(mode), func(b *testing.B) {
 			s := open(b, Options{URL: startProcess(b), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true, Mode: mode})
-			perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+			sinktest.PerEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
 		})
 	}
 	b.Run("core", func(b *testing.B) {
 		s := open(b, Options{URL: startProcess(b), Subject: "ndr.{appliance}.{stream}.{action}"})
-		perEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
+		sinktest.PerEvent(b, len(events), func() error { return s.Send(b.Context(), events) })
 	})
 	b.Run("client's own asynchronous publish", func(b *testing.B) {
 		nc, err := nats.Connect(startProcess(b))
@@ -41,7 +41,7 @@ func BenchmarkSend(b *testing.B) {
 		if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
 			b.Fatal(err)
 		}
-		perEvent(b, len(events), func() error {
+		sinktest.PerEvent(b, len(events), func() error {
 			for _, e := range events {
 				if _, err := js.PublishAsync("ndr.x", e.Structured(), jetstream.WithMsgID(e.Source+" "+e.ID)); err != nil {
 					return err
@@ -91,25 +91,4 @@ func startProcess(b *testing.B) string {
 		b.Fatal(err)
 	}
 	return string(url[:n])
-}
-
-// perEvent reports the CPU time of the process for each event.
-func perEvent(b *testing.B, events int, send func() error) {
-	if err := send(); err != nil {
-		b.Fatal(err)
-	}
-	before := cpu()
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := send(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
-}
-
-func cpu() time.Duration {
-	var usage syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

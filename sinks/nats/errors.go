@@ -13,37 +13,51 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"ndrbridge/sinks"
 )
 
-// errorOf makes the error of a connection or a request that failed.
+// errorOf makes the error of a connection or a request that failed. Of err, which
+// may quote the server, it keeps the redacted text.
 func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 	tried := "NATS server " + s.servers()
+	if ctx.Err() != nil {
+		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return errorOfCode(tried, api)
+	}
+	if errors.Is(err, nats.ErrNoServers) {
+		return sinks.Errorf(sinks.Transient, "%s: no server takes connections", tried)
+	}
+	said := s.secrets.Hide(err.Error())
+	if advice := adviceOn(err); advice != "" {
+		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", tried, said, advice)
+	}
+	return sinks.Errorf(sinks.Transient, "%s: %s", tried, said)
+}
+
+// adviceOn says what to do about an error that is a halt; empty: it is none.
+func adviceOn(err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	var api *jetstream.APIError
 	switch {
-	case ctx.Err() != nil:
-		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
-	case errors.As(err, &api):
-		return errorOfCode(tried, api)
 	case is(nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported):
-		return sinks.Errorf(sinks.Halted, "%s: %w (see creds_file, nkey_file, token_file, username and password_file)", tried, err)
+		return "see creds_file, nkey_file, token_file, username and password_file"
 	case is(nats.ErrPermissionViolation):
-		return sinks.Errorf(sinks.Halted, "%s: %w (the user needs to publish to the subject, and to subscribe to _INBOX.>)", tried, err)
+		return "the user needs to publish to the subject, and to subscribe to _INBOX.>"
 	case is(nats.ErrSecureConnRequired, nats.ErrSecureConnWanted):
-		return sinks.Errorf(sinks.Halted, "%s: %w (only one side wants TLS: see tls and url)", tried, err)
-	case is(fs.ErrNotExist, fs.ErrPermission):
-		return sinks.Errorf(sinks.Halted, "%s: %w (see creds_file)", tried, err)
-	case is(nats.ErrNoServers):
-		return sinks.Errorf(sinks.Transient, "%s: no server takes connections", tried)
+		return "only one side wants TLS: see tls and url"
+	case is(fs.ErrNotExist, fs.ErrPermission),
+		is(nkeys.ErrNoSeedFound, nkeys.ErrInvalidNkeySeed, nkeys.ErrInvalidSeed, nkeys.ErrInvalidSeedLen),
+		is(nkeys.ErrInvalidEncoding, nkeys.ErrInvalidChecksum, nkeys.ErrInvalidPrefixByte):
+		return "see creds_file"
+	case is(nats.ErrHeadersNotSupported):
+		return "the server is too old, or has headers switched off"
 	}
-	if advice := sinks.TLSAdvice(err); advice != "" {
-		return sinks.Errorf(sinks.Halted, "%s: %w (%s)", tried, err, advice)
-	}
-	return sinks.Errorf(sinks.Transient, "%s: %w", tried, err)
+	return sinks.TLSAdvice(err)
 }
 
 // servers are the addresses without what may stand in front of them: a user and

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -60,6 +61,7 @@ type Options struct {
 type Sink struct {
 	options Options
 	subject sinks.Template
+	secrets redact.Secrets
 	conn    *conn // nil: none
 }
 
@@ -116,5 +118,22 @@ func New(o Options) (*Sink, error) {
 	o.MaxPending = cmp.Or(o.MaxPending, 1000)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.Name = cmp.Or(o.Name, "ndrbridge")
-	return &Sink{options: o, subject: subject}, nil
+	return &Sink{options: o, subject: subject, secrets: secretsOf(o)}, nil
+}
+
+// secretsOf collects the credentials that are not in files.
+func secretsOf(o Options) redact.Secrets {
+	words := []string{o.Token, o.Password}
+	for server := range strings.SplitSeq(o.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(server))
+		if err != nil || u.User == nil {
+			continue
+		}
+		if password, ok := u.User.Password(); ok {
+			words = append(words, password)
+		} else {
+			words = append(words, u.User.Username()) // it is a token
+		}
+	}
+	return redact.New(words...)
 }

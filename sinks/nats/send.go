@@ -105,7 +105,7 @@ type batch struct {
 // has read them all, or has complained before.
 func (b *batch) publish(ctx context.Context) error {
 	for b.published < len(b.events) {
-		if err := b.put(""); err != nil {
+		if err := b.put(ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (b *batch) store(ctx context.Context) error {
 			continue
 		}
 		i := b.published
-		if err := b.put(b.conn.reply(first + uint64(i))); err != nil {
+		if err := b.put(ctx, b.conn.reply(first+uint64(i))); err != nil {
 			return err
 		}
 		if b.errs[i] != nil { // rejected
@@ -147,7 +147,7 @@ func (b *batch) store(ctx context.Context) error {
 }
 
 // put publishes the next event, or rejects it.
-func (b *batch) put(reply string) error {
+func (b *batch) put(ctx context.Context, reply string) error {
 	i := b.published
 	e := b.events[i]
 	b.published++
@@ -159,7 +159,10 @@ func (b *batch) put(reply string) error {
 			e.ID, msg.Size(), b.conn.MaxPayload())
 	case err != nil:
 		b.published--
-		return err
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			err = errLost(b.conn)
+		}
+		return b.sink.errorOf(ctx, err)
 	}
 	return nil
 }
@@ -213,14 +216,15 @@ func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) e
 }
 
 // fail gives an error to the events whose fate is not known: err to those that
-// were published, and to the first where none was.
+// were published, or where there is none, to the first that was not.
 func (b *batch) fail(err error) {
+	told := false
 	for i := range b.events {
-		switch {
-		case i >= max(b.published, 1):
+		switch unpublished := i >= b.published; {
+		case unpublished && told:
 			b.errs[i] = sinks.ErrNotTried
-		case b.errs[i] == nil && (b.pending == nil || b.pending[i] || b.published == 0):
-			b.errs[i] = err
+		case unpublished, b.errs[i] == nil && (b.pending == nil || b.pending[i]):
+			b.errs[i], told = err, true
 		}
 	}
 }

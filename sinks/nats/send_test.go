@@ -1,20 +1,17 @@
 package nats
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	nats "github.com/nats-io/nats.go"
@@ -224,6 +221,7 @@ func TestCredentials(t *testing.T) {
 		"a file that holds no nkey":       {s, func(o *Options) { o.NkeyFile = noSeed }, sinks.Halted},
 		"an nkey file that is not there":  {s, func(o *Options) { o.NkeyFile = noSeed + "-2" }, sinks.Halted},
 		"a creds file that is not there":  {s, func(o *Options) { o.CredsFile = noSeed + "-2" }, sinks.Halted},
+		"a creds file that holds none":    {s, func(o *Options) { o.CredsFile = noSeed }, sinks.Halted},
 		"a user who may not publish here": {s, func(o *Options) { o.Username, o.Password = "reader", "correct-horse" }, sinks.Halted},
 		"a token":                         {withToken, func(o *Options) { o.Token = "correct-horse" }, ""},
 		"a wrong token":                   {withToken, func(o *Options) { o.Token = "battery-staple" }, sinks.Halted},
@@ -241,6 +239,44 @@ func TestCredentials(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAServerThatRepeatsASecretIsNotQuotedWithIt(t *testing.T) {
+	const secret = "correct-horse"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"max_payload\":1000,\"headers\":true}\r\n")
+			connect, _ := bufio.NewReader(conn).ReadString('\n')
+			fmt.Fprintf(conn, "-ERR 'you sent %s'\r\n", strings.TrimSpace(connect))
+			conn.Close()
+		}
+	})
+	defer serving.Wait()
+	defer listener.Close()
+	address := listener.Addr().String()
+	for name, o := range map[string]Options{
+		"a password":            {URL: "nats://" + address, Username: "ana", Password: secret},
+		"a token":               {URL: "nats://" + address, Token: secret},
+		"a password in the URL": {URL: "nats://ana:" + secret + "@" + address},
+		"a token in the URL":    {URL: "nats://" + secret + "@" + address},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Subject = "x"
+			_, err := classOf(t, open(t, o), sinktest.Events(1, 1, 0))
+			if err == nil || !strings.Contains(err.Error(), "you sent") || strings.Contains(err.Error(), "horse") {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -291,7 +327,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	certificate, pool := newCertificate(t)
+	certificate, pool := sinktest.Certificate(t)
 	secure := startServer(t, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	})
@@ -306,34 +342,13 @@ func TestTLS(t *testing.T) {
 		"a server that speaks no TLS": {startServer(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config}), sinktest.Events(1, 1, 0))
+			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))
 			if c.want == "" && err != nil || c.want != "" && (err == nil || class != c.want) {
 				t.Errorf("class %s: %v", class, err)
 			}
+			if err != nil && strings.Contains(err.Error(), "horse") {
+				t.Errorf("a secret shows: %v", err)
+			}
 		})
 	}
-}
-
-func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "server"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }

@@ -50,7 +50,7 @@ func port(t testing.TB, s *server.Server) string {
 
 func client(t testing.TB, s *server.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL())
+	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo(username, password)) // which a server that wants none does not mind
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,12 +134,16 @@ func storedEvents(nc *nats.Conn, stream string) ([]event.Event, error) {
 	return events, nil
 }
 
-const maxPayload = 200_000
+const (
+	maxPayload = 200_000
+	username   = "ana"
+	password   = "correct-horse"
+)
 
 func TestJetStreamSink(t *testing.T) {
 	modes := []transform.Mode{transform.Structured, transform.Binary}
 	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
-		s := startServer(t, func(o *server.Options) { o.MaxPayload = maxPayload })
+		s := startServer(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		js, err := jetstream.New(nc)
@@ -151,7 +155,7 @@ func TestJetStreamSink(t *testing.T) {
 			Open: func() (sinks.Sink, error) {
 				return New(Options{
 					URL: "nats://" + relay.Addr(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true,
-					Mode: mode, MaxPending: 100,
+					Mode: mode, MaxPending: 100, Username: username, Password: password,
 				})
 			},
 			Received: func() ([]event.Event, error) { return storedEvents(nc, "NDR") },
@@ -173,6 +177,7 @@ func TestJetStreamSink(t *testing.T) {
 				}
 			},
 			MaxBytes: maxPayload,
+			Secrets:  []string{password},
 		}
 	})
 }
@@ -180,7 +185,7 @@ func TestJetStreamSink(t *testing.T) {
 func TestCoreSink(t *testing.T) {
 	modes := []transform.Mode{transform.Structured, transform.Binary}
 	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
-		s := startServer(t, func(o *server.Options) { o.MaxPayload = maxPayload })
+		s := startServer(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		subscription, err := nc.SubscribeSync("ndr.>")
@@ -193,7 +198,7 @@ func TestCoreSink(t *testing.T) {
 		var received []event.Event
 		return sinktest.Target{
 			Open: func() (sinks.Sink, error) {
-				return New(Options{URL: "nats://" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode})
+				return New(Options{URL: "nats://" + username + ":" + password + "@" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode})
 			},
 			Received: func() ([]event.Event, error) {
 				if err := nc.Flush(); err != nil { // what was published before is here now
@@ -218,6 +223,7 @@ func TestCoreSink(t *testing.T) {
 			Hang:     relay.Hang,
 			Restore:  relay.Restore,
 			MaxBytes: maxPayload,
+			Secrets:  []string{password},
 		}
 	})
 }

@@ -29,10 +29,14 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		}
 		return sinks.Rejected
 	}
+	const secret = "s3cretvalue"
 	r := newReceiver(t).start()
-	s := open(t, webhook.Options{URL: r.server.URL})
+	s := open(t, webhook.Options{URL: r.server.URL + "/hooks/" + secret + "?key=" + secret, Bearer: secret})
 	for status := 200; status < 600; status++ {
-		r.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		r.answers(func(w http.ResponseWriter, request *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, request.Header.Get("Authorization"), " ", request.RequestURI)
+		})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 		if status < 300 {
 			if err != nil {
@@ -50,6 +54,9 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 		}
 		if !strings.Contains(failed[0].Error(), fmt.Sprint(status)) {
 			t.Errorf("%d is not in the error: %v", status, failed[0])
+		}
+		if strings.Contains(failed[0].Error(), secret) {
+			t.Errorf("%d: the error shows a secret: %v", status, failed[0])
 		}
 	}
 	if n := r.connections(); n != 1 {

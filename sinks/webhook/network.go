@@ -2,11 +2,8 @@ package webhook
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -24,11 +21,11 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 	case cause != nil:
 		return fmt.Errorf("%s: %w", s.target, ctx.Err())
 	}
-	text := s.secrets.hide(err.Error())
+	text := excerpt(strings.NewReader(err.Error()), s.secrets)
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
 		return sinks.Errorf(refusal.class(), "%s: %s", s.target, text)
 	}
-	if advice := tlsAdvice(err); advice != "" {
+	if advice := sinks.TLSAdvice(err); advice != "" {
 		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", s.target, text, advice)
 	}
 	// Refused, reset, cut off, a name that does not resolve: all of it passes.
@@ -60,37 +57,4 @@ func (e *proxyRefusal) class() sinks.Class {
 	default:
 		return class
 	}
-}
-
-// tlsAdvice says what to do about a TLS handshake that failed for what either
-// side is configured to; empty: err is no such failure.
-func tlsAdvice(err error) string {
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "set tls.ca_file to the certificate of the authority that signed it"
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "set tls.server_name to a name in the server's certificate"
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return "the server's certificate must be renewed, or this machine's clock is wrong"
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "see tls.ca_file and tls.server_name"
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "the server does not speak TLS: is url to begin with http://?"
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return "the server refused the handshake: does it want a certificate, tls.cert_file?"
-	}
-	// The rest of what a handshake can fail with has no types, only texts.
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		switch text := inner.Error(); {
-		case strings.HasPrefix(text, "tls: "):
-			return "see tls"
-		case text == "http2: client conn could not be established":
-			return "the server hung up right after the handshake: does it want a certificate, tls.cert_file?"
-		}
-	}
-	return ""
 }

@@ -187,13 +187,16 @@ func TestTLS(t *testing.T) {
 		{"a certificate that has expired", good.server.URL, later, "renewed"},
 		{"a server that wants a certificate", clients.server.URL, trusted(clients), "tls.cert_file"},
 		{"a server that speaks old versions alone", old.server.URL, trusted(old), "tls"},
-		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "http://"},
+		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "does not speak TLS"},
 	} {
 		t.Run(test.name+" halts", func(t *testing.T) {
-			s := open(t, webhook.Options{URL: test.url, TLS: test.tls, Mode: transform.Batch})
+			s := open(t, webhook.Options{URL: test.url + "/s3cret", Bearer: "s3cret", TLS: test.tls, Mode: transform.Batch})
 			err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), test.advice) {
 				t.Fatalf("class %s: %v", class, err)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error shows a secret: %v", err)
 			}
 		})
 	}

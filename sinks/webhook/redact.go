@@ -1,28 +1,18 @@
 package webhook
 
 import (
-	"cmp"
-	"encoding/json"
-	"html"
 	"io"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"ndrbridge/redact"
 )
 
-// secrets takes what must not be seen out of texts that others wrote: a server
-// may repeat in its answer what it was sent.
-type secrets struct {
-	replacer *strings.Replacer
-	longest  int // bytes of the longest secret
-}
-
-// newSecrets collects the credentials, the values of the configured headers, and
+// secretsOf collects the credentials, the values of the configured headers, and
 // of the URL everything behind the host, since webhooks carry tokens in it.
-func newSecrets(o Options, proxy *url.URL) secrets {
+func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	var words []string
 	whole := func(text string) { words = append(words, text) }
 	// A part that is this short is no secret, and would tear holes into texts.
@@ -76,50 +66,21 @@ func newSecrets(o Options, proxy *url.URL) secrets {
 			part(value)
 		}
 	}
-	return hiding(words)
+	return redact.New(words...)
 }
-
-// hiding makes secrets of words, as they are and as an answer may escape them.
-// Empty ones do not count.
-func hiding(words []string) secrets {
-	forms := make([]string, 0, 4*len(words))
-	for _, word := range words {
-		if word == "" {
-			continue
-		}
-		object, _ := json.Marshal(word) // a string cannot fail
-		quoted := strconv.Quote(word)
-		forms = append(forms, word, url.QueryEscape(word), html.EscapeString(word),
-			string(object[1:len(object)-1]), quoted[1:len(quoted)-1])
-	}
-	// The replacer prefers what comes first, and a whole is to be found before
-	// its part.
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	var s secrets
-	var pairs []string
-	for _, form := range slices.Compact(forms) {
-		s.longest = max(s.longest, len(form))
-		pairs = append(pairs, form, "[redacted]")
-	}
-	s.replacer = strings.NewReplacer(pairs...)
-	return s
-}
-
-// hide is excerpt for a text.
-func (s secrets) hide(text string) string { return s.excerpt(strings.NewReader(text)) }
 
 // maxExcerpt is how many characters of other people's texts an error repeats.
 const maxExcerpt = 256
 
 // excerpt is the beginning of a text as one line of printable characters,
 // without secrets.
-func (s secrets) excerpt(r io.Reader) string {
+func excerpt(r io.Reader, secrets redact.Secrets) string {
 	const enough = 4 << 10
-	raw, err := io.ReadAll(io.LimitReader(r, int64(enough+s.longest)))
-	text := s.replacer.Replace(string(raw))
-	if err != nil || len(raw) == enough+s.longest {
+	raw, err := io.ReadAll(io.LimitReader(r, int64(enough+secrets.Longest())))
+	text := secrets.Hide(string(raw))
+	if err != nil || len(raw) == enough+secrets.Longest() {
 		// The end may be the beginning of a secret, which was not recognised.
-		text = text[:max(0, len(text)-s.longest)]
+		text = text[:max(0, len(text)-secrets.Longest())]
 	}
 	printable := func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {

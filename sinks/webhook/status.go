@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
+	"ndrbridge/retryafter"
 	"ndrbridge/sinks"
 )
 
@@ -51,7 +51,7 @@ var advice = map[int]string{
 // what an excerpt and the use of the connection need.
 func (s *Sink) refused(answer *http.Response) error {
 	class := classOf(answer.StatusCode)
-	wait, asked := retryAfter(answer.Header, time.Now())
+	wait, asked := retryafter.Parse(answer.Header)
 	if answer.StatusCode == http.StatusServiceUnavailable && asked {
 		class = sinks.Throttled
 	}
@@ -67,8 +67,8 @@ func (s *Sink) refused(answer *http.Response) error {
 		fmt.Fprintf(&text, " (%s)", a)
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
-		if excerpt := s.secrets.excerpt(answer.Body); excerpt != "" {
-			fmt.Fprintf(&text, ": %s", excerpt)
+		if said := excerpt(answer.Body, s.secrets); said != "" {
+			fmt.Fprintf(&text, ": %s", said)
 		}
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
@@ -89,31 +89,5 @@ func (s *Sink) location(answer *http.Response) string {
 	if err != nil {
 		return "no place"
 	}
-	return s.secrets.hide(to.Scheme + "://" + to.Host + to.Path)
-}
-
-// maxWait bounds what a Retry-After can ask for: a server that gives the time of
-// day as a number of seconds must not silence a sink for decades.
-const maxWait = 24 * time.Hour
-
-// retryAfter is the wait that a Retry-After asks for (RFC 9110, section 10.2.3):
-// a number of seconds, or a date, which is compared with the answer's own Date
-// and with now only where there is none. It is at most maxWait. ok is false
-// where the field is absent or neither of the two.
-func retryAfter(header http.Header, now time.Time) (wait time.Duration, ok bool) {
-	text := header.Get("Retry-After")
-	if date, err := http.ParseTime(text); err == nil {
-		if sent, err := http.ParseTime(header.Get("Date")); err == nil {
-			now = sent
-		}
-		return min(max(0, date.Sub(now)), maxWait), true
-	}
-	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return 0, false
-	}
-	seconds, err := strconv.Atoi(text)
-	if err != nil { // more digits than an int has
-		return maxWait, true
-	}
-	return time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second, true
+	return excerpt(strings.NewReader(to.Scheme+"://"+to.Host+to.Path), s.secrets)
 }

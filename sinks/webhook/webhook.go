@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"ndrbridge/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -30,7 +31,7 @@ type Sink struct {
 	mode      transform.Mode
 	timeout   time.Duration
 	target    string // method, scheme and host, for errors
-	secrets   secrets
+	secrets   redact.Secrets
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -73,7 +74,7 @@ func New(o Options) (*Sink, error) {
 		mode:      o.Mode,
 		timeout:   o.Timeout,
 		target:    template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
-		secrets:   newSecrets(o, proxy),
+		secrets:   secretsOf(o, proxy),
 	}, nil
 }
 

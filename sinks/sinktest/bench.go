@@ -1,0 +1,31 @@
+//go:build unix
+
+package sinktest
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// PerEvent is a benchmark of send, which sends a number of events at each call.
+// It reports the CPU time of the process for each event.
+func PerEvent(b *testing.B, events int, send func() error) {
+	if err := send(); err != nil {
+		b.Fatal(err)
+	}
+	before := cpu()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := send(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
+}
+
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
