@@ -144,9 +144,9 @@ func FuzzParse(f *testing.F) {
 
 func TestValuesForHeadersArePercentEncoded(t *testing.T) {
 	for value, want := range map[string]string{
-		"plain/1-2": "plain/1-2",
-		"Euro € 😀":  "Euro%20%E2%82%AC%20%F0%9F%98%80",
-		`100% "x"`:  "100%25%20%22x%22",
+		"plain/1-2":  "plain/1-2",
+		"Euro € 😀":   "Euro%20%E2%82%AC%20%F0%9F%98%80",
+		`100% "x"`:   "100%25%20%22x%22",
 		"a\r\nb\x7f": "a%0D%0Ab%7F",
 	} {
 		if got := transform.PercentEncode(value); got != want {
