@@ -10,18 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ndrbridge/cmd/internal/commandline"
 	standin "ndrbridge/test/appliance"
 )
-
-// The exit codes: done, failed, wrong usage.
-const (
-	exitDone = iota
-	exitFailed
-	exitUsage
-)
-
-// errUsage marks the errors of a command line that cannot be understood.
-var errUsage = errors.New("wrong usage")
 
 // settings are what the command line says.
 type settings struct {
@@ -39,20 +30,7 @@ type settings struct {
 
 // run runs the command line until ctx ends and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cmd := command(stdout, stderr)
-	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	switch err := cmd.ExecuteContext(ctx); {
-	case err == nil:
-		return exitDone
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "ndrappliance: %v\nSee ndrappliance --help.\n", err)
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "ndrappliance: %v\n", err)
-		return exitFailed
-	}
+	return commandline.Run(ctx, command(stdout, stderr), args, stdout, stderr)
 }
 
 func command(stdout, stderr io.Writer) *cobra.Command {
@@ -76,23 +54,15 @@ token from POST /oauth2/token instead, or either where --key is given too.`,
   ndrappliance --listen 127.0.0.1:8443 --self-signed --ca-out ca.pem
   ndrappliance --backlog 5000 --reset 0.01 --cut-json 0.01 --limit-cap 200
   curl -H 'Authorization: Service apikey=` + standin.DefaultAPIKey + `' http://127.0.0.1:PORT/api/v1/service`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%w: no argument is taken, and %q was given", errUsage, args[0])
-			}
-			return nil
-		},
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
-				return fmt.Errorf("%w: %w", errUsage, err)
+				return fmt.Errorf("%w: %w", commandline.ErrUsage, err)
 			}
 			return serve(cmd.Context(), s, stdout, stderr)
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	cmd.Flags().SortFlags = false
 	s.define(cmd.Flags())
 	return cmd

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"ndrbridge/cmd/internal/commandline"
 	standin "ndrbridge/test/appliance"
 )
 
@@ -77,7 +78,7 @@ func TestServing(t *testing.T) {
 			t.Errorf("got %d, %d detections, %v", status, len(detections), err)
 		}
 		s.client.CloseIdleConnections()
-		if code, stderr := s.stop(); code != exitDone || stderr != "stopped after 1 requests, with 30 detections\n" {
+		if code, stderr := s.stop(); code != commandline.ExitDone || stderr != "stopped after 1 requests, with 30 detections\n" {
 			t.Errorf("it ended with %d: %s", code, stderr)
 		}
 	})
@@ -111,7 +112,7 @@ func TestServing(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitDone {
+	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
 		t.Errorf("it ended with %d: %s", code, &stderr)
 	}
 	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM"} {
@@ -143,7 +144,7 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), test.args, &stdout, &stderr)
-			if code != exitUsage || !strings.Contains(stderr.String(), test.want) || stdout.Len() > 0 {
+			if code != commandline.ExitUsage || !strings.Contains(stderr.String(), test.want) || stdout.Len() > 0 {
 				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
 			}
 		})
@@ -151,14 +152,14 @@ func TestWrongUsage(t *testing.T) {
 	t.Run("an address in use is a failure", func(t *testing.T) {
 		s := start(t)
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), []string{"--listen", strings.TrimPrefix(s.url, "http://")}, &stdout, &stderr); code != exitFailed {
+		if code := run(t.Context(), []string{"--listen", strings.TrimPrefix(s.url, "http://")}, &stdout, &stderr); code != commandline.ExitFailed {
 			t.Errorf("it ended with %d: %s", code, &stderr)
 		}
 	})
 	t.Run("a certificate that is not there is a failure", func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		args := []string{"--tls-cert", filepath.Join(t.TempDir(), "none"), "--tls-key", "none"}
-		if code := run(t.Context(), args, &stdout, &stderr); code != exitFailed || !strings.Contains(stderr.String(), "read the certificate") {
+		if code := run(t.Context(), args, &stdout, &stderr); code != commandline.ExitFailed || !strings.Contains(stderr.String(), "read the certificate") {
 			t.Errorf("it ended with %d: %s", code, &stderr)
 		}
 	})

@@ -2,55 +2,25 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 )
 
 // version is set when a release is linked.
 var version = "dev"
 
-// The exit codes: done, failed, wrong usage.
-const (
-	exitDone = iota
-	exitFailed
-	exitUsage
-)
-
-// errUsage marks the errors of a command line that cannot be understood.
-var errUsage = errors.New("wrong usage")
-
-// errTold marks a failure that has been printed already.
-var errTold = errors.New("failed")
-
-// run runs the command line and returns the exit code.
-func run(args, environ []string, stdout, stderr io.Writer) int {
-	c := &command{environ: environ, stdout: stdout, stderr: stderr}
-	root := c.root()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	switch err := root.Execute(); {
-	case err == nil:
-		return exitDone
-	case errors.Is(err, errTold):
-		return exitFailed
-	case errors.Is(err, errUsage), strings.HasPrefix(err.Error(), "unknown command"):
-		fmt.Fprintf(stderr, "ndrbridge: %v\nSee ndrbridge --help.\n", err)
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "ndrbridge: %v\n", err)
-		return exitFailed
-	}
+// run runs the command line until ctx ends, and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c := &command{environ: os.Environ(), stdout: stdout, stderr: stderr}
+	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }
 
 type command struct {
@@ -69,20 +39,9 @@ in order per detection, whatever crashes in between.`,
 		Example: `  ndrbridge config example > ndrbridge.yaml   # then edit it
   ndrbridge check --config ndrbridge.yaml
   ndrbridge run --config ndrbridge.yaml`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(), c.versionCommand())
 	return root
-}
-
-// noArgs is cobra.NoArgs with an error that says it is the usage.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%w: %s takes no argument, and %q was given", errUsage, cmd.CommandPath(), args[0])
-	}
-	return nil
 }
 
 // withConfig adds --config to a command.
@@ -106,25 +65,19 @@ func (c *command) runCommand() *cobra.Command {
 are given shutdown_timeout to end. A second signal ends it at once: what was not
 acknowledged is delivered again at the next start.`,
 		Example: "  ndrbridge run --config ndrbridge.yaml",
-		Args:    noArgs,
+		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := configs.Load(c.configFile, c.environ)
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			// Once the first signal has arrived, the next one has its default
-			// effect again.
-			context.AfterFunc(ctx, stop)
-
-			b, err := bridge.New(ctx, config, bridge.Options{
+			b, err := bridge.New(cmd.Context(), config, bridge.Options{
 				Version: version, Log: bridge.NewLog(c.stderr, config.Log), Stdout: c.stdout,
 			})
 			if err != nil {
 				return err
 			}
-			return b.Run(ctx)
+			return b.Run(cmd.Context())
 		},
 	})
 }
@@ -136,12 +89,12 @@ func (c *command) checkCommand() *cobra.Command {
 		Long: `Check the configuration file and the environment. Every mistake is printed, with
 its place in the file and the path of its key. Nothing is contacted.`,
 		Example: "  ndrbridge check --config ndrbridge.yaml",
-		Args:    noArgs,
+		Args:    commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := configs.Load(c.configFile, c.environ)
 			if err != nil {
 				fmt.Fprintln(c.stderr, err)
-				return errTold
+				return commandline.ErrTold
 			}
 			printPlan(c.stdout, config)
 			return nil
@@ -153,14 +106,14 @@ func (c *command) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print an example configuration, or the effective one",
-		Args:  noArgs,
+		Args:  commandline.NoArgs,
 	}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:     "example",
 			Short:   "Print a commented configuration file with every key",
 			Example: "  ndrbridge config example > ndrbridge.yaml",
-			Args:    noArgs,
+			Args:    commandline.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				_, err := c.stdout.Write(configs.Example())
 				return err
@@ -170,7 +123,7 @@ func (c *command) configCommand() *cobra.Command {
 			Use:     "print",
 			Short:   "Print the effective values of file, environment and defaults, with secrets hidden",
 			Example: "  ndrbridge config print --config ndrbridge.yaml",
-			Args:    noArgs,
+			Args:    commandline.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				config, err := configs.Load(c.configFile, c.environ)
 				if err != nil {
@@ -187,7 +140,7 @@ func (c *command) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(c.stdout, "ndrbridge", version)
 			return err

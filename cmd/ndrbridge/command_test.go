@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ndrbridge/cmd/internal/commandline"
 )
 
 const good = `
@@ -56,7 +58,8 @@ func TestCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			exit := run(c.args, c.environ, &stdout, &stderr)
+			command := &command{environ: c.environ, stdout: &stdout, stderr: &stderr}
+			exit := commandline.Run(t.Context(), command.root(), c.args, &stdout, &stderr)
 			if exit != c.exit || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
 				t.Errorf("exit %d, want %d\nstdout: %s\nwant: %s\nstderr: %s\nwant: %s", exit, c.exit, &stdout, c.stdout, &stderr, c.stderr)
 			}

@@ -2,8 +2,6 @@
 // NATS, webhooks and files.
 package main
 
-import (
-	"os"
-)
+import "ndrbridge/cmd/internal/commandline"
 
-func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() { commandline.Main(run) }

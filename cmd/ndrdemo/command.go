@@ -2,23 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-)
 
-// The exit codes: done, failed, wrong usage.
-const (
-	exitDone = iota
-	exitFailed
-	exitUsage
+	"ndrbridge/cmd/internal/commandline"
 )
-
-// errUsage marks the errors of a command line that cannot be understood.
-var errUsage = errors.New("wrong usage")
 
 // settings are what the command line says.
 type settings struct {
@@ -31,20 +22,7 @@ type settings struct {
 // run runs the command line until ctx ends, or the demo by itself, and returns
 // the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cmd := command(stdout)
-	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	switch err := cmd.ExecuteContext(ctx); {
-	case err == nil:
-		return exitDone
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "ndrdemo: %v\nSee ndrdemo --help.\n", err)
-		return exitUsage
-	default:
-		fmt.Fprintf(stderr, "ndrdemo: %v\n", err)
-		return exitFailed
-	}
+	return commandline.Run(ctx, command(stdout), args, stdout, stderr)
 }
 
 func command(stdout io.Writer) *cobra.Command {
@@ -78,26 +56,18 @@ All that was shown is kept in memory for the judge: a few hundred MB an hour.`,
   ndrdemo --for 20s              ends by itself
   ndrdemo --for 1m --rate 200    more of it
   ndrdemo --seed 7               other detections`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%w: no argument is taken, and %q was given", errUsage, args[0])
-			}
-			return nil
-		},
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case s.lasts < 0:
-				return fmt.Errorf("%w: --for: must not be negative", errUsage)
+				return fmt.Errorf("%w: --for: must not be negative", commandline.ErrUsage)
 			case !(s.rate >= 0 && s.rate <= maxRate):
-				return fmt.Errorf("%w: --rate: must lie between 0 and %d", errUsage, maxRate)
+				return fmt.Errorf("%w: --rate: must lie between 0 and %d", commandline.ErrUsage, maxRate)
 			}
 			return play(cmd.Context(), s, stdout)
 		},
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&s.lasts, "for", 0, "how long things happen, such as 20s; 0: until Ctrl-C")
 	cmd.Flags().Float64Var(&s.rate, "rate", 8, fmt.Sprintf("versions that the appliance shows a second, about; at most %d", maxRate))

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ndrbridge/cmd/internal/commandline"
 )
 
 // output is what a demo prints, to be read while it runs.
@@ -66,7 +68,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("the output lacks %q", want)
 			}
 		}
-		if code != exitDone || stderr.String() != "" {
+		if code != commandline.ExitDone || stderr.String() != "" {
 			t.Errorf("exit code %d; standard error: %s", code, &stderr)
 		}
 		if folder := stdout.folder(t.Context()); exists(t, folder) {
@@ -85,7 +87,7 @@ func TestDemo(t *testing.T) {
 		go func() { code <- run(ctx, nil, &stdout, &stderr) }()
 		folder := stdout.folder(t.Context())
 		interrupt()
-		if got := <-code; got != exitDone || !strings.Contains(stdout.String(), "Nothing is missing") || exists(t, folder) {
+		if got := <-code; got != commandline.ExitDone || !strings.Contains(stdout.String(), "Nothing is missing") || exists(t, folder) {
 			t.Errorf("exit code %d, output %s%s", got, &stdout, &stderr)
 		}
 	})
@@ -118,7 +120,7 @@ func TestDemo(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != exitDone {
+	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
 		t.Errorf("it ended with %d: %s", code, &stderr)
 	}
 	for _, text := range []string{"--for", "--rate", "--seed", "Ctrl-C", "dup"} {
@@ -144,7 +146,7 @@ func TestWrongUsage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), c.args, &stdout, &stderr)
-			if code != exitUsage || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
+			if code != commandline.ExitUsage || !strings.Contains(stderr.String(), c.want) || stdout.Len() > 0 {
 				t.Errorf("it ended with %d: %s%s", code, &stdout, &stderr)
 			}
 		})
