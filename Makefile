@@ -1,0 +1,31 @@
+# Everything here needs nothing but Go.
+
+.PHONY: demo test lint build bench torture
+
+# Build every binary into bin/.
+build:
+	go build -trimpath -o bin/ ./cmd/...
+
+# A stand-in appliance, NATS, a webhook receiver and the bridge in one process.
+# Ctrl-C ends it; make demo FOR=20s ends by itself with a summary.
+demo:
+	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
+
+# The race detector needs a C compiler; without one the tests run all the same.
+RACE := $(if $(shell command -v $${CC:-cc}),-race)
+
+test:
+	go test $(RACE) ./...
+
+lint:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+
+# The drain of 100,000 detections to each sink, beside the bare client library.
+bench: build
+	go run ./test/bench
+
+# 2,000 kills, instead of the few that the tests do.
+torture:
+	KILLS=2000 go test -count=1 -timeout 120m -run TestKills -v ./test/crash
