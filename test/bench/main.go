@@ -6,6 +6,12 @@
 //	go run ./test/bench
 //	go run ./test/bench --only kafka,nats --runs 5
 //
+// A drain lasts from the start of the bridge's process, which has no state yet,
+// until its metrics tell that every event is delivered. Its processor time is
+// that of the whole process, start and stop included. The bare client has its
+// events in memory, made and encoded, and is measured while it sends. Every
+// receiver is asked whether it has got each event once.
+//
 // The appliance, the bridge, the receivers and the bare clients are processes of
 // their own, on loopback and free ports. All of them end with the command, and
 // nothing is left on the disk.
@@ -32,6 +38,9 @@ const (
 
 // errUsage marks a command line that cannot be understood.
 var errUsage = errors.New("wrong usage")
+
+// errInterrupted stands for all that fails when a signal has ended the processes.
+var errInterrupted = errors.New("interrupted")
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
@@ -129,7 +138,11 @@ func measure(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	r, err := b.report(ctx)
-	if err = errors.Join(err, b.close()); err != nil {
+	err = errors.Join(err, b.close())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
 		return err
 	}
 	if s.json {

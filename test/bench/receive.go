@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -149,8 +150,13 @@ func receiveHTTP() (address string, count func() (int64, error), stop func(), er
 		received.Add(n)
 		w.WriteHeader(http.StatusNoContent)
 	})}
-	go s.Serve(l) // until stop
-	return "http://" + l.Addr().String(), func() (int64, error) { return received.Load(), nil }, func() { s.Close() }, nil
+	var serving sync.WaitGroup
+	serving.Go(func() { s.Serve(l) })
+	stop = func() {
+		s.Close()
+		serving.Wait()
+	}
+	return "http://" + l.Addr().String(), func() (int64, error) { return received.Load(), nil }, stop, nil
 }
 
 // eventStart is how every event of the bridge begins in structured form.

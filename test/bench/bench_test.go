@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// The bench runs itself for its receivers and bare clients, and in a test it is
+// the test's binary.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == roleReceive || os.Args[1] == roleClient) {
+		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestASmallBacklogIsMeasured(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"--events", "500", "--runs", "1", "--only", "file,nats+webhook", "--json"}, nil, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	var r report
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatalf("%v: %s", err, &stdout)
+	}
+	if len(r.Drains) != 2 || r.Drains[0].Name != "file" || r.Drains[1].Name != "nats+webhook" {
+		t.Fatalf("drains %+v", r.Drains)
+	}
+	for _, d := range r.Drains {
+		if d.Events != 500 {
+			t.Errorf("%s: %d events", d.Name, d.Events)
+		}
+		for side, s := range map[string]sideRow{"the bridge": d.Bridge, "the bare client": d.Bare} {
+			if s.Rate.Median <= 0 || s.CPU.Median <= 0 {
+				t.Errorf("%s, %s: %+v", d.Name, side, s)
+			}
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(tmp, "ndrbridge-bench-*")); len(left) > 0 {
+		t.Errorf("%v was left", left)
+	}
+}
+
+func TestTablesNameEveryRow(t *testing.T) {
+	r := newReport(settings{runs: 2})
+	r.add(drains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
+	r.Latency = &latencyRow{Detections: 77, Median: 1.25}
+	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
+	var b strings.Builder
+	if err := r.writeTables(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", "77", "1.25", "4321", "0.75"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &b)
+		}
+	}
+}
+
+func TestEventsAreCountedAcrossBlocks(t *testing.T) {
+	body := strings.Repeat(eventStart+`"1.0"}`+strings.Repeat(" ", 997), 300)
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body))} {
+		t.Run(name, func(t *testing.T) {
+			if n, err := countEvents(r); n != 300 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestWrongUsageIsRefused(t *testing.T) {
+	for name, args := range map[string][]string{
+		"an unknown measurement": {"--only", "kafka,carrier-pigeon"},
+		"an unknown flag":        {"--fast"},
+		"an argument":            {"kafka"},
+		"no events":              {"--events", "0"},
+		"an unknown receiver":    {roleReceive, "pigeon", t.TempDir()},
+		"a client without file":  {roleClient, "kafka"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(args, strings.NewReader(""), &stdout, &stderr); code != 2 {
+				t.Errorf("exit code %d, %s", code, &stderr)
+			}
+		})
+	}
+}
