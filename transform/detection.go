@@ -123,7 +123,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 				n++
 			}
 			b = strconv.AppendInt(b, int64(n), 10)
-		case value[0] == '[' || value[0] == '{':
+		case bytes.ContainsAny(value, " \n\t\r") && (value[0] == '[' || value[0] == '{'):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
 				compact = value // the bytes differ at worst where nothing changed
@@ -146,6 +146,7 @@ func trackedValues(object []byte) (values [len(tracked)][]byte) {
 	return values
 }
 
+// trackedIndex returns a field's place in tracked, or -1.
 func trackedIndex(name []byte) int {
 	for i, field := range tracked {
 		if string(name) == field {
