@@ -26,6 +26,7 @@ type model struct {
 
 	clock      int64
 	rows       map[int64]*modelRow // what is visible, by id
+	order      []*modelRow         // the same as pages show them; nil: to be sorted
 	lastID     int64
 	history    []ledger.Version
 	requests   int
@@ -54,7 +55,7 @@ func (m *model) show(r *modelRow) {
 		modTime = `"soon"`
 	}
 	r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%s,"create_time":%d,"title":"%d"}`, r.id, modTime, r.began, r.title)
-	m.rows[r.id] = r
+	m.rows[r.id], m.order = r, nil
 	if !r.huge && !r.broken {
 		m.history = append(m.history, ledger.Version{ID: r.id, ModTime: r.modTime, Object: string(r.raw)})
 	}
@@ -74,14 +75,23 @@ func (m *model) touch(r *modelRow, at int64) {
 	m.show(&changed)
 }
 
+func (m *model) hide(r *modelRow) {
+	delete(m.rows, r.id)
+	m.order = nil
+}
+
 func (m *model) sorted() []*modelRow {
-	return slices.SortedFunc(maps.Values(m.rows), func(a, b *modelRow) int {
+	if m.order != nil {
+		return m.order
+	}
+	m.order = slices.SortedFunc(maps.Values(m.rows), func(a, b *modelRow) int {
 		order := cmp.Compare(a.id, b.id)
 		if m.shuffled {
 			order = cmp.Compare(a.id*7919%101, b.id*7919%101)
 		}
 		return cmp.Or(cmp.Compare(a.modTime, b.modTime), order, cmp.Compare(a.id, b.id))
 	})
+	return m.order
 }
 
 var errDown = errors.New("connection refused")

@@ -46,7 +46,7 @@ func newServing(t *rapid.T) *serving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.options.PageSize = rapid.IntRange(2, 50).Draw(t, "page size")
+	s.options.PageSize = rapid.IntRange(4, 20).Draw(t, "page size")
 	s.client = client
 	s.time = func() int64 { return s.standin.Clock().UnixMilli() }
 	s.restart()
@@ -56,7 +56,7 @@ func newServing(t *rapid.T) *serving {
 // change lets something happen to the appliance, and sometimes much.
 func (s *serving) change(t *rapid.T) {
 	// An appliance that changes without end never ends a walk.
-	if s.changes++; s.changes > 30 {
+	if s.changes++; s.changes > 20 {
 		return
 	}
 	visible := s.standin.Latest()
@@ -77,7 +77,7 @@ func (s *serving) change(t *rapid.T) {
 	case "appear":
 		s.standin.AddMany(rapid.IntRange(1, 3).Draw(t, "n"))
 	case "tie":
-		s.standin.AddTied(rapid.IntRange(2, 60).Draw(t, "n"), 0)
+		s.standin.AddTied(rapid.IntRange(2, 25).Draw(t, "n"), 0)
 	case "neighbours":
 		at := s.standin.Clock().UnixMilli()
 		s.standin.AddTied(s.options.PageSize-1, at)
@@ -151,7 +151,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 		s.mustPoll() // the first contact
 		s.now = s.now.Add(100 * time.Hour)
 		s.standin.OnRequest(func(*http.Request) { s.change(t) })
-		for range rapid.IntRange(2, 12).Draw(t, "polls") {
+		for range rapid.IntRange(2, 6).Draw(t, "polls") {
 			if rapid.IntRange(0, 9).Draw(t, "crash") == 0 {
 				s.restart()
 			}
@@ -161,7 +161,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 		s.standin.OnRequest(nil)
 		s.standin.SetHazards(standin.Hazards{InclusiveBound: rapid.Bool().Draw(t, "inclusive")})
 		s.now = s.now.Add(s.options.ReconcileEvery + 10*time.Hour) // it may have gone back unseen
-		s.settle()
+		s.settle(rapid.IntRange(0, 4).Draw(t, "anew") > 0)
 		verdict := s.ledger.Judge("journal", s.shown())
 		if len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
 			t.Fatalf("%d duplicates, faults:\n%s", verdict.Duplicates, strings.Join(verdict.Faults, "\n"))
