@@ -264,6 +264,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 		// last: the appliance may have begun to return shorter ones.
 		var joined bool
 		if joined, done, err = s.step(places(rows), len(rows) == 0); err != nil {
+			d.sweep = nil
 			return fmt.Errorf("reconcile: %w", err)
 		}
 		if joined {

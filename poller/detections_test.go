@@ -499,6 +499,17 @@ func TestPollsThatFail(t *testing.T) {
 			t.Errorf("%d events", len(w.events))
 		}
 	})
+	t.Run("an appliance that returns one detection a page is an error", func(t *testing.T) {
+		w := newWorld(t)
+		w.mustPoll()
+		w.maxRows = 1
+		for range 3 {
+			w.add(w.clock)
+		}
+		if err := w.poll(); err == nil || !strings.Contains(err.Error(), "one detection a page") {
+			t.Errorf("error %v", err)
+		}
+	})
 	t.Run("a fenced commit goes on from what somebody else committed", func(t *testing.T) {
 		w := newWorld(t)
 		w.mustPoll()

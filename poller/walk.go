@@ -36,7 +36,8 @@ type walk struct {
 	size int
 	// blind is set when the last page had but one row, and it is to be seen
 	// whether there is another: no page can begin with the one and get on.
-	blind bool
+	blind   bool
+	blinded int // how often there was one
 	// read is the highest mod_time read; 0 before there is one.
 	read int64
 }
@@ -69,7 +70,12 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 		last = i
 	}
 	if w.blind && len(page) > 0 {
-		return false, false, errOneRow
+		// Most likely it has just appeared, and now comes with the other.
+		if w.blinded++; w.blinded > 3 {
+			return false, false, errOneRow
+		}
+		w.offset, w.blind = 0, false
+		return false, false, nil
 	}
 	if w.offset > 0 && !w.blind {
 		joins := false
@@ -97,7 +103,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 
 	if last >= 0 {
 		if bound := page[last].modTime - 1; bound > w.bound {
-			w.bound, w.offset, w.blind = bound, 0, false
+			w.bound, w.offset, w.blind, w.blinded = bound, 0, false, 0
 			maps.DeleteFunc(w.seen, func(k key, _ struct{}) bool { return k.modTime < bound })
 			return true, false, nil
 		}
