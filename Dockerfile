@@ -15,6 +15,8 @@ COPY --from=build --chown=65532:65532 /state /var/lib/ndrbridge
 USER 65532:65532
 ENV NDRBRIDGE_STATE=/var/lib/ndrbridge/ndrbridge.db
 VOLUME /var/lib/ndrbridge
+# To be reached from outside, set NDRBRIDGE_ADMIN_LISTEN=:9600 and
+# NDRBRIDGE_ADMIN_TOKEN_FILE: by itself it listens on loopback.
 EXPOSE 9600
 ENTRYPOINT ["/ndrbridge"]
 CMD ["run"]

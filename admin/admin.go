@@ -29,7 +29,7 @@ type Options struct {
 //	/readyz   200 when it is ready, else 503 with the reasons
 //	/metrics  Prometheus' metrics
 //
-// Errors are problem documents (RFC 9457).
+// Its own errors are problem documents (RFC 9457).
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

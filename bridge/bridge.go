@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,8 @@ type Bridge struct {
 	runners  []*sinks.Runner
 	listener net.Listener
 	admin    *http.Server
+	serving  sync.WaitGroup // of admin
+	opened   atomic.Bool    // pollers and runners are what they will be
 }
 
 // New opens the state and makes every part, without contacting an appliance or
@@ -74,9 +77,12 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 	if err := b.makeSources(registry, o); err != nil {
 		return nil, err
 	}
+	b.opened.Store(true)
 	return b, nil
 }
 
+// listen serves the admin interface from now on: a large state takes a while to
+// be opened, and who asks for health should not take that for death.
 func (b *Bridge) listen(registry *prometheus.Registry) error {
 	token, err := b.config.Admin.Token.Read()
 	if err != nil {
@@ -91,6 +97,11 @@ func (b *Bridge) listen(registry *prometheus.Registry) error {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
+	b.serving.Go(func() {
+		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
+			b.log.Error("the admin interface stopped; polling and delivery go on", "error", err)
+		}
+	})
 	return nil
 }
 
@@ -104,12 +115,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	sinksCtx, stopSinks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSinks()
 
-	var serving, sources, delivery sync.WaitGroup
-	serving.Go(func() {
-		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
-			b.log.Error("the admin interface stopped; polling and delivery go on", "error", err)
-		}
-	})
+	var sources, delivery sync.WaitGroup
+	sources.Go(func() { b.watchRoom(ctx) })
 	for _, r := range b.runners {
 		delivery.Go(func() { r.Run(sinksCtx) })
 	}
@@ -124,22 +131,18 @@ func (b *Bridge) Run(ctx context.Context) error {
 	stopSinks()
 	delivery.Wait()
 	err := b.Close()
-	serving.Wait()
 	if err == nil {
 		b.log.Info("stopped")
 	}
 	return err
 }
 
-// Close closes a bridge that does not run.
+// Close closes a bridge that never ran; Run closes it otherwise.
 func (b *Bridge) Close() error {
 	var errs []error
 	if b.admin != nil {
 		errs = append(errs, b.admin.Close())
-	}
-	if b.listener != nil {
-		// Serve closes it too; that is no failure.
-		_ = b.listener.Close()
+		b.serving.Wait()
 	}
 	for _, c := range b.clients {
 		c.Close()
@@ -153,6 +156,9 @@ func (b *Bridge) Close() error {
 // notReady says why the bridge is not ready: a stream that has not been read
 // once, or a sink that is halted.
 func (b *Bridge) notReady() []string {
+	if !b.opened.Load() {
+		return []string{"the state is being opened"}
+	}
 	var reasons []string
 	for _, p := range b.pollers {
 		if s := p.Status(); s.LastSuccess.IsZero() {

@@ -39,7 +39,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	full := 0.0
-	if stats.WaitingRoom {
+	if stats.SourcesWait {
 		full = 1
 	}
 	gauge(journalBytes, float64(stats.Bytes))

@@ -56,6 +56,10 @@ func (b *Bridge) makeSinks(ctx context.Context, registry *prometheus.Registry, o
 		return fmt.Errorf("read the state: %w", err)
 	}
 	for name, s := range stats.Sinks {
+		if missed := stats.First - 1; s.Configured && s.Cursor < missed {
+			o.Log.Warn("events were trimmed while the sink was not configured; it goes on behind them",
+				"sink", name, "missed_events", missed-s.Cursor)
+		}
 		if !s.Configured {
 			o.Log.Warn("the state has a cursor of a sink that is not configured; it holds nothing back, and is kept",
 				"sink", name, "lag_events", s.LagEvents)

@@ -20,7 +20,7 @@ func (b *Bridge) makeSources(registry *prometheus.Registry, o Options) error {
 	metrics := poller.NewMetrics(registry)
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_source_requests_total",
-		Help: "Requests to the appliance, by status code; error where no answer came.",
+		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	registry.MustRegister(requests)
 

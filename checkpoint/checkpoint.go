@@ -184,7 +184,7 @@ type Stats struct {
 	Sinks       map[string]SinkStats // by name, those no longer configured too
 	DeadLetters map[Owner]DeadStats
 	FileBytes   int64 // size of the file on disk
-	WaitingRoom bool  // sources wait for room in the journal
+	SourcesWait bool  // sources wait for room in the journal
 }
 
 // SinkStats is where one sink stands.

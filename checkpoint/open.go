@@ -86,7 +86,7 @@ func createFile(path string) error {
 		return err
 	}
 	if err := os.Link(file.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return fmt.Errorf("%w (the state needs a file system with hard links and locks, such as a local disk)", err)
 	}
 	return syncDir(dir)
 }

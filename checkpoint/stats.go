@@ -16,7 +16,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	configured, waiting := s.configured, s.waiting
 	s.mu.Unlock()
 	stats := Stats{
-		MaxBytes: s.limits.MaxBytes, WaitingRoom: waiting,
+		MaxBytes: s.limits.MaxBytes, SourcesWait: waiting,
 		Sinks: map[string]SinkStats{}, DeadLetters: map[Owner]DeadStats{},
 	}
 	err := s.view(ctx, func(tx *bolt.Tx) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -47,9 +48,8 @@ type DetectionsOptions struct {
 	Metrics     *Metrics
 }
 
-// idlePolls is how many polls without anything new it takes until the page
-// sizes seen are forgotten, so that a server that has begun to return shorter
-// pages is found out.
+// idlePolls is how many polls without anything new there are between two that
+// do not rely on the page sizes seen.
 const idlePolls = 30
 
 // minFirmware is the first firmware whose detections have a mod_time.
@@ -70,20 +70,20 @@ type Detections struct {
 	o      DetectionsOptions
 	events transform.Encoder
 
-	// loaded says that position is at most ahead of what is committed by rows
-	// that held nothing new.
-	loaded    bool
+	loaded    bool // position and committed are what the store holds
 	position  position
 	committed []byte
 
 	page    appliance.Page
 	limit   int   // rows to ask for next
 	ceiling int   // rows that the appliance lets us ask for
+	good    int   // pages in a row that came as they were asked for
 	longest int   // rows of the longest page that it returned
 	idle    int   // polls in a row that showed nothing new
 	clock   int64 // the appliance's, in its last answer
 
-	sweep *sweep // nil: none under way
+	sweep      *sweep // nil: none under way
+	sweepError string // why the last page of a sweep failed; empty: it did not
 }
 
 // sweep is a walk over the recent past, one page at a time.
@@ -117,10 +117,23 @@ func (d *Detections) Poll(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	if err = d.poll(ctx); err == nil {
-		err = d.sweepPage(ctx)
+	if err := d.poll(ctx); err != nil {
+		return false, err
 	}
-	return d.sweep != nil, err
+	err = d.sweepPage(ctx)
+	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
+		return false, err
+	}
+	if err == nil {
+		d.sweepError = ""
+		return d.sweep != nil, nil
+	}
+	// What is new was read: a sweep that fails must not slow that down.
+	if text := err.Error(); text != d.sweepError {
+		d.sweepError = text
+		d.o.Log.Warn("the recent past could not be read again; it is tried with the next poll", "error", err)
+	}
+	return false, nil
 }
 
 // load reads the position, and makes the first contact where there is none.
@@ -147,10 +160,11 @@ func (d *Detections) load(ctx context.Context) error {
 				"was", d.position.URL, "is", d.o.URL)
 		}
 		if d.position.Filter != filter {
-			d.o.Log.Warn("the filter changed; detections go on from where they stood, rewind to read earlier ones",
+			d.o.Log.Warn("the filter changed; detections go on from where they stood",
 				"was", d.position.Filter, "is", filter)
 		}
 		d.position.URL, d.position.Filter = d.o.URL, filter
+		d.longest = max(d.longest, d.position.Page)
 		d.loaded = true
 		return nil
 	}
@@ -163,7 +177,7 @@ func (d *Detections) load(ctx context.Context) error {
 	}
 	// The zero time lies before the epoch, and a time to come is as good as now.
 	start := min(max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()), now)
-	p := position{ModTime: start, Start: start, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
+	p := position{ModTime: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
 	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
 		return err
 	}
@@ -174,7 +188,11 @@ func (d *Detections) load(ctx context.Context) error {
 
 // poll walks from the position to the end.
 func (d *Detections) poll(ctx context.Context) error {
-	if d.idle++; d.idle%idlePolls == 0 {
+	// Now and then a short page is not taken for the last: the server may have
+	// begun to return shorter ones. What that finds is what it returns now.
+	d.idle++
+	trust, longest := d.idle%idlePolls != 0, d.longest
+	if !trust {
 		d.longest = 0
 	}
 	w := newWalk(d.bound())
@@ -182,7 +200,6 @@ func (d *Detections) poll(ctx context.Context) error {
 	for {
 		rows, short, err := d.fetch(ctx, w)
 		if err != nil {
-			d.longest = 0
 			return err
 		}
 		if clock == 0 || d.clock < clock {
@@ -207,12 +224,15 @@ func (d *Detections) poll(ctx context.Context) error {
 				return err
 			}
 			if news > 0 {
-				d.idle = 0
+				d.idle, trust = 0, true
 			}
 		}
 		d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
 		if done {
 			d.o.Metrics.behind(d.source, 0)
+			if !trust {
+				d.longest = max(d.longest, longest)
+			}
 			return nil
 		}
 	}
@@ -225,10 +245,13 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 		"from", time.UnixMilli(d.position.ModTime).UTC(), "to", time.UnixMilli(clock).UTC())
 	p := d.position
 	p.ModTime = clock
-	p.Floor = min(p.Floor, clock-d.o.Overlap.Milliseconds())
-	// How far it went back before this answer is not known: sweep at once.
-	p.Swept = 0
-	d.sweep = nil
+	p.Floor = min(p.Floor, clock)
+	if overlap := d.o.Overlap.Milliseconds(); d.position.ModTime-clock > overlap {
+		// How far it was back before this answer is not known: sweep at once.
+		p.Floor = min(p.Floor, clock-overlap)
+		p.Swept = 0
+		d.sweep = nil
+	}
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
@@ -325,7 +348,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		} else {
 			after.events++
 			event, err := d.events.Detection(r.detection, transform.Sight{
-				Created:  len(before.tracked) == 0 && r.detection.Began >= p.Start,
+				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
 				Before:   before.tracked,
 				Repeat:   after.events,
 				Recorded: recorded,
@@ -345,15 +368,22 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	return len(c.Events), d.commit(ctx, p, c)
 }
 
+// isNew says whether a detection that is not known is new. One that changed after
+// the first contact and began long ago may have been known, and was forgotten.
+func (d *Detections) isNew(p position, v transform.Detection) bool {
+	return v.Began >= p.Start && (v.ModTime < p.Contact || v.Began >= p.ModTime-d.o.ForgetAfter.Milliseconds())
+}
+
 // lazyCommit is how far the position may move without being committed, where
 // nothing else is to be: an idle stream writes nothing.
 const lazyCommit = time.Minute
 
 // commit writes c with the position p.
 func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit) error {
+	p.Page = d.longest
 	if len(c.Remember) == 0 && d.loaded {
 		moved, far := p, p.ModTime-d.position.ModTime
-		moved.ModTime = d.position.ModTime
+		moved.ModTime, moved.Page = d.position.ModTime, d.position.Page
 		if moved == d.position && far >= 0 && far < lazyCommit.Milliseconds() {
 			return nil
 		}

@@ -84,21 +84,21 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 		switch {
 		case err == nil:
 			d.clock = d.page.Date.UnixMilli()
-			d.limit = min(2*limit, d.ceiling)
+			d.grow()
 			rows = make([]object, len(d.page.Objects))
 			for i, o := range d.page.Objects {
 				rows[i] = parse(o)
 			}
 		case errors.Is(err, appliance.ErrTooLarge) && limit > minLimit:
-			d.limit = max(minLimit, limit/2)
+			d.limit, d.good = max(minLimit, limit/2), 0
 			continue
 		case errors.Is(err, appliance.ErrTooLarge):
 			if rows, err = d.fetchSingly(ctx, search); err != nil {
 				return nil, false, err
 			}
-			d.limit = min(2*limit, d.ceiling)
+			d.grow()
 		case limitMayBeRefused(err) && limit > minLimit:
-			d.limit = max(minLimit, limit/2)
+			d.limit, d.good = max(minLimit, limit/2), 0
 			d.ceiling = d.limit
 			continue
 		default:
@@ -110,6 +110,15 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 		short = len(rows) < min(d.longest, limit)
 		d.longest = max(d.longest, len(rows))
 		return rows, short, nil
+	}
+}
+
+// grow asks for more rows after some pages that came as they were asked for.
+func (d *Detections) grow() {
+	const pages = 4
+	if d.good++; d.good%pages == 0 {
+		d.ceiling = min(2*d.ceiling, d.o.PageSize)
+		d.limit = min(2*d.limit, d.ceiling)
 	}
 }
 

@@ -56,6 +56,7 @@ type Poller struct {
 
 	mu     sync.Mutex
 	status Status
+	class  string // of the last failure
 }
 
 // New returns a Poller of source.
@@ -127,13 +128,14 @@ func (p *Poller) record(err error) {
 		return
 	}
 	s.Failures++
+	class := classOf(err)
 	switch text := err.Error(); {
-	case s.Failures == p.o.UnreachableAfter:
+	case s.Failures == p.o.UnreachableAfter, s.Failures > p.o.UnreachableAfter && class != p.class:
 		p.o.Log.Error("polls keep failing; nothing is lost, and it is tried again", "failures", s.Failures, "error", err)
 	case text != s.Error && s.Failures < p.o.UnreachableAfter:
 		p.o.Log.Warn("poll failed", "error", err)
 	}
-	s.Error = err.Error()
+	s.Error, p.class = err.Error(), class
 }
 
 // classOf is the word that a poll is counted under.

@@ -15,11 +15,15 @@ type position struct {
 	ModTime int64 `json:"mod_time"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
+	// Contact is when the appliance was asked for the first time.
+	Contact int64 `json:"contact"`
 	// Floor is the lowest mod_time that is looked at: Start, or less where the
 	// appliance's clock went back behind it.
 	Floor int64 `json:"floor"`
 	// Swept is when the last sweep over the recent past began.
 	Swept int64 `json:"swept"`
+	// Page is how many rows the longest page had that the appliance returned.
+	Page int `json:"page,omitempty"`
 	// URL and Filter say what was asked, so that a change can be told.
 	URL    string `json:"url"`
 	Filter string `json:"filter,omitempty"`

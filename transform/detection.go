@@ -34,7 +34,7 @@ type Detection struct {
 
 	object   []byte
 	repaired bool
-	severity Severity
+	severity severity
 }
 
 // maxTime is the first millisecond that RFC 3339 cannot write.

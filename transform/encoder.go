@@ -16,7 +16,7 @@ type Sight struct {
 	// Created says that the version is the detection's first, and that the
 	// detection began after the stream's start.
 	Created bool
-	// Before is the Tracked of the version last seen; nil on first sight.
+	// Before is the Tracked of the version last seen; empty on first sight.
 	Before []byte
 	// Repeat counts the versions that came with one mod_time, from 1.
 	Repeat int
@@ -45,12 +45,12 @@ func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
 		PartitionKey:   subject,
 		Appliance:      c.Appliance,
 		RecordedTime:   s.Recorded,
-		SeverityNumber: d.severity.Number,
-		SeverityText:   d.severity.Text,
+		SeverityNumber: d.severity.number,
+		SeverityText:   d.severity.text,
 		Repaired:       d.repaired,
 	}
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
-	if s.Created || s.Before == nil {
+	if s.Created || len(s.Before) == 0 {
 		return encode(a, []byte(open), d.object, []byte(end))
 	}
 	return encode(a, []byte(open), d.object, []byte(changes), appendChanges(nil, s.Before, d.Tracked), []byte(end))

@@ -20,8 +20,6 @@ import (
 const (
 	StreamDetections = "detections"
 	StreamAudit      = "audit"
-	StreamRecords    = "records"
-	StreamEvents     = "events" // the bridge's own events
 )
 
 // Attributes are the context attributes of a CloudEvent (CloudEvents 1.0.2,

@@ -5,42 +5,42 @@ import (
 	"strconv"
 )
 
-// Severity is an OpenTelemetry severity: its number and its short name.
-type Severity struct {
-	Number int32
-	Text   string
+// severity is an OpenTelemetry severity: its number and its short name.
+type severity struct {
+	number int32
+	text   string
 }
 
 // The severities that risk scores fall into.
 var (
-	severityInfo  = Severity{9, "INFO"}
-	severityWarn  = Severity{13, "WARN"}
-	severityError = Severity{17, "ERROR"}
-	severityFatal = Severity{21, "FATAL"}
+	severityInfo  = severity{9, "INFO"}
+	severityWarn  = severity{13, "WARN"}
+	severityError = severity{17, "ERROR"}
+	severityFatal = severity{21, "FATAL"}
 )
 
 // severityOf bands a detection's risk score (0 to 99). No score is the lowest
 // band, and a performance detection never ranks above a medium one.
-func severityOf(riskScore, categories []byte) Severity {
+func severityOf(riskScore, categories []byte) severity {
 	score, err := strconv.ParseFloat(string(riskScore), 64)
 	if err != nil {
 		return severityInfo
 	}
-	severity := severityFatal
+	band := severityFatal
 	switch {
 	case score < 31:
-		severity = severityInfo
+		band = severityInfo
 	case score < 80:
-		severity = severityWarn
+		band = severityWarn
 	case score < 90:
-		severity = severityError
+		band = severityError
 	}
-	if severity.Number > severityWarn.Number {
+	if band.number > severityWarn.number {
 		for category := range Elements(categories) {
 			if string(category) == `"perf"` || bytes.HasPrefix(category, []byte(`"perf.`)) {
 				return severityWarn
 			}
 		}
 	}
-	return severity
+	return band
 }

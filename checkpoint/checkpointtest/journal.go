@@ -436,7 +436,7 @@ func (b Backend) testClosing(t *testing.T) {
 		c := s.next(events(1, 300)...)
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(t.Context(), c) }()
-		s.until("a commit waits for room", func() bool { return s.stats().WaitingRoom })
+		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
 		s.must(s.Store.Close())
 		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
 			t.Errorf("error %v, want ErrClosed", err)

@@ -182,7 +182,7 @@ func (m *machine) commitInVain(t *rapid.T, c checkpoint.Commit) {
 			t.Fatalf("commit into a full journal: %v, want it to wait", err)
 		default:
 		}
-		if m.stats(t).WaitingRoom {
+		if m.stats(t).SourcesWait {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -382,7 +382,7 @@ func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 func (m *machine) check(t *rapid.T) {
 	stats := m.observe(t, 0)
 	held := m.events[m.first-1:]
-	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) || stats.WaitingRoom {
+	if stats.Last != uint64(len(m.events)) || stats.Events != uint64(len(held)) || stats.Bytes != bytesOf(held) || stats.SourcesWait {
 		t.Fatalf("%+v, want events %d to %d with %d bytes", stats, m.first, len(m.events), bytesOf(held))
 	}
 	records, err := m.store.Read(context.Background(), 0, checkpoint.Batch{})

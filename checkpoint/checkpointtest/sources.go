@@ -211,7 +211,7 @@ func (b Backend) testRoom(t *testing.T) {
 		c := s.next(made[2])
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(ctx, c) }()
-		s.until("a commit waits for room", func() bool { return s.stats().WaitingRoom })
+		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
 		return done
 	}
 
@@ -225,7 +225,7 @@ func (b Backend) testRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.wantJournal(1, made[1], made[2])
-		if s.stats().WaitingRoom {
+		if s.stats().SourcesWait {
 			t.Error("still said to wait for room")
 		}
 	})
@@ -238,7 +238,7 @@ func (b Backend) testRoom(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v, want the context's", err)
 		}
-		if s.stats().WaitingRoom {
+		if s.stats().SourcesWait {
 			t.Error("still said to wait for room")
 		}
 		s.settle("a", 2)

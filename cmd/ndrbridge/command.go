@@ -71,7 +71,7 @@ acknowledged is delivered again at the next start.`,
 			if err != nil {
 				return err
 			}
-			tuneMemory(c.environ)
+			tuneMemory(c.environ, len(config.Appliances)+len(config.Sinks))
 			b, err := bridge.New(cmd.Context(), config, bridge.Options{
 				Version: version, Log: bridge.NewLog(c.stderr, config.Log), Stdout: c.stdout,
 			})
