@@ -209,6 +209,51 @@ func TestABridgeThatStopsInOrderRepeatsNothing(t *testing.T) {
 	}
 }
 
+func TestAFullJournalPausesPollingAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 9000) // some 20 MB
+	book := ledger.New()
+	soc := startReceiver(t, book, "soc")
+	soc.down.Store(true)
+	r := run(t, "journal: {max_bytes: 16MiB}\n"+configuration(t, url, webhookSink("soc", soc.url)))
+	await(t, "the log to tell it", func() bool {
+		return strings.Contains(r.log.String(), "the journal is full") && strings.Contains(r.log.String(), "sink_that_is_behind=soc")
+	})
+	soc.down.Store(false)
+	await(t, "polling to go on", func() bool { return strings.Contains(r.log.String(), "the journal has room again") })
+	await(t, "everything", func() bool { return book.Received("soc") >= 9000 })
+	r.stop()
+	if verdict := book.Judge("soc", history(a)); len(verdict.Faults) > 0 || verdict.Duplicates > 0 {
+		t.Errorf("%+v", verdict)
+	}
+}
+
+func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
+	a, url := startAppliance(t, 100)
+	book := ledger.New()
+	here, away := startReceiver(t, book, "here"), startReceiver(t, book, "away")
+	away.down.Store(true)
+	both := "journal: {retain: 0}\n" + configuration(t, url, webhookSink("here", here.url)+webhookSink("away", away.url))
+	r := run(t, both)
+	await(t, "the events", func() bool { return book.Received("here") == 100 })
+	r.stop()
+	r = run(t, strings.Replace(both, webhookSink("away", away.url), "", 1))
+	a.AddMany(1)
+	await(t, "what is new, and the journal to be trimmed", func() bool {
+		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+		return book.Received("here") == 101 && strings.Contains(metrics, "ndrbridge_journal_events 0")
+	})
+	r.stop()
+	if text := r.log.String(); !strings.Contains(text, "a sink that is not configured") || !strings.Contains(text, "sink=away") {
+		t.Errorf("the log does not tell the cursor that is kept:\n%s", text)
+	}
+	r = run(t, both)
+	r.stop()
+	if text := r.log.String(); !strings.Contains(text, "sink=away missed_events=101") {
+		t.Errorf("the log does not tell what was trimmed:\n%s", text)
+	}
+}
+
 func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	a.SetHazards(standin.Hazards{ServerError: 1, ServerErrorStatus: http.StatusInternalServerError})
