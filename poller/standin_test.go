@@ -1,11 +1,14 @@
 package poller_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -23,17 +26,24 @@ type serving struct {
 	now     time.Time
 	skew    time.Duration
 	huge    map[int64]bool // too large to be read
+	network string         // what happens between the two: "", reset, cut, slow
 	changes int            // in the poll that is under way
 }
 
-// inProcess serves requests without a network, and so without what a network
-// does to them: that is for the tests of the client, and of the whole.
-type inProcess struct{ handler http.Handler }
-
-func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip serves a request without a network, and does what a network does.
+func (s *serving) RoundTrip(r *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
-	p.handler.ServeHTTP(recorder, r)
-	return recorder.Result(), nil
+	s.standin.ServeHTTP(recorder, r)
+	answer := recorder.Result()
+	switch s.network {
+	case "reset":
+		return nil, syscall.ECONNRESET
+	case "cut":
+		answer.Body = io.NopCloser(io.MultiReader(io.LimitReader(answer.Body, int64(recorder.Body.Len()/2)), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	case "slow":
+		s.now = s.now.Add(10 * time.Second)
+	}
+	return answer, nil
 }
 
 func newServing(t *rapid.T) *serving {
@@ -41,7 +51,7 @@ func newServing(t *rapid.T) *serving {
 	s.standin = standin.New(standin.Options{Seed: rapid.Uint64().Draw(t, "seed"), Size: 1000, Now: func() time.Time { return s.now }})
 	client, err := appliance.New(appliance.Options{
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil },
-		Transport: inProcess{s.standin}, MaxAnswer: 64 << 10,
+		Transport: s, MaxAnswer: 64 << 10,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +82,7 @@ func (s *serving) change(t *rapid.T) {
 	retitle := func(d *standin.Detection) { d.Title += "." }
 	switch rapid.SampledFrom([]string{
 		"nothing", "nothing", "appear", "appear", "tie", "neighbours", "update", "update", "edit", "late", "very late", "future",
-		"huge", "not UTF-8", "tick", "tick", "hide", "forward", "back", "hazards", "hazards",
+		"huge", "not UTF-8", "tick", "tick", "hide", "forward", "back", "hazards", "hazards", "network",
 	}).Draw(t, "change") {
 	case "appear":
 		s.standin.AddMany(rapid.IntRange(1, 3).Draw(t, "n"))
@@ -107,6 +117,8 @@ func (s *serving) change(t *rapid.T) {
 	case "back":
 		s.skew -= 17 * time.Minute
 		s.standin.SetSkew(s.skew)
+	case "network":
+		s.network = rapid.SampledFrom([]string{"", "", "reset", "cut", "slow"}).Draw(t, "network")
 	case "hazards":
 		seldom := func(name string) float64 { return rapid.SampledFrom([]float64{0, 0, 0, 0.2}).Draw(t, name) }
 		s.standin.SetHazards(standin.Hazards{
@@ -159,6 +171,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 			_ = s.poll() // what failed is tried again
 		}
 		s.standin.OnRequest(nil)
+		s.network = ""
 		s.standin.SetHazards(standin.Hazards{InclusiveBound: rapid.Bool().Draw(t, "inclusive")})
 		s.now = s.now.Add(s.options.ReconcileEvery + 10*time.Hour) // it may have gone back unseen
 		s.settle()
