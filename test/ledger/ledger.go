@@ -28,6 +28,7 @@ type Ledger struct {
 	mu       sync.Mutex
 	received map[string][]delivery
 	latest   map[string]map[int64]sum // by sink and detection: the last object
+	ids      map[string]map[string]struct{}
 }
 
 // delivery is one event at a sink.
@@ -41,7 +42,7 @@ type sum [sha256.Size]byte
 
 // New returns a ledger in which nothing was received.
 func New() *Ledger {
-	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[int64]sum)}
+	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[int64]sum), ids: make(map[string]map[string]struct{})}
 }
 
 // Receive records events in the order in which they reached a sink.
@@ -49,7 +50,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.latest[sink] == nil {
-		l.latest[sink] = make(map[int64]sum)
+		l.latest[sink], l.ids[sink] = make(map[int64]sum), make(map[string]struct{})
 	}
 	for _, e := range events {
 		d := delivery{id: e.ID}
@@ -62,6 +63,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 		}
 		l.received[sink] = append(l.received[sink], d)
 		l.latest[sink][d.detection] = d.object
+		l.ids[sink][d.id] = struct{}{}
 	}
 }
 
@@ -70,6 +72,13 @@ func (l *Ledger) Received(sink string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.received[sink])
+}
+
+// Repeated counts the events at a sink whose id was there before.
+func (l *Ledger) Repeated(sink string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.received[sink]) - len(l.ids[sink])
 }
 
 // Missing returns how many detections have a last version that did not reach a

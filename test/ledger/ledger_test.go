@@ -59,6 +59,13 @@ func TestTheJudgeFindsEachFault(t *testing.T) {
 				l.Receive("lake", event(t, r.id, r.v))
 			}
 			verdict := l.Judge("lake", history)
+			ids := make(map[string]bool)
+			for _, r := range c.received {
+				ids[r.id] = true
+			}
+			if repeated := l.Repeated("lake"); repeated != len(c.received)-len(ids) {
+				t.Errorf("%d ids were repeated", repeated)
+			}
 			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
 				t.Errorf("%+v", verdict)
 			}
