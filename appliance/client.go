@@ -74,6 +74,7 @@ type Client struct {
 	userAgent string
 	maxAnswer int64
 	link      *link
+	line      int // of the link's turnstile
 	auth      authority
 }
 
@@ -134,6 +135,14 @@ func schemeWord(o Options) string {
 	return o.Product
 }
 
+// Background returns a client of the same appliance, with the same rate limit
+// and credentials, whose requests let those of c go first.
+func (c *Client) Background() *Client {
+	background := *c
+	background.line = backgroundLine
+	return &background
+}
+
 // Close closes the connections that are idle. Calls under way go on.
 func (c *Client) Close() { c.link.close() }
 
@@ -141,6 +150,7 @@ func (c *Client) Close() { c.link.close() }
 type request struct {
 	method string
 	path   string // behind /api/v1
+	query  url.Values
 	body   []byte // JSON; nil: none
 	// repeatable says of a POST that it changes nothing on the appliance.
 	repeatable bool
@@ -189,7 +199,7 @@ const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.turn(ctx)
+	ctx, cancel, err := c.link.turn(ctx, c.line)
 	if err != nil {
 		e.Err = err
 		return e
@@ -197,6 +207,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 	defer cancel()
 	u := c.base
 	u.Path += r.path
+	u.RawQuery = r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
 	if err != nil {
 		e.Err = err

@@ -88,13 +88,24 @@ func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
 // holds, Options.MaxAnswer does not.
 func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error) {
 	err = c.do(ctx, detectionRequest(id), func(resp *http.Response) error {
-		modTime, size, err = skimModTime(resp.Body)
+		fields := map[string]string{"mod_time": ""}
+		_, size, err = skim(resp.Body, nil, fields)
+		modTime = integer(fields["mod_time"])
 		return err
 	})
 	if err != nil {
 		return 0, 0, err
 	}
 	return modTime, size, nil
+}
+
+// integer is 0 where text is no 64-bit integer.
+func integer(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func detectionRequest(id int64) request {

@@ -18,7 +18,7 @@ import (
 // for tokens among them.
 type link struct {
 	http    *http.Client
-	limiter *rate.Limiter // nil: none
+	stile   *turnstile // nil: no rate limit
 	timeout time.Duration
 	close   func()
 	secrets []string // the proxy's password, as it is and in the Basic scheme
@@ -43,7 +43,7 @@ func newLink(o Options) *link {
 		}
 	}
 	if o.RateLimit > 0 {
-		l.limiter = rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))
+		l.stile = &turnstile{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
 	if o.Observe != nil {
 		transport = &observed{transport, o.Observe}
@@ -84,9 +84,9 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 
 // turn waits until a request may be sent. The context returned bounds that
 // request; the wait does not count.
-func (l *link) turn(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if l.limiter != nil {
-		if err := l.limiter.Wait(ctx); err != nil {
+func (l *link) turn(ctx context.Context, line int) (context.Context, context.CancelFunc, error) {
+	if l.stile != nil {
+		if err := l.stile.wait(ctx, line); err != nil {
 			return nil, nil, fmt.Errorf("wait for the rate limit: %w", err)
 		}
 	}

@@ -44,15 +44,22 @@ func (p *Page) clear() {
 // decodeArray takes body for an array of objects with nothing behind it.
 func (p *Page) decodeArray(body []byte) error {
 	p.start(body)
+	if err := p.array(body, "the answer", !utf8.Valid(body)); err != nil {
+		return err
+	}
+	return p.end()
+}
+
+// array appends the objects of the array that comes next.
+func (p *Page) array(body []byte, what string, repair bool) error {
 	if kind, err := p.peek(body); err != nil {
 		return err
 	} else if kind != jsontext.KindBeginArray {
-		return p.wrong(body, "the answer", kind, "an array of objects")
+		return p.wrong(body, what, kind, "an array of objects")
 	}
 	if _, err := p.decoder.ReadToken(); err != nil {
 		return syntax(body, err)
 	}
-	repair := !utf8.Valid(body)
 	for {
 		kind, err := p.peek(body)
 		switch {
@@ -62,9 +69,9 @@ func (p *Page) decodeArray(body []byte) error {
 			if _, err := p.decoder.ReadToken(); err != nil {
 				return syntax(body, err)
 			}
-			return p.end()
+			return nil
 		case kind != jsontext.KindBeginObject:
-			return p.wrong(body, fmt.Sprintf("element %d of the answer", len(p.Objects)), kind, "an object")
+			return p.wrong(body, fmt.Sprintf("element %d of %s", len(p.Objects), what), kind, "an object")
 		}
 		if err := p.object(body, repair); err != nil {
 			return err

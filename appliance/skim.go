@@ -5,19 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 )
 
-// skimModTime reads one JSON object to the end of r and returns the value of its
-// mod_time, the last where it has several; 0 where that is no 64-bit integer.
-// size is the number of bytes read. The memory that it takes does not depend on
-// what it reads.
+// skim reads one JSON value to the end of r and fills in the values of some
+// fields of one object in it, as they are written: the last where a name comes
+// twice, nothing for an object or array. The object is the one that path leads
+// to: names of members, and first for the first element of an array. found says
+// that it is there. size is the number of bytes read. The memory that it takes
+// does not depend on what it reads.
 //
 // It sees how values nest, and does not check those that it passes over. A name
 // counts as it is written, without undoing escapes.
-func skimModTime(r io.Reader) (modTime, size int64, err error) {
-	s := skimmer{r: bufio.NewReaderSize(r, 32<<10)}
-	modTime, err = s.object()
+func skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
+	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
+	c, err := s.next()
+	if err == nil {
+		if err = s.descend(c, path); err == nil {
+			err = s.end()
+		}
+	}
 	switch err {
 	case nil:
 	case io.EOF:
@@ -26,71 +32,99 @@ func skimModTime(r io.Reader) (modTime, size int64, err error) {
 	default:
 		err = fmt.Errorf("read the answer: %w", err)
 	}
-	return modTime, s.size, err
+	return s.found, s.size, err
 }
 
-var errNotObject = errors.New("the answer is not one JSON object")
+// first is the step of a path into an array.
+const first = "[0]"
 
-// maxToken is how much is kept of a name or a value: more bytes than mod_time,
-// or a 64-bit integer, has.
-const maxToken = 24
+var errNotObject = errors.New("the answer is not the JSON object that is due")
+
+// maxToken is how much is kept of a name or a value: more bytes than a 64-bit
+// integer or an id has.
+const maxToken = 128
 
 // skimmer reads JSON byte by byte. Its methods return io.EOF where the stream
 // ends too early.
 type skimmer struct {
-	r    *bufio.Reader
-	size int64
-	// token is the name or number last read, cut off behind maxToken bytes.
+	r      *bufio.Reader
+	size   int64
+	fields map[string]string
+	found  bool
+	// token is the name or value last read, cut off behind maxToken bytes.
 	token []byte
 }
 
-func (s *skimmer) object() (modTime int64, err error) {
+// descend reads the value whose first byte is c, on the way to path.
+func (s *skimmer) descend(c byte, path []string) error {
+	isFirst := len(path) > 0 && path[0] == first
+	switch {
+	case c == '{' && !isFirst:
+		return s.object(path)
+	case c == '[' && isFirst:
+		c, err := s.next()
+		if err != nil || c == ']' {
+			return err
+		}
+		if err := s.descend(c, path[1:]); err != nil {
+			return err
+		}
+		return s.nested() // the elements behind the first
+	}
+	return errNotObject
+}
+
+// object reads an object whose brace was read: the wanted one where path is
+// empty.
+func (s *skimmer) object(path []string) error {
+	s.found = s.found || len(path) == 0
 	c, err := s.next()
-	if err != nil {
-		return 0, err
-	}
-	if c != '{' {
-		return 0, errNotObject
-	}
-	if c, err = s.next(); c == '}' {
-		return 0, s.end()
+	if c == '}' {
+		return err
 	}
 	for err == nil {
 		if c != '"' {
-			return 0, errNotObject
+			return errNotObject
 		}
 		if err = s.text(); err != nil {
-			return 0, err
+			return err
 		}
-		wanted := string(s.token) == "mod_time"
+		name := string(s.token)
 		if c, err = s.next(); err != nil {
-			return 0, err
+			return err
 		}
 		if c != ':' {
-			return 0, errNotObject
+			return errNotObject
 		}
-		if c, err = s.value(); err != nil {
-			return 0, err
-		}
-		if wanted {
-			if modTime, err = strconv.ParseInt(string(s.token), 10, 64); err != nil {
-				modTime = 0
+		if len(path) > 0 && name == path[0] {
+			if c, err = s.next(); err == nil {
+				if err = s.descend(c, path[1:]); err == nil {
+					c, err = s.next()
+				}
 			}
+		} else {
+			c, err = s.value()
+			if _, wanted := s.fields[name]; wanted && len(path) == 0 && err == nil {
+				s.fields[name] = string(s.token)
+			}
+		}
+		if err != nil {
+			return err
 		}
 		switch c {
 		case '}':
-			return modTime, s.end()
+			return nil
 		case ',':
 			c, err = s.next()
 		default:
-			return 0, errNotObject
+			return errNotObject
 		}
 	}
-	return 0, err
+	return err
 }
 
-// value reads past a value and returns what comes behind it. token is the value
-// where it is no string, object or array, and empty otherwise.
+// value reads past a value and returns what comes behind it. token is the value;
+// empty for an object or array.
 func (s *skimmer) value() (byte, error) {
 	c, err := s.next()
 	if err != nil {
@@ -99,8 +133,10 @@ func (s *skimmer) value() (byte, error) {
 	switch c {
 	case '"':
 		err = s.text()
+		s.token = append(append([]byte{'"'}, s.token...), '"')
 	case '{', '[':
 		err = s.nested()
+		s.token = s.token[:0]
 	default:
 		s.token = s.token[:0]
 		for c > ' ' && c != ',' && c != '}' && c != ']' {
@@ -114,7 +150,6 @@ func (s *skimmer) value() (byte, error) {
 		}
 		return s.next()
 	}
-	s.token = s.token[:0]
 	if err != nil {
 		return 0, err
 	}

@@ -14,6 +14,13 @@ import (
 	"pgregory.net/rapid"
 )
 
+// skimModTime is what DetectionModTime makes of skim.
+func skimModTime(r io.Reader) (modTime, size int64, err error) {
+	fields := map[string]string{"mod_time": ""}
+	_, size, err = skim(r, nil, fields)
+	return integer(fields["mod_time"]), size, err
+}
+
 func TestSkim(t *testing.T) {
 	for body, want := range map[string]int64{
 		`{"id":1,"mod_time":1700000000001}`:                        1700000000001,

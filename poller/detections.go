@@ -109,31 +109,34 @@ func (d *Detections) Source() checkpoint.Source { return d.source }
 
 // Poll reads everything new, and one page of a sweep that is due. It returns
 // once a walk has come to its end; each page is committed by itself, so an
-// error loses nothing of what was read before it. more says that a sweep is
-// under way and the next poll should not be far.
-func (d *Detections) Poll(ctx context.Context) (more bool, err error) {
+// error loses nothing of what was read before it. The next should be Soon while
+// a sweep is under way.
+func (d *Detections) Poll(ctx context.Context) (Next, error) {
 	if !d.loaded {
 		if err := d.load(ctx); err != nil {
-			return false, err
+			return Idle, err
 		}
 	}
 	if err := d.poll(ctx); err != nil {
-		return false, err
+		return Idle, err
 	}
-	err = d.sweepPage(ctx)
+	err := d.sweepPage(ctx)
 	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
-		return false, err
+		return Idle, err
 	}
 	if err == nil {
 		d.sweepError = ""
-		return d.sweep != nil, nil
+		if d.sweep != nil {
+			return Soon, nil
+		}
+		return Idle, nil
 	}
 	// What is new was read: a sweep that fails must not slow that down.
 	if text := err.Error(); text != d.sweepError {
 		d.sweepError = text
 		d.o.Log.Warn("the recent past could not be read again; it is tried with the next poll", "error", err)
 	}
-	return false, nil
+	return Idle, nil
 }
 
 // load reads the position, and makes the first contact where there is none.

@@ -21,10 +21,18 @@ type Source interface {
 	// Source names the stream.
 	Source() checkpoint.Source
 	// Poll reads what is new and commits it. A poll that failed has lost
-	// nothing: the next goes on from what was committed. more says that there is
-	// more to do than to wait for what is new.
-	Poll(ctx context.Context) (more bool, err error)
+	// nothing: the next goes on from what was committed.
+	Poll(ctx context.Context) (Next, error)
 }
+
+// Next says when a source that was polled should be polled again.
+type Next int
+
+const (
+	Idle Next = iota // after the interval: there is nothing to do but wait for what is new
+	Soon             // before long: something slow is under way
+	Now              // at once: there is more to read
+)
 
 // Options say when a Poller polls.
 type Options struct {
@@ -71,8 +79,8 @@ func (p *Poller) Status() Status {
 	return p.status
 }
 
-// busyInterval bounds the wait while a source has more to do.
-const busyInterval = 5 * time.Second
+// soon bounds the wait for a source that is to be polled before long.
+const soon = 5 * time.Second
 
 // Run polls until ctx ends.
 func (p *Poller) Run(ctx context.Context) {
@@ -82,7 +90,7 @@ func (p *Poller) Run(ctx context.Context) {
 		backoff.WithMaxElapsedTime(0),
 	)
 	for {
-		more, err := p.source.Poll(ctx)
+		next, err := p.source.Poll(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -92,8 +100,11 @@ func (p *Poller) Run(ctx context.Context) {
 		case err == nil:
 			retry.Reset()
 			wait = p.o.Interval
-			if more {
-				wait = min(wait, busyInterval)
+			switch next {
+			case Soon:
+				wait = min(wait, soon)
+			case Now:
+				wait = 0
 			}
 			// A tenth of jitter keeps the streams of many bridges apart.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))

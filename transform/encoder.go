@@ -1,8 +1,11 @@
 package transform
 
 import (
+	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Encoder makes the events of one appliance.
@@ -22,6 +25,18 @@ type Sight struct {
 	Repeat int
 	// Recorded is when the bridge saw the version.
 	Recorded time.Time
+	// Added is what the bridge adds to the detection.
+	Added Enrichment
+}
+
+// Enrichment is what the bridge adds to a detection on request, each part beside
+// it in data.
+type Enrichment struct {
+	Devices []byte // of the participants, a JSON array; nil: absent
+	Format  string // the display name of the detection's format; empty: absent
+	Link    string // to the detection in the appliance's own pages; empty: absent
+	// Failed names what was asked for and could not be had, by comma.
+	Failed string
 }
 
 // Detection makes the event of a detection's version. Its id follows from what
@@ -48,10 +63,32 @@ func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
 		SeverityNumber: d.severity.number,
 		SeverityText:   d.severity.text,
 		Repaired:       d.repaired,
+		Unenriched:     s.Added.Failed,
 	}
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
-	if s.Created || len(s.Before) == 0 {
-		return encode(a, []byte(open), d.object, []byte(end))
+	var rest []byte
+	if !s.Created && len(s.Before) > 0 {
+		rest = appendChanges(append(rest, changes...), s.Before, d.Tracked)
 	}
-	return encode(a, []byte(open), d.object, []byte(changes), appendChanges(nil, s.Before, d.Tracked), []byte(end))
+	rest, err := s.Added.append(rest)
+	if err != nil {
+		return Event{}, fmt.Errorf("event %q: %w", id, err)
+	}
+	return encode(a, []byte(open), d.object, append(rest, end...))
+}
+
+// append appends the parts that there are as members of an object.
+func (e Enrichment) append(dst []byte) (_ []byte, err error) {
+	if e.Devices != nil {
+		dst = append(append(dst, `,"devices":`...), e.Devices...)
+	}
+	for _, part := range []struct{ open, text string }{{`,"format":`, e.Format}, {`,"link":`, e.Link}} {
+		if part.text == "" {
+			continue
+		}
+		if dst, err = jsontext.AppendQuote(append(dst, part.open...), part.text); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
 }

@@ -20,6 +20,11 @@ import (
 const (
 	StreamDetections = "detections"
 	StreamAudit      = "audit"
+	// StreamRecords begins the name of a query's stream, and is what all of them
+	// are published under.
+	StreamRecords = "records"
+	// StreamEvents is what the bridge tells itself.
+	StreamEvents = "events"
 )
 
 // Attributes are the context attributes of a CloudEvent (CloudEvents 1.0.2,
@@ -38,6 +43,7 @@ type Attributes struct {
 	SeverityNumber int32     // OpenTelemetry severity; 0: absent
 	SeverityText   string    // empty: absent
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
+	Unenriched     string    // what could not be added to data, by comma; empty: absent
 }
 
 // Event is one CloudEvent, encoded once when it is made. It is immutable: the
@@ -110,7 +116,8 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 		text("appliance", a.Appliance) && timestamp("recordedtime", a.RecordedTime) &&
 		(a.SeverityNumber == 0 || yield("severitynumber", strconv.Itoa(int(a.SeverityNumber)))) &&
 		text("severitytext", a.SeverityText) &&
-		(!a.Repaired || yield("repaired", "true"))
+		(!a.Repaired || yield("repaired", "true")) &&
+		text("unenriched", a.Unenriched)
 }
 
 func (a *Attributes) set(name, value string) (err error) {
@@ -140,6 +147,8 @@ func (a *Attributes) set(name, value string) (err error) {
 		a.SeverityText = value
 	case "repaired":
 		a.Repaired = value == "true"
+	case "unenriched":
+		a.Unenriched = value
 	default:
 		err = errors.New("unknown attribute")
 	}

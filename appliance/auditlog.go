@@ -1,0 +1,38 @@
+package appliance
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// AuditLog asks for entries of the audit log, limit of them at most, after
+// passing over offset. The interface does not say in which order they come:
+// newest first and oldest first are both seen.
+func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) error {
+	return c.fetchPage(ctx, auditRequest(limit, offset), page, page.decodeArray)
+}
+
+// AuditEntry reads through the one entry at offset, of any size, and keeps
+// nothing but its place: id, and time in milliseconds since the epoch, each 0
+// where it is no 64-bit integer. size is the number of bytes of the answer.
+// found is false where the log has no such entry. Options.Timeout holds,
+// Options.MaxAnswer does not.
+func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
+	err = c.do(ctx, auditRequest(1, offset), func(resp *http.Response) error {
+		fields := map[string]string{"id": "", "time": ""}
+		found, size, err = skim(resp.Body, []string{first}, fields)
+		id, time = integer(fields["id"]), integer(fields["time"])
+		return err
+	})
+	if err != nil {
+		return 0, 0, 0, false, err
+	}
+	return id, time, size, found, nil
+}
+
+func auditRequest(limit, offset int) request {
+	query := url.Values{"limit": {strconv.Itoa(limit)}, "offset": {strconv.Itoa(offset)}}
+	return request{method: http.MethodGet, path: "/auditlog", query: query, notFound: wrongAddress}
+}

@@ -1,0 +1,36 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// SearchDevices asks for the devices with these ids, in no order. One that the
+// appliance does not know is not among them.
+func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) error {
+	r := request{method: http.MethodPost, path: "/devices/search", repeatable: true, notFound: wrongAddress}
+	type filter struct {
+		Field    string  `json:"field"`
+		Operator string  `json:"operator"`
+		Operand  []int64 `json:"operand"`
+	}
+	var err error
+	r.body, err = json.Marshal(struct {
+		Filter filter `json:"filter"`
+		Limit  int    `json:"limit"`
+	}{filter{"id", "in", ids}, len(ids)})
+	if err != nil {
+		page.clear()
+		return c.wrap(r, fmt.Errorf("encode the search: %w", err))
+	}
+	return c.fetchPage(ctx, r, page, page.decodeArray)
+}
+
+// DetectionFormats asks for the detection formats: what a type of detections is
+// called.
+func (c *Client) DetectionFormats(ctx context.Context, page *Page) error {
+	r := request{method: http.MethodGet, path: "/detections/formats", notFound: wrongAddress}
+	return c.fetchPage(ctx, r, page, page.decodeArray)
+}

@@ -1,0 +1,91 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// AuditPlace is where an entry stands in an audit log.
+type AuditPlace struct {
+	ID int64 `json:"id"`
+	// Time is when it was logged, in milliseconds since the epoch; 0: not known.
+	Time int64 `json:"time"`
+}
+
+// The reasons of an AuditGap.
+const (
+	// GapPurged says that entries were purged before they were read.
+	GapPurged = "purged"
+	// GapRestarted says that the log began again: another log is in its place.
+	GapRestarted = "restarted"
+)
+
+// AuditGap is a hole in what was read of an audit log.
+type AuditGap struct {
+	Reason string     // GapPurged or GapRestarted
+	Last   AuditPlace // the last entry that was read before the hole
+	First  AuditPlace // the first that was seen behind it
+	// Missing is how many entries are missing at most, where the ids tell it:
+	// ids may have holes. 0: not known.
+	Missing int64
+}
+
+// AuditGap makes the event that tells of a gap. Its id follows from the gap.
+func (c Encoder) AuditGap(g AuditGap, recorded time.Time) (Event, error) {
+	explanation := "Entries of the audit log were purged before the bridge had read them."
+	if g.Reason == GapRestarted {
+		explanation = "The audit log began again, as after the appliance was restored from a backup: entries behind the last that was read may be missing."
+	}
+	data := struct {
+		Reason      string     `json:"reason"`
+		Explanation string     `json:"explanation"`
+		Last        AuditPlace `json:"last"`
+		First       AuditPlace `json:"first"`
+		Missing     int64      `json:"missing,omitzero"`
+	}{g.Reason, explanation, g.Last, g.First, g.Missing}
+	id := fmt.Sprintf("audit.gap-%d-%d-%d-%d", g.Last.ID, g.Last.Time, g.First.ID, g.First.Time)
+	return c.own("audit.gap", id, recorded, "gap", data)
+}
+
+// Reachability is a change in whether an appliance can be polled.
+type Reachability struct {
+	Reachable bool
+	// Since is when the first of the failed polls was.
+	Since time.Time
+	// Failures counts the polls of one stream that failed in a row.
+	Failures int
+	// Reason is what failed last; never holds a secret.
+	Reason string
+}
+
+// Reachability makes the event that tells that an appliance cannot be polled, or
+// can be again.
+func (c Encoder) Reachability(r Reachability, recorded time.Time) (Event, error) {
+	kind, verb := "appliance.unreachable", "since"
+	if r.Reachable {
+		kind, verb = "appliance.reachable", "was_unreachable_since"
+	}
+	data := map[string]any{verb: r.Since.UTC().Format(attributeTime), "failures": r.Failures, "reason": r.Reason}
+	return c.own(kind, kind+"-"+strconv.FormatInt(recorded.UnixMilli(), 10), recorded, "appliance", data)
+}
+
+// own makes an event of the bridge's own about the appliance, with data under
+// one key.
+func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event, error) {
+	body, err := json.Marshal(map[string]any{key: data})
+	if err != nil {
+		return Event{}, fmt.Errorf("event %s: %w", id, err)
+	}
+	return encode(Attributes{
+		ID:           id,
+		Source:       "ndrbridge://" + c.Appliance + "/" + StreamEvents,
+		Type:         c.TypePrefix + "." + kind,
+		Subject:      c.Appliance,
+		Time:         at,
+		PartitionKey: c.Appliance,
+		Appliance:    c.Appliance,
+		RecordedTime: at,
+	}, body)
+}
