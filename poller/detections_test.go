@@ -132,11 +132,11 @@ func (w *world) settle() {
 	w.Helper()
 	for idle := 0; idle < 35; idle++ {
 		before := len(w.events)
-		more, err := w.source.Poll(context.Background())
+		next, err := w.source.Poll(context.Background())
 		if err != nil {
 			w.Fatalf("poll: %v", err)
 		}
-		if more || len(w.events) > before {
+		if next != poller.Idle || len(w.events) > before {
 			idle = 0
 		}
 	}
