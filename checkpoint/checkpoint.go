@@ -96,6 +96,9 @@ type Sources interface {
 	// Recall returns what is remembered for each key, in the order of keys; nil
 	// for what is unknown or forgotten. The caller owns the result.
 	Recall(ctx context.Context, source Source, keys []string) ([][]byte, error)
+	// Known returns what is remembered, in the order of At and Key, behind the At
+	// and Key of after, at most limit entries. The caller owns the result.
+	Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error)
 	// Commit writes c. While the journal has no room (see Limits) it waits,
 	// until ctx ends; a commit without events needs none. ErrFenced where the
 	// position is not c.Expect.

@@ -51,6 +51,39 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 	return values, nil
 }
 
+// Known implements Sources.
+func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error) {
+	var entries []Entry
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+		if known == nil {
+			return nil
+		}
+		// What is to be forgotten lies in the order that is asked for.
+		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
+		begin := binary.BigEndian.AppendUint64(nil, uint64(max(after.At, 0)))
+		begin = append(begin, after.Key...)
+		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
+			if len(queued) <= 8 {
+				return fmt.Errorf("forget: a key of %d bytes", len(queued))
+			}
+			at, key := queued[:8], queued[8:]
+			value := known.Get(key)
+			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
+				continue // remembered again since, under another At
+			}
+			entries = append(entries, Entry{
+				Key: string(key), Value: bytes.Clone(value[8:]), At: int64(binary.BigEndian.Uint64(at)),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("known of %s: %w", source, err)
+	}
+	return entries, nil
+}
+
 // own replaces values of a transaction by copies of them, size bytes in all, in
 // one piece of memory.
 func own(values [][]byte, size int) {

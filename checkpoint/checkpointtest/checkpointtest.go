@@ -35,6 +35,7 @@ type Backend struct {
 // Run runs the whole suite, each test on a state of its own.
 func Run(t *testing.T, b Backend) {
 	t.Run("sources", b.testSources)
+	t.Run("what is known", b.testKnown)
 	t.Run("room in the journal", b.testRoom)
 	t.Run("cursors", b.testCursors)
 	t.Run("reading", b.testReading)

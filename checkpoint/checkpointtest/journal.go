@@ -407,6 +407,7 @@ func (b Backend) testClosing(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Position": func(ctx context.Context) error { _, err := s.Position(ctx, detections); return err },
 		"Recall":   func(ctx context.Context) error { _, err := s.Recall(ctx, detections, []string{"k"}); return err },
+		"Known":    func(ctx context.Context) error { _, err := s.Known(ctx, detections, checkpoint.Entry{}, 1); return err },
 		"Commit": func(ctx context.Context) error {
 			return s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")})
 		},
