@@ -26,10 +26,18 @@ type Version struct {
 // objects it keeps their sums, so that a long run fits into memory.
 type Ledger struct {
 	mu       sync.Mutex
-	received map[string][]delivery
-	latest   map[string]map[int64]sum // by sink and detection: the last object
-	ids      map[string]map[string]struct{}
+	received map[string][]delivery            // of detections, by sink
+	latest   map[string]map[int64]sum         // by sink and detection: the last object
+	objects  map[place][]delivery             // of what never changes
+	events   map[string]int                   // by sink
+	ids      map[string]map[identity]struct{} // by sink
 }
+
+// place is where objects of one source arrive.
+type place struct{ sink, source string }
+
+// identity is what CloudEvents tells events apart by.
+type identity struct{ source, id string }
 
 // delivery is one event at a sink.
 type delivery struct {
@@ -42,28 +50,39 @@ type sum [sha256.Size]byte
 
 // New returns a ledger in which nothing was received.
 func New() *Ledger {
-	return &Ledger{received: make(map[string][]delivery), latest: make(map[string]map[int64]sum), ids: make(map[string]map[string]struct{})}
+	return &Ledger{
+		received: make(map[string][]delivery), latest: make(map[string]map[int64]sum),
+		objects: make(map[place][]delivery),
+		events:  make(map[string]int), ids: make(map[string]map[identity]struct{}),
+	}
 }
 
-// Receive records events in the order in which they reached a sink.
+// Receive records events in the order in which they reached a sink. What the
+// bridge tells of itself is counted and no more.
 func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.latest[sink] == nil {
-		l.latest[sink], l.ids[sink] = make(map[int64]sum), make(map[string]struct{})
+	if l.ids[sink] == nil {
+		l.latest[sink], l.ids[sink] = make(map[int64]sum), make(map[identity]struct{})
 	}
 	for _, e := range events {
+		l.events[sink]++
+		l.ids[sink][identity{e.Source, e.ID}] = struct{}{}
 		d := delivery{id: e.ID}
-		// A subject that is no number is that of a detection that never was.
-		d.detection, _ = strconv.ParseInt(e.Subject, 10, 64)
-		for name, value := range transform.Fields(e.Data()) {
-			if string(name) == "detection" {
-				d.object = sha256.Sum256(value)
-			}
+		for _, value := range transform.Fields(e.Data()) {
+			d.object = sha256.Sum256(value) // the first member is the appliance's own
+			break
 		}
-		l.received[sink] = append(l.received[sink], d)
-		l.latest[sink][d.detection] = d.object
-		l.ids[sink][d.id] = struct{}{}
+		switch e.Stream() {
+		case transform.StreamDetections:
+			// A subject that is no number is that of a detection that never was.
+			d.detection, _ = strconv.ParseInt(e.Subject, 10, 64)
+			l.received[sink] = append(l.received[sink], d)
+			l.latest[sink][d.detection] = d.object
+		case transform.StreamAudit, transform.StreamRecords:
+			at := place{sink, e.Source}
+			l.objects[at] = append(l.objects[at], d)
+		}
 	}
 }
 
@@ -71,14 +90,14 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 func (l *Ledger) Received(sink string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.received[sink])
+	return l.events[sink]
 }
 
-// Repeated counts the events at a sink whose id was there before.
+// Repeated counts the events at a sink whose source and id were there before.
 func (l *Ledger) Repeated(sink string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.received[sink]) - len(l.ids[sink])
+	return l.events[sink] - len(l.ids[sink])
 }
 
 // Missing returns how many detections have a last version that did not reach a
@@ -113,63 +132,57 @@ type Verdict struct {
 // of a detection first came in the order in which they came to be, and a
 // version has one id and an id one version.
 func (l *Ledger) Judge(sink string, history []Version) Verdict {
-	type place struct {
+	type version struct {
 		detection int64
 		index     int // in the detection's history
 	}
-	type identity struct { // what tells versions apart
+	type shown struct { // what tells versions apart
 		id     string
 		object sum
 	}
-	places := make(map[identity]place)
+	places := make(map[shown]version)
 	count := make(map[int64]int)
 	for _, v := range history {
-		identity := identity{fmt.Sprintf("%d-%d", v.ID, v.ModTime), sha256.Sum256([]byte(v.Object))}
+		identity := shown{fmt.Sprintf("%d-%d", v.ID, v.ModTime), sha256.Sum256([]byte(v.Object))}
 		if _, known := places[identity]; !known {
-			places[identity] = place{v.ID, count[v.ID]}
+			places[identity] = version{v.ID, count[v.ID]}
 		}
 		count[v.ID]++
 	}
 
 	var verdict Verdict
-	fault := func(format string, args ...any) {
-		const enough = 20
-		if len(verdict.Faults) < enough {
-			verdict.Faults = append(verdict.Faults, fmt.Sprintf(format, args...))
-		}
-	}
 	missing, example := l.Missing(sink, history)
 	if missing > 0 {
-		fault("the last version of %d detections is not the last that arrived; one is %d-%d", missing, example.ID, example.ModTime)
+		verdict.fault("the last version of %d detections is not the last that arrived; one is %d-%d", missing, example.ID, example.ModTime)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	verdict.Delivered = len(l.received[sink])
-	ids := make(map[string]place)
-	versions := make(map[place]string)
+	ids := make(map[string]version)
+	versions := make(map[version]string)
 	reached := make(map[int64]int) // by detection: the highest index that came, plus 1
 	for _, d := range l.received[sink] {
 		// An id is detection-mod_time, and -2, -3 behind it where one mod_time had
 		// several versions.
 		parts := strings.SplitN(d.id, "-", 3)
-		p, known := places[identity{strings.Join(parts[:min(2, len(parts))], "-"), d.object}]
+		p, known := places[shown{strings.Join(parts[:min(2, len(parts))], "-"), d.object}]
 		if !known {
-			fault("event %s holds a version that never was", d.id)
+			verdict.fault("event %s holds a version that never was", d.id)
 			continue
 		}
 		if other, seen := ids[d.id]; seen && other != p {
-			fault("event id %s stands for two versions", d.id)
+			verdict.fault("event id %s stands for two versions", d.id)
 		}
 		if other, seen := versions[p]; seen && other != d.id {
-			fault("one version came with the ids %s and %s", other, d.id)
+			verdict.fault("one version came with the ids %s and %s", other, d.id)
 		} else if seen {
 			verdict.Duplicates++
 			continue
 		}
 		ids[d.id], versions[p] = p, d.id
 		if p.index < reached[p.detection] {
-			fault("event %s came after a later version of its detection", d.id)
+			verdict.fault("event %s came after a later version of its detection", d.id)
 		}
 		reached[p.detection] = max(reached[p.detection], p.index+1)
 	}

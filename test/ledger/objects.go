@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"fmt"
+)
+
+// Object is something that an appliance shows and never changes: an audit log
+// entry, or a record.
+type Object struct {
+	ID   string // of its event
+	JSON string // as the appliance shows it
+}
+
+// MissingObjects returns how many objects of a source did not reach a sink, and
+// one of them.
+func (l *Ledger) MissingObjects(sink, source string, history []Object) (n int, example Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range history {
+		if _, there := l.ids[sink][identity{source, o.ID}]; !there {
+			n, example = n+1, o
+		}
+	}
+	return n, example
+}
+
+// JudgeObjects compares what a sink received of a source with what the appliance
+// showed: everything is there as it was, nothing is there that never was, and,
+// where ordered, everything first came in the order of history.
+func (l *Ledger) JudgeObjects(sink, source string, history []Object, ordered bool) Verdict {
+	type shown struct {
+		index  int
+		object sum
+	}
+	places := make(map[string]shown)
+	for i, o := range history {
+		places[o.ID] = shown{i, sha256.Sum256([]byte(o.JSON))}
+	}
+	var verdict Verdict
+	if missing, example := l.MissingObjects(sink, source, history); missing > 0 {
+		verdict.fault("%d objects of %s did not arrive; one is %s", missing, source, example.ID)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	received := l.objects[place{sink, source}]
+	verdict.Delivered = len(received)
+	seen := make(map[string]struct{})
+	reached := 0
+	for _, d := range received {
+		p, known := places[d.id]
+		if !known || p.object != d.object {
+			verdict.fault("event %s of %s holds an object that never was", d.id, source)
+			continue
+		}
+		if _, again := seen[d.id]; again {
+			verdict.Duplicates++
+			continue
+		}
+		seen[d.id] = struct{}{}
+		if ordered && p.index < reached {
+			verdict.fault("event %s of %s came after a later one", d.id, source)
+		}
+		reached = max(reached, p.index+1)
+	}
+	return verdict
+}
+
+// fault keeps a broken promise, where there are not enough of them already.
+func (v *Verdict) fault(format string, args ...any) {
+	const enough = 20
+	if len(v.Faults) < enough {
+		v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
+	}
+}

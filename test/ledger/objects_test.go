@@ -1,0 +1,63 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+func TestTheJudgeOfObjectsFindsEachFault(t *testing.T) {
+	const source = "ndrbridge://hq/auditlog"
+	history := []ledger.Object{{ID: "1-5", JSON: `{"id":1}`}, {ID: "2-6", JSON: `{"id":2}`}, {ID: "3-6", JSON: `{"id":3}`}}
+	first, second, third := history[0], history[1], history[2]
+	for _, c := range []struct {
+		name       string
+		received   []ledger.Object
+		unordered  bool
+		duplicates int
+		fault      string
+	}{
+		{"everything is right", history, false, 0, ""},
+		{"a duplicate is counted, also where it comes late", []ledger.Object{first, second, first, third, second}, false, 2, ""},
+		{"an object that is missing", []ledger.Object{first, third}, false, 0, "did not arrive; one is 2-6"},
+		{"nothing at all", nil, false, 0, "3 objects"},
+		{"an object that never was", append([]ledger.Object{{ID: "9-9", JSON: `{}`}}, history...), false, 0, "never was"},
+		{"an object that was changed on the way", []ledger.Object{first, {ID: "2-6", JSON: `{"id":7}`}, third}, false, 0, "never was"},
+		{"an object after a later one", []ledger.Object{second, first, third}, false, 0, "after a later one"},
+		{"an order that nobody promised", []ledger.Object{second, first, third}, true, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := ledger.New()
+			for _, o := range c.received {
+				e, err := transform.New(transform.Attributes{ID: o.ID, Source: source, Type: "t"}, []byte(`{"audit":`+o.JSON+`}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Receive("lake", e)
+			}
+			verdict := l.JudgeObjects("lake", source, history, !c.unordered)
+			if verdict.Delivered != len(c.received) || verdict.Duplicates != c.duplicates {
+				t.Errorf("%+v", verdict)
+			}
+			switch {
+			case c.fault == "" && len(verdict.Faults) > 0:
+				t.Errorf("faults %q, want none", verdict.Faults)
+			case c.fault != "" && !strings.Contains(strings.Join(verdict.Faults, "\n"), c.fault):
+				t.Errorf("faults %q, want one with %q", verdict.Faults, c.fault)
+			}
+		})
+	}
+	t.Run("what arrived from another source is not taken for it", func(t *testing.T) {
+		l := ledger.New()
+		e, err := transform.New(transform.Attributes{ID: "1-5", Source: "ndrbridge://hq/records/dns", Type: "t"}, []byte(`{"record":{"id":1}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Receive("lake", e)
+		if missing, _ := l.MissingObjects("lake", source, history); missing != 3 {
+			t.Errorf("%d objects are missing, want 3", missing)
+		}
+	})
+}
