@@ -1,5 +1,6 @@
 // Package admin serves what operators and their tools ask of a running bridge:
-// health, readiness and metrics.
+// health, readiness, metrics, and an API that acts on it. Client is the other
+// end of that API.
 package admin
 
 import (
@@ -21,6 +22,9 @@ type Options struct {
 	// it is.
 	NotReady func() []string
 	Metrics  prometheus.Gatherer
+	// Control is what the API acts on. It is asked for with each request: nil
+	// while the state is being opened.
+	Control func() Control
 }
 
 // NewHandler returns the admin interface:
@@ -28,6 +32,7 @@ type Options struct {
 //	/healthz  200 while the process lives
 //	/readyz   200 when it is ready, else 503 with the reasons
 //	/metrics  Prometheus' metrics
+//	/api/v1/  what Client asks for
 //
 // Its own errors are problem documents (RFC 9457).
 func NewHandler(o Options) http.Handler {
@@ -43,10 +48,13 @@ func NewHandler(o Options) http.Handler {
 		writeText(w, "ready\n")
 	})
 	mux.Handle("GET /metrics", authorize(o.Token, promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
+	mux.Handle("POST /api/v1/rewind", authorize(o.Token, o.control(rewind)))
+	mux.Handle("POST /api/v1/verify", authorize(o.Token, o.control(verify)))
 	mux.Handle("/", authorize(o.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /healthz, /readyz or /metrics")
 	})))
-	return mux
+	// A page in a browser on this machine must not be able to act here.
+	return http.NewCrossOriginProtection().Handler(mux)
 }
 
 // authorize lets requests with the bearer token through to next.

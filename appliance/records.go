@@ -82,7 +82,7 @@ func (c *Client) SearchRecords(ctx context.Context, s RecordSearch, page *Record
 		page.clear()
 		return c.wrap(r, err)
 	}
-	return c.fetchPage(ctx, r, &page.Page, page.decode)
+	return c.fetchRecords(ctx, r, page)
 }
 
 // NextRecords asks for the records that follow those of an answer with cursor,
@@ -99,7 +99,16 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 		page.clear()
 		return c.wrap(r, fmt.Errorf("encode the cursor: %w", err))
 	}
-	return c.fetchPage(ctx, r, &page.Page, page.decode)
+	return c.fetchRecords(ctx, r, page)
+}
+
+// fetchRecords is fetchPage for records.
+func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage) error {
+	err := c.fetchPage(ctx, r, &page.Page, page.decode)
+	if err != nil {
+		page.clear()
+	}
+	return err
 }
 
 // RecordID reads through the first record that s selects, of any size, and keeps
@@ -115,7 +124,8 @@ func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size 
 		fields := map[string]string{"_id": ""}
 		_, size, err = skim(resp.Body, []string{"records", first}, fields)
 		if text := fields["_id"]; strings.HasPrefix(text, `"`) {
-			id = strings.Trim(text, `"`)
+			unquoted, _ := jsontext.AppendUnquote(nil, text) // what is no Unicode is replaced
+			id = string(unquoted)
 		}
 		return err
 	})
@@ -125,9 +135,15 @@ func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size 
 	return id, size, nil
 }
 
+// clear empties the page and keeps its memory.
+func (p *RecordPage) clear() {
+	p.Page.clear()
+	p.Total, p.Cursor, p.TerminatedEarly, p.Warnings = -1, "", false, nil
+}
+
 // decode takes body for an object that holds records, with nothing behind it.
 func (p *RecordPage) decode(body []byte) error {
-	p.Total, p.Cursor, p.TerminatedEarly, p.Warnings = -1, "", false, nil
+	p.clear()
 	p.start(body)
 	if kind, err := p.peek(body); err != nil {
 		return err

@@ -26,13 +26,18 @@ const (
 	backgroundLine
 )
 
-// wait returns when the caller may send a request, or ctx's error.
+// wait returns when the caller may send a request, or ctx's error: at once where
+// its turn would come later than ctx's deadline.
 func (t *turnstile) wait(ctx context.Context, line int) error {
 	if err := t.enter(ctx, line); err != nil {
 		return err
 	}
 	defer t.leave()
-	return t.limiter.Wait(ctx)
+	err := t.limiter.Wait(ctx)
+	if err != nil && ctx.Err() == nil {
+		return context.DeadlineExceeded // the limiter saw it coming
+	}
+	return err
 }
 
 // enter waits until the caller stands in front.

@@ -39,7 +39,8 @@ type Bridge struct {
 	config   *configs.Config
 	log      *slog.Logger
 	store    *checkpoint.Store
-	clients  []*appliance.Client
+	clients  map[string]*appliance.Client // by the appliance's name
+	watches  []*poller.Watch
 	pollers  []*poller.Poller
 	runners  []*sinks.Runner
 	listener net.Listener
@@ -52,7 +53,7 @@ type Bridge struct {
 // a sink's target. The error says what to do. Run must be called after it, or
 // Close.
 func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err error) {
-	b := &Bridge{config: config, log: o.Log}
+	b := &Bridge{config: config, log: o.Log, clients: make(map[string]*appliance.Client)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -64,9 +65,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 	if err := b.listen(registry); err != nil {
 		return nil, err
 	}
-	b.store, err = checkpoint.Open(config.State, checkpoint.Options{
-		Limits: checkpoint.Limits{MaxBytes: int64(config.Journal.MaxBytes), Retain: time.Duration(config.Journal.Retain)},
-	})
+	b.store, err = checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +92,7 @@ func (b *Bridge) listen(registry *prometheus.Registry) error {
 		return fmt.Errorf("admin.listen: %w (another bridge may be running; choose another address)", err)
 	}
 	b.admin = &http.Server{
-		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: registry}),
+		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: registry, Control: b.control}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
@@ -119,6 +118,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 	sources.Go(func() { b.watchRoom(ctx) })
 	for _, r := range b.runners {
 		delivery.Go(func() { r.Run(sinksCtx) })
+	}
+	for _, w := range b.watches {
+		sources.Go(func() { w.Run(ctx) })
 	}
 	for _, p := range b.pollers {
 		sources.Go(func() { p.Run(ctx) })
@@ -151,6 +153,17 @@ func (b *Bridge) Close() error {
 		errs = append(errs, b.store.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// control is what the admin API acts on; nil until the state is open.
+func (b *Bridge) control() admin.Control {
+	if !b.opened.Load() {
+		return nil
+	}
+	return &operator{
+		config: b.config, store: b.store, log: b.log,
+		client: func(a configs.Appliance) (*appliance.Client, error) { return b.clients[a.Name], nil },
+	}
 }
 
 // notReady says why the bridge is not ready: a stream that has not been read

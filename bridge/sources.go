@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/poller"
 )
 
 // makeSources makes a client for each appliance, and a poller for each of its
-// streams.
+// streams. Appliances share nothing but the state.
 func (b *Bridge) makeSources(registry *prometheus.Registry, o Options) error {
 	metrics := poller.NewMetrics(registry)
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -29,92 +29,146 @@ func (b *Bridge) makeSources(registry *prometheus.Registry, o Options) error {
 		if err != nil {
 			return fmt.Errorf("appliance %s: %w", a.Name, err)
 		}
-		b.clients = append(b.clients, client)
-		if !a.Detections.Enabled {
-			continue
+		b.clients[a.Name] = client
+		watch := poller.NewWatch(b.store, poller.WatchOptions{
+			Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: b.config.Events.TypePrefix,
+			Now: time.Now, Log: o.Log.With("appliance", a.Name),
+		})
+		b.watches = append(b.watches, watch)
+		s := streams{
+			appliance: a, prefix: b.config.Events.TypePrefix,
+			client: client, store: b.store, metrics: metrics, log: o.Log,
 		}
-		filter, err := filterJSON(a.Detections.Filter)
+		sources, err := s.sources()
 		if err != nil {
 			return fmt.Errorf("appliance %s: %w", a.Name, err)
 		}
-		d := a.Detections
-		source := poller.NewDetections(client, b.store, poller.DetectionsOptions{
-			Appliance: a.Name, URL: a.URL, Filter: filter,
-			Start:          d.Start.At,
-			Overlap:        time.Duration(d.Overlap),
-			PageSize:       d.PageSize,
-			ReconcileEvery: time.Duration(d.Reconcile.Every),
-			ReconcileBack:  time.Duration(d.Reconcile.Back),
-			ForgetAfter:    time.Duration(d.ForgetAfter),
-			TypePrefix:     b.config.Events.TypePrefix,
-			Now:            time.Now,
-			Log:            streamLog(o.Log, a.Name, "detections"),
-			Metrics:        metrics,
-		})
-		b.pollers = append(b.pollers, poller.New(source, poller.Options{
-			Interval:         time.Duration(d.Interval),
-			RetryInitial:     time.Duration(a.Retry.Initial),
-			RetryMax:         time.Duration(a.Retry.Max),
-			AuthRetry:        time.Duration(a.AuthRetry),
-			UnreachableAfter: a.UnreachableAfter,
-			Log:              streamLog(o.Log, a.Name, "detections"),
-			Metrics:          metrics,
-		}))
+		for _, source := range sources {
+			b.pollers = append(b.pollers, poller.New(source.Source, poller.Options{
+				Interval:     time.Duration(source.interval),
+				RetryInitial: time.Duration(a.Retry.Initial),
+				RetryMax:     time.Duration(a.Retry.Max),
+				AuthRetry:    time.Duration(a.AuthRetry),
+				Watch:        watch,
+				Log:          s.streamLog(source.Source.Source().Stream),
+				Metrics:      metrics,
+			}))
+		}
 	}
 	return nil
 }
 
-func streamLog(log *slog.Logger, appliance, stream string) *slog.Logger {
-	return log.With("appliance", appliance, "stream", stream)
+// streams makes the sources of one appliance.
+type streams struct {
+	appliance configs.Appliance
+	prefix    string
+	client    *appliance.Client
+	store     checkpoint.Sources
+	metrics   *poller.Metrics
+	log       *slog.Logger
 }
 
-// filterJSON is the filter as the interface takes it; nil where it filters
+// source is one that is polled.
+type source struct {
+	poller.Source
+	interval configs.Duration // while it is idle
+}
+
+func (s *streams) sources() ([]source, error) {
+	var all []source
+	if d := s.appliance.Detections; d.Enabled {
+		o, err := s.detections()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, source{poller.NewDetections(s.client, s.store, o), d.Interval})
+	}
+	// Detections go first where the rate limit makes requests wait.
+	background := s.client.Background()
+	if a := s.appliance.Audit; a.Enabled {
+		all = append(all, source{poller.NewAudit(background, s.store, s.audit()), a.Interval})
+	}
+	for _, q := range s.appliance.Records {
+		o, err := s.records(q)
+		if err != nil {
+			return nil, fmt.Errorf("records %s: %w", q.Name, err)
+		}
+		all = append(all, source{poller.NewRecords(background, s.store, o), q.Interval})
+	}
+	return all, nil
+}
+
+func (s *streams) streamLog(stream string) *slog.Logger {
+	return s.log.With("appliance", s.appliance.Name, "stream", stream)
+}
+
+func (s *streams) detections() (poller.DetectionsOptions, error) {
+	d := s.appliance.Detections
+	filter, err := filterJSON(d.Filter)
+	if err != nil {
+		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
+	}
+	return poller.DetectionsOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL, Filter: filter,
+		Start:          d.Start.At,
+		Overlap:        time.Duration(d.Overlap),
+		PageSize:       d.PageSize,
+		ReconcileEvery: time.Duration(d.Reconcile.Every),
+		ReconcileBack:  time.Duration(d.Reconcile.Back),
+		ForgetAfter:    time.Duration(d.ForgetAfter),
+		Enrich:         s.enrich(),
+		TypePrefix:     s.prefix,
+		Now:            time.Now,
+		Log:            s.streamLog("detections"),
+		Metrics:        s.metrics,
+	}, nil
+}
+
+func (s *streams) audit() poller.AuditOptions {
+	a := s.appliance.Audit
+	return poller.AuditOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL,
+		Start:      a.Start.At,
+		PageSize:   a.PageSize,
+		TypePrefix: s.prefix,
+		Now:        time.Now,
+		Log:        s.streamLog("audit"),
+		Metrics:    s.metrics,
+	}
+}
+
+func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
+	filter, err := filterJSON(q.Filter)
+	if err != nil {
+		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
+	}
+	return poller.RecordsOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL,
+		Query: q.Name, Types: q.Types, Filter: filter,
+		Start:            q.Start.At,
+		Window:           time.Duration(q.Window),
+		Delay:            time.Duration(q.Delay),
+		Recheck:          time.Duration(q.Recheck),
+		ContextTTL:       time.Duration(q.ContextTTL),
+		PageSize:         q.PageSize,
+		MaxWindowRecords: q.MaxWindowRecords,
+		Store:            poller.RecordStore(q.Store),
+		TypePrefix:       s.prefix,
+		Now:              time.Now,
+		Log:              s.streamLog("records/" + q.Name),
+		Metrics:          s.metrics,
+	}, nil
+}
+
+// filterJSON is a filter as the interface takes it; nil where it filters
 // nothing.
-func filterJSON(f configs.DetectionFilter) (json.RawMessage, error) {
+func filterJSON(f any) (json.RawMessage, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("detections.filter: %w", err)
+		return nil, err
 	}
-	if string(b) == "{}" {
+	if s := string(b); s == "{}" || s == "null" {
 		return nil, nil
 	}
 	return b, nil
-}
-
-func newClient(a configs.Appliance, version string, observe func(code string)) (*appliance.Client, error) {
-	tlsConfig, err := clientTLS(a.TLS)
-	if err != nil {
-		return nil, err
-	}
-	proxy, err := proxyURL(a.Proxy)
-	if err != nil {
-		return nil, err
-	}
-	o := appliance.Options{
-		URL: a.URL, Product: a.Product, SchemeWord: a.SchemeWord,
-		Timeout: time.Duration(a.Timeout), RateLimit: a.RateLimit,
-		TLS: tlsConfig, Proxy: proxy,
-		UserAgent: "ndrbridge/" + version,
-		Observe:   observe,
-	}
-	if a.OAuth.IsSet() {
-		o.OAuth = &appliance.OAuth{
-			TokenURL: a.OAuth.TokenURL.Value(), ClientID: a.OAuth.ClientID, ClientSecret: a.OAuth.ClientSecret.Read,
-		}
-	} else {
-		o.Key = a.APIKey.Read
-	}
-	return appliance.New(o)
-}
-
-// proxyURL returns nil where the environment's proxy is to be used.
-func proxyURL(u configs.URL) (*url.URL, error) {
-	if u.Value() == "" {
-		return nil, nil
-	}
-	proxy, err := url.Parse(u.Value())
-	if err != nil {
-		return nil, fmt.Errorf("proxy: %s is no URL", u) // the error itself would show a password
-	}
-	return proxy, nil
 }

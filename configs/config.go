@@ -89,6 +89,9 @@ type Appliance struct {
 	// appliance is told to be unreachable; at least 1.
 	UnreachableAfter int        `yaml:"unreachable_after" env:"UNREACHABLE_AFTER" default:"3"`
 	Detections       Detections `yaml:"detections" envPrefix:"DETECTIONS_"`
+	Audit            Audit      `yaml:"audit" envPrefix:"AUDIT_"`
+	// Records are the queries for records, each with a name of its own.
+	Records []RecordQuery `yaml:"records" envPrefix:"RECORDS_"`
 }
 
 // OAuth is the client credentials grant; all of it is set, or nothing.
@@ -135,9 +138,11 @@ type Detections struct {
 	// Overlap is how far before its position a walk begins; 0 or more.
 	Overlap Duration `yaml:"overlap" env:"OVERLAP" default:"2m"`
 	// PageSize is how many detections are asked for at once; 2 to 20000.
-	PageSize  int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000"`
-	Filter    DetectionFilter `yaml:"filter" envPrefix:"FILTER_"`
-	Reconcile Reconcile       `yaml:"reconcile" envPrefix:"RECONCILE_"`
+	PageSize int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000"`
+	Filter   DetectionFilter `yaml:"filter" envPrefix:"FILTER_"`
+	// Enrich is what is added to events: devices, format and link, each once.
+	Enrich    []string  `yaml:"enrich" env:"ENRICH" oneof:"devices,format,link"`
+	Reconcile Reconcile `yaml:"reconcile" envPrefix:"RECONCILE_"`
 	// ForgetAfter is how long what is known of a detection is kept after its
 	// last change; above Overlap and Reconcile.Back.
 	ForgetAfter Duration `yaml:"forget_after" env:"FORGET_AFTER" default:"90d"`
@@ -171,6 +176,48 @@ type Reconcile struct {
 	Every Duration `yaml:"every" env:"EVERY" default:"6h"`
 	// Back is how far a sweep looks back; above 0.
 	Back Duration `yaml:"back" env:"BACK" default:"72h"`
+}
+
+// Audit is the stream of the audit log's entries.
+type Audit struct {
+	Enabled bool `yaml:"enabled" env:"ENABLED" default:"true"`
+	// Interval is the wait between polls; above 0.
+	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s"`
+	// Start is where a stream without a position begins.
+	Start Start `yaml:"start" env:"START" default:"now"`
+	// PageSize is how many entries are asked for at once; 2 to 10000.
+	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"500"`
+}
+
+// RecordQuery is a stream of records.
+type RecordQuery struct {
+	// Name is part of event sources and labels: [a-z0-9-], 1 to 63 characters.
+	Name string `yaml:"name" env:"NAME"`
+	// Types are record types such as ~dns; empty: all.
+	Types  []string     `yaml:"types" env:"TYPES"`
+	Filter RecordFilter `yaml:"filter" env:"FILTER"`
+	// Interval is the wait of an idle stream between polls; above 0.
+	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s"`
+	// Start is where a stream without a position begins.
+	Start Start `yaml:"start" env:"START" default:"now"`
+	// Window is how much time is read at once near the present; a millisecond or
+	// more.
+	Window Duration `yaml:"window" env:"WINDOW" default:"1m"`
+	// Delay is how late a record may be stored and still be read at once; 0 or
+	// more.
+	Delay Duration `yaml:"delay" env:"DELAY" default:"30s"`
+	// PageSize is how many records are asked for at once; 2 to 10000.
+	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"1000"`
+	// Store says where the appliance keeps its records, and so whether it has
+	// cursors: auto finds out.
+	Store string `yaml:"store" env:"STORE" default:"auto" oneof:"auto,own,third_party"`
+	// Recheck is the age at which a window is looked at again; 0: never.
+	Recheck Duration `yaml:"recheck" env:"RECHECK" default:"10m"`
+	// MaxWindowRecords bounds what is read as one window; PageSize or more.
+	MaxWindowRecords int `yaml:"max_window_records" env:"MAX_WINDOW_RECORDS" default:"10000"`
+	// ContextTTL is how long a cursor lives without being used; a millisecond or
+	// more.
+	ContextTTL Duration `yaml:"context_ttl" env:"CONTEXT_TTL" default:"1m"`
 }
 
 // Sink is one place that events are delivered to. Exactly one of Kafka, NATS,

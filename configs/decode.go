@@ -134,6 +134,11 @@ func (p *places) decodeKey(path, key string, node *yaml.Node, fields []field, bl
 }
 
 func (p *places) decodeValue(path string, node *yaml.Node, value reflect.Value) {
+	if filter, is := value.Addr().Interface().(*RecordFilter); is {
+		p.at[path] = place{line: node.Line, column: node.Column}
+		filter.decode(path, node, p.failNode)
+		return
+	}
 	switch shapeOf(value.Type()) {
 	case shapeBlock:
 		p.decodeBlock(path, node, value)

@@ -23,6 +23,11 @@ func TestEnvironmentAlone(t *testing.T) {
 		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_FILTER_RECOMMENDED=false",
 		"NDRBRIDGE_APPLIANCES_1_TLS_INSECURE_SKIP_VERIFY=true",
 		"NDRBRIDGE_APPLIANCES_1_PROXY=http://user:pass@proxy",
+		"NDRBRIDGE_APPLIANCES_1_DETECTIONS_ENRICH=devices,link",
+		"NDRBRIDGE_APPLIANCES_1_AUDIT_ENABLED=false",
+		"NDRBRIDGE_APPLIANCES_1_RECORDS_0_NAME=dns",
+		"NDRBRIDGE_APPLIANCES_1_RECORDS_0_TYPES=~dns, ~http",
+		`NDRBRIDGE_APPLIANCES_1_RECORDS_0_FILTER={"field": ".port", "operator": "in", "operand": [53, 1.10]}`,
 		"NDRBRIDGE_SINKS_0_NAME=lake",
 		"NDRBRIDGE_SINKS_0_KAFKA_BROKERS=a:1, b:2,",
 		"NDRBRIDGE_SINKS_0_KAFKA_TLS_INSECURE_SKIP_VERIFY=false",
@@ -37,6 +42,8 @@ func TestEnvironmentAlone(t *testing.T) {
 	hq, dc, lake, soc := config.Appliances[0], config.Appliances[1], config.Sinks[0], config.Sinks[1]
 	hqKey, _ := hq.APIKey.Read()
 	dcKey, _ := dc.APIKey.Read()
+	query := dc.Records[0]
+	filter, _ := query.Filter.MarshalJSON()
 	for what, ok := range map[string]bool{
 		"a secret in a file":        hqKey == "k",
 		"a secret":                  dcKey == "two words",
@@ -45,6 +52,10 @@ func TestEnvironmentAlone(t *testing.T) {
 		"a list":                    slices.Equal(dc.Detections.Filter.Status, []string{"new", ".none"}),
 		"an optional number":        *dc.Detections.Filter.RiskScoreMin == 60,
 		"an optional truth":         !*dc.Detections.Filter.Recommended,
+		"what to enrich":            slices.Equal(dc.Detections.Enrich, []string{"devices", "link"}),
+		"a stream that is off":      hq.Audit.Enabled && !dc.Audit.Enabled,
+		"a query":                   query.Name == "dns" && slices.Equal(query.Types, []string{"~dns", "~http"}) && query.PageSize == 1000,
+		"a filter":                  string(filter) == `{"field":".port","operator":"in","operand":[53,1.10]}`,
 		"a truth":                   dc.TLS.InsecureSkipVerify,
 		"a URL":                     dc.Proxy.Value() == "http://user:pass@proxy",
 		"an option with a list":     slices.Equal(lake.Kafka.Brokers, []string{"a:1", "b:2"}),
@@ -64,7 +75,7 @@ func TestEnvironmentOverFile(t *testing.T) {
 log: {level: debug, format: json}
 appliances:
   - {name: hq, url: "https://a", api_key_file: /none, rate_limit: 7}
-  - {name: dc, url: "https://b", api_key: k, rate_limit: 8}
+  - {name: dc, url: "https://b", api_key: k, rate_limit: 8, records: [{name: x, filter: {field: a, operator: "=", operand: 1}}]}
 sinks:
   - {name: lake, kafka: {brokers: ["a:1", "b:1"], acks: one}}
   - {name: soc, webhook: {url: "https://h", headers: {X-A: a, X-B: b}}}
@@ -78,12 +89,15 @@ sinks:
 		"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=X-C: c",
 		"NDRBRIDGE_SINKS_2_NAME=log",
 		"NDRBRIDGE_SINKS_2_FILE_PATH=-",
+		`NDRBRIDGE_APPLIANCES_1_RECORDS_0_FILTER={"field":"b","operator":"exists"}`,
 	)
+	filter, _ := config.Appliances[1].Records[0].Filter.MarshalJSON()
 	for what, ok := range map[string]bool{
 		"a variable goes over the file":        config.Log.Level == "warn",
 		"an empty variable sets nothing":       config.Log.Format == "json",
 		"a secret takes the place of its twin": config.Appliances[0].APIKey.File == "" && config.Appliances[0].APIKey.IsSet(),
 		"an item keeps its other values":       config.Appliances[1].RateLimit == 9 && config.Appliances[1].URL == "https://b",
+		"a filter is replaced":                 string(filter) == `{"field":"b","operator":"exists"}`,
 		"another item keeps all":               config.Appliances[0].RateLimit == 7,
 		"a list is replaced":                   slices.Equal(config.Sinks[0].Kafka.Brokers, []string{"c:1"}),
 		"a block keeps its other values":       config.Sinks[0].Kafka.Acks == "one",
@@ -118,6 +132,9 @@ func TestEnvironmentTellsWhatIsWrong(t *testing.T) {
 		{"headers that are none", []string{"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS=a", "NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://h", "NDRBRIDGE_SINKS_1_NAME=x"}, []string{"NDRBRIDGE_SINKS_1_WEBHOOK_HEADERS: sinks[1].webhook.headers: expected Name: value"}},
 		{"a value that is not allowed", []string{"NDRBRIDGE_LOG_FORMAT=xml"}, []string{`NDRBRIDGE_LOG_FORMAT: log.format: "xml" is not one of text, json`}},
 		{"an item of a list that the file had right", []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_FILTER_STATUS=open"}, []string{"NDRBRIDGE_APPLIANCES_0_DETECTIONS_FILTER_STATUS: appliances[0].detections.filter.status[0]:"}},
+		{"a filter that is none", []string{"NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME=x", `NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER={"operator": "and", "rules": [{"field": "a"}]}`}, []string{
+			"NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER: appliances[0].records[0].filter: rules[0]: has no operator; write one of"}},
+		{"a filter that cannot be read", []string{"NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME=x", "NDRBRIDGE_APPLIANCES_0_RECORDS_0_FILTER={"}, []string{"records[0].filter: is neither JSON nor YAML; write a filter such as"}},
 		{"both of a secret", []string{"NDRBRIDGE_ADMIN_TOKEN=a", "NDRBRIDGE_ADMIN_TOKEN_FILE=/none"}, []string{"NDRBRIDGE_ADMIN_TOKEN: admin.token: is set, and so is token_file"}},
 		{"a file that is missing", []string{"NDRBRIDGE_ADMIN_TOKEN_FILE=/none"}, []string{"NDRBRIDGE_ADMIN_TOKEN_FILE: admin.token_file: read secret: stat /none"}},
 		{"what a new item lacks", []string{"NDRBRIDGE_SINKS_1_FILE_PATH=x"}, []string{"sinks[1].name: is missing; set it, or the variable NDRBRIDGE_SINKS_1_NAME"}},
@@ -206,6 +223,8 @@ func sample(t reflect.Type) string {
 		return "77TiB"
 	case reflect.TypeFor[Start]():
 		return "-3w"
+	case reflect.TypeFor[RecordFilter]():
+		return `{"field": "qname", "operator": "=", "operand": "a"}`
 	}
 	switch t.Kind() {
 	case reflect.Int, reflect.Float64:

@@ -33,7 +33,7 @@ func TestExampleIsItsFile(t *testing.T) {
 // since some of them exclude each other.
 func all(t *testing.T) []byte {
 	t.Helper()
-	off := regexp.MustCompile(`(?m)^( *)#([a-z])`)
+	off := regexp.MustCompile(`(?m)^( *)#([a-z-])`)
 	if !off.Match(Example()) {
 		t.Fatal("no key is off")
 	}

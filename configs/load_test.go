@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,22 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 			`filter.status[1]: "open" is not one of new, in_progress, closed, acknowledged, .none`, `filter.resolution[0]: "none" is not one of`,
 			`filter.categories[1]: "other.x" is no category`, "filter.risk_score_min: is 101", "filter.types[0]: is empty"}},
 		{"both forms of categories", appliance("detections: {filter: {category: sec, categories: [sec]}}"), []string{"filter.category: is the old form"}},
+		{"enrichments that are none, or there twice", appliance("detections: {enrich: [link, users, link]}"), []string{
+			`detections.enrich[1]: "users" is not one of devices, format, link`, "detections.enrich[2]: link is there twice"}},
+		{"no stream", appliance("detections: {enabled: false}, audit: {enabled: false}"), []string{"f.yaml:2:14: appliances[0]: has no stream: enable detections or audit, or list records"}},
+		{"an audit log out of bounds", appliance("audit: {page_size: 1, interval: 0, start: 1h}"), []string{
+			"audit.page_size: is 1; it must lie between 2 and 10000", "audit.interval: is 0s", `audit.start: "1h" does not lie in the past`}},
+		{"audit pages too large", appliance("audit: {page_size: 10001}"), []string{"f.yaml:2:44: appliances[0].audit.page_size: is 10001"}},
+		{"an unknown key of a query", appliance("records: [{name: a, type: x}]"), []string{"f.yaml:2:45: appliances[0].records[0].type: is not a known key; did you mean types?"}},
+		{"a query without a name", appliance("records: [{types: [~dns]}]"), []string{"f.yaml:2:35: appliances[0].records[0].name: is missing; set it, or the variable NDRBRIDGE_APPLIANCES_0_RECORDS_0_NAME"}},
+		{"a query's bad name", appliance("records: [{name: DNS}]"), []string{`records[0].name: "DNS" is no name`}},
+		{"a query's name twice", appliance("records: [{name: a}, {name: a}]"), []string{`f.yaml:2:53: appliances[0].records[1].name: "a" is the name of appliances[0].records[0], too`}},
+		{"an empty type of records", appliance(`records: [{name: a, types: [""]}]`), []string{"records[0].types[0]: is empty"}},
+		{"times of nothing in a query", appliance("records: [{name: a, interval: 0, window: 0, delay: -1s, recheck: -1s, context_ttl: 0}]"), []string{
+			"records[0].interval: is 0s", "records[0].window: is 0s", "records[0].delay: is -1s", "records[0].recheck: is -1s", "records[0].context_ttl: is 0s"}},
+		{"a page of records that is too large", appliance("records: [{name: a, page_size: 10001, max_window_records: 10001}]"), []string{"records[0].page_size: is 10001; it must lie between 2 and 10000"}},
+		{"a window smaller than a page", appliance("records: [{name: a, max_window_records: 999}]"), []string{"records[0].max_window_records: is 999; it must be at least 1000"}},
+		{"an unknown store", appliance("records: [{name: a, store: cloud}]"), []string{`records[0].store: "cloud" is not one of auto, own, third_party`}},
 
 		// Sinks.
 		{"a sink to nowhere", sink("mode: structured"), []string{"f.yaml:2:9: sinks[0]: goes nowhere"}},
@@ -187,6 +205,10 @@ func TestParseTakes(t *testing.T) {
 		"the other loopback":              "admin: {listen: '[::1]:0'}" + valid,
 		"the cloud edition":               strings.Replace(valid, "api_key: k", "oauth: {token_url: 'https://t/oauth2/token', client_id: i, client_secret_file: "+key+"}", 1),
 		"a category not in the interface": appliance("detections: {filter: {categories: [sec.attack, custom.ours]}}"),
+		"records alone":                   appliance("detections: {enabled: false}, audit: {enabled: false}, records: [{name: a}]"),
+		"queries of one name elsewhere":   "appliances: [{name: a, url: 'https://a', api_key: k, records: [{name: x}]}, {name: b, url: 'https://b', api_key: k, records: [{name: x}]}]\n" + strings.Split(valid, "\n")[2],
+		"no second look at records":       appliance("records: [{name: a, recheck: 0, delay: 0, filter: {}}]"),
+		"filters that share a rule":       appliance("records: [{name: a, filter: &f {field: a, operator: exists}}, {name: b, filter: {operator: not, rules: [*f]}}]"),
 		"no sweep":                        appliance("detections: {reconcile: {every: 0}}"),
 		"a slow rate":                     appliance("rate_limit: 0.5"),
 		"a batch for a webhook":           sink("webhook: {url: 'https://a'}, mode: batch"),
@@ -210,6 +232,10 @@ appliances:
     detections:
       start: -7d
       filter: {risk_score_min: 0, recommended: false, status: [.none]}
+      enrich: [link]
+    audit: {start: beginning}
+    records:
+      - {name: dns, types: ["~dns"], window: 5m}
 sinks:
   - name: a
     kafka: {brokers: [a:1, b:2], tls: {}}
@@ -222,15 +248,22 @@ sinks:
 	header, _ := w.Webhook.Headers["X-A"].Read()
 	now := time.Now()
 	for what, ok := range map[string]bool{
-		"a level that is set":                  config.Log.Level == "debug",
-		"a format that is not":                 config.Log.Format == "text",
-		"an address without its slash":         a.URL == "https://sensor.example",
-		"a key as it is written":               secret == "0123" && err == nil,
-		"a fraction":                           a.RateLimit == 0.5,
-		"a start":                              a.Detections.Start.At(now).Equal(now.AddDate(0, 0, -7)) || a.Detections.Start.String() == "-7d",
-		"a zero that is not absence":           a.Detections.Filter.RiskScoreMin != nil && *a.Detections.Filter.RiskScoreMin == 0,
-		"a false that is not absence":          a.Detections.Filter.Recommended != nil && !*a.Detections.Filter.Recommended,
-		"the defaults of an item":              a.Detections.Enabled && a.Detections.PageSize == 1000 && k.Probe == Duration(30*time.Second),
+		"a level that is set":           config.Log.Level == "debug",
+		"a format that is not":          config.Log.Format == "text",
+		"an address without its slash":  a.URL == "https://sensor.example",
+		"a key as it is written":        secret == "0123" && err == nil,
+		"a fraction":                    a.RateLimit == 0.5,
+		"a start":                       a.Detections.Start.At(now).Equal(now.AddDate(0, 0, -7)) || a.Detections.Start.String() == "-7d",
+		"a zero that is not absence":    a.Detections.Filter.RiskScoreMin != nil && *a.Detections.Filter.RiskScoreMin == 0,
+		"a false that is not absence":   a.Detections.Filter.Recommended != nil && !*a.Detections.Filter.Recommended,
+		"the defaults of an item":       a.Detections.Enabled && a.Detections.PageSize == 1000 && k.Probe == Duration(30*time.Second),
+		"what to enrich":                slices.Equal(a.Detections.Enrich, []string{"link"}),
+		"the defaults of the audit log": a.Audit.Enabled && a.Audit.PageSize == 500 && a.Audit.Start.String() == "beginning",
+		"a query and its defaults": reflect.DeepEqual(a.Records, []RecordQuery{{
+			Name: "dns", Types: []string{"~dns"}, Interval: Duration(30 * time.Second), Window: Duration(5 * time.Minute),
+			Delay: Duration(30 * time.Second), PageSize: 1000, Store: "auto", Recheck: Duration(10 * time.Minute),
+			MaxWindowRecords: 10000, ContextTTL: Duration(time.Minute),
+		}}),
 		"the defaults of an option":            k.Kafka.Compression == "zstd" && k.Kafka.TLS != nil,
 		"a default beside a value":             k.Batch == Batch{MaxEvents: 500, MaxBytes: 2 * MiB, Linger: Duration(50 * time.Millisecond)},
 		"a header":                             header == "b",

@@ -62,6 +62,9 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 	if headers, ok := value.Interface().(Headers); ok {
 		return printHeaders(headers), nil
 	}
+	if filter, ok := value.Interface().(RecordFilter); ok {
+		return filter.node()
+	}
 	switch value.Kind() {
 	case reflect.Struct:
 		return printBlock(value)

@@ -173,6 +173,7 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 	key := writeFile(t, "a key")
 	for name, text := range map[string]string{
 		"an example":             string(Example()),
+		"streams":                `{appliances: [{name: a, url: 'https://a', api_key: x, detections: {enrich: [format, link]}, audit: {enabled: false}, records: [{name: r, types: ["~dns"], recheck: 0, filter: {operator: not, rules: [{field: a, operator: in, operand: [1.10, "1.10", 9007199254740993, true, "true", 2026-01-31, "null", "~"]}, {field: b, operator: ">=", operand: {type: x, value: -1e3}}]}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
 		"values that look alike": "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
 	} {
 		t.Run(name, func(t *testing.T) {

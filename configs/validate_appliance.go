@@ -3,6 +3,8 @@ package configs
 import (
 	"math"
 	"regexp"
+	"slices"
+	"time"
 )
 
 func (c checks) appliances(appliances []Appliance) {
@@ -37,7 +39,15 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
 	c.positive(path+".auth_retry", a.AuthRetry)
 	c.atLeast(path+".unreachable_after", a.UnreachableAfter, 1)
+	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
+		c.wrong(path, "has no stream: enable detections or audit, or list records")
+	}
 	c.detections(path+".detections", a.Detections)
+	c.audit(path+".audit", a.Audit)
+	names := make(map[string]string)
+	for i, q := range a.Records {
+		c.records(item(path+".records", i), q, names)
+	}
 }
 
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
@@ -83,8 +93,11 @@ func (c checks) credentials(path string, a *Appliance) {
 func (c checks) detections(path string, d Detections) {
 	c.positive(path+".interval", d.Interval)
 	c.notNegative(path+".overlap", d.Overlap)
-	if d.PageSize < 2 || d.PageSize > 20000 {
-		c.wrong(path+".page_size", "is %d; it must lie between 2 and 20000", d.PageSize)
+	c.between(path+".page_size", d.PageSize, 2, 20000)
+	for i, part := range d.Enrich {
+		if slices.Contains(d.Enrich[:i], part) {
+			c.wrong(item(path+".enrich", i), "%s is there twice; keep one of them", part)
+		}
 	}
 	c.notNegative(path+".reconcile.every", d.Reconcile.Every)
 	c.positive(path+".reconcile.back", d.Reconcile.Back)
@@ -97,6 +110,42 @@ func (c checks) detections(path string, d Detections) {
 		}
 	}
 	c.filter(path+".filter", d.Filter)
+}
+
+func (c checks) audit(path string, a Audit) {
+	c.positive(path+".interval", a.Interval)
+	c.between(path+".page_size", a.PageSize, 2, maxPage)
+}
+
+// maxPage is how many records the interface returns at most.
+const maxPage = 10000
+
+func (c checks) records(path string, q RecordQuery, before map[string]string) {
+	c.name(path+".name", q.Name, before)
+	for i, kind := range q.Types {
+		if kind == "" {
+			c.wrong(item(path+".types", i), "is empty; write a record type such as ~dns, or drop the item")
+		}
+	}
+	c.positive(path+".interval", q.Interval)
+	c.atLeastMillisecond(path+".window", q.Window)
+	c.notNegative(path+".delay", q.Delay)
+	c.between(path+".page_size", q.PageSize, 2, maxPage)
+	c.notNegative(path+".recheck", q.Recheck)
+	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
+	c.atLeastMillisecond(path+".context_ttl", q.ContextTTL)
+}
+
+func (c checks) between(path string, n, least, most int) {
+	if n < least || n > most {
+		c.wrong(path, "is %d; it must lie between %d and %d", n, least, most)
+	}
+}
+
+func (c checks) atLeastMillisecond(path string, d Duration) {
+	if time.Duration(d) < time.Millisecond {
+		c.wrong(path, "is %s; it must be 1ms or longer", d)
+	}
 }
 
 // categoryPattern takes more than the interface lists, since appliances use more.

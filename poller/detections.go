@@ -42,10 +42,14 @@ type DetectionsOptions struct {
 	ReconcileEvery, ReconcileBack time.Duration
 	// ForgetAfter is when a detection without a new version is forgotten.
 	ForgetAfter time.Duration
-	TypePrefix  string
-	Now         func() time.Time // for recordedtime alone
-	Log         *slog.Logger
-	Metrics     *Metrics
+	// Enrich, where set, says what is added to detections that become events: one
+	// for each, in their order. It is called once for a page, and the page waits
+	// for it. The detections are valid until it returns.
+	Enrich     func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
+	TypePrefix string
+	Now        func() time.Time // for recordedtime alone
+	Log        *slog.Logger
+	Metrics    *Metrics
 }
 
 // idlePolls is how many polls without anything new there are between two that
@@ -112,15 +116,27 @@ func (d *Detections) Source() checkpoint.Source { return d.source }
 // error loses nothing of what was read before it. The next should be Soon while
 // a sweep is under way.
 func (d *Detections) Poll(ctx context.Context) (Next, error) {
-	if !d.loaded {
-		if err := d.load(ctx); err != nil {
+	next, err := d.pollAndSweep(ctx)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return Soon, nil // an operator moved the position: it is read with the next poll
+	}
+	return next, err
+}
+
+func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
+	stored, err := d.store.Position(ctx, d.source)
+	if err != nil {
+		return Idle, fmt.Errorf("read the position of %s: %w", d.source, err)
+	}
+	if !d.loaded || !bytes.Equal(stored, d.committed) {
+		if err := d.load(ctx, stored); err != nil {
 			return Idle, err
 		}
 	}
 	if err := d.poll(ctx); err != nil {
 		return Idle, err
 	}
-	err := d.sweepPage(ctx)
+	err = d.sweepPage(ctx)
 	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
 		return Idle, err
 	}
@@ -139,8 +155,9 @@ func (d *Detections) Poll(ctx context.Context) (Next, error) {
 	return Idle, nil
 }
 
-// load reads the position, and makes the first contact where there is none.
-func (d *Detections) load(ctx context.Context) error {
+// load takes the position from what is stored, and makes the first contact where
+// that is nothing.
+func (d *Detections) load(ctx context.Context, stored []byte) error {
 	firmware, err := d.client.Firmware(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the firmware version: %w", err)
@@ -149,10 +166,7 @@ func (d *Detections) load(ctx context.Context) error {
 		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream is read by: "+
 			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, minFirmware)
 	}
-	d.sweep = nil
-	if d.committed, err = d.store.Position(ctx, d.source); err != nil {
-		return fmt.Errorf("read the position of %s: %w", d.source, err)
-	}
+	d.loaded, d.sweep, d.committed = false, nil, stored
 	filter := string(d.o.Filter)
 	if d.committed != nil {
 		if d.position, err = parsePosition(d.committed); err != nil {
@@ -198,7 +212,7 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	w := newWalk(d.bound())
+	w, again := newWalk(d.bound()), d.position.again()
 	var clock int64 // the appliance's when the walk began, or less if it went back
 	for {
 		rows, short, err := d.fetch(ctx, w)
@@ -212,9 +226,10 @@ func (d *Detections) poll(ctx context.Context) error {
 			if err := d.goBack(ctx, clock); err != nil {
 				return err
 			}
-			w = newWalk(d.bound())
+			w, again = newWalk(d.bound()), d.position.again()
 			continue
 		}
+		again.mark(rows, w)
 		joined, done, err := w.step(places(rows), short)
 		if err != nil {
 			return err
@@ -233,12 +248,25 @@ func (d *Detections) poll(ctx context.Context) error {
 		d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
 		if done {
 			d.o.Metrics.behind(d.source, 0)
+			if err := d.endAgain(ctx); err != nil {
+				return err
+			}
 			if !trust {
 				d.longest = max(d.longest, longest)
 			}
 			return nil
 		}
 	}
+}
+
+// endAgain ends what Rewind began, once a walk has come to its end.
+func (d *Detections) endAgain(ctx context.Context) error {
+	if d.position.Again == 0 {
+		return nil
+	}
+	p := d.position
+	p.Again = 0
+	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
 // goBack moves the position back with the appliance's clock: what changes from
@@ -322,6 +350,8 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
 	}
 	var c checkpoint.Commit
+	var news []transform.Detection
+	var sights []transform.Sight // of news
 	recorded := d.o.Now()
 	within := make(map[string]known) // what this page has shown already
 	for i := range rows {
@@ -342,6 +372,10 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		}
 		if seen && before.modTime == after.modTime {
 			if before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
+				if r.again && !before.dead {
+					news = append(news, r.detection)
+					sights = append(sights, transform.Sight{Repeat: before.events, Recorded: recorded})
+				}
 				continue
 			}
 			after.events = before.events
@@ -350,16 +384,13 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 			c.Dead = append(c.Dead, r.deadLetter(recorded))
 		} else {
 			after.events++
-			event, err := d.events.Detection(r.detection, transform.Sight{
+			news = append(news, r.detection)
+			sights = append(sights, transform.Sight{
 				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
 				Before:   before.tracked,
 				Repeat:   after.events,
 				Recorded: recorded,
 			})
-			if err != nil {
-				return 0, err
-			}
-			c.Events = append(c.Events, event)
 		}
 		within[keys[i]] = after
 		at := after.modTime
@@ -368,7 +399,27 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		}
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: keys[i], Value: after.encode(), At: at})
 	}
+	if c.Events, err = d.encode(ctx, news, sights); err != nil {
+		return 0, err
+	}
 	return len(c.Events), d.commit(ctx, p, c)
+}
+
+// encode makes the events of a page.
+func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Sight) ([]transform.Event, error) {
+	if d.o.Enrich != nil && len(news) > 0 {
+		for i, added := range d.o.Enrich(ctx, news) {
+			sights[i].Added = added
+		}
+	}
+	events := make([]transform.Event, len(news))
+	for i, detection := range news {
+		var err error
+		if events[i], err = d.events.Detection(detection, sights[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
 }
 
 // isNew says whether a detection that is not known is new. One that changed after
@@ -386,6 +437,9 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 	p.Page = d.longest
 	if len(c.Remember) == 0 && d.loaded {
 		moved, far := p, p.ModTime-d.position.ModTime
+		if len(c.Events) > 0 {
+			far = -1 // events that come again are committed by themselves
+		}
 		moved.ModTime, moved.Page = d.position.ModTime, d.position.Page
 		if moved == d.position && far >= 0 && far < lazyCommit.Milliseconds() {
 			return nil

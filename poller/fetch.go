@@ -21,6 +21,7 @@ type object struct {
 	detection transform.Detection
 	raw       []byte // nil where it was too large to be read
 	err       error  // why it cannot become an event
+	again     bool   // it is delivered although it is known
 }
 
 func places(objects []object) []row {

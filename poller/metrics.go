@@ -16,6 +16,12 @@ type Metrics struct {
 	dead        *prometheus.CounterVec
 	lastSuccess *prometheus.GaugeVec
 	lag         *prometheus.GaugeVec
+	gaps        *prometheus.CounterVec // of the audit log
+
+	// Of records alone.
+	warnings   *prometheus.CounterVec
+	cursors    *prometheus.CounterVec
+	incomplete *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of sources.
@@ -46,8 +52,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ndrbridge_source_lag_seconds",
 			Help: "How far the stream is read behind the appliance's clock; 0 once it was read to its end.",
 		}, stream),
+		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_gaps_total",
+			Help: "Holes in what was read of the audit log: entries were purged before they were read, or the log began again.",
+		}, stream),
+		warnings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_warnings_total",
+			Help: "Answers in which the record store warned, or said that it had not looked at everything.",
+		}, stream),
+		cursors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_cursor_failures_total",
+			Help: "Cursors of the record store that expired or failed; their windows were read again.",
+		}, stream),
+		incomplete: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_source_incomplete_windows_total",
+			Help: "Windows of records that were given up with fewer records than the record store said there are, or unchecked.",
+		}, stream),
 	}
-	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag)
+	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag, m.gaps)
+	r.MustRegister(m.warnings, m.cursors, m.incomplete)
 	return m
 }
 
@@ -58,6 +81,22 @@ func (m *Metrics) committed(s checkpoint.Source, c checkpoint.Commit) {
 
 func (m *Metrics) reconciled(s checkpoint.Source, events int) {
 	m.found.WithLabelValues(s.Appliance, s.Stream).Add(float64(events))
+}
+
+func (m *Metrics) gap(s checkpoint.Source) {
+	m.gaps.WithLabelValues(s.Appliance, s.Stream).Inc()
+}
+
+func (m *Metrics) warned(s checkpoint.Source) {
+	m.warnings.WithLabelValues(s.Appliance, s.Stream).Inc()
+}
+
+func (m *Metrics) cursorFailed(s checkpoint.Source) {
+	m.cursors.WithLabelValues(s.Appliance, s.Stream).Inc()
+}
+
+func (m *Metrics) windowIncomplete(s checkpoint.Source) {
+	m.incomplete.WithLabelValues(s.Appliance, s.Stream).Inc()
 }
 
 func (m *Metrics) behind(s checkpoint.Source, milliseconds int64) {

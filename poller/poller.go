@@ -40,11 +40,10 @@ type Options struct {
 	RetryInitial time.Duration // after the first of several failed polls
 	RetryMax     time.Duration // the longest wait after a failed poll
 	AuthRetry    time.Duration // after a poll whose key was refused
-	// UnreachableAfter is how many polls in a row fail until it is told as an
-	// error.
-	UnreachableAfter int
-	Log              *slog.Logger
-	Metrics          *Metrics
+	// Watch hears how each poll ended.
+	Watch   *Watch
+	Log     *slog.Logger
+	Metrics *Metrics
 }
 
 // Status is how a stream is doing.
@@ -128,25 +127,25 @@ func (p *Poller) Run(ctx context.Context) {
 func (p *Poller) record(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now, class := time.Now(), classOf(err)
 	s := &p.status
-	p.o.Metrics.polled(s.Source, classOf(err), now)
+	p.o.Metrics.polled(s.Source, class, now)
+	p.o.Watch.polled(s.Source, err)
 	if err == nil {
 		if s.Failures > 0 {
 			p.o.Log.Info("polls succeed again", "after_failures", s.Failures)
 		}
-		s.LastSuccess, s.Failures, s.Error = now, 0, ""
+		s.LastSuccess, s.Failures, s.Error, p.class = now, 0, "", class
 		return
 	}
-	s.Failures++
-	class := classOf(err)
-	switch text := err.Error(); {
-	case s.Failures == p.o.UnreachableAfter, s.Failures > p.o.UnreachableAfter && class != p.class:
-		p.o.Log.Error("polls keep failing; nothing is lost, and it is tried again", "failures", s.Failures, "error", err)
-	case text != s.Error && s.Failures < p.o.UnreachableAfter:
-		p.o.Log.Warn("poll failed", "error", err)
+	// A long outage is told at its beginning, and where it becomes another.
+	const beginning = 3
+	level, text := slog.LevelDebug, err.Error()
+	if s.Failures++; class != p.class || s.Failures <= beginning && text != s.Error {
+		level = slog.LevelWarn
 	}
-	s.Error, p.class = err.Error(), class
+	p.o.Log.Log(context.Background(), level, "poll failed; it is tried again", "failures", s.Failures, "error", err)
+	s.Error, p.class = text, class
 }
 
 // classOf is the word that a poll is counted under.

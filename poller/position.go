@@ -20,6 +20,9 @@ type position struct {
 	// Floor is the lowest mod_time that is looked at: Start, or less where the
 	// appliance's clock went back behind it.
 	Floor int64 `json:"floor"`
+	// Again is up to where versions are delivered again although they are known,
+	// since the position was moved back; 0: none.
+	Again int64 `json:"again,omitempty"`
 	// Swept is when the last sweep over the recent past began.
 	Swept int64 `json:"swept"`
 	// Page is how many rows the longest page had that the appliance returned.
@@ -27,6 +30,23 @@ type position struct {
 	// URL and Filter say what was asked, so that a change can be told.
 	URL    string `json:"url"`
 	Filter string `json:"filter,omitempty"`
+}
+
+// again is a stretch of mod_times that is delivered again.
+type again struct{ from, to int64 }
+
+// again returns what is to be delivered again of a walk that begins at the
+// position.
+func (p position) again() again { return again{p.ModTime, p.Again} }
+
+// mark marks those of a page's rows that are to be delivered again: those within
+// the stretch that the walk has not shown yet.
+func (a again) mark(rows []object, w *walk) {
+	for i := range rows {
+		r := &rows[i]
+		_, seen := w.seen[r.key]
+		r.again = r.placed && !seen && a.from <= r.modTime && r.modTime <= a.to
+	}
 }
 
 func parsePosition(b []byte) (position, error) {

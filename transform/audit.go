@@ -61,11 +61,12 @@ func timestamp(value []byte) int64 {
 }
 
 // Sum tells entries with one id apart: two objects that mean the same have the
-// same sum, however they are written.
+// same sum, however they are written. Where it is open what one means, since a
+// name comes twice or a string holds half of a surrogate pair, its bytes count.
 func (e AuditEntry) Sum() [sha256.Size]byte {
 	canonical := jsontext.Value(append([]byte(nil), e.object...))
-	err := canonical.Canonicalize(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true),
-		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) // 64 bits are no double
+	// 64 bits are no double, so numbers count as they are written.
+	err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
 		return sha256.Sum256(e.object)
 	}

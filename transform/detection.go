@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,6 +87,47 @@ func ParseDetection(object []byte, repaired bool) (Detection, error) {
 	d.Tracked = trackedObject(values)
 	d.severity = severityOf(values[trackedIndex([]byte("risk_score"))], values[trackedIndex([]byte("categories"))])
 	return d, nil
+}
+
+// Type is the detection's type; empty where it has none.
+func (d Detection) Type() string { return text(d.field("type")) }
+
+// UserCreated says that the detection is one of a custom type.
+func (d Detection) UserCreated() bool { return string(d.field("is_user_created")) == "true" }
+
+// URL is the detection's page at the appliance; empty where it does not say.
+func (d Detection) URL() string { return text(d.field("url")) }
+
+// Devices are the ids of the devices among the participants, in their order,
+// each once.
+func (d Detection) Devices() []int64 {
+	var ids []int64
+	for participant := range Elements(d.field("participants")) {
+		var kind, object []byte
+		for name, value := range Fields(participant) {
+			switch string(name) {
+			case "object_type":
+				kind = value
+			case "object_id":
+				object = value
+			}
+		}
+		id, err := integer(object)
+		if err == nil && string(kind) == `"device"` && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// field returns the value of a field; nil where there is none.
+func (d Detection) field(field string) (found []byte) {
+	for name, value := range Fields(d.object) {
+		if string(name) == field {
+			found = value
+		}
+	}
+	return found
 }
 
 var errAbsent = errors.New("absent")

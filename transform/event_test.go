@@ -33,7 +33,7 @@ func anyAttributes(t *rapid.T) transform.Attributes {
 		Subject: optional.Draw(t, "subject"), Time: moment.Draw(t, "time"), PartitionKey: anyText.Draw(t, "key"),
 		Appliance: anyText.Draw(t, "appliance"), RecordedTime: moment.Draw(t, "recorded"),
 		SeverityNumber: rapid.Int32Range(0, 24).Draw(t, "severity"), SeverityText: anyText.Draw(t, "severity text"),
-		Repaired: rapid.Bool().Draw(t, "repaired"),
+		Repaired: rapid.Bool().Draw(t, "repaired"), Unenriched: optional.Draw(t, "unenriched"),
 	}
 }
 

@@ -27,6 +27,8 @@ type command struct {
 	environ        []string
 	stdout, stderr io.Writer
 	configFile     string
+	adminURL       string
+	tokenFile      string
 }
 
 func (c *command) root() *cobra.Command {
@@ -40,7 +42,8 @@ in order per detection, whatever crashes in between.`,
   ndrbridge check --config ndrbridge.yaml
   ndrbridge run --config ndrbridge.yaml`,
 	}
-	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(), c.versionCommand())
+	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(),
+		c.rewindCommand(), c.verifyCommand(), c.versionCommand())
 	return root
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
 )
 
 const good = `
@@ -17,6 +19,40 @@ sinks:
   - {name: soc, webhook: {url: "https://hooks.example/T0PS3CRETTOKEN0123456789/x"}}
   - {name: log, file: {path: "-"}}
 `
+
+const streams = `
+appliances:
+  - {name: hq, url: "https://sensor.example", api_key: s3cret-key, records: [{name: dns, types: ["~dns"], start: -7d}, {name: rest}]}
+  - {name: dc, url: "https://dc.example", api_key: s3cret-key, detections: {interval: 1m, enrich: [devices, link]}, audit: {enabled: false}}
+sinks: [{name: log, file: {path: "-"}}]
+`
+
+// The blanks between the columns are the table's.
+func TestCheckTellsEveryStream(t *testing.T) {
+	config, err := configs.Parse("ndrbridge.yaml", []byte(streams), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	printPlan(&out, config)
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{
+		"appliance hq https://sensor.example 5 requests a second",
+		"detections every 10s, from now",
+		"audit every 30s, from now",
+		"records/dns ~dns every 30s, from -7d",
+		"records/rest all types every 30s, from now",
+		"appliance dc https://dc.example 5 requests a second",
+		"detections with devices, link every 1m, from now",
+		"sink log file, standard output structured, from now",
+	}
+	if got = got[2:10]; !slices.Equal(got, want) {
+		t.Errorf("it prints\n%s", &out)
+	}
+}
 
 func TestCommands(t *testing.T) {
 	folder := t.TempDir()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"ndrbridge/configs"
@@ -14,10 +16,19 @@ func printPlan(w io.Writer, config *configs.Config) {
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
 	fmt.Fprintf(t, "admin\thttp://%s\n", config.Admin.Listen)
 	for _, a := range config.Appliances {
+		fmt.Fprintf(t, "appliance %s\t%s\t%v requests a second\n", a.Name, a.URL, a.RateLimit)
 		if d := a.Detections; d.Enabled {
-			fmt.Fprintf(t, "appliance %s\t%s\tdetections every %s, from %s\n", a.Name, a.URL, d.Interval, d.Start)
-		} else {
-			fmt.Fprintf(t, "appliance %s\t%s\tno stream is enabled\n", a.Name, a.URL)
+			enriched := ""
+			if len(d.Enrich) > 0 {
+				enriched = "with " + strings.Join(d.Enrich, ", ")
+			}
+			fmt.Fprintf(t, "  detections\t%s\tevery %s, from %s\n", enriched, d.Interval, d.Start)
+		}
+		if l := a.Audit; l.Enabled {
+			fmt.Fprintf(t, "  audit\t\tevery %s, from %s\n", l.Interval, l.Start)
+		}
+		for _, q := range a.Records {
+			fmt.Fprintf(t, "  records/%s\t%s\tevery %s, from %s\n", q.Name, cmp.Or(strings.Join(q.Types, ", "), "all types"), q.Interval, q.Start)
 		}
 	}
 	for _, s := range config.Sinks {

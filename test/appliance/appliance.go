@@ -1,6 +1,6 @@
 // Package appliance is a stand-in for a network detection appliance: the part
-// of its REST interface that a poller of detections meets, over detections that
-// a test or a seeded simulation makes, changes and hides. It can misbehave on
+// of its REST interface that a poller of detections, the audit log and records
+// meets, over what a test or a seeded simulation makes, changes and hides. It can misbehave on
 // request, and it remembers every version that it ever showed.
 //
 // An Appliance is an http.Handler; serving it is the caller's business.
@@ -54,6 +54,15 @@ type Options struct {
 	NoTicketing bool
 	// NoHistory keeps only what is visible, for a run without an end.
 	NoHistory bool
+	// AuditOldestFirst lets the audit log begin with the oldest entry; otherwise it
+	// begins with the newest, as real appliances do.
+	AuditOldestFirst bool
+	// AuditCapacity is how many entries the audit log keeps; 0: 10,000.
+	AuditCapacity int
+	// AuditAPI lets what clients change leave entries in the audit log.
+	AuditAPI bool
+	// ThirdPartyRecords is a record store that knows no cursors.
+	ThirdPartyRecords bool
 }
 
 // Appliance is a stand-in appliance. All its methods are safe for concurrent
@@ -72,7 +81,10 @@ type Appliance struct {
 		shelf
 		generator *generator
 		ticketing bool
+		hidden    []int64 // devices
 	}
+	audit    auditLog
+	records  recordStore
 	requests struct {
 		sync.Mutex
 		counts map[string]int
@@ -91,6 +103,8 @@ const (
 	chanceSelection
 	chanceTokens
 	chanceSimulation
+	chanceAudit
+	chanceRecords
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -108,6 +122,7 @@ func New(o Options) *Appliance {
 	o.User = cmp.Or(o.User, "api")
 	o.Host = cmp.Or(o.Host, "appliance.example")
 	o.Size = cmp.Or(o.Size, 2000)
+	o.AuditCapacity = cmp.Or(o.AuditCapacity, defaultAuditCapacity)
 
 	a := &Appliance{options: o, oldFirmware: before(o.Firmware, 9, 3)}
 	a.routes = a.table()
@@ -118,6 +133,10 @@ func New(o Options) *Appliance {
 	a.store.shelf.init(!o.NoHistory)
 	a.store.generator = newGenerator(o)
 	a.store.ticketing = !o.NoTicketing
+	a.audit.nextID = 1
+	a.audit.rand = chance(o.Seed, chanceAudit)
+	a.records.rand = chance(o.Seed, chanceRecords)
+	a.records.cursors = make(map[string]*recordCursor)
 	return a
 }
 

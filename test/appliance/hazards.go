@@ -53,6 +53,26 @@ type Hazards struct {
 	// ChangingLinks moves from and until of the links in descriptions at every
 	// look, by the appliance's clock.
 	ChangingLinks bool
+	// RecordUntilInclusive reads until of a record search as "up to and with"; otherwise
+	// it is "before". RecordWholeMillis compares bounds with timestamps less their
+	// fractions.
+	RecordUntilInclusive, RecordWholeMillis bool
+	// RecordBatch is how many records the first answer with a cursor has at most;
+	// 0: as many as were asked for.
+	RecordBatch int
+	// RecordTiesShuffle gives records with the same timestamp another order at each
+	// request.
+	RecordTiesShuffle bool
+	// CursorsExpireAtOnce refuses every cursor. CursorRenews replaces the cursor
+	// with every answer.
+	CursorsExpireAtOnce, CursorRenews bool
+	// TotalMissing leaves the total of a record search out.
+	TotalMissing bool
+	// TerminatedEarly says of record searches that they were, and leaves the second
+	// half of a page out.
+	TerminatedEarly bool
+	// RecordWarnings come with every answer to a record search.
+	RecordWarnings []string
 	// NoDate leaves the Date header out. Date, where set, is its value instead.
 	NoDate bool
 	Date   string

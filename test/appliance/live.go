@@ -18,6 +18,14 @@ type Rates struct {
 	Tie        float64 // TieSize detections change at once, with one mod_time
 	Neighbours float64 // NeighbourSize detections appear in each of two neighbouring milliseconds
 
+	AuditEntries float64 // somebody does something that the audit log keeps
+	Records      float64 // a record is stored
+	RecordsLate  float64 // one is stored with a timestamp of the past
+	RecordsTie   float64 // RecordTieSize records are stored with one timestamp
+
+	RecordLateBy  time.Duration // at most; 0: 5 minutes
+	RecordTieSize int           // 0: 100
+
 	TieSize       int           // 0: 300
 	NeighbourSize int           // 0: 990, almost a page
 	LateBy        time.Duration // at most; 0: 74 minutes
@@ -70,6 +78,12 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 	if rates.FutureBy == 0 {
 		rates.FutureBy = 10 * time.Minute
 	}
+	if rates.RecordLateBy == 0 {
+		rates.RecordLateBy = 5 * time.Minute
+	}
+	if rates.RecordTieSize == 0 {
+		rates.RecordTieSize = 100
+	}
 	s := &Simulation{appliance: a, rand: chance(a.options.Seed, chanceSimulation)}
 	s.events = []*simulated{
 		{rate: rates.Appear, happen: func() { a.AddMany(1) }},
@@ -80,6 +94,10 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 		{rate: rates.Future, happen: func() { a.AddFuture(s.upTo(rates.FutureBy)) }},
 		{rate: rates.Tie, happen: func() { s.tie(rates.TieSize) }},
 		{rate: rates.Neighbours, happen: func() { s.neighbours(rates.NeighbourSize) }},
+		{rate: rates.AuditEntries, happen: func() { a.AddAudit(1) }},
+		{rate: rates.Records, happen: func() { a.AddRecords(1) }},
+		{rate: rates.RecordsLate, happen: func() { a.AddRecordsAt(1, a.Clock().Add(-s.upTo(rates.RecordLateBy)).UnixMicro()) }},
+		{rate: rates.RecordsTie, happen: func() { a.AddRecordsAt(rates.RecordTieSize, a.Clock().UnixMicro()) }},
 	}
 	return s
 }

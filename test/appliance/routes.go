@@ -30,6 +30,9 @@ func (a *Appliance) table() []route {
 			{http.MethodGet, "/detections/{id}", a.getDetection, ""},
 			{http.MethodPatch, "/detections/{id}", a.patchDetection, typeJSON},
 		},
+		a.auditRoutes(),
+		a.recordRoutes(),
+		a.deviceRoutes(),
 		a.systemRoutes(word),
 	)
 }

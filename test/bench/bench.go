@@ -62,9 +62,13 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 	}
 	var err error
 	if b.wants(nameLatency) {
-		b.say("latency")
-		if r.Latency, err = b.latency(ctx); err != nil {
-			return nil, fmt.Errorf("latency: %w", err)
+		for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance} {
+			b.say("latency, %s", beside)
+			row, err := b.latency(ctx, beside)
+			if err != nil {
+				return nil, fmt.Errorf("latency, %s: %w", beside, err)
+			}
+			r.Latency = append(r.Latency, row)
 		}
 	}
 	if b.wants(nameIdle) {
@@ -75,6 +79,12 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 				return nil, fmt.Errorf("idle polls: %w", err)
 			}
 			r.IdlePolls = append(r.IdlePolls, poll)
+		}
+	}
+	if b.wants(nameRecords) {
+		b.say("a backlog of %d records", backlogRecords)
+		if r.Records, err = b.records(ctx, backlogRecords); err != nil {
+			return nil, fmt.Errorf("records: %w", err)
 		}
 	}
 	return r, nil
@@ -213,7 +223,7 @@ func (b *bench) drain(ctx context.Context, url string, d drain, dir string, addr
 		sinks[i] = t.sink(addresses[i])
 	}
 	began := time.Now()
-	s, err := b.startBridge(ctx, dir, configuration(dir, url, map[string]any{}, sinks))
+	s, err := b.startBridge(ctx, dir, configuration(dir, sinks, applianceAt(url, map[string]any{})))
 	if err != nil {
 		return figures{}, err
 	}

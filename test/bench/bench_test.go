@@ -52,13 +52,14 @@ func TestASmallBacklogIsMeasured(t *testing.T) {
 func TestTablesNameEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
 	r.add(drains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
-	r.Latency = &latencyRow{Detections: 77, Median: 1.25}
+	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
+	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
 	var b strings.Builder
 	if err := r.writeTables(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", "77", "1.25", "4321", "0.75"} {
+	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "4321", "0.75"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

@@ -17,6 +17,7 @@ import (
 
 // latencyRow is how long events are under way, in milliseconds.
 type latencyRow struct {
+	Beside     string  `json:"beside"` // what else the bridge polls
 	Detections int     `json:"detections"`
 	Median     float64 `json:"median_ms"`
 	P99        float64 `json:"p99_ms"`
@@ -29,15 +30,23 @@ const (
 	latencyInterval   = "100ms"
 )
 
+// What another appliance of the same bridge does meanwhile.
+const (
+	aloneAppliance    = "alone"
+	deadAppliance     = "beside one that never answers"
+	refusingAppliance = "beside one that refuses every request"
+)
+
 // latency lets detections appear one after the other and measures the time from
 // when the answer that shows one was written until a webhook has its event. The
-// appliance and the receiver are in this process, and share its clock.
-func (b *bench) latency(ctx context.Context) (_ *latencyRow, err error) {
+// appliance and the receiver are in this process, and share its clock. beside
+// says what another appliance does.
+func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
-		return nil, err
+		return row, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
@@ -61,9 +70,29 @@ func (b *bench) latency(ctx context.Context) (_ *latencyRow, err error) {
 
 	sink := webhookTarget.sink(hook.URL)
 	sink["batch"] = map[string]any{"linger": 0}
-	s, err := b.startBridge(ctx, dir, configuration(dir, sensor.URL, map[string]any{"interval": latencyInterval}, []map[string]any{sink}))
+	polled := map[string]any{"interval": latencyInterval}
+	appliances := []map[string]any{applianceAt(sensor.URL, polled)}
+	if beside != aloneAppliance {
+		stop := make(chan struct{})
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if beside == deadAppliance {
+				select {
+				case <-stop:
+				case <-r.Context().Done():
+				}
+			}
+			http.Error(w, `{"error_message": "not now"}`, http.StatusServiceUnavailable)
+		}))
+		defer other.Close()
+		defer close(stop)
+		troubled := applianceAt(other.URL, polled)
+		troubled["name"], troubled["timeout"] = "branch", "1s"
+		troubled["retry"] = map[string]any{"initial": "10ms", "max": "10ms"}
+		appliances = append(appliances, troubled)
+	}
+	s, err := b.startBridge(ctx, dir, configuration(dir, []map[string]any{sink}, appliances...))
 	if err != nil {
-		return nil, err
+		return row, err
 	}
 	var took []float64
 	for len(took) < latencyWarmUp+latencyDetections && err == nil {
@@ -78,12 +107,12 @@ func (b *bench) latency(ctx context.Context) (_ *latencyRow, err error) {
 		}
 	}
 	if _, _, stopErr := s.stop(); err != nil || stopErr != nil {
-		return nil, errors.Join(err, stopErr)
+		return row, errors.Join(err, stopErr)
 	}
 	took = took[latencyWarmUp:]
 	slices.Sort(took)
-	return &latencyRow{
-		Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1],
+	return latencyRow{
+		Beside: beside, Detections: len(took), Median: quantile(took, 0.5), P99: quantile(took, 0.99), Max: took[len(took)-1],
 	}, nil
 }
 

@@ -1,7 +1,7 @@
 // Command bench measures the bridge on the machine that it runs on: how fast a
 // backlog of detections drains to each kind of sink, beside the bare client
-// library with the same events; how long an event is under way; and what a poll
-// costs when nothing is new.
+// library with the same events; how long an event is under way; what a poll
+// costs when nothing is new; and how a backlog of records is read.
 //
 //	go run ./test/bench
 //	go run ./test/bench --only kafka,nats --runs 5
@@ -81,6 +81,7 @@ type settings struct {
 const (
 	nameLatency = "latency"
 	nameIdle    = "idle"
+	nameRecords = "records"
 )
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -90,7 +91,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	for _, d := range drains {
 		names = append(names, d.name)
 	}
-	names = append(names, nameLatency, nameIdle)
+	names = append(names, nameLatency, nameIdle, nameRecords)
 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)

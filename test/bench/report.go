@@ -41,13 +41,14 @@ func quantile(sorted []float64, q float64) float64 {
 
 // report is everything that was measured.
 type report struct {
-	Machine    string      `json:"machine"`
-	Go         string      `json:"go"`
-	EventBytes int         `json:"event_bytes,omitempty"` // mean, in structured form
-	Runs       int         `json:"runs"`
-	Drains     []drainRow  `json:"drains,omitempty"`
-	Latency    *latencyRow `json:"latency,omitempty"`
-	IdlePolls  []idleRow   `json:"idle_polls,omitempty"`
+	Machine    string       `json:"machine"`
+	Go         string       `json:"go"`
+	EventBytes int          `json:"event_bytes,omitempty"` // mean, in structured form
+	Runs       int          `json:"runs"`
+	Drains     []drainRow   `json:"drains,omitempty"`
+	Latency    []latencyRow `json:"latency,omitempty"`
+	IdlePolls  []idleRow    `json:"idle_polls,omitempty"`
+	Records    *recordsRow  `json:"records,omitempty"`
 }
 
 // drainRow is one drain, by the bridge and by the bare client.
@@ -117,10 +118,17 @@ func (r *report) writeTables(w io.Writer) error {
 				mebibytes(d.Bridge.Anon), mebibytes(d.Bridge.Resident))
 		}
 	}
-	if l := r.Latency; l != nil {
+	if len(r.Latency) > 0 {
 		fmt.Fprintln(t, "\nFrom the answer that shows a detection to the webhook's receiver, with linger 0")
-		fmt.Fprintln(t, "DETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
-		fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.2f\n", l.Detections, l.Median, l.P99, l.Max)
+		fmt.Fprintln(t, "THE APPLIANCE\tDETECTIONS\tMEDIAN MS\tP99 MS\tMAX MS")
+		for _, l := range r.Latency {
+			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\n", l.Beside, l.Detections, l.Median, l.P99, l.Max)
+		}
+	}
+	if w := r.Records; w != nil {
+		fmt.Fprintln(t, "\nA backlog of records of a day, to a file")
+		fmt.Fprintln(t, "RECORDS\tREQUESTS\tRECORDS/S\tSLOWEST TENTH\tFASTEST TENTH\tRSSANON MIB\tVMHWM MIB")
+		fmt.Fprintf(t, "%d\t%d\t%.0f\t%.0f\t%.0f\t%s\t%s\n", w.Records, w.Requests, w.Rate, w.Slowest, w.Fastest, mebibytes(w.Anon), mebibytes(w.Resident))
 	}
 	if len(r.IdlePolls) > 0 {
 		fmt.Fprintln(t, "\nA poll that finds nothing new")

@@ -25,29 +25,37 @@ type service struct {
 	cmd   *exec.Cmd
 	log   serviceLog
 	peaks func() memory
+	admin string        // the admin interface's URL, once the bridge runs
 	ended chan struct{} // closed when the process has ended; err is set then
 	err   error
 }
 
-// configuration is a bridge with one appliance, read from the beginning, and
-// sinks. What it leaves out has its default.
-func configuration(dir, applianceURL string, detections map[string]any, sinks []map[string]any) map[string]any {
+// applianceAt is the configuration of an appliance of which detections alone are
+// read, from the beginning. What it leaves out has its default.
+func applianceAt(url string, detections map[string]any) map[string]any {
 	detections["start"] = "beginning"
+	return map[string]any{
+		"name": "hq", "url": url, "api_key": standin.DefaultAPIKey,
+		// The default, 5 requests a second, would be all that is measured.
+		"rate_limit": 10_000,
+		"detections": detections,
+		"audit":      map[string]any{"enabled": false},
+	}
+}
+
+// configuration is a bridge with sinks, which begin with the journal. What it
+// leaves out has its default.
+func configuration(dir string, sinks []map[string]any, appliances ...map[string]any) map[string]any {
 	for i, s := range sinks {
 		s["name"] = fmt.Sprintf("sink-%d", i)
 		s["start"] = "beginning"
 	}
 	return map[string]any{
-		"state": filepath.Join(dir, "state.db"),
-		"log":   map[string]any{"format": "json"},
-		"admin": map[string]any{"listen": "127.0.0.1:0"},
-		"appliances": []any{map[string]any{
-			"name": "hq", "url": applianceURL, "api_key": standin.DefaultAPIKey,
-			// The default, 5 requests a second, would be all that is measured.
-			"rate_limit": 10_000,
-			"detections": detections,
-		}},
-		"sinks": sinks,
+		"state":      filepath.Join(dir, "state.db"),
+		"log":        map[string]any{"format": "json"},
+		"admin":      map[string]any{"listen": "127.0.0.1:0"},
+		"appliances": appliances,
+		"sinks":      sinks,
 	}
 }
 
@@ -96,13 +104,14 @@ const askEvery = 100 * time.Millisecond
 
 // await waits until each of the sinks has delivered so many events.
 func (s *service) await(ctx context.Context, events, sinks int) error {
-	var admin string
-	select {
-	case admin = <-s.log.running:
-	case <-s.ended:
-		return s.log.failure(errors.New("the bridge ended at once"))
-	case <-ctx.Done():
-		return ctx.Err()
+	if s.admin == "" {
+		select {
+		case s.admin = <-s.log.running:
+		case <-s.ended:
+			return s.log.failure(errors.New("the bridge ended at once"))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -114,7 +123,7 @@ func (s *service) await(ctx context.Context, events, sinks int) error {
 		case <-ctx.Done():
 			return s.log.failure(ctx.Err())
 		}
-		delivered, err := deliveredBy(ctx, admin)
+		delivered, err := deliveredBy(ctx, s.admin)
 		if err != nil {
 			return s.log.failure(err)
 		}

@@ -26,8 +26,8 @@ import (
 const maxEvents = 50
 
 // TestKillsLoseNothing kills the bridge at random moments while detections
-// appear, change and tie, and lets the judge compare each sink with what the
-// appliance showed. KILLS sets how often (50), SEED which moments.
+// appear, change and tie, the audit log grows and records are stored, and lets the
+// judge compare each sink with what the appliance showed. KILLS sets how often (50), SEED which moments.
 func TestKillsLoseNothing(t *testing.T) {
 	kills, seed := setting(t, "KILLS", 50), uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("KILLS=%d SEED=%d", kills, seed)
@@ -38,10 +38,15 @@ func TestKillsLoseNothing(t *testing.T) {
 	a := standin.New(standin.Options{Seed: seed, Size: 1000})
 	a.SetHazards(standin.Hazards{
 		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: seed%2 == 0,
+		RecordUntilInclusive: seed%3 == 0, RecordWholeMillis: seed%5 == 0, RecordBatch: 30, CursorRenews: seed%7 == 0,
 	})
 	server := httptest.NewServer(a)
 	defer server.Close()
 	a.AddBacklog(500, time.Minute)
+	a.AddAudit(300)
+	for range 100 {
+		a.AddRecordsAt(3, a.Clock().Add(-time.Duration(random.IntN(60_000))*time.Millisecond).UnixMicro())
+	}
 
 	book := ledger.New()
 	targets := startTargets(t, book, filepath.Join(folder, "events.jsonl"))
@@ -56,12 +61,14 @@ func TestKillsLoseNothing(t *testing.T) {
 		a.Live(ctx, standin.Rates{
 			Appear: 150, Update: 200, Close: 50, Edit: 20, Late: 5, Future: 0.2, Tie: 1, Neighbours: 0.2,
 			TieSize: 120, NeighbourSize: 70, LateBy: 20 * time.Minute, FutureBy: 3 * time.Second,
+			AuditEntries: 50, Records: 100, RecordsLate: 5, RecordsTie: 0.2,
+			RecordTieSize: 120, RecordLateBy: time.Second,
 		})
 	})
 	repeated := 0
 	for kill := range kills {
 		if kill%100 == 99 {
-			t.Logf("%d kills, %d versions, %d events at the webhook", kill+1, len(a.History()), book.Received("soc"))
+			t.Logf("%d kills, %d versions of detections, %d events at the webhook", kill+1, len(a.History()), book.Received("soc"))
 		}
 		b := start(t, program, config)
 		// Some die before they have begun, most at work.
@@ -81,20 +88,57 @@ func TestKillsLoseNothing(t *testing.T) {
 	a.SetHazards(standin.Hazards{})
 
 	b := start(t, program, config)
-	history := versions(a)
-	targets.await(t, book, history, b)
+	shown := shownBy(a)
+	targets.await(t, book, shown, b)
 	b.terminate(t)
 
 	targets.readFile(t, book)
 	for _, sink := range []string{"soc", "bus", "lake", "log"} {
-		verdict := book.Judge(sink, history)
-		t.Logf("%s: %d versions, %d events, %d duplicates after %d kills", sink, len(history), verdict.Delivered, verdict.Duplicates, kills)
-		for _, fault := range verdict.Faults {
-			t.Errorf("%s: %s", sink, fault)
+		for stream, verdict := range shown.judge(book, sink) {
+			t.Logf("%s: %d events of %s, %d duplicates after %d kills", sink, verdict.Delivered, stream, verdict.Duplicates, kills)
+			for _, fault := range verdict.Faults {
+				t.Errorf("%s, %s: %s", sink, stream, fault)
+			}
 		}
-		if most := kills * 2 * maxEvents; verdict.Duplicates > most {
-			t.Errorf("%s: %d duplicates, and %d kills explain %d", sink, verdict.Duplicates, kills, most)
+		if repeated, most := book.Repeated(sink), kills*2*maxEvents; repeated > most {
+			t.Errorf("%s: %d duplicates, and %d kills explain %d", sink, repeated, kills, most)
 		}
+	}
+}
+
+// The sources of what never changes.
+const (
+	auditSource  = "ndrbridge://hq/auditlog"
+	recordSource = "ndrbridge://hq/records/all"
+)
+
+// shown is what the appliance showed.
+type shown struct {
+	detections    []ledger.Version
+	audit, record []ledger.Object
+}
+
+func shownBy(a *standin.Appliance) shown {
+	return shown{ledger.VersionsOf(a, 0), ledger.AuditEntriesOf(a), ledger.RecordsOf(a)}
+}
+
+// missing says what has yet to reach a sink, and how much that is.
+func (s shown) missing(book *ledger.Ledger, sink string) (n int, example string) {
+	n, version := book.Missing(sink, s.detections)
+	example = fmt.Sprintf("detection %d-%d", version.ID, version.ModTime)
+	for source, objects := range map[string][]ledger.Object{auditSource: s.audit, recordSource: s.record} {
+		if missing, object := book.MissingObjects(sink, source, objects); missing > 0 {
+			n, example = n+missing, source+" "+object.ID
+		}
+	}
+	return n, example
+}
+
+func (s shown) judge(book *ledger.Ledger, sink string) map[string]ledger.Verdict {
+	return map[string]ledger.Verdict{
+		"detections": book.Judge(sink, s.detections),
+		"audit":      book.JudgeObjects(sink, auditSource, s.audit, true),
+		"records":    book.JudgeObjects(sink, recordSource, s.record, false),
 	}
 }
 
@@ -109,14 +153,6 @@ func setting(t *testing.T, name string, otherwise int) int {
 		t.Fatalf("%s=%s is no number", name, text)
 	}
 	return n
-}
-
-func versions(a *standin.Appliance) []ledger.Version {
-	var history []ledger.Version
-	for _, v := range a.History() {
-		history = append(history, ledger.Version{ID: v.ID, ModTime: v.ModTime, Object: string(v.JSON)})
-	}
-	return history
 }
 
 // build builds the bridge.
@@ -149,6 +185,9 @@ appliances:
       overlap: 2s
       page_size: 100
       reconcile: {every: 1s, back: 1h}
+    audit: {start: beginning, interval: 20ms, page_size: 40}
+    records:
+      - {name: all, start: beginning, interval: 20ms, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}
 sinks:
   - name: soc
     webhook: {url: %q}

@@ -67,3 +67,6 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// Close calls close at the end of a command, whose error it joins.
+func Close(close func() error, err *error) { *err = errors.Join(*err, close()) }

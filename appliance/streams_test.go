@@ -1,0 +1,294 @@
+package appliance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// streams are the calls that fill a page with the elements of an array.
+var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
+	"the audit log": func(t *testing.T, c *Client, page *Page) error { return c.AuditLog(t.Context(), 500, 0, page) },
+	"the devices":   func(t *testing.T, c *Client, page *Page) error { return c.SearchDevices(t.Context(), []int64{1}, page) },
+	"the formats":   func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
+}
+
+func TestRequestsOfTheOtherStreams(t *testing.T) {
+	type sent struct {
+		method, path, body string
+		repeatable         bool // where the appliance had just closed the connection
+	}
+	const noRecords = `{"records": []}`
+	search := func(s RecordSearch) func(*testing.T, *Client) error {
+		return func(t *testing.T, c *Client) error { return c.SearchRecords(t.Context(), s, new(RecordPage)) }
+	}
+	for name, test := range map[string]struct {
+		call   func(*testing.T, *Client) error
+		answer string
+		want   sent
+	}{
+		"audit log entries": {
+			func(t *testing.T, c *Client) error { return c.AuditLog(t.Context(), 500, 10000, new(Page)) }, `[]`,
+			sent{"GET", "/api/v1/auditlog?limit=500&offset=10000", "", true},
+		},
+		"one audit log entry": {
+			func(t *testing.T, c *Client) error { _, _, _, _, err := c.AuditEntry(t.Context(), 7); return err }, `[]`,
+			sent{"GET", "/api/v1/auditlog?limit=1&offset=7", "", true},
+		},
+		"the first records say how they are sorted": {
+			search(RecordSearch{From: 1700000000000, Until: 1700000060000}), noRecords,
+			sent{"POST", "/api/v1/records/search", `{"from":1700000000000,"until":1700000060000,"sort":[{"field":"timestamp","direction":"asc"}]}`, true},
+		},
+		"records of types that a filter lets through": {
+			search(RecordSearch{
+				From: 1, Until: 2, Types: []string{"~http", "~dns"}, Filter: json.RawMessage(`{"field": "statusCode", "operator": "=", "operand": "500"}`),
+				Limit: 10000, Offset: 20000, ContextTTL: time.Minute,
+			}), noRecords,
+			sent{"POST", "/api/v1/records/search", `{"from":1,"until":2,"types":["~http","~dns"],` +
+				`"filter":{"field":"statusCode","operator":"=","operand":"500"},"limit":10000,"offset":20000,` +
+				`"sort":[{"field":"timestamp","direction":"asc"}],"context_ttl":60000}`, true},
+		},
+		"the records of a cursor, which may move by being asked": {
+			func(t *testing.T, c *Client) error {
+				return c.NextRecords(t.Context(), `DnF1ZXJ5"=é`, 30*time.Second, new(RecordPage))
+			}, noRecords,
+			sent{"POST", "/api/v1/records/cursor?context_ttl=30000", `{"cursor":"DnF1ZXJ5\"=é"}`, false},
+		},
+		"the id of one record": {
+			func(t *testing.T, c *Client) error {
+				_, _, err := c.RecordID(t.Context(), RecordSearch{From: 1, Until: 2, Limit: 1, Offset: 3})
+				return err
+			}, noRecords,
+			sent{"POST", "/api/v1/records/search", `{"from":1,"until":2,"limit":1,"offset":3,"sort":[{"field":"timestamp","direction":"asc"}]}`, true},
+		},
+		"devices by their ids": {
+			func(t *testing.T, c *Client) error {
+				return c.SearchDevices(t.Context(), []int64{25769803777, 6}, new(Page))
+			}, `[]`,
+			sent{"POST", "/api/v1/devices/search", `{"filter":{"field":"id","operator":"in","operand":[25769803777,6]},"limit":2}`, true},
+		},
+		"the formats": {
+			func(t *testing.T, c *Client) error { return c.DetectionFormats(t.Context(), new(Page)) }, `[]`,
+			sent{"GET", "/api/v1/detections/formats", "", true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got sent
+			count := 0
+			c := newClientOf(t, func(o *Options) {
+				o.URL = "http://sensor.example"
+				o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					body, _ := io.ReadAll(r.Body)
+					_, repeatable := r.Header["Idempotency-Key"]
+					got = sent{r.Method, r.URL.RequestURI(), string(body), repeatable || r.Method == "GET"}
+					if want := map[bool]string{true: "application/json"}[len(body) > 0]; r.Header.Get("Content-Type") != want {
+						t.Errorf("Content-Type: %q", r.Header.Get("Content-Type"))
+					}
+					count++
+					return respond(r, 200, nil, test.answer)
+				})
+			})
+			if err := test.call(t, c); err != nil {
+				t.Fatal(err)
+			}
+			if got != test.want || count != 1 {
+				t.Errorf("sent %d times\n%+v, want\n%+v", count, got, test.want)
+			}
+		})
+	}
+}
+
+func TestElementsStayAsTheyCame(t *testing.T) {
+	want := []string{
+		`{"id":25769804127,"n":18446744073709551616,"v":1.10,"at":1569284181528.201}`, `{ "a" : 1 , "a" : 2 }`, "{\"t\":\"\uFFFD\"}",
+	}
+	body := "\n[" + want[0] + " , " + want[1] + ",{\"t\":\"\xe9\"}]\n"
+	for name, call := range streams {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+				io.WriteString(w, body)
+			})
+			var page Page
+			for range 2 { // it can be used again
+				if err := call(t, c, &page); err != nil {
+					t.Fatal(err)
+				}
+				if len(page.Objects) != len(want) || page.Date.UnixMilli() != 784111777000 {
+					t.Fatalf("%d objects of %s", len(page.Objects), page.Date)
+				}
+				for i, o := range page.Objects {
+					if string(o.Raw) != want[i] || o.Repaired != (i == 2) {
+						t.Errorf("object %d is %q, repaired %t", i, o.Raw, o.Repaired)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsNoArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
+	for stream, call := range streams {
+		for name, test := range map[string]struct {
+			status     int
+			body, says string
+		}{
+			"a login page":              {200, "<!DOCTYPE html><html><title>Sign in</title></html>", "an HTML page, not JSON"},
+			"nothing":                   {200, "", "the answer is empty"},
+			"null":                      {200, "null", "the answer is null"},
+			"an object":                 {200, `{"entries": [{"id": 1}]}`, "the answer is an object"},
+			"an array of ids":           {200, `[{"id": 1}, 2]`, "element 1 of the answer is a number"},
+			"an array cut short":        {200, `[{"id": 1}, {"id"`, "ends in the middle of its JSON"},
+			"an array and more":         {200, `[{"id": 1}] []`, "something stands behind the JSON"},
+			"a path that is not there":  {404, `{"detail": "no"}`, "is url the appliance's own address"},
+			"an outage":                 {503, "", "503"},
+			"a key that is not allowed": {403, "", "check the API key"},
+		} {
+			t.Run(stream+" is "+name, func(t *testing.T) {
+				page := Page{Objects: []Object{{}}, Date: time.Now()}
+				e := failure(t, call(t, newClient(t, answer(test.status, "", test.body)), &page))
+				if e.Status != test.status || !strings.Contains(e.Error(), test.says) {
+					t.Error(e)
+				}
+				if len(page.Objects) != 0 || !page.Date.IsZero() {
+					t.Errorf("the page holds %d objects of %s", len(page.Objects), page.Date)
+				}
+			})
+		}
+		t.Run(stream+" without a time is an error", func(t *testing.T) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Date"] = nil
+				io.WriteString(w, `[{"id": 1}]`)
+			})
+			var page Page
+			if e := failure(t, call(t, c, &page)); !errors.Is(e, errNoDate) || len(page.Objects) != 0 {
+				t.Errorf("%v, %d objects", e, len(page.Objects))
+			}
+		})
+	}
+}
+
+func TestThePlaceOfOneAuditEntryIsReadWhateverItsSize(t *testing.T) {
+	long := strings.Repeat("x", 9000)
+	for name, test := range map[string]struct {
+		body     string
+		id, time int64
+		found    bool
+		fails    bool
+	}{
+		"an entry": {
+			` [ {"id": 25769804127, "time": 1710001000123, "body": {"id": 1, "text": "` + long + `"}} ] `, 25769804127, 1710001000123, true, false,
+		},
+		"an entry whose place stands last": {`[{"body":["` + long + `",{"id":3}],"time":5,"id":7}]`, 7, 5, true, false},
+		"the first of two":                 {`[{"id":1,"time":2},{"id":3,"time":4}]`, 1, 2, true, false},
+		"an entry without a place":         {`[{"id":"1","time":2.5}]`, 0, 0, true, false},
+		"the end of the log":               {` [ ] `, 0, 0, false, false},
+		"null":                             {`null`, 0, 0, false, true},
+		"an object":                        {`{"id":1,"time":2}`, 0, 0, false, true},
+		"an array of ids":                  {`[1]`, 0, 0, false, true},
+		"an array that ends too early":     {`[{"id":1,"time":2}`, 0, 0, false, true},
+		"an array and more":                {`[{"id":1,"time":2}]]`, 0, 0, false, true},
+		"nothing":                          {``, 0, 0, false, true},
+		"a login page":                     {`<html></html>`, 0, 0, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
+			id, at, size, found, err := c.AuditEntry(t.Context(), 3)
+			if test.fails {
+				if failure(t, err); id != 0 || at != 0 || size != 0 || found {
+					t.Errorf("entry %d of %d, %d bytes, found %t", id, at, size, found)
+				}
+				return
+			}
+			if err != nil || id != test.id || at != test.time || found != test.found || size != int64(len(test.body)) {
+				t.Errorf("entry %d of %d, %d bytes, found %t: %v", id, at, size, found, err)
+			}
+		})
+	}
+}
+
+func TestTheIDOfOneRecordIsReadWhateverItsSize(t *testing.T) {
+	long := strings.Repeat("x", 9000)
+	for name, test := range map[string]struct {
+		body, id string
+		fails    bool
+	}{
+		"a record":                    {`{"total":9,"_id":"no","records":[{"_source":{"_id":"x","pad":"` + long + `"},"_id":"AW1goQ","_type":"~http"}],"cursor":"c"}`, "AW1goQ", false},
+		"an id with escapes":          {`{"records":[{"_id":"\u00e9\"\\"}]}`, `é"\`, false},
+		"an id that is no Unicode":    {"{\"records\":[{\"_id\":\"a\xff\\ud800\"}]}", "a\uFFFD\uFFFD", false},
+		"an id that is a number":      {`{"records":[{"_id":5}]}`, "", false},
+		"no id":                       {`{"records":[{}]}`, "", false},
+		"no record":                   {`{"records":[],"total":0}`, "", false},
+		"records that are no array":   {`{"records":{"_id":"a"}}`, "", true},
+		"a record that is no object":  {`{"records":["a"]}`, "", true},
+		"an array":                    {`[{"_id":"a"}]`, "", true},
+		"an answer that is cut short": {`{"records":[{"_id":"a"}]`, "", true},
+		"an HTML page":                {`<html></html>`, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })
+			id, size, err := c.RecordID(t.Context(), RecordSearch{From: 1, Until: 2, Limit: 1})
+			if test.fails {
+				if failure(t, err); id != "" || size != 0 {
+					t.Errorf("record %q, %d bytes", id, size)
+				}
+				return
+			}
+			if err != nil || id != test.id || size != int64(len(test.body)) {
+				t.Errorf("record %q, %d bytes: %v", id, size, err)
+			}
+		})
+	}
+}
+
+func TestAnObjectIsSkimmedWhereAPathLeads(t *testing.T) {
+	for _, test := range []struct {
+		path  []string
+		body  string
+		found bool
+		id    string
+	}{
+		{nil, `{"id":1,"a":{"id":2}}`, true, "1"},
+		{[]string{"a"}, `{"id":1,"a":{"id":2},"b":{"id":3}}`, true, "2"},
+		{[]string{"a"}, `{"id":1}`, false, ""},
+		{[]string{"a"}, `{"b":{"a":{"id":3}}}`, false, ""},
+		{[]string{"a", "b"}, `{"b":{"id":1},"a":{"id":2,"b":{"id":3}}}`, true, "3"},
+		{[]string{"a"}, `{"a":{"id":1},"a":{"id":2}}`, true, "2"},
+		{[]string{first}, `[{"id":1},{"id":2}]`, true, "1"},
+		{[]string{first}, `[]`, false, ""},
+		{[]string{first, "a"}, `[{"id":1,"a":{"id":2}},{"a":{"id":3}}]`, true, "2"},
+		{[]string{"a", first}, `{"x":[{"id":1}],"a":[{"id":"[\"]"},{"id":3}],"id":4}`, true, `"[\"]"`},
+		{[]string{"a", first}, `{"a":[]}`, false, ""},
+		{[]string{first, first}, `[[{"id":1},{"id":2}],[{"id":3}]]`, true, "1"},
+	} {
+		t.Run(fmt.Sprint(test.path, " of ", test.body), func(t *testing.T) {
+			fields := map[string]string{"id": ""}
+			found, size, err := skim(strings.NewReader(test.body), test.path, fields)
+			if err != nil || found != test.found || fields["id"] != test.id || size != int64(len(test.body)) {
+				t.Errorf("found %t, id %s, %d bytes: %v", found, fields["id"], size, err)
+			}
+			for i := range test.body {
+				if _, _, err := skim(strings.NewReader(test.body[:i]), test.path, fields); err == nil {
+					t.Errorf("cut to %s it is accepted", test.body[:i])
+				}
+			}
+		})
+	}
+	for _, test := range []struct {
+		path []string
+		body string
+	}{
+		{[]string{"a"}, `{"a":1}`}, {[]string{"a"}, `{"a":null}`}, {[]string{"a"}, `{"a":[{"id":1}]}`}, {[]string{"a"}, `[]`},
+		{[]string{first}, `{"[0]":{"id":1}}`}, {[]string{first}, `[1]`}, {[]string{first}, `[[{"id":1}]]`}, {[]string{first}, `[{}]x`},
+		{[]string{"a", first}, `{"a":{"id":1}}`}, {[]string{"a", first}, `{"a":["id"]}`},
+	} {
+		if found, _, err := skim(strings.NewReader(test.body), test.path, map[string]string{"id": ""}); err == nil {
+			t.Errorf("%s of %s is accepted, found %t", test.path, test.body, found)
+		}
+	}
+}

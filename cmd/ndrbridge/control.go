@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/bridge"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+)
+
+// withControl adds the flags that say which bridge a command acts on.
+func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
+	cmd.Long += `
+
+It acts on the bridge that runs with the configuration, through its admin API, or
+on the state itself while none runs. --admin names a bridge whose configuration is
+not here; its token, if it wants one, is read from --token-file.`
+	cmd.Flags().StringVar(&c.adminURL, "admin", "", "the address of a running bridge's admin API, such as http://127.0.0.1:9600")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a file that holds the token of the admin API")
+	return c.withConfig(cmd)
+}
+
+// control returns the running bridge, or its state while it does not run. close
+// must be called.
+func (c *command) control() (_ admin.Control, close func() error, err error) {
+	none := func() error { return nil }
+	if c.adminURL != "" {
+		token := ""
+		if c.tokenFile != "" {
+			text, err := os.ReadFile(c.tokenFile)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--token-file: %w", err)
+			}
+			token = strings.TrimSpace(string(text))
+		}
+		client, err := admin.NewClient(c.adminURL, token)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: --admin: %w", commandline.ErrUsage, err)
+		}
+		return client, none, nil
+	}
+	config, err := configs.Load(c.configFile, c.environ)
+	if err != nil {
+		return nil, nil, err
+	}
+	offline, err := bridge.OpenOffline(config, bridge.Options{Version: version, Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		return offline, offline.Close, nil
+	}
+	if !errors.Is(err, checkpoint.ErrLocked) {
+		return nil, nil, err
+	}
+	token, err := config.Admin.Token.Read()
+	if err != nil {
+		return nil, nil, fmt.Errorf("admin.token: %w", err)
+	}
+	client, err := admin.NewClient("http://"+dialable(config.Admin.Listen), token)
+	return client, none, err
+}
+
+// dialable is the address at which what listens on an address is reached from
+// this machine.
+func dialable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip.Is6() {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// parseTime reads a time on the command line: RFC 3339, a negative duration
+// before now, or beginning, which is 1970.
+func parseTime(flag, text string) (time.Time, error) {
+	const advice = "write -7d, beginning, or a time such as 2026-01-31T08:00:00Z"
+	if text == "" {
+		return time.Time{}, fmt.Errorf("%w: --%s is missing: %s", commandline.ErrUsage, flag, advice)
+	}
+	var start configs.Start
+	if err := start.UnmarshalText([]byte(text)); err != nil || start.IsNow() {
+		return time.Time{}, fmt.Errorf("%w: --%s: %q is no time that is past: %s", commandline.ErrUsage, flag, text, advice)
+	}
+	if at := start.At(time.Now()); !at.IsZero() {
+		return at, nil
+	}
+	return time.UnixMilli(0), nil
+}

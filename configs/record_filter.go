@@ -1,0 +1,281 @@
+package configs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// RecordFilter is the filter object of the interface's record search: a field,
+// an operator and an operand, or and, or and not over rules. The zero
+// RecordFilter does not filter. Numbers are kept as they are written.
+type RecordFilter struct {
+	json string // empty: no filter
+}
+
+// MarshalJSON gives what the interface takes; null where nothing is filtered.
+func (f RecordFilter) MarshalJSON() ([]byte, error) {
+	if f.json == "" {
+		return []byte("null"), nil
+	}
+	return []byte(f.json), nil
+}
+
+// UnmarshalText reads the JSON or YAML of a filter: that is how a variable holds
+// it. The error tells all that is wrong.
+func (f *RecordFilter) UnmarshalText(text []byte) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
+		return errors.New("is neither JSON nor YAML; write a filter such as {\"field\": \"server\", \"operator\": \"=\", \"operand\": \"10.0.0.1\"}")
+	}
+	var wrong []string
+	f.decode("", document.Content[0], func(_ *yaml.Node, path, message string) {
+		if path != "" {
+			message = path + ": " + message
+		}
+		wrong = append(wrong, message)
+	})
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// The operators of a filter, by what they want beside them.
+var (
+	comparisons = []string{"=", "!=", ">", "<", ">=", "<=", "~", "!~", "startswith"}
+	listed      = []string{"in", "not_in"}
+	existence   = []string{"exists", "not_exists"}
+	logical     = []string{"and", "or", "not"}
+	operators   = slices.Concat(comparisons, listed, existence, logical)
+)
+
+// What goes beyond these is a mistake: rules that nest deeper, and more rules in
+// one filter, which a few aliases of each other can make.
+const (
+	maxFilterDepth = 16
+	maxFilterRules = 10000
+)
+
+// decode takes the filter of a node. What is wrong is told to fail with the node
+// that it is at.
+func (f *RecordFilter) decode(path string, node *yaml.Node, fail func(node *yaml.Node, path, message string)) {
+	whole := resolve(node)
+	if isNull(whole) || whole.Kind == yaml.MappingNode && len(whole.Content) == 0 {
+		*f = RecordFilter{}
+		return
+	}
+	d := filterDecoder{fail: fail}
+	if b := d.filter(nil, path, node, 1); !d.failed {
+		f.json = string(b)
+	}
+}
+
+// filterDecoder writes the JSON of a filter and tells what is wrong with it.
+type filterDecoder struct {
+	fail   func(node *yaml.Node, path, message string)
+	failed bool
+	rules  int // so far, the whole filter included
+}
+
+func (d *filterDecoder) wrong(node *yaml.Node, path, format string, args ...any) {
+	d.failed = true
+	d.fail(node, path, fmt.Sprintf(format, args...))
+}
+
+// members returns the values of a mapping by their keys, which must be among
+// known.
+func (d *filterDecoder) members(path string, node *yaml.Node, known ...string) map[string]*yaml.Node {
+	found := make(map[string]*yaml.Node)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := resolve(node.Content[i])
+		name := join(path, printable(key.Value))
+		switch _, twice := found[key.Value]; {
+		case !slices.Contains(known, key.Value):
+			d.wrong(key, name, "is not one of %s%s", strings.Join(known, ", "), suggest(key.Value, known))
+		case twice:
+			d.wrong(key, name, "is set twice; keep one of them")
+		default:
+			found[key.Value] = node.Content[i+1]
+		}
+	}
+	return found
+}
+
+func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth int) []byte {
+	at := node
+	node = resolve(node)
+	d.rules++
+	switch {
+	case d.rules > maxFilterRules:
+		if d.rules == maxFilterRules+1 {
+			d.wrong(at, path, "is one rule too many; write no more than %d", maxFilterRules)
+		}
+		return dst
+	case node.Kind != yaml.MappingNode:
+		d.wrong(at, path, "expected field, operator and operand, or operator and rules, found %s", found(node))
+		return dst
+	case depth > maxFilterDepth:
+		d.wrong(at, path, "rules nest deeper than %d; write fewer levels", maxFilterDepth)
+		return dst
+	}
+	parts := d.members(path, node, "field", "operator", "operand", "rules")
+	operator := ""
+	if n := parts["operator"]; n == nil {
+		d.wrong(at, path, "has no operator; write one of %s", strings.Join(operators, ", "))
+		return dst
+	} else if operator = resolve(n).Value; operator == "" {
+		d.wrong(n, join(path, "operator"), "expected one of %s, found %s", strings.Join(operators, ", "), found(resolve(n)))
+		return dst
+	} else if !slices.Contains(operators, operator) {
+		d.wrong(n, join(path, "operator"), "%q is not one of %s", operator, strings.Join(operators, ", "))
+		return dst
+	}
+	is := func(names []string) bool { return slices.Contains(names, operator) }
+	want := func(name string, wanted bool) {
+		switch n := parts[name]; {
+		case wanted && n == nil:
+			d.wrong(at, path, "has no %s, which the operator %s needs", name, operator)
+		case !wanted && n != nil:
+			d.wrong(n, join(path, name), "does not go with the operator %s; leave it out", operator)
+		}
+	}
+	want("field", !is(logical))
+	want("operand", is(comparisons) || is(listed))
+	want("rules", is(logical))
+
+	dst = append(dst, '{')
+	if n := parts["field"]; n != nil {
+		dst = append(d.text(append(dst, `"field":`...), join(path, "field"), n), ',')
+	}
+	dst = appendJSON(append(dst, `"operator":`...), operator)
+	if n := parts["operand"]; n != nil {
+		dst = d.operand(append(dst, `,"operand":`...), join(path, "operand"), n, is(listed))
+	}
+	if n := parts["rules"]; n != nil {
+		dst = d.list(append(dst, `,"rules":[`...), join(path, "rules"), n, depth)
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func (d *filterDecoder) list(dst []byte, path string, node *yaml.Node, depth int) []byte {
+	filters := resolve(node)
+	if filters.Kind != yaml.SequenceNode || len(filters.Content) == 0 {
+		d.wrong(node, path, "expected a list of one filter or more")
+		return dst
+	}
+	for i, rule := range filters.Content {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = d.filter(dst, item(path, i), rule, depth+1)
+	}
+	return dst
+}
+
+// operand is a value, or one with its type; several is for in and not_in, whose
+// value is a list.
+func (d *filterDecoder) operand(dst []byte, path string, node *yaml.Node, several bool) []byte {
+	value := d.value
+	if several {
+		value = d.values
+	}
+	typed := resolve(node)
+	if typed.Kind != yaml.MappingNode {
+		return value(dst, path, node)
+	}
+	parts := d.members(path, typed, "type", "value")
+	for _, name := range []string{"type", "value"} {
+		if parts[name] == nil {
+			d.wrong(node, path, "has no %s; write {type: …, value: …}, or the value alone", name)
+			return dst
+		}
+	}
+	dst = d.text(append(dst, `{"type":`...), join(path, "type"), parts["type"])
+	dst = value(append(dst, `,"value":`...), join(path, "value"), parts["value"])
+	return append(dst, '}')
+}
+
+func (d *filterDecoder) values(dst []byte, path string, node *yaml.Node) []byte {
+	list := resolve(node)
+	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+		d.wrong(node, path, "expected a list of one value or more between [ and ], found %s", found(list))
+		return dst
+	}
+	dst = append(dst, '[')
+	for i, one := range list.Content {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = d.value(dst, item(path, i), one)
+	}
+	return append(dst, ']')
+}
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// value writes a scalar as it stands in the file.
+func (d *filterDecoder) value(dst []byte, path string, node *yaml.Node) []byte {
+	value := resolve(node)
+	tag := value.ShortTag()
+	switch {
+	case value.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}, tag):
+		d.wrong(node, path, "expected a value, found %s", found(value))
+	case value.Style == 0 && jsonNumber.MatchString(value.Value), value.Value == "true" && tag == "!!bool", value.Value == "false" && tag == "!!bool":
+		return append(dst, value.Value...)
+	case tag == "!!str" || tag == "!!timestamp":
+		return appendJSON(dst, value.Value)
+	default:
+		d.wrong(node, path, "%q is written in a way that JSON does not know; write true, false, a plain number, or put it in quotes", value.Value)
+	}
+	return dst
+}
+
+func (d *filterDecoder) text(dst []byte, path string, node *yaml.Node) []byte {
+	switch value := resolve(node); {
+	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str":
+		d.wrong(node, path, "expected text, found %s", found(value))
+	case value.Value == "":
+		d.wrong(node, path, "is empty")
+	default:
+		return appendJSON(dst, value.Value)
+	}
+	return dst
+}
+
+// appendJSON appends text as JSON that YAML reads, too, which wants characters
+// that cannot be printed to be escaped, and has no escapes in pairs.
+func appendJSON(dst []byte, text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string
+	}
+	for _, r := range string(b) {
+		if unicode.IsPrint(r) || r > 0xFFFF {
+			dst = utf8.AppendRune(dst, r)
+		} else {
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		}
+	}
+	return dst
+}
+
+// node is the filter as Print shows it.
+func (f RecordFilter) node() (*yaml.Node, error) {
+	var document yaml.Node
+	if f.json == "" {
+		return &yaml.Node{Kind: yaml.MappingNode}, nil
+	}
+	if err := yaml.Unmarshal([]byte(f.json), &document); err != nil {
+		return nil, err
+	}
+	return document.Content[0], nil
+}

@@ -1,0 +1,454 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// AuditClient is what the audit log source asks of an appliance.
+// *appliance.Client is one.
+type AuditClient interface {
+	AuditLog(ctx context.Context, limit, offset int, page *appliance.Page) error
+	AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error)
+}
+
+// AuditOptions say how an audit log source reads.
+type AuditOptions struct {
+	Appliance string // its name
+	URL       string // its address, remembered so that a change can be told
+	// Start returns where to begin when the state has no position, given the
+	// appliance's time; the zero time for the beginning of what it keeps. A time
+	// that is not before the appliance's means behind what the log holds.
+	Start      func(now time.Time) time.Time
+	PageSize   int // entries asked for at most, 2 or more
+	TypePrefix string
+	Now        func() time.Time // for recordedtime alone
+	Log        *slog.Logger
+	Metrics    *Metrics
+}
+
+// rememberedEntries is how many entries are remembered at least: ten times what
+// an appliance is known to keep.
+const rememberedEntries = 100_000
+
+// Audit is the source of one appliance's audit log. Its invariants:
+//
+//   - An entry is committed only behind one that stood in front of it in the
+//     same answer and is committed, or from the oldest end of the log. So what
+//     was committed of a log is its beginning, without a hole, but for those
+//     that are told.
+//   - A hole is told in the transaction that commits the entry behind it.
+//   - No more than a page is held, however long the log is.
+//   - No decision is taken by a clock once the log was read to its end: ids,
+//     content and what ends where in an answer tell what is new.
+//
+// Ids are taken to rise within a log. A log that began again and whose oldest
+// entry has by chance the id behind the last that was read is taken for the old
+// one: nothing tells them apart.
+type Audit struct {
+	client AuditClient
+	store  checkpoint.Sources
+	source checkpoint.Source
+	o      AuditOptions
+	events transform.Encoder
+
+	loaded    bool // position and committed are what the store holds
+	position  auditPosition
+	committed []byte
+
+	// oldestFirst is the order that the log was last seen in.
+	oldestFirst bool
+	rank        int // of position.Last, when it was last seen in a log that comes oldest first
+	limit       pageLimit
+	answer      appliance.Page
+	behind      appliance.Page // holds a few entries at most
+	rows        []auditRow
+	date        time.Time // the appliance's, in its last answer
+}
+
+// NewAudit returns a source that goes on from what store holds.
+func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
+	return &Audit{
+		client: client, store: store, o: o,
+		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit},
+		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		limit:  newPageLimit(o.PageSize),
+	}
+}
+
+// Source names the stream.
+func (a *Audit) Source() checkpoint.Source { return a.source }
+
+// Poll reads everything new, and then, after the position was moved back, what is
+// to be delivered again. Each page is committed by itself, so an error loses
+// nothing of what was read before it.
+func (a *Audit) Poll(ctx context.Context) (Next, error) {
+	err := a.load(ctx)
+	if err == nil {
+		err = a.readNew(ctx)
+	}
+	if err == nil {
+		err = a.readAgain(ctx)
+	}
+	if errors.Is(err, checkpoint.ErrFenced) {
+		// Somebody moved the position meanwhile: the next poll goes on from there.
+		return Soon, nil
+	}
+	return Idle, err
+}
+
+// load reads the position where it is not what it was, and makes the first
+// contact where there is none.
+func (a *Audit) load(ctx context.Context) error {
+	committed, err := a.store.Position(ctx, a.source)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the position of %s: %w", a.source, err)
+	case committed == nil:
+		a.loaded = false
+		return a.contact(ctx)
+	case a.loaded && bytes.Equal(committed, a.committed):
+		return nil
+	}
+	p, err := parseAuditPosition(committed)
+	if err != nil {
+		return err
+	}
+	if p.URL != a.o.URL {
+		a.o.Log.Warn("the appliance's address changed; its audit log goes on from where it stood", "was", p.URL, "is", a.o.URL)
+		p.URL = a.o.URL
+	}
+	a.position, a.committed, a.rank, a.loaded = p, committed, p.Offset, true
+	return nil
+}
+
+// contact settles what start means, before the first event: a crash after this
+// does not move it.
+func (a *Audit) contact(ctx context.Context) error {
+	a.committed = nil
+	var w auditWalk
+	page, ok, err := a.next(ctx, &w)
+	if err != nil {
+		return err
+	}
+	if a.date.IsZero() { // the entries were too large to come with it
+		const farBehind = 1 << 30
+		if _, err := a.fetch(ctx, farBehind); err != nil {
+			return fmt.Errorf("ask for the appliance's time: %w", err)
+		}
+	}
+	now := a.date.UnixMilli()
+	start := min(max(0, a.o.Start(time.UnixMilli(now)).UnixMilli()), now)
+	p := auditPosition{Start: start, Past: start > 0, URL: a.o.URL}
+	var c checkpoint.Commit
+	switch {
+	case start < now:
+	case !ok: // everything will be new
+		p.Start, p.Past = 0, false
+	default:
+		for ok && !page.newest {
+			w.offset = page.offset + max(1, len(page.rows)-1)
+			if page, ok, err = a.next(ctx, &w); err != nil {
+				return err
+			}
+		}
+		// Where the newest page has no entry with an id, time has to tell.
+		for i := range page.rows {
+			if r := &page.rows[i]; r.placed {
+				p.Last, p.Past, p.Count = r.place(), false, 1
+				if a.oldestFirst {
+					p.Offset = page.offset + i
+				}
+				c.Remember = []checkpoint.Entry{{Key: r.key(), Value: []byte{1}, At: p.Count}}
+			}
+		}
+	}
+	if err := a.commit(ctx, p, c); err != nil {
+		return err
+	}
+	a.rank, a.loaded = p.Offset, true
+	a.o.Log.Info("first contact", "start", time.UnixMilli(start).UTC())
+	return nil
+}
+
+// hole is what is known to lie in front of the next entry that is committed.
+type hole int
+
+const (
+	noHole   hole = iota
+	restored      // the log is another than the one that position.Last was in
+	unjoined      // the entry is from the oldest end of a log that does not hold position.Last
+)
+
+// readNew commits what is new, up to the newest entry.
+func (a *Audit) readNew(ctx context.Context) error {
+	w := auditWalk{last: a.position.Last, hint: a.rank}
+	w.offset = a.begin(&w)
+	front, kept := noHole, a.position.Last // kept is the newest entry that both logs have
+	for {
+		page, ok, err := a.next(ctx, &w)
+		if err != nil {
+			return err
+		}
+		if !ok { // the log is empty, and will not tell what was in it
+			a.o.Metrics.behind(a.source, 0)
+			return nil
+		}
+		last := page.find(w.last)
+		if last >= 0 {
+			front = noHole
+		}
+		// What is committed behind last was so before another log took the place
+		// of that one.
+		newest, err := a.recall(ctx, page.rows[last+1:])
+		if err != nil {
+			return err
+		}
+		if newest >= 0 {
+			last += 1 + newest
+			front, kept = restored, page.rows[last].place()
+		}
+		base, ok, err := a.attach(ctx, &w, &page, last)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if base < 0 && w.last != nil {
+			front = unjoined
+		}
+		if front, err = a.take(ctx, &page, page.rows[base+1:], front, kept); err != nil {
+			return err
+		}
+		w.last = a.position.Last
+		if page.newest {
+			a.o.Metrics.behind(a.source, 0)
+			return nil
+		}
+		if w.last != nil {
+			a.o.Metrics.behind(a.source, max(0, a.date.UnixMilli()-w.last.Time))
+		}
+		a.advance(&w, &page)
+	}
+}
+
+// recall marks the rows that were committed, and returns the index of the newest
+// of them that has a place; -1: there is none.
+func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err error) {
+	newest = -1
+	if len(rows) == 0 {
+		return newest, nil
+	}
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].key()
+	}
+	values, err := a.store.Recall(ctx, a.source, keys)
+	if err != nil {
+		return newest, fmt.Errorf("recall what is known of %d audit log entries: %w", len(rows), err)
+	}
+	for i := range rows {
+		if rows[i].known = values[i] != nil; rows[i].known && rows[i].placed {
+			newest = i
+		}
+	}
+	return newest, nil
+}
+
+// take commits rows, which run to the end of the page, and tells the hole in
+// front of them. It returns the hole that is still to be told.
+func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front hole, kept *auditPlace) (hole, error) {
+	p := a.position
+	var c checkpoint.Commit
+	recorded := a.o.Now()
+	tell := func(g transform.AuditGap) error {
+		event, err := a.events.AuditGap(g, recorded)
+		c.Events = append(c.Events, event)
+		front = noHole
+		return err
+	}
+	var gap transform.AuditGap
+	for i := range rows {
+		r := &rows[i]
+		if r.known {
+			continue // it has no place, and is among the dead letters
+		}
+		if r.placed && front != noHole {
+			gap = gapBetween(p.Last, r.place(), front)
+			if front == unjoined && gap.Reason == transform.GapRestarted {
+				p.Past = p.Start > 0
+			}
+			front = noHole
+			if gap.Reason != "" {
+				if err := tell(gap); err != nil {
+					return front, err
+				}
+			}
+		}
+		p.Count++
+		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
+		if r.placed {
+			p.Last = r.place()
+		}
+		switch {
+		case p.Past && r.before(p.Start):
+		case r.err != nil:
+			c.Dead = append(c.Dead, r.deadLetter(recorded))
+		default:
+			event, err := a.events.AuditEntry(r.entry, recorded)
+			if err != nil {
+				return front, err
+			}
+			c.Events = append(c.Events, event)
+		}
+	}
+	if page.newest {
+		p.Past = false
+		if front == restored { // nothing came behind what was kept
+			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPlace, First: kept.AuditPlace}
+			if err := tell(gap); err != nil {
+				return front, err
+			}
+			p.Last = kept
+		}
+	}
+	p.Offset = 0
+	if i := page.find(p.Last); a.oldestFirst && i >= 0 {
+		p.Offset = page.offset + i
+	}
+	if len(c.Remember) > 0 || p.Last != a.position.Last || p.Past != a.position.Past {
+		if err := a.commit(ctx, p, c); err != nil {
+			return front, err
+		}
+		a.tellGap(gap)
+	}
+	a.rank = p.Offset
+	return front, nil
+}
+
+// gapBetween is what lies between the last entry committed and the next one; no
+// reason where nothing does.
+func gapBetween(last, first *auditPlace, front hole) transform.AuditGap {
+	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPlace, First: first.AuditPlace}
+	if front == unjoined && first.ID > last.ID {
+		gap.Reason, gap.Missing = transform.GapPurged, first.ID-last.ID-1
+		if gap.Missing == 0 {
+			gap.Reason = ""
+		}
+	}
+	return gap
+}
+
+func (a *Audit) tellGap(g transform.AuditGap) {
+	if g.Reason == "" {
+		return
+	}
+	a.o.Metrics.gap(a.source)
+	a.o.Log.Warn("there is a hole in what was read of the audit log", "reason", g.Reason, "missing", g.Missing,
+		"last_id", g.Last.ID, "last_time", time.UnixMilli(g.Last.Time).UTC(),
+		"first_id", g.First.ID, "first_time", time.UnixMilli(g.First.Time).UTC())
+}
+
+// readAgain delivers again what the position was moved back for, up to the last
+// entry that was committed; what is newer is left to readNew.
+func (a *Audit) readAgain(ctx context.Context) error {
+	if a.position.Again == nil {
+		return nil
+	}
+	w := auditWalk{last: a.position.Again.Last, hint: a.position.Again.Offset}
+	w.offset = a.begin(&w)
+	for a.position.Again != nil {
+		page, ok, err := a.next(ctx, &w)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			p := a.position
+			p.Again = nil
+			return a.commit(ctx, p, checkpoint.Commit{})
+		}
+		base, ok, err := a.attach(ctx, &w, &page, page.find(w.last))
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := a.repeat(ctx, &page, base); err != nil {
+			return err
+		}
+		if a.position.Again != nil {
+			w.last = a.position.Again.Last
+			a.advance(&w, &page)
+		}
+	}
+	return nil
+}
+
+// repeat commits again the rows of a page behind base. Their ids are those that
+// they had. What is too old is remembered all the same: what is known of a log
+// has no holes.
+func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
+	p := a.position
+	again := *p.Again
+	p.Again = &again
+	end := page.find(p.Last)
+	if end >= 0 || page.newest {
+		p.Again = nil
+	}
+	if end < 0 {
+		end = len(page.rows) - 1
+	}
+	var c checkpoint.Commit
+	recorded := a.o.Now()
+	for i := base + 1; i <= end; i++ {
+		r := &page.rows[i]
+		if !r.placed {
+			continue
+		}
+		again.Last = r.place()
+		if a.oldestFirst {
+			again.Offset = page.offset + i
+		}
+		p.Count++
+		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
+		switch {
+		case r.before(again.To):
+		case r.err != nil:
+			c.Dead = append(c.Dead, r.deadLetter(recorded))
+		default:
+			event, err := a.events.AuditEntry(r.entry, recorded)
+			if err != nil {
+				return err
+			}
+			c.Events = append(c.Events, event)
+		}
+	}
+	if len(c.Remember) == 0 && p.Again != nil {
+		return nil
+	}
+	return a.commit(ctx, p, c)
+}
+
+// commit writes c with the position p.
+func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit) error {
+	c.Source, c.Expect, c.Position = a.source, a.committed, p.encode()
+	c.ForgetBefore = max(0, p.Count-rememberedEntries)
+	if err := a.store.Commit(ctx, c); err != nil {
+		// Whether it was written or not is not known: the store has the truth.
+		a.loaded = false
+		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), a.source, err)
+	}
+	a.position, a.committed = p, c.Position
+	a.o.Metrics.committed(a.source, c)
+	return nil
+}

@@ -1,0 +1,252 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// auditWalk is the way of one reading through the log, a page at a time: back to
+// an entry that was committed, and from there on to the newest. Between two pages
+// offsets shift by what arrives (newest first) or is purged (oldest first), so
+// nothing follows from an offset alone: pages are joined by the entries that they
+// share.
+type auditWalk struct {
+	offset int         // what to ask for next
+	last   *auditPlace // the entry to go on behind; nil: none
+	// joint is the key of the entry to go on behind where that has no place:
+	// last lies in front of it.
+	joint string
+	hint  int // where last may be in a log that comes oldest first
+
+	// gone is set once last is known not to be in the log.
+	gone bool
+	// newer is set while the walk goes on towards newer entries to find last.
+	newer bool
+	// back is how far the walk stepped back from behind the end of the log.
+	back int
+
+	// ordered is set once the order is known, and flips counts how often it was
+	// another than before. probing is set while pages are asked for from the start
+	// to learn it; lone is the first entry with an id that they have shown. guessed
+	// is set where there was but that one: in which order it comes does not matter,
+	// until there is another.
+	ordered bool
+	flips   int
+	probing bool
+	lone    *loneEntry
+	guessed bool
+}
+
+// loneEntry is the one entry of a page that has an id, and its place in the
+// answer.
+type loneEntry struct {
+	id            int64
+	offset, index int
+}
+
+// lone returns the first entry that has an id.
+func (p *auditPage) lone() *loneEntry {
+	for i := range p.rows {
+		if r := &p.rows[i]; r.placed {
+			return &loneEntry{r.entry.ID, p.offset, i}
+		}
+	}
+	return nil
+}
+
+var errUnsteadyOrder = errors.New("the audit log comes newest first at one moment and oldest first at the next: pages cannot be joined safely")
+
+// begin returns where a walk begins.
+func (a *Audit) begin(w *auditWalk) int {
+	if a.oldestFirst {
+		return w.hint
+	}
+	return 0
+}
+
+// next asks for a page and puts it into order. ok is false where the log is
+// empty.
+func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
+	for {
+		page, err := a.fetch(ctx, w.offset)
+		if err != nil {
+			return page, false, err
+		}
+		if len(page.rows) == 0 {
+			if w.offset == 0 {
+				return page, false, nil
+			}
+			w.back = max(2*w.back, a.limit.now-1)
+			w.offset = max(0, w.offset-w.back)
+			continue
+		}
+		w.back = 0
+		fits, err := a.orient(ctx, w, &page)
+		if err != nil {
+			return page, false, err
+		}
+		if !fits {
+			continue
+		}
+		if a.oldestFirst {
+			page.oldest, page.newest = page.offset == 0, len(page.rows) == 1
+		} else {
+			slices.Reverse(page.rows)
+			page.oldest, page.newest = len(page.rows) == 1, page.offset == 0
+		}
+		return page, true, nil
+	}
+}
+
+// orient learns the order from a page. fits is false where the walk begins anew,
+// or has to look at other pages first.
+func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits bool, err error) {
+	rising, told, err := page.order()
+	single := len(page.rows) == 1
+	switch {
+	case err != nil:
+		return false, err
+	case told && rising == a.oldestFirst && !w.probing:
+		w.ordered = true
+		return true, nil
+	case told && rising != a.oldestFirst && w.ordered:
+		if w.flips++; w.flips > 3 {
+			return false, errUnsteadyOrder
+		}
+		fallthrough
+	case told:
+		return a.turn(w, rising) == page.offset, nil
+	case w.guessed:
+		lone := page.lone()
+		if w.lone == nil {
+			w.lone = lone
+		}
+		if lone == nil || lone.id == w.lone.id {
+			return true, nil
+		}
+		*w = auditWalk{last: w.last, hint: w.hint, flips: w.flips, probing: true}
+		return false, nil
+	case w.ordered:
+		return true, nil
+	case single && (page.offset == 0 || a.oldestFirst && page.find(w.last) == 0):
+		return true, nil // in either order
+	}
+
+	// Few entries of the page have an id. They are no reason to guess.
+	if !w.probing {
+		w.probing = true
+		if page.offset > 0 {
+			w.offset = 0
+			return false, nil
+		}
+	}
+	if lone := page.lone(); w.lone == nil {
+		w.lone = lone
+	} else if lone != nil && lone.id != w.lone.id {
+		// Two pages tell it where nothing moved between them.
+		again, err := a.fetch(ctx, w.lone.offset)
+		if err != nil {
+			return false, err
+		}
+		if there := again.lone(); there != nil && *there == *w.lone {
+			a.turn(w, lone.id > w.lone.id)
+		} else {
+			w.lone, w.offset = nil, 0
+		}
+		return false, nil
+	}
+	if single {
+		lone := w.lone
+		a.turn(w, a.oldestFirst)
+		w.lone, w.guessed = lone, true
+		return false, nil
+	}
+	w.offset += len(page.rows) - 1
+	return false, nil
+}
+
+// turn begins the walk anew in an order, and returns at what offset.
+func (a *Audit) turn(w *auditWalk, oldestFirst bool) int {
+	a.oldestFirst = oldestFirst
+	*w = auditWalk{last: w.last, hint: w.hint, ordered: true, flips: w.flips}
+	w.offset = a.begin(w)
+	return w.offset
+}
+
+// attach returns the index of the row that the walk has come to, given that of
+// the newest row known to be committed (-1: none); -1 with ok where the page
+// begins the log, and nothing in it was committed. Otherwise the page does not
+// count, and the walk has moved on.
+func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, committed int) (base int, ok bool, err error) {
+	if committed < 0 && w.joint != "" {
+		committed = slices.IndexFunc(page.rows, func(r auditRow) bool { return r.key() == w.joint })
+	}
+	if committed >= 0 {
+		return committed, true, nil
+	}
+	if overshot := w.overshot(page); !overshot {
+		if !page.oldest && !a.oldestFirst && len(page.rows) < page.limit {
+			if page.oldest, err = a.endsLog(ctx, page); err != nil {
+				return 0, false, err
+			}
+		}
+		if page.oldest {
+			return -1, true, nil
+		}
+	}
+	// Older and newer are steps that share a row with this page.
+	step := len(page.rows) - 1
+	if step == 0 {
+		step = 1
+		if a.oldestFirst && !w.newer {
+			step = a.limit.now - 1
+		}
+	}
+	if a.oldestFirst != w.newer {
+		step = -step
+	}
+	w.offset = max(0, w.offset+step)
+	return 0, false, nil
+}
+
+// overshot says whether a page that holds nothing committed lies on the older
+// side of last: what is there was passed over at the first contact, or is
+// forgotten.
+func (w *auditWalk) overshot(page *auditPage) bool {
+	first, final, ok := page.ends()
+	switch {
+	case w.last == nil || w.gone:
+		w.newer = false
+	case !ok: // such a page tells nothing, but that the log ends
+		w.gone = w.newer && page.newest
+		w.newer = w.newer && !page.newest
+	default:
+		came := w.newer // from the older side
+		w.newer = final < w.last.ID && !page.newest
+		w.gone = !w.newer && (came || first <= w.last.ID)
+	}
+	return w.newer
+}
+
+// advance goes on to the page behind one that was read. It still holds the newest
+// row of that, with a quarter of a page to spare for what moves meanwhile.
+func (a *Audit) advance(w *auditWalk, page *auditPage) {
+	newest := &page.rows[len(page.rows)-1]
+	w.joint, w.gone, w.newer = "", false, false
+	if !newest.placed {
+		w.joint = newest.key()
+	}
+	spare := a.limit.now / 4
+	if a.limit.now == 3 {
+		spare = 1
+	}
+	if a.oldestFirst {
+		w.offset = page.offset + len(page.rows) - 1
+		if len(page.rows) >= page.limit { // else it may be the last: then one row alone says so
+			w.offset -= spare
+		}
+		return
+	}
+	w.offset = max(0, page.offset-(a.limit.now-1)+spare)
+}

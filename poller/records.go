@@ -1,0 +1,422 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// RecordsClient is what a records source asks of an appliance. *appliance.Client
+// is one.
+type RecordsClient interface {
+	SearchRecords(ctx context.Context, s appliance.RecordSearch, page *appliance.RecordPage) error
+	NextRecords(ctx context.Context, cursor string, ttl time.Duration, page *appliance.RecordPage) error
+	RecordID(ctx context.Context, s appliance.RecordSearch) (id string, size int64, err error)
+}
+
+// RecordStore says where an appliance keeps its records: whether it has cursors
+// depends on that.
+type RecordStore string
+
+const (
+	StoreAuto       RecordStore = "auto"        // cursors where the appliance returns them
+	StoreOwn        RecordStore = "own"         // the product's own record store, which has cursors
+	StoreThirdParty RecordStore = "third_party" // no cursors: pages are asked for by offset
+)
+
+// RecordsOptions say how a records source reads. The durations are compared with
+// the appliance's clock.
+type RecordsOptions struct {
+	Appliance string          // its name
+	URL       string          // its address, remembered so that a change can be told
+	Query     string          // the name of the query, part of the stream's
+	Types     []string        // record types such as ~http; empty: all
+	Filter    json.RawMessage // the interface's filter object; nil: none
+	// Start returns where to begin when the state has no position, given the
+	// appliance's time; the zero time for the beginning of what it keeps. Records
+	// up to a millisecond older may come, too.
+	Start func(now time.Time) time.Time
+	// Window is how much is read at once near the present.
+	Window time.Duration
+	// Delay is how late a record may be stored and still be read at once.
+	Delay time.Duration
+	// Recheck is the age at which a window is looked at again, for records that
+	// were stored later than Delay. 0: never.
+	Recheck time.Duration
+	// ContextTTL is how long a cursor lives without being used.
+	ContextTTL time.Duration
+	PageSize   int // records asked for at most, 2 or more
+	// MaxWindowRecords bounds what is read as one window, and with it the memory
+	// used; above 0.
+	MaxWindowRecords int
+	Store            RecordStore
+	TypePrefix       string
+	// Now is used for recordedtime, for speeds, and to estimate the appliance's
+	// time between its answers, which have the last word.
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Records is the source of one query's records. It reads closed windows, one
+// behind the other, each of them page by page. Its invariants:
+//
+//   - Every record that was visible when the window with its timestamp was read
+//     is in the journal, and so is every one that was visible when that window
+//     was Recheck old.
+//   - The position is never ahead of the appliance's clock less the delay, as the
+//     first answer of the window told it: what is stored later is still ahead of
+//     the position, unless it is stored later than the delay.
+//   - What was committed is named by a list for as long as a window that is still
+//     to be read can show it, so that it is not committed again.
+//   - No decision is taken by the local clock alone: an answer counts only if its
+//     own time says that the window was closed.
+type Records struct {
+	client RecordsClient
+	store  checkpoint.Sources
+	source checkpoint.Source
+	o      RecordsOptions
+	events transform.Encoder
+
+	loaded    bool // position and committed are what the store holds
+	position  recordsPosition
+	committed []byte
+	written   int64 // Until of what is committed
+
+	reading *reading // the window under way; nil: none
+
+	page   appliance.RecordPage
+	parsed []recordRow
+	limit  pageLimit
+	date   int64     // the appliance's time in its last answer
+	latest int64     // the latest that it told
+	heard  time.Time // when the last answer came, by the local clock
+	said   string    // the record store's last warning
+
+	span       int64 // milliseconds that the next window has
+	most       int   // records that one window has at most, as far as is known
+	noCursors  bool  // the appliance refuses to be asked for them
+	byOffset   int   // windows to read by offset before cursors are tried again
+	incomplete int   // windows in a row that stayed incomplete
+
+	recheckErrors int // in a row
+
+	pace pace
+}
+
+// NewRecords returns a source that goes on from what store holds.
+func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
+	return &Records{
+		client: client, store: store, o: o,
+		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query},
+		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		limit:  newPageLimit(o.PageSize),
+		span:   max(1, o.Window.Milliseconds()),
+		most:   o.MaxWindowRecords,
+	}
+}
+
+// Source names the stream.
+func (r *Records) Source() checkpoint.Source { return r.source }
+
+// Poll reads one window, or none where there is nothing to read yet, and once it
+// has caught up it looks again at one window that is due. Each page is committed
+// by itself, so an error loses nothing of what was read before it. The next
+// should be Now while there is more to read, and Soon while more windows are due.
+func (r *Records) Poll(ctx context.Context) (Next, error) {
+	next, err := r.poll(ctx)
+	if errors.Is(err, errClockBack) {
+		return Now, r.goBack(ctx)
+	}
+	return next, err
+}
+
+func (r *Records) poll(ctx context.Context) (Next, error) {
+	if err := r.load(ctx); err != nil {
+		return Idle, err
+	}
+	if r.reading == nil {
+		if err := r.open(ctx); err != nil {
+			return Idle, err
+		}
+	}
+	if w := r.reading; w != nil {
+		end, err := r.read(ctx, w)
+		if err != nil {
+			return Idle, err
+		}
+		// What is left of a window that was given up is read with the next.
+		r.reading = nil
+		switch end {
+		case tooMany:
+			r.narrow(w)
+			return Now, nil
+		case tooYoung:
+			return Now, nil
+		}
+		if r.measure(); w.cut && r.behind() > 0 {
+			return Now, nil
+		}
+	}
+	r.caughtUp()
+	return r.recheck(ctx)
+}
+
+// load reads the position where it is not what is believed to be current, since
+// an operator may have moved it, and makes the first contact where there is none.
+func (r *Records) load(ctx context.Context) error {
+	stored, err := r.store.Position(ctx, r.source)
+	if err != nil {
+		return fmt.Errorf("read the position of %s: %w", r.source, err)
+	}
+	if r.loaded && bytes.Equal(stored, r.committed) {
+		return nil
+	}
+	r.loaded, r.reading, r.committed = false, nil, stored
+	types, filter := strings.Join(r.o.Types, ","), string(r.o.Filter)
+	if stored == nil {
+		start, err := r.start(ctx)
+		if err != nil {
+			return err
+		}
+		// What start means is settled now, before the first event: a crash after
+		// this does not move it.
+		p := recordsPosition{Until: start, Start: start, URL: r.o.URL, Types: types, Filter: filter}
+		if err := r.commit(ctx, p, checkpoint.Commit{}); err != nil {
+			return err
+		}
+		r.o.Log.Info("first contact", "start", time.UnixMilli(start).UTC())
+		return nil
+	}
+	p, err := parseRecordsPosition(stored)
+	if err != nil {
+		return err
+	}
+	if p.URL != r.o.URL {
+		r.o.Log.Warn("the appliance's address changed; its records go on from where they stood", "was", p.URL, "is", r.o.URL)
+	}
+	if p.Types != types || p.Filter != filter {
+		r.o.Log.Warn("the query changed; its records go on from where they stood",
+			"types_were", p.Types, "types_are", types, "filter_was", p.Filter, "filter_is", filter)
+	}
+	r.written = p.Until
+	r.latest = max(r.latest, p.Clock)
+	p.URL, p.Types, p.Filter = r.o.URL, types, filter
+	r.position, r.loaded = p, true
+	r.pace.begin()
+	return nil
+}
+
+// start settles where to begin, in the appliance's time.
+func (r *Records) start(ctx context.Context) (int64, error) {
+	if err := r.askTime(ctx); err != nil {
+		return 0, err
+	}
+	now := r.date
+	start := r.o.Start(time.UnixMilli(now))
+	if !start.IsZero() {
+		return min(max(1, start.UnixMilli()), now), nil // a time to come is as good as now
+	}
+	// The beginning is the first record that the appliance keeps. Where it has
+	// none, those that are stored late are still to come.
+	first := now - max(r.o.Recheck, r.o.Delay).Milliseconds()
+	if err := r.searchOne(ctx, 1, now); err != nil && !errors.Is(err, appliance.ErrTooLarge) {
+		return 0, fmt.Errorf("ask for the first record: %w", err)
+	} else if err != nil || r.page.TerminatedEarly {
+		return 1, nil // it is not known
+	}
+	for _, o := range r.page.Objects {
+		first = min(first, transform.ParseRecord(o.Raw, o.Repaired).Time)
+	}
+	if len(r.page.Objects) == 0 || first <= 1 {
+		return max(1, first), nil
+	}
+	// An appliance that did not sort has told another one.
+	if err := r.searchOne(ctx, 1, first-1); err != nil && !errors.Is(err, appliance.ErrTooLarge) {
+		return 0, fmt.Errorf("ask for records before the first: %w", err)
+	} else if err != nil || r.page.TerminatedEarly || len(r.page.Objects) > 0 {
+		return 1, nil
+	}
+	return first, nil
+}
+
+// maxSpan bounds a window of the past.
+const maxSpan = 24 * time.Hour
+
+// open begins the next window, where its end is old enough. It begins a
+// millisecond before the last one's end: timestamps have fractions, and how a
+// bound is compared with them is not known.
+func (r *Records) open(ctx context.Context) error {
+	until := r.nextEnd()
+	if until <= r.position.Until {
+		if err := r.askTime(ctx); err != nil {
+			return err
+		}
+		if until = r.nextEnd(); until <= r.position.Until {
+			return nil
+		}
+	}
+	l := recordList{Serial: r.position.Serial + 1, From: max(1, r.position.Until-1), Until: until}
+	if err := r.begin(ctx, l, false); err != nil {
+		return err
+	}
+	r.reading.cut = until < r.clock()-r.o.Delay.Milliseconds()
+	return nil
+}
+
+// nextEnd is where the next window ends: no later than the delay allows, and
+// near the present no longer than a window is to be.
+func (r *Records) nextEnd() int64 {
+	clock, until := r.clock(), r.position.Until
+	end := until + r.span
+	if settled := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > settled {
+		end = min(end, max(settled, until+min(r.span, r.o.Window.Milliseconds())))
+	}
+	return min(end, clock-r.o.Delay.Milliseconds())
+}
+
+// narrow makes windows so short that one with as many records in each
+// millisecond as w would fit.
+func (r *Records) narrow(w *reading) {
+	r.span = w.list.Until - r.position.Until
+	for n := max(w.total, int64(r.most)+1); n > int64(r.most) && r.span > 1; n /= 2 {
+		r.span /= 2
+	}
+}
+
+// widen makes windows longer after one that spanned what it could and had few
+// records.
+func (r *Records) widen(length, records int64) {
+	if length >= r.span && records <= int64(r.most)/4 {
+		r.span = min(2*length, maxSpan.Milliseconds())
+	}
+}
+
+// behind is how far the position lies behind what could be read.
+func (r *Records) behind() int64 {
+	return max(0, r.clock()-r.o.Delay.Milliseconds()-r.position.Until)
+}
+
+// goBack moves the position back with the appliance's clock: what is stored from
+// now on has a timestamp behind it. What the lists still name does not come again.
+func (r *Records) goBack(ctx context.Context) error {
+	r.o.Log.Warn("the appliance's clock went back; records are read again from before that",
+		"clock_was", time.UnixMilli(r.latest).UTC(), "clock_is", time.UnixMilli(r.date).UTC())
+	r.latest, r.reading = r.date, nil
+	if !r.loaded { // the position is read with the next poll
+		return nil
+	}
+	p := r.position
+	// Windows that are young again are read as such.
+	to := r.date - max(r.o.Recheck, r.o.Delay).Milliseconds()
+	if p.Start <= r.date-r.o.Delay.Milliseconds() {
+		to = max(to, p.Start)
+	}
+	p.Until = max(1, min(p.Until, to))
+	return r.commit(ctx, p, checkpoint.Commit{})
+}
+
+// recheckAttempts is how often a second look at a window is tried.
+const recheckAttempts = 20
+
+// recheck looks again at one window that is due. What is new was read: a second
+// look that fails must not slow that down.
+func (r *Records) recheck(ctx context.Context) (Next, error) {
+	due := r.due()
+	if len(due) == 0 {
+		return Idle, nil
+	}
+	l := due[0]
+	err := r.lookAgain(ctx, l)
+	e, ok := errors.AsType[*appliance.Error](err)
+	switch {
+	case err == nil:
+		r.recheckErrors = 0
+	case !ok || ctx.Err() != nil || e.Refused() || e.Throttled():
+		return Idle, err
+	default:
+		if r.recheckErrors++; r.recheckErrors == 1 {
+			r.o.Log.Warn("a window could not be looked at again; it is tried with the next poll", "error", err)
+		}
+		if r.recheckErrors < recheckAttempts {
+			return Idle, nil
+		}
+		r.recheckErrors = 0
+		r.o.Metrics.windowIncomplete(r.source)
+		r.o.Log.Error("a window could not be looked at again; records that were stored late may be missing",
+			"from", time.UnixMilli(l.From).UTC(), "until", time.UnixMilli(l.Until).UTC(), "error", err)
+		l.Due = 0
+		if err := r.commit(ctx, r.position.with(l), checkpoint.Commit{}); err != nil {
+			return Idle, err
+		}
+	}
+	if len(due) > 1 {
+		return Soon, nil
+	}
+	return Idle, nil
+}
+
+// due returns the windows that are to be looked at again.
+func (r *Records) due() []recordList {
+	var due []recordList
+	for _, l := range r.position.Lists {
+		if l.Due > 0 && l.Due <= r.clock() {
+			due = append(due, l)
+		}
+	}
+	return due
+}
+
+// lookAgain asks for a window's total, and takes the window again where it is
+// not what it was.
+func (r *Records) lookAgain(ctx context.Context, l recordList) error {
+	err := r.searchOne(ctx, l.From, l.Until)
+	switch {
+	case err != nil && !errors.Is(err, appliance.ErrTooLarge):
+		return fmt.Errorf("ask for the total of a window: %w", err)
+	case err == nil && r.date < l.Due:
+		return nil
+	case err == nil && r.page.Total >= 0 && r.page.Total == l.Total && !r.page.TerminatedEarly:
+		l.Due = 0
+		return r.commit(ctx, r.position.with(l), checkpoint.Commit{})
+	}
+	if err := r.begin(ctx, l, true); err != nil {
+		return err
+	}
+	w := r.reading
+	r.reading = nil // its list stays, should it fail
+	_, err = r.read(ctx, w)
+	return err
+}
+
+// commit writes c with the position p. An idle stream writes nothing: the
+// position may move on a little before it is committed.
+func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Commit) error {
+	p = p.pruned()
+	p.Clock = r.latest
+	ahead := p.Until - r.written
+	if r.loaded && len(c.Remember) == 0 && ahead >= 0 && ahead < lazyCommit.Milliseconds() {
+		r.position = p
+		return nil
+	}
+	c.Source, c.Expect, c.Position = r.source, r.committed, p.encode()
+	c.ForgetBefore = p.oldest()
+	if err := r.store.Commit(ctx, c); err != nil {
+		// Whether it was written or not is not known: the store has the truth.
+		r.loaded, r.reading = false, nil
+		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), r.source, err)
+	}
+	r.loaded, r.position, r.committed, r.written = true, p, c.Position, p.Until
+	r.o.Metrics.committed(r.source, c)
+	r.pace.add(len(c.Events))
+	return nil
+}

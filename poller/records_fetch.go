@@ -1,0 +1,239 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/transform"
+)
+
+// recordRow is one record of a page.
+type recordRow struct {
+	record transform.Record
+	raw    []byte // nil where it was too large to be read
+	hash   uint64 // of its id
+	key    string // of its dead letter
+	err    error  // why it cannot become an event
+}
+
+// recordRows is a page. Its records are valid until the next is asked for.
+type recordRows struct {
+	rows   []recordRow
+	limit  int    // how many were asked for
+	total  int64  // -1: not told
+	cursor string // empty: none
+	early  bool   // the store did not look at everything
+}
+
+// pageLimit is how many records a page is asked for.
+type pageLimit struct {
+	now     int
+	ceiling int // that the appliance lets us ask for
+	most    int // that the configuration lets us ask for
+	good    int // pages in a row that came as they were asked for
+}
+
+func newPageLimit(most int) pageLimit {
+	most = max(most, minLimit)
+	return pageLimit{now: most, ceiling: most, most: most}
+}
+
+// halve reports that a page was too large, and whether it can be smaller.
+func (l *pageLimit) halve() bool {
+	if l.now <= minLimit {
+		return false
+	}
+	l.now, l.good = max(minLimit, l.now/2), 0
+	return true
+}
+
+// grow asks for more after some pages that came as they were asked for.
+func (l *pageLimit) grow() {
+	const pages = 4
+	if l.good++; l.good%pages == 0 {
+		l.ceiling = min(2*l.ceiling, l.most)
+		l.now = min(2*l.now, l.ceiling)
+	}
+}
+
+// errClockBack says that the appliance's clock went back.
+var errClockBack = errors.New("the appliance's clock went back")
+
+// errOffset says that the appliance refuses an offset, whatever the limit.
+var errOffset = errors.New("the offset was refused")
+
+// tolerance is how far one answer's time may lie behind another's without its
+// being a clock that went back: they come in whole seconds, and from more than
+// one node.
+const tolerance = time.Second
+
+// ask makes a request for a page, and takes the appliance's time from it.
+func (r *Records) ask(request func() error) error {
+	if err := request(); err != nil {
+		return err
+	}
+	r.date, r.heard = r.page.Date.UnixMilli(), r.o.Now()
+	if r.latest > 0 && r.date < r.latest-tolerance.Milliseconds() {
+		return errClockBack
+	}
+	r.latest = max(r.latest, r.date)
+	return nil
+}
+
+// clock is what the appliance's answer would tell now, or less; 0 where there was
+// none. It is whole seconds, as its answers tell, so that it is not ahead of them.
+func (r *Records) clock() int64 {
+	if r.heard.IsZero() {
+		return 0
+	}
+	passed := max(0, r.o.Now().Sub(r.heard))
+	return (r.date + passed.Milliseconds()) / 1000 * 1000
+}
+
+// askTime asks for the appliance's time, by a search that finds nothing.
+func (r *Records) askTime(ctx context.Context) error {
+	if err := r.searchOne(ctx, 1, 2); err != nil {
+		return fmt.Errorf("ask for the appliance's time: %w", err)
+	}
+	return nil
+}
+
+// searchOne asks for the first record from one time until another.
+func (r *Records) searchOne(ctx context.Context, from, until int64) error {
+	s := appliance.RecordSearch{From: from, Until: until, Types: r.o.Types, Filter: r.o.Filter, Limit: 1}
+	err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+	if err == nil {
+		r.notice()
+	}
+	return err
+}
+
+// search asks for a page of a window. An answer that is too large, or a limit
+// that the appliance refuses, is asked for again with half the records.
+// errOffset where the appliance refuses the offset itself.
+func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time.Duration) (recordRows, error) {
+	s := appliance.RecordSearch{
+		From: l.From, Until: l.Until, Types: r.o.Types, Filter: r.o.Filter, Offset: offset, ContextTTL: ttl,
+	}
+	bare := 0 // the limit with which no cursor was asked for any more
+	for {
+		s.Limit = r.limit.now
+		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+		switch {
+		case err == nil:
+			r.limit.grow()
+			if s.Limit == bare {
+				r.o.Log.Info("the appliance refuses to be asked for a cursor; its records are read by offset")
+				r.noCursors = true
+			}
+			return r.rows(s.Limit), nil
+		case errors.Is(err, appliance.ErrTooLarge):
+			if !r.limit.halve() {
+				return r.searchSingly(ctx, s)
+			}
+		case !limitMayBeRefused(err):
+			return recordRows{}, err
+		case s.ContextTTL > 0 && r.o.Store == StoreAuto:
+			bare, s.ContextTTL = s.Limit, 0 // it may be that which is refused
+		case r.limit.halve():
+			r.limit.ceiling = r.limit.now
+		default:
+			r.limit = newPageLimit(r.o.PageSize) // it was not for the limit
+			if offset > 0 {
+				err = fmt.Errorf("%w: %w", errOffset, err)
+			}
+			return recordRows{}, err
+		}
+	}
+}
+
+// searchSingly reads the records of a page that is too large although it has but
+// minLimit of them, each by itself. Of one that is too large even so only its id
+// is read.
+func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (recordRows, error) {
+	page := recordRows{limit: minLimit, total: -1}
+	s.Limit, s.ContextTTL = 1, 0
+	for range minLimit {
+		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+		var row recordRow
+		switch {
+		case err == nil && len(r.page.Objects) == 0:
+			return page, nil
+		case err == nil:
+			one := r.rows(1)
+			page.total, page.early = one.total, page.early || one.early
+			row = recordRowOf(appliance.Object{Raw: bytes.Clone(one.rows[0].raw), Repaired: r.page.Objects[0].Repaired})
+		case errors.Is(err, appliance.ErrTooLarge):
+			id, size, err := r.client.RecordID(ctx, s)
+			if err != nil {
+				return page, fmt.Errorf("find the id of a record that is too large to be read: %w", err)
+			}
+			if id == "" { // its place has to tell it from others
+				id = fmt.Sprintf("%d/%d", s.Until, s.Offset)
+			}
+			row = recordRow{
+				hash: hashOf("#" + id), key: id,
+				err: fmt.Errorf("record %q has %d bytes: %w", id, size, appliance.ErrTooLarge),
+			}
+		default:
+			return page, err
+		}
+		page.rows = append(page.rows, row)
+		s.Offset++
+	}
+	return page, nil
+}
+
+// next asks for the page behind a cursor.
+func (r *Records) next(ctx context.Context, cursor string, ttl time.Duration) (recordRows, error) {
+	err := r.ask(func() error { return r.client.NextRecords(ctx, cursor, ttl, &r.page) })
+	if err != nil {
+		return recordRows{}, err
+	}
+	return r.rows(r.limit.now), nil
+}
+
+// rows reads the page that came.
+func (r *Records) rows(limit int) recordRows {
+	r.notice()
+	r.parsed = r.parsed[:0]
+	for _, o := range r.page.Objects {
+		r.parsed = append(r.parsed, recordRowOf(o))
+	}
+	return recordRows{r.parsed, limit, r.page.Total, r.page.Cursor, r.page.TerminatedEarly}
+}
+
+func recordRowOf(o appliance.Object) recordRow {
+	record := transform.ParseRecord(o.Raw, o.Repaired)
+	return recordRow{record: record, raw: o.Raw, hash: hashOf(record.ID), key: record.ID}
+}
+
+// hashOf stands for an id in lists. It must stay what it is: lists outlive the
+// process.
+func hashOf(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.BigEndian.Uint64(sum[:hashSize])
+}
+
+// notice tells what the record store said about a query, unless it was what it
+// said the last time.
+func (r *Records) notice() {
+	said := strings.Join(r.page.Warnings, "; ")
+	if r.page.TerminatedEarly {
+		said = strings.TrimPrefix(said+"; the search was terminated early", "; ")
+	}
+	if said != "" {
+		r.o.Metrics.warned(r.source)
+		if said != r.said {
+			r.o.Log.Warn("the record store warns", "said", said)
+		}
+		r.said = said
+	}
+}

@@ -1,0 +1,149 @@
+package poller
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// recordsPosition is where a records source stands. All times are the
+// appliance's own, in milliseconds since the epoch.
+type recordsPosition struct {
+	// Until is what has been read: every record with a timestamp up to it was
+	// seen, apart from those that are stored late.
+	Until int64 `json:"until"`
+	// Start is what the stream's start resolved to at the first contact.
+	Start int64 `json:"start"`
+	// Clock is the latest time that the appliance told.
+	Clock int64 `json:"clock"`
+	// Serial is that of the newest list.
+	Serial uint64 `json:"serial,omitempty"`
+	// Lists say which records were committed, as far as they can come again.
+	Lists []recordList `json:"lists,omitempty"`
+	// URL, Types and Filter say what was asked, so that a change can be told.
+	URL    string `json:"url"`
+	Types  string `json:"types,omitempty"`
+	Filter string `json:"filter,omitempty"`
+}
+
+// recordList names the records that were committed while a window was read:
+// Parts entries of what the state remembers. A window that ends beyond the
+// position was not read to its end; whichever window is read next drops what the
+// list names.
+type recordList struct {
+	Serial uint64 `json:"serial"`
+	From   int64  `json:"from"`
+	Until  int64  `json:"until"`
+	Parts  int    `json:"parts,omitempty"`
+	// Due is when the window is to be asked for its total again; 0: never.
+	Due int64 `json:"due,omitempty"`
+	// Total is how many records it had when it was read; -1: that was not told.
+	Total int64 `json:"total"`
+}
+
+// partKey is the key of the nth entry of a list.
+func (l recordList) partKey(n int) string {
+	return strconv.FormatUint(l.Serial, 10) + "/" + strconv.Itoa(n)
+}
+
+// touches says whether one record can lie in the windows of both lists. Bounds
+// are read in more than one way, so a millisecond more counts.
+func (l recordList) touches(o recordList) bool {
+	return l.Until >= o.From-1 && o.Until >= l.From-1
+}
+
+// with returns the position with a list added, or in place of what it was.
+func (p recordsPosition) with(l recordList) recordsPosition {
+	p.Lists = slices.Clone(p.Lists)
+	if i := p.list(l.Serial); i >= 0 {
+		p.Lists[i] = l
+	} else {
+		p.Lists = append(p.Lists, l)
+	}
+	p.Serial = max(p.Serial, l.Serial)
+	return p
+}
+
+// list returns the index of a list; -1: there is none.
+func (p recordsPosition) list(serial uint64) int {
+	return slices.IndexFunc(p.Lists, func(l recordList) bool { return l.Serial == serial })
+}
+
+// pruned returns the position without lists that nothing needs: they await no
+// look at their total, and touch no window that does, nor what is read next.
+func (p recordsPosition) pruned() recordsPosition {
+	next := recordList{From: p.Until - 1, Until: math.MaxInt64}
+	kept := make([]recordList, 0, len(p.Lists))
+	for _, l := range p.Lists {
+		awaited := func(o recordList) bool { return o.Due > 0 && o.touches(l) }
+		if l.Due > 0 || l.Parts > 0 && (l.touches(next) || slices.ContainsFunc(p.Lists, awaited)) {
+			kept = append(kept, l)
+		}
+	}
+	p.Lists = kept
+	return p
+}
+
+// oldest is the lowest time that entries of the lists are remembered under, and
+// none of a list to come lies below it.
+func (p recordsPosition) oldest() int64 {
+	oldest := p.Until
+	for _, l := range p.Lists {
+		oldest = min(oldest, l.Until)
+	}
+	return oldest
+}
+
+// back returns the position moved back to a time, where that is older. What is
+// committed of it is forgotten: from there on everything is delivered again. A
+// window that awaits a look at its total goes on to do so, since its first part
+// may lie before that time.
+func (p recordsPosition) back(to int64) recordsPosition {
+	to = max(to, 1)
+	if to >= p.Until {
+		return p
+	}
+	p.Until, p.Start = to, min(p.Start, to)
+	var kept []recordList
+	for _, l := range p.Lists {
+		if l.Until >= to {
+			l.Parts = 0
+		}
+		if l.Until < to || l.Due > 0 {
+			kept = append(kept, l)
+		}
+	}
+	p.Lists = kept
+	return p
+}
+
+func parseRecordsPosition(b []byte) (recordsPosition, error) {
+	var p recordsPosition
+	if err := json.Unmarshal(b, &p); err != nil {
+		return p, fmt.Errorf("read the position %q: %w", b, err)
+	}
+	return p, nil
+}
+
+func (p recordsPosition) encode() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a struct of numbers and strings
+	}
+	return b
+}
+
+// rewindRecords moves a position back to a time in milliseconds since the
+// epoch.
+func rewindRecords(position []byte, to int64) ([]byte, error) {
+	p, err := parseRecordsPosition(position)
+	if err != nil {
+		return nil, err
+	}
+	return p.back(to).encode(), nil
+}
+
+// hashSize is the length of a record's hash in a list's entry.
+const hashSize = 8

@@ -1,0 +1,388 @@
+package poller
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+)
+
+// reading is a window that is being read, in as many attempts as it takes.
+type reading struct {
+	list recordList
+	// cut says that more could be read than the window has.
+	cut bool
+	// again says that the window was read before.
+	again bool
+	// seen holds, by the hash of its id, every record that was committed and can
+	// come in this window, and the attempt that showed it last; 0: none did.
+	seen map[uint64]int
+	// shown counts the records that the attempts showed, and before is what it
+	// was when the last of them fell short.
+	shown, before int
+	// pending is what is to be committed next.
+	pending checkpoint.Commit
+	found   int // events made
+
+	attempt int   // the number of the one under way, from 1
+	fresh   int   // records that it showed
+	total   int64 // how many it was told that there are; -1: not told
+	early   bool  // it was told that not everything was looked at
+
+	cursorFailures, short, moved int  // attempts that ended so
+	progress                     int  // attempts that fell short, but not of the one before
+	tooLarge                     bool // a cursor's page was
+}
+
+// How often a window is taken again.
+const (
+	maxCursorFailures = 2  // until it is read by offset
+	maxShort          = 3  // while records are missing, the last by offset
+	maxProgress       = 30 // while records are missing, and each time less of them
+	maxMoved          = 3  // while pages do not join, until they need not
+)
+
+// windowsByOffset is how many windows are read by offset after one that could
+// not be read by a cursor.
+const windowsByOffset = 16
+
+// ending is how the reading of a window, or an attempt at it, came to an end.
+type ending int
+
+const (
+	complete  ending = iota // all of it is committed
+	takeAgain               // something may have been missed
+	tooMany                 // it has more records than a window may have
+	tooYoung                // it ends later than the delay allows
+)
+
+// begin makes a window the one under way. What was committed of it, and of those
+// that it touches, is recalled.
+func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
+	var keys []string
+	for _, o := range r.position.Lists {
+		if o.touches(l) {
+			for n := range o.Parts {
+				keys = append(keys, o.partKey(n))
+			}
+		}
+	}
+	entries, err := r.store.Recall(ctx, r.source, keys)
+	if err != nil {
+		return fmt.Errorf("recall which records of a window were committed: %w", err)
+	}
+	size := 0
+	for _, entry := range entries {
+		size += len(entry) / hashSize
+	}
+	w := &reading{list: l, again: again, seen: make(map[uint64]int, size)}
+	for _, entry := range entries {
+		for ; len(entry) >= hashSize; entry = entry[hashSize:] {
+			w.seen[binary.BigEndian.Uint64(entry)] = 0
+		}
+	}
+	r.reading = w
+	return nil
+}
+
+// read reads a window to its end, or to where it has to be another one.
+func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
+	for {
+		end, err := r.try(ctx, w)
+		if err != nil || end != takeAgain {
+			return end, err
+		}
+	}
+}
+
+// try reads a window from its first page to its last.
+func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
+	w.attempt++
+	w.fresh, w.total, w.early = 0, -1, false
+	ttl := r.cursorTTL(w)
+	page, err := r.search(ctx, w.list, 0, ttl)
+	if err != nil {
+		return 0, err
+	}
+	if !w.again && w.list.Until > r.date-r.o.Delay.Milliseconds() {
+		return tooYoung, nil
+	}
+	if w.total = page.total; w.total > int64(r.most) && r.divisible(w) {
+		return tooMany, nil
+	}
+	// A page that is as long as was asked for may not be all, whatever the total
+	// says: some stores count no further than they have to.
+	last := len(page.rows) == 0 || w.total >= 0 && int64(len(page.rows)) >= w.total && len(page.rows) < page.limit
+	if err := r.take(ctx, w, page, last); err != nil {
+		return 0, err
+	}
+	end := complete
+	switch {
+	case last:
+	case ttl > 0 && page.cursor != "":
+		end, err = r.follow(ctx, w, page.cursor, ttl)
+	default:
+		end, err = r.turn(ctx, w, page)
+	}
+	if err != nil || end != complete {
+		return end, err
+	}
+	return r.finish(ctx, w)
+}
+
+// cursorTTL is what a window's cursor is asked for with; 0: it is read by offset.
+func (r *Records) cursorTTL(w *reading) time.Duration {
+	if r.o.Store == StoreThirdParty || r.noCursors || r.byOffset > 0 || w.needsOffset() {
+		return 0
+	}
+	return r.o.ContextTTL
+}
+
+func (w *reading) needsOffset() bool {
+	return w.cursorFailures >= maxCursorFailures || w.short >= maxShort || w.tooLarge
+}
+
+// divisible says whether a window can be read in parts.
+func (r *Records) divisible(w *reading) bool {
+	return !w.again && w.list.Until-r.position.Until > 1
+}
+
+// follow reads what lies behind a cursor.
+func (r *Records) follow(ctx context.Context, w *reading, cursor string, ttl time.Duration) (ending, error) {
+	for {
+		page, err := r.next(ctx, cursor, ttl)
+		if err != nil {
+			return r.cursorFailed(ctx, w, err)
+		}
+		before := w.fresh
+		if err := r.take(ctx, w, page, false); err != nil {
+			return 0, err
+		}
+		// A cursor that has come to stand still is at its end, too; the total tells
+		// whether it should be.
+		if w.fresh == before {
+			return complete, nil
+		}
+		if w.fresh > r.most && r.divisible(w) {
+			return tooMany, nil
+		}
+		cursor = cmp.Or(page.cursor, cursor)
+	}
+}
+
+// cursorFailed decides what becomes of a window whose cursor failed. The cursor
+// may have moved although its answer did not come, so it is of no use any more.
+func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (ending, error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if ctx.Err() != nil || !ok {
+		return 0, err
+	}
+	w.cursorFailures++
+	r.o.Metrics.cursorFailed(r.source)
+	switch {
+	case errors.Is(err, appliance.ErrTooLarge):
+		r.limit.halve()
+		w.tooLarge = true
+	case e.Status/100 != http.StatusBadRequest/100 || e.Refused() || e.Throttled():
+		return 0, err
+	case w.cursorFailures == 1:
+		r.o.Log.Info("a cursor expired; its window is read again", "error", err)
+	}
+	return takeAgain, nil
+}
+
+// turn reads what lies behind a window's first page by offset. Each page begins
+// with the record that the one before it ended with: if it does not, records
+// moved, and some may have passed the page's edge unseen.
+func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending, error) {
+	offset, longest := len(page.rows), len(page.rows)
+	for {
+		last := page.rows[len(page.rows)-1].hash
+		joined := w.moved < maxMoved
+		at := offset
+		if joined {
+			at--
+		}
+		var err error
+		page, err = r.search(ctx, w.list, at, 0)
+		if errors.Is(err, errOffset) && r.divisible(w) {
+			r.most = min(r.most, at)
+			r.o.Log.Info("the appliance refuses an offset; windows are made shorter", "offset", at, "error", err)
+			return tooMany, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if w.total < 0 {
+			w.total = page.total
+		}
+		rows := len(page.rows)
+		if joined {
+			if rows == 0 || page.rows[0].hash != last {
+				w.moved++
+				if w.moved == maxMoved && r.divisible(w) {
+					// A window that fits on one page has none to hold together.
+					r.most = min(r.most, max(1, r.o.PageSize-1))
+					r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
+					return tooMany, nil
+				}
+				if w.moved == maxMoved {
+					r.o.Log.Warn("records move between the pages of a window; its pages are read without holding them together",
+						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
+				}
+				return takeAgain, nil
+			}
+			page.rows = page.rows[1:]
+		}
+		offset += len(page.rows)
+		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
+		if err := r.take(ctx, w, page, end); err != nil {
+			return 0, err
+		}
+		if end {
+			return complete, nil
+		}
+		if w.fresh > r.most && r.divisible(w) {
+			return tooMany, nil
+		}
+		longest = max(longest, rows)
+	}
+}
+
+// take commits what is new on a page. That of a window's last page stays pending,
+// to be committed with what the window leads to.
+func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bool) error {
+	w.early = w.early || page.early
+	recorded := r.o.Now()
+	var part []byte
+	for i := range page.rows {
+		row := &page.rows[i]
+		shownBy, known := w.seen[row.hash]
+		if shownBy == 0 {
+			w.shown++
+		}
+		if shownBy != w.attempt {
+			w.fresh++
+		}
+		w.seen[row.hash] = w.attempt
+		if known {
+			continue
+		}
+		part = binary.BigEndian.AppendUint64(part, row.hash)
+		if row.err == nil {
+			event, err := r.events.Record(r.o.Query, row.record, recorded)
+			if err == nil {
+				w.pending.Events = append(w.pending.Events, event)
+				continue
+			}
+			row.err = err
+		}
+		w.pending.Dead = append(w.pending.Dead, row.deadLetter(recorded))
+	}
+	if len(part) > 0 {
+		w.pending.Remember = append(w.pending.Remember, checkpoint.Entry{
+			Key: w.list.partKey(w.list.Parts), Value: part, At: w.list.Until,
+		})
+		w.list.Parts++
+	}
+	if last {
+		return nil
+	}
+	return r.flush(ctx, w)
+}
+
+// flush commits what is pending, with the position as it was.
+func (r *Records) flush(ctx context.Context, w *reading) error {
+	if len(w.pending.Remember) == 0 {
+		return nil
+	}
+	return r.settle(ctx, w, r.position)
+}
+
+// settle commits what is pending with the position p, and the window's list.
+func (r *Records) settle(ctx context.Context, w *reading, p recordsPosition) error {
+	c := w.pending
+	w.pending = checkpoint.Commit{}
+	if err := r.commit(ctx, p.with(w.list), c); err != nil {
+		return err
+	}
+	w.found += len(c.Events)
+	return nil
+}
+
+// finish compares what an attempt showed with what it was told that there is. A
+// window that stays incomplete is given up in the end, so that it does not hold
+// the others up.
+func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
+	incomplete := w.early || int64(w.shown) < w.total
+	if incomplete {
+		// An attempt that showed something more is worth another. A store that
+		// always says that there is more than it shows is not asked again and again.
+		if w.shown > w.before && w.before > 0 {
+			w.progress++
+		} else {
+			w.short++
+		}
+		w.before = w.shown
+		if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
+			return takeAgain, r.flush(ctx, w)
+		}
+		r.incomplete++
+		r.o.Metrics.windowIncomplete(r.source)
+		r.o.Log.Warn("the record store did not show all records of a window",
+			"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC(),
+			"shown", w.shown, "total", w.total, "terminated_early", w.early)
+	} else {
+		r.incomplete = 0
+		// What an appliance once refused is tried again by and by.
+		r.most = min(r.o.MaxWindowRecords, r.most+1+r.most/64)
+	}
+
+	recheck := r.o.Recheck.Milliseconds()
+	w.list.Due = 0
+	switch {
+	case w.again || recheck == 0:
+	case incomplete:
+		w.list.Due = r.date + recheck
+	case r.date-w.list.Until < recheck:
+		w.list.Due = w.list.Until + recheck
+	}
+	w.list.Total = min(w.total, int64(w.shown))
+	p, length := r.position, w.list.Until-r.position.Until
+	p.Until = max(p.Until, w.list.Until)
+	if err := r.settle(ctx, w, p); err != nil {
+		return 0, err
+	}
+	if w.again {
+		r.o.Metrics.reconciled(r.source, w.found)
+	} else {
+		r.widen(length, max(w.total, int64(w.shown)))
+	}
+	if w.needsOffset() {
+		r.byOffset = windowsByOffset
+	} else {
+		r.byOffset = max(0, r.byOffset-1)
+	}
+	return complete, nil
+}
+
+// maxDeadKey bounds the key of a dead letter, which is the appliance's to choose.
+const maxDeadKey = 512
+
+// deadLetter is what is kept of a record that became no event.
+func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
+	class := "invalid"
+	if errors.Is(r.err, appliance.ErrTooLarge) {
+		class = "too_large"
+	}
+	return checkpoint.DeadLetter{
+		Key: r.key[:min(len(r.key), maxDeadKey)], Class: class, Reason: r.err.Error(), Time: now,
+		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
+	}
+}

@@ -1,0 +1,71 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// ErrNoPosition says that a stream has no position: its appliance was never
+// asked for it.
+var ErrNoPosition = errors.New("the stream has never been read")
+
+// Rewind moves the position of a stream back, so that its source reads again
+// from there and delivers again what it finds, with the ids that it had. A source
+// that runs takes it up with its next poll. A position that lies before the time
+// already stays. ErrNoPosition where there is none; an unknown stream is an
+// error, too.
+func Rewind(ctx context.Context, store checkpoint.Sources, source checkpoint.Source, to time.Time) error {
+	rewind := rewindDetections
+	switch {
+	case source.Stream == transform.StreamDetections:
+	case source.Stream == transform.StreamAudit:
+		rewind = rewindAudit
+	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
+		rewind = rewindRecords
+	default:
+		return fmt.Errorf("%q is no stream: write detections, audit, or records/ and the name of a query", source.Stream)
+	}
+	const attempts = 10 // a source that runs may commit in between
+	var err error
+	for range attempts {
+		var before, after []byte
+		if before, err = store.Position(ctx, source); err != nil {
+			return fmt.Errorf("rewind %s: %w", source, err)
+		}
+		if before == nil {
+			return fmt.Errorf("rewind %s: %w", source, ErrNoPosition)
+		}
+		if after, err = rewind(before, max(0, to.UnixMilli())); err != nil {
+			return fmt.Errorf("rewind %s: %w", source, err)
+		}
+		err = store.Commit(ctx, checkpoint.Commit{Source: source, Expect: before, Position: after})
+		if !errors.Is(err, checkpoint.ErrFenced) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("rewind %s: %w", source, err)
+	}
+	return nil
+}
+
+// rewindDetections moves a position back to a time in milliseconds since the
+// epoch, 0 or more.
+func rewindDetections(position []byte, to int64) ([]byte, error) {
+	p, err := parsePosition(position)
+	if err != nil {
+		return nil, err
+	}
+	if to <= p.ModTime {
+		p.Again = max(p.Again, p.ModTime)
+		p.ModTime = to
+		p.Floor = min(p.Floor, to)
+	}
+	return p.encode(), nil
+}

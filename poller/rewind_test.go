@@ -1,0 +1,244 @@
+package poller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// delivered are the ids of the events that a function makes.
+func (w *world) delivered(during func()) []string {
+	before := len(w.events)
+	during()
+	var ids []string
+	for _, e := range w.events[before:] {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
+	detections := checkpoint.Source{Appliance: "hq", Stream: transform.StreamDetections}
+	begin := func(t *testing.T) (w *world, times []int64, ids []string) {
+		w = newWorld(t)
+		w.mustPoll()
+		for range 20 {
+			w.clock += 60_000
+			times = append(times, w.clock)
+			r := w.add(w.clock)
+			ids = append(ids, fmt.Sprintf("%d-%d", r.id, r.modTime))
+		}
+		w.clock += 1000
+		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids) {
+			t.Fatalf("first %v, want %v", got, ids)
+		}
+		return w, times, ids
+	}
+	rewind := func(t *testing.T, w *world, to int64) {
+		t.Helper()
+		w.titles = nil // what comes again comes as if it had not been seen
+		if err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("each version once, with the id that it had, by the source that runs", func(t *testing.T) {
+		w, times, ids := begin(t)
+		rewind(t, w, times[7])
+		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids[7:]) {
+			t.Errorf("got %v, want %v", got, ids[7:])
+		}
+		for range 40 {
+			if got := w.delivered(w.mustPoll); got != nil {
+				t.Fatalf("later polls deliver %v", got)
+			}
+		}
+	})
+	t.Run("and by one that starts", func(t *testing.T) {
+		w, times, ids := begin(t)
+		rewind(t, w, times[15])
+		w.restart()
+		if got := w.delivered(w.mustPoll); !slices.Equal(got, ids[15:]) {
+			t.Errorf("got %v, want %v", got, ids[15:])
+		}
+	})
+	t.Run("as updated and without changes", func(t *testing.T) {
+		w, times, _ := begin(t)
+		rewind(t, w, times[19])
+		w.mustPoll()
+		e := w.events[len(w.events)-1]
+		if e.Action() != "updated" || string(e.Data()) != `{"detection":`+string(w.sorted()[19].raw)+`}` {
+			t.Errorf("%s %s", e.Type, e.Data())
+		}
+	})
+	t.Run("from before the stream's start, too", func(t *testing.T) {
+		w := newWorld(t)
+		old := w.add(w.clock - 3600_000)
+		w.mustPoll()
+		rewind(t, w, old.modTime-1)
+		if got, want := w.delivered(w.mustPoll), []string{fmt.Sprintf("%d-%d", old.id, old.modTime)}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+	t.Run("a failure on the way repeats a page at most", func(t *testing.T) {
+		w, times, ids := begin(t)
+		rewind(t, w, times[0])
+		var got []string
+		for requests := 2; ; requests++ {
+			left := requests
+			w.between = func() { left--; w.failing = left < 0 }
+			var err error
+			got = append(got, w.delivered(func() { err = w.poll() })...)
+			if err == nil {
+				break
+			}
+		}
+		seen := make(map[string]int)
+		for _, id := range got {
+			seen[id]++
+		}
+		for _, id := range ids {
+			if seen[id] == 0 {
+				t.Errorf("%s did not come again", id)
+			}
+		}
+		if again := len(got) - len(ids); again > 2*w.options.PageSize {
+			t.Errorf("%d events came more than once", again)
+		}
+	})
+	t.Run("a time that was not reached yet changes nothing", func(t *testing.T) {
+		w, _, _ := begin(t)
+		rewind(t, w, w.clock+3600_000)
+		if got := w.delivered(w.mustPoll); got != nil {
+			t.Errorf("got %v", got)
+		}
+	})
+	t.Run("a stream that was never read cannot be", func(t *testing.T) {
+		w := newWorld(t)
+		err := poller.Rewind(t.Context(), w.state, detections, time.UnixMilli(5))
+		if !errors.Is(err, poller.ErrNoPosition) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("a stream that there is not cannot be", func(t *testing.T) {
+		w, _, _ := begin(t)
+		for _, stream := range []string{"", "detection", "records", "events"} {
+			if err := poller.Rewind(context.Background(), w.state, checkpoint.Source{Appliance: "hq", Stream: stream}, time.UnixMilli(5)); err == nil {
+				t.Errorf("%q is rewound", stream)
+			}
+		}
+	})
+}
+
+func TestVerifyTellsHowDetectionsDiffer(t *testing.T) {
+	difference := func(kind string, r *modelRow, shown, journalled int64) poller.Difference {
+		return poller.Difference{Kind: kind, Stream: "detections", ID: fmt.Sprint(r.id), Shown: shown, Journalled: journalled}
+	}
+	for name, c := range map[string]struct {
+		change func(w *world, r *modelRow) []poller.Difference
+		filter string
+		same   int
+	}{
+		"not at all": {same: 10},
+		"one that was never read, though the position is behind it": {same: 10, change: func(w *world, _ *modelRow) []poller.Difference {
+			late := w.add(w.clock - 7*60_000)
+			return []poller.Difference{difference(poller.DiffMissing, late, late.modTime, 0)}
+		}},
+		"one that is yet to be read": {same: 10, change: func(w *world, _ *modelRow) []poller.Difference {
+			w.clock += 1000
+			news := w.add(w.clock)
+			return []poller.Difference{difference(poller.DiffPending, news, news.modTime, 0)}
+		}},
+		"a version that is yet to be read": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
+			w.clock += 1000
+			w.touch(r, w.clock)
+			return []poller.Difference{difference(poller.DiffPending, r, w.clock, r.modTime)}
+		}},
+		"an older version": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
+			w.touch(r, r.modTime-5)
+			return []poller.Difference{difference(poller.DiffOlder, r, r.modTime-5, r.modTime)}
+		}},
+		"one that is gone": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
+			w.hide(r)
+			return []poller.Difference{difference(poller.DiffGone, r, 0, r.modTime)}
+		}},
+		"one that is a dead letter": {same: 9, change: func(w *world, r *modelRow) []poller.Difference {
+			w.clock += 1000
+			dead := *r
+			dead.huge = true
+			w.touch(&dead, w.clock)
+			w.mustPoll()
+			return []poller.Difference{difference(poller.DiffDead, r, w.clock, w.clock)}
+		}},
+		"what began before the time asked for does not count": {same: 10, change: func(w *world, _ *modelRow) []poller.Difference {
+			w.add(w.clock - 3600_000)
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.Start = func(now time.Time) time.Time { return now.Add(-2 * time.Hour) }
+			w.restart()
+			w.mustPoll()
+			since := w.clock
+			var rows []*modelRow
+			for range 10 {
+				w.clock += 60_000
+				rows = append(rows, w.add(w.clock))
+			}
+			w.clock += 1000
+			w.mustPoll()
+			var want []poller.Difference
+			if c.change != nil {
+				want = c.change(w, rows[4])
+			}
+			var found []poller.Difference
+			pages := 0
+			v, err := poller.VerifyDetections(t.Context(), w.model, w.state, w.options, time.UnixMilli(since), poller.VerifyReport{
+				Progress: func(string, int, time.Time) { pages++ },
+				Found:    func(d poller.Difference) { found = append(found, d) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(found, want) {
+				t.Errorf("found %+v, want %+v", found, want)
+			}
+			if v.Same != c.same || v.Stream != "detections" || v.Since.UnixMilli() != since || pages == 0 {
+				t.Errorf("%+v after %d pages", v, pages)
+			}
+			if got := w.delivered(w.mustPoll); len(got) > 1 {
+				t.Errorf("the source delivers %v afterwards", got)
+			}
+		})
+	}
+	t.Run("what is read while it goes on is no difference", func(t *testing.T) {
+		w := newWorld(t)
+		w.mustPoll()
+		since := w.clock
+		for range 10 {
+			w.clock += 60_000
+			w.add(w.clock)
+		}
+		polled := false
+		w.between = func() {
+			if !polled && w.requests > 3 {
+				polled = true
+				w.mustPoll()
+			}
+		}
+		_, err := poller.VerifyDetections(t.Context(), w.model, w.state, w.options, time.UnixMilli(since), poller.VerifyReport{
+			Progress: func(string, int, time.Time) {},
+			Found:    func(d poller.Difference) { t.Errorf("found %+v", d) },
+		})
+		if err != nil || !polled {
+			t.Errorf("polled %v, %v", polled, err)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+)
+
+// The kinds of a Difference.
+const (
+	// DiffMissing is what the appliance shows and was never journalled, although
+	// the stream's position lies behind it. A sweep or a rewind reads it.
+	DiffMissing = "missing"
+	// DiffPending is what the appliance shows and will be read: it lies beyond
+	// the stream's position.
+	DiffPending = "pending"
+	// DiffOlder is what the appliance shows in an older version than was
+	// journalled, as after it was restored from a backup.
+	DiffOlder = "older"
+	// DiffGone is what was journalled and the appliance no longer shows: it was
+	// deleted or is hidden.
+	DiffGone = "gone"
+	// DiffFiltered is what was journalled, and the stream's filter no longer
+	// selects.
+	DiffFiltered = "filtered"
+	// DiffDead is what could not be made into an event and lies among the dead
+	// letters.
+	DiffDead = "dead"
+)
+
+// Difference is one object that an appliance shows in another way than it was
+// journalled. Versions are what tells two of one object apart: of a detection
+// its mod_time, of an audit log entry its time, both in milliseconds since the
+// epoch; 0: none.
+type Difference struct {
+	Kind       string `json:"kind"`
+	Stream     string `json:"stream"`
+	ID         string `json:"id"`
+	Shown      int64  `json:"shown,omitempty"`
+	Journalled int64  `json:"journalled,omitempty"`
+}
+
+// Verification is what a comparison came to.
+type Verification struct {
+	Stream string `json:"stream"`
+	// Since is where the comparison began: the time asked for, or the stream's
+	// start where that is later.
+	Since time.Time `json:"since"`
+	// Compared counts the objects that the appliance showed, and Same those of
+	// them that were journalled as they are.
+	Compared int `json:"compared"`
+	Same     int `json:"same"`
+	// Differences counts the others by kind.
+	Differences map[string]int `json:"differences"`
+}
+
+// VerifyReport hears how a comparison goes.
+type VerifyReport struct {
+	// Progress is called after each page: how many objects were compared, and
+	// the time up to which.
+	Progress func(stream string, compared int, at time.Time)
+	// Found is called for each difference.
+	Found func(Difference)
+}
+
+// verification is a comparison under way.
+type verification struct {
+	Verification
+	report VerifyReport
+}
+
+func (v *verification) found(kind, id string, shown, journalled int64) {
+	v.Differences[kind]++
+	v.report.Found(Difference{Kind: kind, Stream: v.Stream, ID: id, Shown: shown, Journalled: journalled})
+}
+
+// VerifyDetections compares, by id and mod_time, every detection that the
+// appliance shows since a time with what is known of it, and then asks for those
+// that are known and were not shown. It changes nothing. It can run beside the
+// source: what that reads meanwhile is no difference. ErrNoPosition where the
+// stream was never read.
+func VerifyDetections(ctx context.Context, client DetectionsClient, store checkpoint.Sources, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
+	d := NewDetections(client, store, o)
+	position, err := d.committedPosition(ctx)
+	if err != nil {
+		return Verification{}, err
+	}
+	from := max(since.UnixMilli(), position.Floor, 1)
+	v := verification{
+		Verification: Verification{Stream: d.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
+		report:       report,
+	}
+	shown := make(map[int64]int64) // mod_time by id
+	var suspects []object
+	for w, done := newWalk(from-1), false; !done; {
+		rows, _, err := d.fetch(ctx, w)
+		if err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
+		}
+		joined := false
+		// No page is trusted to be the last for being short.
+		if joined, done, err = w.step(places(rows), len(rows) == 0); err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
+		}
+		if !joined {
+			continue
+		}
+		differ, err := d.compare(ctx, rows, shown)
+		if err != nil {
+			return v.Verification, err
+		}
+		suspects = append(suspects, differ...)
+		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
+	}
+	v.Compared = len(shown)
+
+	// What was read while this went on is no difference.
+	if position, err = d.committedPosition(ctx); err != nil {
+		return v.Verification, err
+	}
+	different := make(map[int64]bool)
+	for i := range suspects {
+		o := &suspects[i]
+		if different[o.id] || shown[o.id] != o.modTime {
+			continue // it was seen twice, the last time as it is
+		}
+		differs, err := d.explain(ctx, &v, o, position)
+		if err != nil {
+			return v.Verification, err
+		}
+		different[o.id] = differs
+	}
+	for _, differs := range different {
+		if differs {
+			v.Same--
+		}
+	}
+	v.Same += v.Compared
+	return v.Verification, d.findGone(ctx, &v, from, shown)
+}
+
+// committedPosition is what the store holds.
+func (d *Detections) committedPosition(ctx context.Context) (position, error) {
+	committed, err := d.store.Position(ctx, d.source)
+	switch {
+	case err != nil:
+		return position{}, fmt.Errorf("read the position of %s: %w", d.source, err)
+	case committed == nil:
+		return position{}, fmt.Errorf("%s: %w", d.source, ErrNoPosition)
+	}
+	return parsePosition(committed)
+}
+
+// compare enters the rows into shown, and returns those that are not known as
+// they are.
+func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []object, err error) {
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].knownKey()
+	}
+	values, err := d.store.Recall(ctx, d.source, keys)
+	if err != nil {
+		return nil, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+	}
+	for i := range rows {
+		o := &rows[i]
+		shown[o.id] = o.modTime
+		if values[i] != nil {
+			k, err := parseKnown(values[i])
+			if err != nil {
+				return nil, err
+			}
+			if k.modTime == o.modTime && !k.dead {
+				continue
+			}
+		}
+		differ = append(differ, object{row: o.row})
+	}
+	return differ, nil
+}
+
+// explain tells how a row differs from what is known of it now, if it does.
+func (d *Detections) explain(ctx context.Context, v *verification, o *object, p position) (differs bool, err error) {
+	values, err := d.store.Recall(ctx, d.source, []string{o.knownKey()})
+	if err != nil {
+		return false, fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
+	}
+	var k known
+	if values[0] != nil {
+		if k, err = parseKnown(values[0]); err != nil {
+			return false, err
+		}
+	}
+	kind := DiffMissing
+	switch {
+	case k.dead && k.modTime >= o.modTime:
+		kind = DiffDead
+	case k.modTime == o.modTime:
+		return false, nil
+	case k.modTime > o.modTime && d.stillShows(ctx, o):
+		kind = DiffOlder
+	case k.modTime > o.modTime:
+		return false, nil // it moved on, and was read
+	case o.modTime > p.ModTime:
+		kind = DiffPending
+	}
+	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, k.modTime)
+	return true, nil
+}
+
+// stillShows says whether the appliance shows the very version of a row. One that
+// cannot be asked for counts as shown.
+func (d *Detections) stillShows(ctx context.Context, o *object) bool {
+	now, err := d.fetchOne(ctx, o.id)
+	return err != nil || now.modTime == o.modTime
+}
+
+// findGone asks for the detections that are known since a time and were not
+// shown.
+func (d *Detections) findGone(ctx context.Context, v *verification, from int64, shown map[int64]int64) error {
+	const chunk = 1000
+	for after := (checkpoint.Entry{At: from}); ; {
+		entries, err := d.store.Known(ctx, d.source, after, chunk)
+		if err != nil {
+			return fmt.Errorf("list what is known of %s: %w", d.source, err)
+		}
+		for _, e := range entries {
+			after = checkpoint.Entry{Key: e.Key, At: e.At}
+			id, err := strconv.ParseInt(e.Key, 10, 64)
+			if err != nil {
+				continue // one that has no place
+			}
+			if _, ok := shown[id]; ok {
+				continue
+			}
+			k, err := parseKnown(e.Value)
+			if err != nil {
+				return err
+			}
+			if err := d.explainHidden(ctx, v, id, k); err != nil {
+				return err
+			}
+		}
+		if len(entries) < chunk {
+			return nil
+		}
+		v.report.Progress(v.Stream, v.Compared, time.UnixMilli(after.At))
+	}
+}
+
+// explainHidden tells why a detection that is known was not shown.
+func (d *Detections) explainHidden(ctx context.Context, v *verification, id int64, k known) error {
+	now, err := d.fetchOne(ctx, id)
+	e, ok := errors.AsType[*appliance.Error](err)
+	switch {
+	case ok && e.Status == http.StatusNotFound:
+		v.found(DiffGone, strconv.FormatInt(id, 10), 0, k.modTime)
+	case err != nil:
+		return fmt.Errorf("verify %s: %w", d.source, err)
+	case now.modTime == k.modTime && len(d.o.Filter) > 0:
+		v.found(DiffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+	case now.modTime == k.modTime:
+		// The appliance finds it by id and not by a search: it is hidden.
+		v.found(DiffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+	}
+	return nil // else it changed since, and the source reads it
+}

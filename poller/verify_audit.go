@@ -1,0 +1,125 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// VerifyAudit compares, by id and content, every entry that the audit log shows
+// since a time with what is remembered of it. It changes nothing, and can run
+// beside the source. ErrNoPosition where the stream was never read.
+func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sources, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
+	a := NewAudit(client, store, o)
+	p, err := a.committedPosition(ctx)
+	if err != nil {
+		return Verification{}, err
+	}
+	// The start is a time in whole seconds: of those in its second, which entries
+	// lay behind it is no longer known.
+	from := max(since.UnixMilli(), 1)
+	if p.Start > 0 {
+		from = max(from, p.Start+time.Second.Milliseconds())
+	}
+	v := verification{
+		Verification: Verification{Stream: a.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
+		report:       report,
+	}
+	var suspects []auditRow
+	w := auditWalk{hint: p.Offset}
+	w.offset = a.begin(&w)
+	for done := false; !done; {
+		page, ok, err := a.next(ctx, &w)
+		if err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
+		}
+		if !ok {
+			break
+		}
+		base := page.find(w.last)
+		for i := range page.rows {
+			if w.last == nil && page.rows[i].before(from) {
+				base = i
+			}
+		}
+		if base, ok, err = a.attach(ctx, &w, &page, base); err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", a.source, err)
+		}
+		if !ok {
+			continue
+		}
+		differ, err := a.compare(ctx, &v, page.rows[base+1:])
+		if err != nil {
+			return v.Verification, err
+		}
+		suspects = append(suspects, differ...)
+		newest := &page.rows[len(page.rows)-1]
+		if newest.placed {
+			w.last = newest.place()
+		}
+		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
+		a.advance(&w, &page)
+		done = page.newest
+	}
+	return v.Verification, a.explain(ctx, &v, suspects)
+}
+
+// committedPosition is what the store holds.
+func (a *Audit) committedPosition(ctx context.Context) (auditPosition, error) {
+	committed, err := a.store.Position(ctx, a.source)
+	switch {
+	case err != nil:
+		return auditPosition{}, fmt.Errorf("read the position of %s: %w", a.source, err)
+	case committed == nil:
+		return auditPosition{}, fmt.Errorf("%s: %w", a.source, ErrNoPosition)
+	}
+	return parseAuditPosition(committed)
+}
+
+// compare counts the rows, and returns those that are not remembered.
+func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (differ []auditRow, err error) {
+	if _, err := a.recall(ctx, rows); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		r := &rows[i]
+		v.Compared++
+		switch {
+		case !r.known:
+			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, placed: r.placed, sum: r.content()})
+		case r.err != nil:
+			v.found(DiffDead, r.key(), r.entry.Time, 0)
+		default:
+			v.Same++
+		}
+	}
+	return differ, nil
+}
+
+// explain tells which of the rows are still not remembered, and whether they are
+// yet to be read.
+func (a *Audit) explain(ctx context.Context, v *verification, rows []auditRow) error {
+	if _, err := a.recall(ctx, rows); err != nil {
+		return err
+	}
+	p, err := a.committedPosition(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		r := &rows[i]
+		id := fmt.Sprint(r.entry.ID)
+		switch {
+		case r.known:
+			v.Same++
+		case p.Last == nil || r.entry.ID > p.Last.ID:
+			v.found(DiffPending, id, r.entry.Time, 0)
+		default:
+			v.found(DiffMissing, id, r.entry.Time, 0)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// JournalReader reads what was journalled. *checkpoint.Store is one.
+type JournalReader interface {
+	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
+	Stats(ctx context.Context) (checkpoint.Stats, error)
+}
+
+// VerifyRecords compares, by id, every record that the appliance shows since a
+// time, and up to where the stream was read, with what the journal holds. What
+// was trimmed from the journal cannot be compared, so it begins no earlier than
+// the journal does. It changes nothing, and can run beside the source.
+// ErrNoPosition where the stream was never read.
+func VerifyRecords(ctx context.Context, client RecordsClient, store checkpoint.Sources, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
+	r := NewRecords(client, store, o)
+	committed, err := store.Position(ctx, r.source)
+	switch {
+	case err != nil:
+		return Verification{}, fmt.Errorf("read the position of %s: %w", r.source, err)
+	case committed == nil:
+		return Verification{}, fmt.Errorf("%s: %w", r.source, ErrNoPosition)
+	}
+	p, err := parseRecordsPosition(committed)
+	if err != nil {
+		return Verification{}, err
+	}
+	journalled, whole, err := r.journalled(ctx, journal, p.Until)
+	if err != nil {
+		return Verification{}, err
+	}
+	from := max(since.UnixMilli(), p.Start, whole, 1)
+	v := verification{
+		Verification: Verification{Stream: r.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
+		report:       report,
+	}
+	seen := make(map[uint64]struct{}) // in this window and the last, which overlap
+	for at := from; at < p.Until; {
+		window := recordList{From: max(1, at-1), Until: min(at+r.span, p.Until)}
+		fits, err := r.verifyWindow(ctx, &v, p, window, journalled, seen)
+		if err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", r.source, err)
+		}
+		if !fits {
+			r.span /= 2
+			continue
+		}
+		report.Progress(v.Stream, v.Compared, time.UnixMilli(window.Until))
+		at = window.Until
+		if len(seen) <= r.most/4 {
+			r.span = min(2*r.span, maxSpan.Milliseconds())
+		}
+	}
+	return v.Verification, nil
+}
+
+// journalled returns the hashes of the records of the stream that the journal
+// holds, and from which time on it holds all of them: until, where it holds none.
+func (r *Records) journalled(ctx context.Context, journal JournalReader, until int64) (hashes map[uint64]struct{}, whole int64, err error) {
+	stats, err := journal.Stats(ctx)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the journal: %w", err)
+	}
+	if stats.First > 1 { // the beginning was trimmed
+		whole = until
+	}
+	hashes = make(map[uint64]struct{})
+	source := "ndrbridge://" + r.o.Appliance + "/" + r.source.Stream
+	for after := stats.First - 1; ; {
+		const chunk = 4 << 20
+		records, err := journal.Read(ctx, after, checkpoint.Batch{MaxBytes: chunk})
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the journal: %w", err)
+		}
+		if len(records) == 0 {
+			return hashes, whole, nil
+		}
+		for _, record := range records {
+			after = record.Seq
+			if record.Event.Source != source {
+				continue
+			}
+			if len(hashes) == 0 && stats.First > 1 {
+				// It may have been stored late: those read before it, and trimmed, may
+				// be younger by so much.
+				late := max(r.o.Recheck, r.o.Delay) + r.o.Window
+				whole = min(until, record.Event.Time.Add(late).UnixMilli())
+			}
+			hashes[hashOf(record.Event.ID)] = struct{}{}
+		}
+	}
+}
+
+// verifyWindow compares the records of a window by offset. It is false where the
+// window has too many for one.
+func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPosition, window recordList, journalled, seen map[uint64]struct{}) (fits bool, err error) {
+	var found []recordRow
+	for {
+		page, err := r.search(ctx, window, len(found), 0)
+		if err != nil {
+			return false, err
+		}
+		if page.total > int64(r.most) && r.span > 1 {
+			return false, nil
+		}
+		for _, row := range page.rows {
+			found = append(found, recordRow{hash: row.hash, key: row.key, record: transform.Record{Time: row.record.Time}})
+		}
+		if len(page.rows) == 0 || page.total >= 0 && int64(len(found)) >= page.total {
+			break
+		}
+	}
+	last := make(map[uint64]struct{}, len(found))
+	for _, row := range found {
+		last[row.hash] = struct{}{}
+		if _, again := seen[row.hash]; again {
+			continue
+		}
+		seen[row.hash] = struct{}{}
+		v.Compared++
+		_, there := journalled[row.hash]
+		switch {
+		case there:
+			v.Same++
+		case p.looksAgain(row.record.Time):
+			v.found(DiffPending, row.key, row.record.Time, 0)
+		default:
+			v.found(DiffMissing, row.key, row.record.Time, 0)
+		}
+	}
+	clear(seen)
+	for hash := range last {
+		seen[hash] = struct{}{}
+	}
+	return true, nil
+}
+
+// looksAgain says whether the window of a time is to be looked at again.
+func (p recordsPosition) looksAgain(at int64) bool {
+	return slices.ContainsFunc(p.Lists, func(l recordList) bool { return l.Due > 0 && l.From <= at && at <= l.Until })
+}

@@ -1,0 +1,168 @@
+package poller_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+func TestVerifyTellsHowAnAuditLogDiffers(t *testing.T) {
+	for name, c := range map[string]struct {
+		oldestFirst bool
+		pages       int
+		change      func(w *auditWorld)
+		want        []string
+	}{
+		"not at all":                      {},
+		"not at all, over many pages":     {pages: 5},
+		"not at all, oldest first":        {oldestFirst: true, pages: 5},
+		"an entry that is yet to be read": {change: func(w *auditWorld) { w.writeMany(1) }, want: []string{"pending 21"}},
+		"an entry of another log": {change: func(w *auditWorld) {
+			e := *w.log[7]
+			e.raw = fmt.Sprintf(`{"id":%d,"time":%d,"body":"another"}`, e.id, e.time)
+			w.log[7] = &e
+		}, want: []string{"missing 8"}},
+		"an entry that became no event": {change: func(w *auditWorld) {
+			w.write(`{}`, func(e *logEntry) { e.huge = true })
+			w.mustPoll()
+		}, want: []string{"dead"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAuditWorld(t)
+			w.oldestFirst = c.oldestFirst
+			if c.pages > 0 {
+				w.options.PageSize = 20/c.pages + 1
+				w.restartSource()
+			}
+			w.options.Start = func(time.Time) time.Time { return time.Time{} }
+			w.restartSource()
+			w.writeMany(20)
+			w.mustPoll()
+			if c.change != nil {
+				c.change(w)
+			}
+			var found []string
+			v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(w.log[0].time), poller.VerifyReport{
+				Progress: func(string, int, time.Time) {},
+				Found: func(d poller.Difference) {
+					if d.Kind == poller.DiffDead {
+						found = append(found, d.Kind)
+						return
+					}
+					found = append(found, d.Kind+" "+d.ID)
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(found, c.want) {
+				t.Errorf("found %v, want %v", found, c.want)
+			}
+			if v.Compared != len(w.log) || v.Same != len(w.log)-len(c.want) {
+				t.Errorf("%+v of %d entries", v, len(w.log))
+			}
+		})
+	}
+	t.Run("what was logged before the time asked for does not count", func(t *testing.T) {
+		w := newAuditWorld(t)
+		w.writeMany(30)
+		w.mustPoll() // behind them all
+		w.clock += 5000
+		w.writeMany(3)
+		w.mustPoll()
+		v, err := poller.VerifyAudit(t.Context(), w.auditModel, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
+			Progress: func(string, int, time.Time) {},
+			Found:    func(d poller.Difference) { t.Errorf("found %+v", d) },
+		})
+		if err != nil || v.Compared != 3 {
+			t.Errorf("%+v, %v", v, err)
+		}
+	})
+}
+
+// journalled is a journal of what a memory took.
+type journalled struct {
+	first  uint64
+	events []transform.Event
+}
+
+func (j *journalled) Stats(context.Context) (checkpoint.Stats, error) {
+	return checkpoint.Stats{First: j.first}, nil
+}
+
+func (j *journalled) Read(_ context.Context, after uint64, _ checkpoint.Batch) ([]checkpoint.Record, error) {
+	at := int(after + 1 - j.first)
+	if at >= len(j.events) {
+		return nil, nil
+	}
+	return []checkpoint.Record{{Seq: after + 1, Event: j.events[at]}}, nil
+}
+
+func TestVerifyTellsWhichRecordsWereNotJournalled(t *testing.T) {
+	begin := func(t *testing.T) (w *recordWorld, j *journalled, since time.Time) {
+		w = newRecordWorld(t)
+		j = &journalled{first: 1}
+		w.state = newMemory(func(c checkpoint.Commit) {
+			j.events = append(j.events, c.Events...)
+			w.journal(c)
+		})
+		w.restart()
+		w.mustPoll()
+		since = time.UnixMilli(w.clock)
+		for i := range 100 {
+			w.store(w.clock*1000 + int64(i)*500_123)
+		}
+		w.pass(10 * time.Minute)
+		w.settle()
+		return w, j, since
+	}
+	verify := func(t *testing.T, w *recordWorld, j *journalled, since time.Time) (v poller.Verification, found []string) {
+		t.Helper()
+		v, err := poller.VerifyRecords(t.Context(), w.recordModel, w.state, j, w.options, since, poller.VerifyReport{
+			Progress: func(string, int, time.Time) {},
+			Found:    func(d poller.Difference) { found = append(found, d.Kind) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v, found
+	}
+	t.Run("none", func(t *testing.T) {
+		w, j, since := begin(t)
+		if v, found := verify(t, w, j, since); found != nil || v.Compared != 100 || v.Same != 100 {
+			t.Errorf("%+v, %v", v, found)
+		}
+	})
+	t.Run("one that was stored later than was looked for", func(t *testing.T) {
+		w, j, since := begin(t)
+		w.store(since.UnixMilli()*1000 + 7_000_500)
+		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing}) || v.Same != 100 {
+			t.Errorf("%+v, %v", v, found)
+		}
+	})
+	t.Run("one whose window is yet to be looked at again", func(t *testing.T) {
+		w, j, _ := begin(t)
+		now := time.UnixMilli(w.clock)
+		w.store(w.clock*1000 + 500_000)
+		w.pass(20 * time.Second)
+		w.mustPoll()
+		w.mustPoll()
+		w.store(now.UnixMilli()*1000 + 700_000)
+		if v, found := verify(t, w, j, now); !slices.Equal(found, []string{poller.DiffPending}) || v.Same != 1 {
+			t.Errorf("%+v, %v", v, found)
+		}
+	})
+	t.Run("what was trimmed from the journal cannot be told", func(t *testing.T) {
+		w, j, since := begin(t)
+		j.first, j.events = 51, j.events[50:]
+		if v, found := verify(t, w, j, since); found != nil || v.Since.Before(j.events[0].Time) || v.Compared > 50 {
+			t.Errorf("%+v, %v", v, found)
+		}
+	})
+}

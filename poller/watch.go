@@ -1,0 +1,179 @@
+package poller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// Watch tells, by events in the journal, when an appliance cannot be polled and
+// when it can be again. The pollers of the appliance's streams share one.
+type Watch struct {
+	store  checkpoint.Sources
+	source checkpoint.Source
+	o      WatchOptions
+	events transform.Encoder
+
+	mu      sync.Mutex
+	streaks map[checkpoint.Source]streak
+	state   reach // as the last poll left it
+	heard   bool  // of a poll since the start
+	changed chan struct{}
+}
+
+// WatchOptions say what is told of an appliance.
+type WatchOptions struct {
+	Appliance string // its name
+	// After is how many polls of one stream must fail in a row until the appliance
+	// counts as unreachable, without one of any stream that succeeds, and with each
+	// stream's last poll a failure; 1 or more.
+	After      int
+	TypePrefix string
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// streak counts the failed polls of a stream since one of the appliance's
+// streams was last read.
+type streak struct {
+	failed   bool // the last poll did
+	failures int
+	since    time.Time // of the first
+}
+
+// reach is whether an appliance can be polled: the position of what is told.
+type reach struct {
+	Unreachable bool      `json:"unreachable"`
+	Since       time.Time `json:"since,omitzero"` // while unreachable
+	Failures    int       `json:"failures,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
+}
+
+// NewWatch returns a Watch that has seen no poll yet.
+func NewWatch(store checkpoint.Sources, o WatchOptions) *Watch {
+	return &Watch{
+		store: store, o: o,
+		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},
+		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		streaks: make(map[checkpoint.Source]streak),
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// polled takes note of how a poll ended. It never waits. What has nothing to do
+// with the appliance, such as a full disk, says nothing about it.
+func (w *Watch) polled(source checkpoint.Source, err error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if err != nil && !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.streaks[source]
+	if s.failed = err != nil; s.failed {
+		if s.failures++; s.failures == 1 {
+			s.since = w.o.Now()
+		}
+	}
+	w.streaks[source] = s
+	if err == nil {
+		for source, s := range w.streaks {
+			w.streaks[source] = streak{failed: s.failed}
+		}
+		if w.heard && !w.state.Unreachable {
+			return
+		}
+		w.heard, w.state = true, reach{}
+	} else {
+		for _, other := range w.streaks {
+			if !other.failed {
+				return
+			}
+		}
+		if s.failures < w.o.After || w.state.Unreachable {
+			return
+		}
+		w.heard = true
+		w.state = reach{Unreachable: true, Since: s.since, Failures: s.failures, Reason: e.Error()}
+	}
+	select {
+	case w.changed <- struct{}{}:
+	default: // Run has yet to look
+	}
+}
+
+// Run commits the events until ctx ends. What changes back before it could be
+// written is not told.
+func (w *Watch) Run(ctx context.Context) {
+	const pause = 5 * time.Second // after a commit that failed
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		}
+		for {
+			err := w.tell(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			w.o.Log.Warn("whether the appliance can be reached could not be told; it is tried again", "error", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+	}
+}
+
+// tell commits the event of a change, where there is one.
+func (w *Watch) tell(ctx context.Context) error {
+	committed, err := w.store.Position(ctx, w.source)
+	if err != nil {
+		return fmt.Errorf("read the position of %s: %w", w.source, err)
+	}
+	var told reach
+	if committed != nil {
+		if err := json.Unmarshal(committed, &told); err != nil {
+			return fmt.Errorf("read the position %q: %w", committed, err)
+		}
+	}
+	w.mu.Lock()
+	state := w.state
+	w.mu.Unlock()
+	if state.Unreachable == told.Unreachable {
+		return nil
+	}
+	change, now := transform.Reachability{Reachable: !state.Unreachable}, w.o.Now()
+	about := state
+	if !state.Unreachable {
+		about = told
+		w.o.Log.Info("the appliance can be polled again", "was_unreachable_since", told.Since)
+	} else {
+		w.o.Log.Error("the appliance cannot be polled; nothing is lost, and it is tried again",
+			"since", state.Since, "failures", state.Failures, "error", state.Reason)
+	}
+	change.Since, change.Failures, change.Reason = about.Since, about.Failures, about.Reason
+	event, err := w.events.Reachability(change, now)
+	if err != nil {
+		return err
+	}
+	position, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("encode the position of %s: %w", w.source, err)
+	}
+	err = w.store.Commit(ctx, checkpoint.Commit{Source: w.source, Expect: committed, Position: position, Events: []transform.Event{event}})
+	if err != nil {
+		return fmt.Errorf("commit an event of %s: %w", w.source, err)
+	}
+	return nil
+}

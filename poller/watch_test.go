@@ -1,0 +1,136 @@
+package poller_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// scripted is a source whose polls end as they are told to; the last goes on.
+type scripted struct {
+	stream string
+	ends   []error
+}
+
+func (s *scripted) Source() checkpoint.Source {
+	return checkpoint.Source{Appliance: "hq", Stream: s.stream}
+}
+
+func (s *scripted) Poll(context.Context) (poller.Next, error) {
+	end := s.ends[0]
+	if len(s.ends) > 1 {
+		s.ends = s.ends[1:]
+	}
+	return poller.Idle, end
+}
+
+// watched runs sources with one Watch for some time, and returns the types of
+// the events that it told.
+func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	watch := poller.NewWatch(state, poller.WatchOptions{
+		Appliance: "hq", After: 3, TypePrefix: "io.ndrbridge", Now: time.Now, Log: log,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	go watch.Run(ctx)
+	for _, s := range sources {
+		p := poller.New(s, poller.Options{
+			Interval: 10 * time.Second, RetryInitial: time.Second, RetryMax: time.Minute, AuthRetry: 30 * time.Second,
+			Watch: watch, Log: log, Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+		})
+		go p.Run(ctx)
+	}
+	time.Sleep(lasts)
+	stop()
+	synctest.Wait()
+}
+
+func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
+	down := &appliance.Error{Method: "GET", Path: "/x", Err: errors.New("connection refused")}
+	refused := &appliance.Error{Method: "GET", Path: "/x", Status: http.StatusUnauthorized}
+	full := errors.New("no space left on device")
+	times := func(n int, err error) []error {
+		var ends []error
+		for range n {
+			ends = append(ends, err)
+		}
+		return ends
+	}
+	for name, c := range map[string]struct {
+		sources []*scripted
+		want    string
+	}{
+		"after failed polls in a row, once": {[]*scripted{{"detections", times(1, down)}}, "unreachable"},
+		"and when it is back":               {[]*scripted{{"detections", append(times(5, down), nil)}}, "unreachable reachable"},
+		"not after fewer failures":          {[]*scripted{{"detections", append(times(2, down), nil, down, nil)}}, ""},
+		"not while another stream is read":  {[]*scripted{{"detections", times(1, down)}, {"audit", times(1, nil)}}, ""},
+		"when every stream fails, once":     {[]*scripted{{"detections", times(1, down)}, {"audit", times(1, down)}}, "unreachable"},
+		"when the key is refused":           {[]*scripted{{"detections", times(1, refused)}}, "unreachable"},
+		"not for a full disk of our own":    {[]*scripted{{"detections", times(1, full)}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var events []transform.Event
+				state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
+				watched(t, state, 5*time.Minute, c.sources...)
+				if got := actions(events); got != c.want {
+					t.Errorf("told %q, want %q", got, c.want)
+				}
+				for _, e := range events {
+					if e.Source != "ndrbridge://hq/events" || e.Stream() != "events" || e.PartitionKey != "hq" || e.Subject != "hq" {
+						t.Errorf("event %s", e.Structured())
+					}
+				}
+			})
+		})
+	}
+	t.Run("a restart in between tells neither of them twice", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var events []transform.Event
+			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
+			watched(t, state, time.Minute, &scripted{"detections", times(1, down)})
+			watched(t, state, time.Minute, &scripted{"detections", times(1, down)})
+			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
+			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
+			if got := actions(events); got != "unreachable reachable" {
+				t.Errorf("told %q", got)
+			}
+			if text := string(events[1].Data()); !strings.Contains(text, "connection refused") || !strings.Contains(text, "was_unreachable_since") {
+				t.Errorf("the end is told as %s", text)
+			}
+		})
+	})
+	t.Run("it is told in the end although the state cannot be written at first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var events []transform.Event
+			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
+			begin := time.Now()
+			state.fail = func() (bool, bool) { return time.Since(begin) < time.Minute, false }
+			watched(t, state, 5*time.Minute, &scripted{"detections", times(1, down)})
+			if got := actions(events); got != "unreachable" {
+				t.Errorf("told %q", got)
+			}
+		})
+	})
+}
+
+func actions(events []transform.Event) string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.Action())
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// recordsRow is how a backlog of records was read.
+type recordsRow struct {
+	Records  int     `json:"records"`
+	Requests int     `json:"requests"`
+	Rate     float64 `json:"records_per_second"`
+	// Slowest and Fastest are the rates of the slowest and the fastest tenth.
+	Slowest  float64 `json:"slowest_tenth"`
+	Fastest  float64 `json:"fastest_tenth"`
+	Anon     int64   `json:"rss_anon,omitempty"`
+	Resident int64   `json:"vm_hwm,omitempty"`
+}
+
+const (
+	backlogRecords = 1_000_000
+	backlogOver    = 24 * time.Hour
+	recordsTenths  = 10
+	// recordsPatience bounds the run.
+	recordsPatience = 10 * time.Minute
+)
+
+// records lets the bridge read a backlog of records to a file. The appliance is
+// in this process.
+func (b *bench) records(ctx context.Context, n int) (_ *recordsRow, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recordsPatience)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	store := standin.New(standin.Options{Seed: 1})
+	store.AddRecordBacklog(n, backlogOver)
+	sensor := httptest.NewServer(store)
+	defer sensor.Close()
+
+	hq := applianceAt(sensor.URL, map[string]any{"enabled": false})
+	hq["records"] = []any{map[string]any{"name": "all", "start": "-25h"}}
+	sink := fileTarget.sink(filepath.Join(dir, "records.jsonl"))
+	began := time.Now()
+	s, err := b.startBridge(ctx, dir, configuration(dir, []map[string]any{sink}, hq))
+	if err != nil {
+		return nil, err
+	}
+	var tenths []float64 // seconds since the start, when each was delivered
+	for tenth := 1; tenth <= recordsTenths && err == nil; tenth++ {
+		err = s.await(ctx, n*tenth/recordsTenths, 1)
+		tenths = append(tenths, time.Since(began).Seconds())
+	}
+	_, m, stopErr := s.stop()
+	if err != nil || stopErr != nil {
+		return nil, errors.Join(err, stopErr)
+	}
+	row := &recordsRow{Records: n, Anon: m.anon, Resident: m.resident, Rate: float64(n) / tenths[len(tenths)-1]}
+	for _, requests := range store.Requests() {
+		row.Requests += requests
+	}
+	before := 0.0
+	for i, at := range tenths {
+		rate := float64(n) / recordsTenths / max(at-before, askEvery.Seconds())
+		if row.Fastest = max(row.Fastest, rate); i == 0 || rate < row.Slowest {
+			row.Slowest = rate
+		}
+		before = at
+	}
+	return row, nil
+}

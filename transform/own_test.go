@@ -1,0 +1,91 @@
+package transform_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// ownAttributes are those of an event of the bridge's own.
+func ownAttributes(id, kind string) transform.Attributes {
+	return transform.Attributes{
+		ID: id, Source: "ndrbridge://hq/events", Type: "io.ndrbridge." + kind, Subject: "hq", Time: recorded,
+		PartitionKey: "hq", Appliance: "hq", RecordedTime: recorded,
+	}
+}
+
+func TestAGapInTheAuditLogIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gap  transform.AuditGap
+		id   string
+		data string
+	}{
+		{
+			"with how many entries were purged",
+			transform.AuditGap{Reason: transform.GapPurged, Last: transform.AuditPlace{ID: 7, Time: 1}, First: transform.AuditPlace{ID: 25769804127, Time: 9}, Missing: 12},
+			"audit.gap-7-1-25769804127-9",
+			`{"gap":{"reason":"purged","explanation":"Entries of the audit log were purged before the bridge had read them.",` +
+				`"last":{"id":7,"time":1},"first":{"id":25769804127,"time":9},"missing":12}}`,
+		},
+		{
+			"without a number where the ids do not tell it",
+			transform.AuditGap{Reason: transform.GapRestarted, Last: transform.AuditPlace{ID: 7, Time: 5}, First: transform.AuditPlace{ID: 1, Time: 9}},
+			"audit.gap-7-5-1-9",
+			`{"gap":{"reason":"restarted","explanation":"The audit log began again, as after the appliance was restored from a backup: ` +
+				`entries behind the last that was read may be missing.","last":{"id":7,"time":5},"first":{"id":1,"time":9}}}`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := encoder.AuditGap(c.gap, recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, e, ownAttributes(c.id, "audit.gap"), c.data)
+			if e.Stream() != "events" {
+				t.Errorf("stream %s", e.Stream())
+			}
+		})
+	}
+}
+
+func TestWhetherAnApplianceCanBePolledIsTold(t *testing.T) {
+	since := time.Date(2026, 11, 21, 2, 0, 0, 5e6, time.FixedZone("east", 3600))
+	for _, c := range []struct {
+		name  string
+		event transform.Reachability
+		kind  string
+		data  map[string]any
+	}{
+		{
+			"when it cannot", transform.Reachability{Since: since, Failures: 3, Reason: `answered 503 "<b>"`}, "appliance.unreachable",
+			map[string]any{"since": "2026-11-21T01:00:00.005Z", "failures": 3.0, "reason": `answered 503 "<b>"`},
+		},
+		{
+			"when it can again", transform.Reachability{Reachable: true, Since: since, Failures: 9, Reason: "timeout"}, "appliance.reachable",
+			map[string]any{"was_unreachable_since": "2026-11-21T01:00:00.005Z", "failures": 9.0, "reason": "timeout"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := encoder.Reachability(c.event, recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, e, ownAttributes(c.kind+"-1795222923004", c.kind), string(e.Data()))
+			got := make(map[string]map[string]any)
+			if err := json.Unmarshal(e.Data(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != 1 || len(got["appliance"]) != len(c.data) {
+				t.Fatalf("data %s", e.Data())
+			}
+			for name, want := range c.data {
+				if got["appliance"][name] != want {
+					t.Errorf("%s is %v, want %v", name, got["appliance"][name], want)
+				}
+			}
+		})
+	}
+}
