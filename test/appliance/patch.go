@@ -75,6 +75,7 @@ func (a *Appliance) applyPatch(versions []*Version, p patch) answer {
 		detections[i].ModTime = modTime
 		a.show(&detections[i])
 	}
+	a.logAPI("Modify", fmt.Sprintf("Changed %d detections", len(versions)))
 	return noContent()
 }
 

@@ -1,0 +1,91 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func (c *caller) auditLog(query string) []int64 {
+	c.t.Helper()
+	return idsOf(c.t, c.want(http.StatusOK, "GET", "/auditlog"+query, "").body)
+}
+
+func TestAuditLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		options standin.Options
+		change  func(a *standin.Appliance)
+		query   string
+		want    []int64
+	}{
+		"the newest entry comes first":         {want: []int64{5, 4, 3, 2, 1}},
+		"or the oldest":                        {options: standin.Options{AuditOldestFirst: true}, want: []int64{1, 2, 3, 4, 5}},
+		"a limit and an offset cut a page out": {query: "?limit=2&offset=1", want: []int64{4, 3}},
+		"oldest first, too":                    {options: standin.Options{AuditOldestFirst: true}, query: "?limit=2&offset=1", want: []int64{2, 3}},
+		"there is nothing behind the end":      {query: "?limit=2&offset=9", want: []int64{}},
+		"a server may cap the limit": {change: func(a *standin.Appliance) { a.SetHazards(standin.Hazards{LimitCap: 2}) },
+			query: "?limit=4", want: []int64{5, 4}},
+		"a full log drops its oldest entries": {options: standin.Options{AuditCapacity: 3}, want: []int64{5, 4, 3}},
+		"entries are purged":                  {change: func(a *standin.Appliance) { a.PurgeAudit(3) }, want: []int64{5, 4}},
+		"ids have holes":                      {change: func(a *standin.Appliance) { a.SkipAuditIDs(4); a.AddAudit(1) }, want: []int64{10, 5, 4, 3, 2, 1}},
+		"a log begins again":                  {change: func(a *standin.Appliance) { a.RestartAudit(); a.AddAudit(2) }, want: []int64{2, 1}},
+		"a log is restored from a backup":     {change: func(a *standin.Appliance) { a.RestoreAudit(3); a.AddAudit(1) }, want: []int64{4, 3, 2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, caller := serve(t, c.options)
+			a.AddAudit(5)
+			if c.change != nil {
+				c.change(a)
+			}
+			wantIDs(t, caller.auditLog(c.query), c.want...)
+		})
+	}
+	t.Run("the history holds what is gone, and says so", func(t *testing.T) {
+		a, _ := serve(t, standin.Options{})
+		a.AddAudit(3)
+		a.PurgeAudit(1)
+		a.RestoreAudit(1)
+		a.AddAudit(1)
+		var purged []bool
+		var logs []int
+		for _, e := range a.AuditHistory() {
+			purged, logs = append(purged, e.Purged), append(logs, e.Log)
+		}
+		if got, want := mustJSON(t, purged)+mustJSON(t, logs), "[true,false,true,false][0,0,0,1]"; got != want {
+			t.Errorf("history %s, want %s", got, want)
+		}
+	})
+	t.Run("a body can be anything", func(t *testing.T) {
+		a, caller := serve(t, standin.Options{})
+		for _, body := range []any{nil, "text", []int{1}, map[string]int{"a": 1}} {
+			a.AddAuditBody(body)
+		}
+		var entries []struct{ Body json.RawMessage }
+		if err := json.Unmarshal([]byte(caller.want(http.StatusOK, "GET", "/auditlog", "").body), &entries); err != nil || len(entries) != 4 || string(entries[3].Body) != "null" {
+			t.Errorf("%s, %v", entries, err)
+		}
+	})
+	t.Run("what clients change leaves an entry where that is asked for", func(t *testing.T) {
+		a, caller := serve(t, standin.Options{AuditAPI: true})
+		id := a.AddMany(1)[0].ID
+		caller.want(http.StatusNoContent, "PATCH", "/detections/"+mustJSON(t, id), `{"status": "acknowledged"}`)
+		wantIDs(t, caller.auditLog(""), 1)
+	})
+	t.Run("a query that is none is refused", func(t *testing.T) {
+		_, caller := serve(t, standin.Options{})
+		for _, query := range []string{"?limit=x", "?offset=-1", "?limit=1.5"} {
+			caller.want(http.StatusBadRequest, "GET", "/auditlog"+query, "")
+		}
+	})
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

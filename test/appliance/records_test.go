@@ -1,0 +1,259 @@
+package appliance_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+type recordAnswer struct {
+	Total   *int
+	Records []struct {
+		ID     string `json:"_id"`
+		Type   string `json:"_type"`
+		Sort   []json.Number
+		Source struct {
+			Timestamp json.Number
+			RspBytes  json.Number `json:"rspBytes"`
+		} `json:"_source"`
+	}
+	Cursor          string
+	From, Until     int64
+	TerminatedEarly bool `json:"terminated_early"`
+	Warnings        []string
+}
+
+func (c *caller) records(path, body string) recordAnswer {
+	c.t.Helper()
+	var a recordAnswer
+	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "POST", path, body).body), &a); err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
+func (a recordAnswer) stamps() []string {
+	var all []string
+	for _, r := range a.Records {
+		all = append(all, r.Source.Timestamp.String())
+	}
+	return all
+}
+
+func TestRecordSearch(t *testing.T) {
+	at := epoch.UnixMilli() - 60_000
+	a, c := serve(t, standin.Options{})
+	for i := range int64(10) {
+		a.AddRecordsAt(1, (at+i*1000)*1000+201)
+	}
+	stamp := func(i int64) string { return fmt.Sprintf("%d.201", at+i*1000) }
+	for name, test := range map[string]struct {
+		body  string
+		want  []string
+		total int
+	}{
+		"everything from a time on":       {fmt.Sprintf(`{"from": %d}`, at+7000), []string{stamp(7), stamp(8), stamp(9)}, 3},
+		"a time before now":               {`{"from": "-53s"}`, []string{stamp(7), stamp(8), stamp(9)}, 3},
+		"a number before now":             {`{"from": -52000}`, []string{stamp(8), stamp(9)}, 2},
+		"up to a time":                    {fmt.Sprintf(`{"from": "-1h", "until": %d}`, at+1001), []string{stamp(0), stamp(1)}, 2},
+		"the newest first":                {`{"from": "-1h", "limit": 2, "sort": [{"field": "timestamp", "direction": "desc"}]}`, []string{stamp(9), stamp(8)}, 10},
+		"a page":                          {`{"from": "-1h", "limit": 2, "offset": 3}`, []string{stamp(3), stamp(4)}, 10},
+		"nothing behind the end":          {`{"from": "-1h", "offset": 30}`, nil, 10},
+		"an unknown type finds nothing":   {`{"from": "-1h", "types": ["~ftp"]}`, nil, 0},
+		"a filter that nothing passes":    {`{"from": "-1h", "filter": {"field": "reqBytes", "operator": "<", "operand": "0"}}`, nil, 0},
+		"a filter that everything passes": {`{"from": "-1h", "limit": 1, "filter": {"operator": "not", "rules": [{"field": "nothing", "operator": "exists"}]}}`, []string{stamp(0)}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.records("/records/search", test.body)
+			if !slices.Equal(got.stamps(), test.want) || *got.Total != test.total || got.Cursor != "" {
+				t.Errorf("got %v of %d with the cursor %q, want %v of %d", got.stamps(), *got.Total, got.Cursor, test.want, test.total)
+			}
+		})
+	}
+	for name, body := range map[string]string{
+		"no from":             `{}`,
+		"a limit too large":   `{"from": 5, "limit": 10001}`,
+		"an unknown key":      `{"from": 5, "colour": 1}`,
+		"an unknown operator": `{"from": 5, "filter": {"field": "a", "operator": "==", "operand": 1}}`,
+		"rules without rules": `{"from": 5, "filter": {"operator": "and"}}`,
+		"a time that is none": `{"from": "yesterday"}`,
+		"a bad context_ttl":   `{"from": 5, "context_ttl": "soon"}`,
+	} {
+		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/records/search", body) })
+	}
+	t.Run("filters look into fields, addresses and ports", func(t *testing.T) {
+		var first struct {
+			Records []struct {
+				Source map[string]any `json:"_source"`
+			}
+		}
+		if err := json.Unmarshal([]byte(c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h", "limit": 1}`).body), &first); err != nil {
+			t.Fatal(err)
+		}
+		source := first.Records[0].Source
+		address := source["clientAddr"].(map[string]any)["value"]
+		for _, filter := range []string{
+			fmt.Sprintf(`{"field": "clientAddr", "operator": "=", "operand": %q}`, address),
+			fmt.Sprintf(`{"field": ".ipaddr", "operator": "in", "operand": ["x", %q]}`, address),
+			fmt.Sprintf(`{"field": ".port", "operator": "=", "operand": {"type": "number", "value": %v}}`, source["serverPort"]),
+			fmt.Sprintf(`{"operator": "and", "rules": [{"field": "flowId", "operator": "startswith", "operand": %q}, {"field": "ex.isSuspicious", "operator": "exists"}]}`, source["flowId"]),
+			`{"operator": "or", "rules": [{"field": "nothing", "operator": "exists"}, {"field": "reqBytes", "operator": ">=", "operand": 0}]}`,
+		} {
+			if got := c.records("/records/search", `{"from": "-1h", "limit": 1, "filter": `+filter+`}`); len(got.Records) != 1 {
+				t.Errorf("%s finds nothing", filter)
+			}
+		}
+	})
+}
+
+// follow reads a search to its end by cursors, and returns how many records each
+// answer had.
+func (c *caller) follow(search string) (sizes []int) {
+	c.t.Helper()
+	got := c.records("/records/search", search)
+	for cursor := got.Cursor; ; {
+		sizes = append(sizes, len(got.Records))
+		if cursor == "" || len(got.Records) == 0 {
+			return sizes
+		}
+		got = c.records("/records/cursor?context_ttl=60000", fmt.Sprintf(`{"cursor": %q}`, cursor))
+		if got.Cursor != "" {
+			cursor = got.Cursor
+		}
+	}
+}
+
+func TestRecordCursors(t *testing.T) {
+	const search = `{"from": "-1h", "limit": 10, "context_ttl": "1m"}`
+	for name, test := range map[string]struct {
+		options standin.Options
+		hazards standin.Hazards
+		search  string
+		want    []int
+	}{
+		"a cursor leads to an empty answer":           {want: []int{10, 10, 5, 0}},
+		"so does one that is renewed":                 {hazards: standin.Hazards{CursorRenews: true}, want: []int{10, 10, 5, 0}},
+		"the first batch may be smaller":              {hazards: standin.Hazards{RecordBatch: 3}, want: []int{3, 10, 10, 2, 0}},
+		"there is none where everything fits":         {search: `{"from": "-1h", "limit": 100, "context_ttl": 60000}`, want: []int{25}},
+		"there is none where none was asked for":      {search: `{"from": "-1h", "limit": 10}`, want: []int{10}},
+		"there is none in a store that is no product": {options: standin.Options{ThirdPartyRecords: true}, want: []int{10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, c := serve(t, test.options)
+			for i := range int64(25) {
+				a.AddRecordsAt(1, (epoch.UnixMilli()-60_000+i)*1000)
+			}
+			a.SetHazards(test.hazards)
+			if test.search == "" {
+				test.search = search
+			}
+			if got := c.follow(test.search); !slices.Equal(got, test.want) {
+				t.Errorf("answers of %v records, want %v", got, test.want)
+			}
+		})
+	}
+	t.Run("a cursor that nobody used for its life has expired", func(t *testing.T) {
+		var moved atomic.Int64
+		a, c := serve(t, standin.Options{Now: func() time.Time { return epoch.Add(time.Duration(moved.Load())) }})
+		a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
+		body := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor)
+		moved.Add(int64(59 * time.Second))
+		c.records("/records/cursor?context_ttl=1m", body)
+		moved.Add(int64(61 * time.Second))
+		c.want(http.StatusBadRequest, "POST", "/records/cursor", body)
+	})
+	t.Run("what is stored later is not behind a cursor", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.AddRecordsAt(15, (epoch.UnixMilli()-60_000)*1000)
+		cursor := c.records("/records/search", search).Cursor
+		a.AddRecordsAt(10, (epoch.UnixMilli()-50_000)*1000)
+		if got := c.records("/records/cursor", fmt.Sprintf(`{"cursor": %q}`, cursor)); len(got.Records) != 5 {
+			t.Errorf("%d records behind the cursor", len(got.Records))
+		}
+	})
+	t.Run("a store that is no product refuses cursors", func(t *testing.T) {
+		_, c := serve(t, standin.Options{ThirdPartyRecords: true})
+		c.want(http.StatusNotFound, "POST", "/records/cursor", `{"cursor": "x"}`)
+	})
+}
+
+func TestARecordBacklogIsReadLikeRecordsThatWereStored(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.AddRecordBacklog(1_000_000, 24*time.Hour)
+	seen := make(map[string]bool)
+	last := ""
+	for from := epoch.UnixMilli() - 600_000; from < epoch.UnixMilli()-540_000; from += 10_000 {
+		got := c.records("/records/search", fmt.Sprintf(`{"from": %d, "until": %d, "limit": 1000, "sort": [{"field": "timestamp", "direction": "asc"}]}`, from, from+10_000))
+		for _, r := range got.Records {
+			if seen[r.ID] {
+				t.Errorf("%s came twice", r.ID)
+			}
+			seen[r.ID] = true
+			if stamp := r.Source.Timestamp.String(); stamp < last {
+				t.Errorf("%s comes behind %s", stamp, last)
+			} else {
+				last = stamp
+			}
+			if n, err := r.Source.RspBytes.Int64(); err != nil || n <= 1<<53 {
+				t.Errorf("rspBytes is %s", r.Source.RspBytes)
+			}
+		}
+	}
+	if n := len(seen); n < 650 || n > 750 {
+		t.Errorf("%d records in a minute, where 694 are due", n)
+	}
+}
+
+func TestRecordHazards(t *testing.T) {
+	at := epoch.UnixMilli() - 60_000
+	search := fmt.Sprintf(`{"from": %d, "until": %d}`, at, at+1)
+	for name, test := range map[string]struct {
+		hazards standin.Hazards
+		micros  int64
+		found   int
+	}{
+		"a record at the first millisecond is found":               {micros: at * 1000, found: 1},
+		"one at the last is not":                                   {micros: (at + 1) * 1000, found: 0},
+		"unless the bound is inclusive":                            {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at + 1) * 1000, found: 1},
+		"one behind the last is not":                               {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at+1)*1000 + 500, found: 0},
+		"unless fractions do not count":                            {hazards: standin.Hazards{RecordUntilInclusive: true, RecordWholeMillis: true}, micros: (at+1)*1000 + 500, found: 1},
+		"a search that is terminated early says so and lacks some": {hazards: standin.Hazards{TerminatedEarly: true}, micros: at * 1000, found: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, c := serve(t, standin.Options{})
+			a.AddRecordsAt(1, test.micros)
+			a.SetHazards(test.hazards)
+			got := c.records("/records/search", search)
+			if len(got.Records) != test.found || got.TerminatedEarly != test.hazards.TerminatedEarly {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	t.Run("totals can be missing, and warnings come with every answer", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.SetHazards(standin.Hazards{TotalMissing: true, RecordWarnings: []string{"slow"}})
+		if got := c.records("/records/search", search); got.Total != nil || !slices.Equal(got.Warnings, []string{"slow"}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestDevicesAndFormats(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.HideDevices(2)
+	wantIDs(t, idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", `{"filter": {"field": "id", "operator": "in", "operand": [3, 2, 1]}, "limit": 5}`).body), 3, 1)
+	c.want(http.StatusBadRequest, "POST", "/devices/search", `{"filter": {"field": "name", "operator": "=", "operand": "x"}}`)
+	var formats []struct {
+		Type        string
+		DisplayName string `json:"display_name"`
+	}
+	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", "/detections/formats", "").body), &formats); err != nil || len(formats) == 0 || formats[0].DisplayName == "" {
+		t.Errorf("%v, %v", formats, err)
+	}
+}
