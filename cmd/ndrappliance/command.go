@@ -24,6 +24,8 @@ type settings struct {
 	skew        time.Duration
 	backlog     int
 	backlogOver time.Duration
+	entries     int
+	records     int
 	listen      string
 	tls         tlsSettings
 }
@@ -38,8 +40,9 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ndrappliance",
 		Short: "Serve a stand-in for a network detection appliance",
-		Long: `Serve a stand-in for a network detection appliance: its detections, its system
-resource and its ways to fail, without a network to watch.
+		Long: `Serve a stand-in for a network detection appliance: its detections, its audit log,
+its record store, its system resource and its ways to fail, without a network to
+watch.
 
 It prints "listening on URL" once it is ready, and serves until SIGINT or
 SIGTERM. --backlog makes detections that are there from the start; --rate and the
@@ -52,6 +55,7 @@ Requests need the header "Authorization: Service apikey=KEY", with --key, and
 token from POST /oauth2/token instead, or either where --key is given too.`,
 		Example: `  ndrappliance --backlog 1000 --rate 2 --update-rate 1
   ndrappliance --listen 127.0.0.1:8443 --self-signed --ca-out ca.pem
+  ndrappliance --record-backlog 1000000 --audit-entries 500 --audit-rate 0.5
   ndrappliance --backlog 5000 --reset 0.01 --cut-json 0.01 --limit-cap 200
   curl -H 'Authorization: Service apikey=` + standin.DefaultAPIKey + `' http://127.0.0.1:PORT/api/v1/service`,
 		Args: commandline.NoArgs,
@@ -88,6 +92,12 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&s.backlog, "backlog", 0, "detections that are there from the start")
 	f.DurationVar(&s.backlogOver, "backlog-over", 24*time.Hour, "time up to the start over which their mod_times are spread")
 	f.IntVar(&s.options.Size, "size", 2000, "bytes of JSON that a detection has, about; at least 1000")
+	f.IntVar(&s.entries, "audit-entries", 0, "audit log entries that are there from the start")
+	f.BoolVar(&s.options.AuditOldestFirst, "audit-oldest-first", false, "let the audit log begin with its oldest entry")
+	f.IntVar(&s.options.AuditCapacity, "audit-capacity", 10_000, "entries that the audit log keeps")
+	f.BoolVar(&s.options.AuditAPI, "audit-api", false, "let what clients change leave entries in the audit log")
+	f.IntVar(&s.records, "record-backlog", 0, "records that are there from the start, spread like the backlog")
+	f.BoolVar(&s.options.ThirdPartyRecords, "third-party-records", false, "have a record store without cursors")
 	f.DurationVar(&s.skew, "skew", 0, "how far the clock is ahead; negative: behind")
 
 	f.Float64Var(&s.rates.Appear, "rate", 0, "detections that appear, a second")
@@ -100,6 +110,11 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&s.rates.TieSize, "tie-size", 300, "detections in a bulk change")
 	f.Float64Var(&s.rates.Neighbours, "neighbour-rate", 0, "pairs of neighbouring milliseconds filled with detections, a second")
 	f.IntVar(&s.rates.NeighbourSize, "neighbour-size", 990, "detections in each of them")
+
+	f.Float64Var(&s.rates.AuditEntries, "audit-rate", 0, "audit log entries, a second")
+	f.Float64Var(&s.rates.Records, "record-rate", 0, "records that are stored, a second")
+	f.Float64Var(&s.rates.RecordsLate, "late-record-rate", 0, "records that are stored with a timestamp of the past, a second")
+	f.DurationVar(&s.rates.RecordLateBy, "record-late-by", 5*time.Minute, "how late at most")
 
 	h := &s.hazards
 	f.Float64Var(&h.Reset, "reset", 0, "hazard: the connection is reset")
@@ -119,6 +134,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.BoolVar(&h.InclusiveBound, "inclusive-bound", false, "read mod_time in a search as on or after")
 	f.BoolVar(&h.ShuffledTies, "shuffled-ties", false, "give ties an order of their own")
 	f.BoolVar(&h.ChangingLinks, "changing-links", false, "change the links in descriptions at every look")
+	f.IntVar(&h.RecordBatch, "record-batch", 0, "records in a first answer with a cursor at most")
+	f.BoolVar(&h.CursorsExpireAtOnce, "cursors-expire", false, "refuse every cursor")
 	f.BoolVar(&h.NoDate, "no-date", false, "leave the Date header out")
 }
 
@@ -145,8 +162,11 @@ func (s *settings) check() error {
 			return fmt.Errorf("%v is no probability: a hazard takes a number between 0 and 1", likely)
 		}
 	}
-	if s.backlog < 0 {
-		return errors.New("--backlog: must not be negative")
+	if s.backlog < 0 || s.entries < 0 || s.records < 0 {
+		return errors.New("--backlog, --audit-entries and --record-backlog: must not be negative")
+	}
+	if s.options.AuditCapacity < 1 {
+		return errors.New("--audit-capacity: must be at least 1")
 	}
 	if status := s.hazards.ServerErrorStatus; status != 0 && (status < 500 || status > 599) {
 		return errors.New("--server-error-status: must be between 500 and 599")

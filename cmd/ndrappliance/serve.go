@@ -29,6 +29,8 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	a.SetSkew(s.skew)
 	a.SetHazards(s.hazards)
 	a.AddBacklog(s.backlog, s.backlogOver)
+	a.AddAudit(s.entries)
+	a.AddRecordBacklog(s.records, s.backlogOver)
 
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{Handler: a, ReadHeaderTimeout: headerTimeout}

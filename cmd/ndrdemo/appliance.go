@@ -10,7 +10,9 @@ import (
 const (
 	backlog     = 300
 	backlogOver = 3 * time.Hour
-	maxRate     = 1000
+	// auditBacklog are entries of the audit log that are there from the start.
+	auditBacklog = 50
+	maxRate      = 1000
 )
 
 func newAppliance(seed uint64) *standin.Appliance {
@@ -24,10 +26,12 @@ func newAppliance(seed uint64) *standin.Appliance {
 		CutBody:           0.04,
 	})
 	a.AddBacklog(backlog, backlogOver)
+	a.AddAudit(auditBacklog)
 	return a
 }
 
-// rates spread so many versions a second over what happens to detections.
+// rates spread so many versions a second over what happens to detections, and add
+// a share of audit log entries and records.
 func rates(versions float64) standin.Rates {
 	const tieSize = 5
 	return standin.Rates{
@@ -40,8 +44,19 @@ func rates(versions float64) standin.Rates {
 		// others.
 		Late:   0.05 * versions,
 		LateBy: 4 * time.Minute,
+
+		AuditEntries: 0.2 * versions,
+		Records:      0.5 * versions,
+		RecordsLate:  0.05 * versions,
+		RecordLateBy: 2 * time.Second,
 	}
 }
+
+// The sources of what never changes.
+const (
+	auditSource  = "ndrbridge://hq/auditlog"
+	recordSource = "ndrbridge://hq/records/all"
+)
 
 // shown is what an appliance has shown, as the judge reads it. It is not safe
 // for concurrent use.
@@ -50,10 +65,23 @@ type shown struct {
 	history   []ledger.Version
 }
 
-// versions returns the history up to now.
-func (s *shown) versions() []ledger.Version {
-	for _, v := range s.appliance.History()[len(s.history):] {
-		s.history = append(s.history, ledger.Version{ID: v.ID, ModTime: v.ModTime, Object: string(v.JSON)})
-	}
-	return s.history
+// exhibit is what was shown up to a moment.
+type exhibit struct {
+	versions       []ledger.Version
+	audit, records []ledger.Object
+}
+
+// now returns what was shown up to now.
+func (s *shown) now() exhibit {
+	s.history = append(s.history, ledger.VersionsOf(s.appliance, len(s.history))...)
+	return exhibit{s.history, ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
+}
+
+// waiting is how much of it has yet to reach a sink: detections by their latest
+// version, entries and records.
+func (e exhibit) waiting(l *ledger.Ledger, sink string) int {
+	detections, _ := l.Missing(sink, e.versions)
+	entries, _ := l.MissingObjects(sink, auditSource, e.audit)
+	records, _ := l.MissingObjects(sink, recordSource, e.records)
+	return detections + entries + records
 }

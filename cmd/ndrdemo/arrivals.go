@@ -17,7 +17,7 @@ type arrivals struct {
 
 type count struct {
 	events, duplicates int
-	ids                map[string]struct{}
+	ids                map[string]struct{} // source and id
 }
 
 func newArrivals() *arrivals {
@@ -28,11 +28,11 @@ func newArrivals() *arrivals {
 	return a
 }
 
-// receive records an event of a detection in the form in which a sink got it,
-// which it keeps. What the bridge tells of itself is passed over.
+// receive records an event in the form in which a sink got it, which it keeps.
+// What the bridge tells of itself is passed over.
 func (a *arrivals) receive(sink string, structured []byte) (transform.Event, error) {
 	e, err := transform.Parse(structured)
-	if err != nil || e.Stream() != transform.StreamDetections {
+	if err != nil || e.Stream() == transform.StreamEvents {
 		return e, err
 	}
 	a.ledger.Receive(sink, e)
@@ -41,10 +41,11 @@ func (a *arrivals) receive(sink string, structured []byte) (transform.Event, err
 	defer a.mu.Unlock()
 	c := a.counts[sink]
 	c.events++
-	if _, known := c.ids[e.ID]; known {
+	id := e.Source + " " + e.ID
+	if _, known := c.ids[id]; known {
 		c.duplicates++
 	}
-	c.ids[e.ID] = struct{}{}
+	c.ids[id] = struct{}{}
 	return e, nil
 }
 

@@ -33,19 +33,23 @@ func command(stdout io.Writer) *cobra.Command {
 		Long: `Show the bridge at work. In one process, on free ports of loopback, run:
 
   a stand-in appliance   with a backlog, and detections that appear, change, tie,
-                         come late and are closed; it fails one request in seven
+                         come late and are closed, an audit log that grows, and
+                         records, some of them late; it fails one request in seven
   a NATS server          with JetStream
   a webhook receiver     that hangs up on one event in a hundred, after it took it
-  the bridge             configured by a file, as in earnest: detections go to
-                         NATS, to the webhook and to a file
+  the bridge             configured by a file, as in earnest: all three streams
+                         go to NATS, to the webhook and to a file
 
 It prints where each of them is, so that you can ask them with curl or nats, then
 some of the events as they reach the webhook, what the bridge warns of, and counts:
 
   shown     detections that the appliance has shown
   versions  states that it has shown them in
+  entries   of its audit log
+  records   that it has stored
   events    that reached a sink, and dup: how many of them were there before
-  wait      detections whose latest version has yet to reach the sink
+  wait      detections whose latest version has yet to reach the sink, entries
+            and records
 
 In the end (Ctrl-C, or --for is over) nothing more happens at the appliance, the
 bridge delivers the rest, and a judge compares each sink with what was shown. It

@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
 			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl",
-			"time | shown versions | events dup wait", "created", "→",
+			"time | shown versions entries records | events dup wait", "created", "→",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {
 			if !strings.Contains(stdout.String(), want) {

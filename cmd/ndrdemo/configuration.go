@@ -28,6 +28,9 @@ appliances:
       start: beginning
       overlap: 30s
       reconcile: {every: 2s, back: 5m} # finds what became visible later than overlap
+    audit: {interval: 500ms, start: beginning}
+    records:
+      - {name: all, start: -1m, interval: 500ms, window: 5s, delay: 200ms, recheck: 4s} # recheck finds what was stored later than delay
 sinks:
   - name: bus
     nats: {url: {{printf "%q" .NATSURL}}, stream: NDR, subject: "ndr.{appliance}.{stream}.{action}", create_stream: true}

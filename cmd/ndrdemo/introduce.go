@@ -25,6 +25,6 @@ bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
 log, file      %s
 
-dup: events that came again; wait: detections whose latest version is on its way.
+dup: events that came again; wait: what is on its way.
 `, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.File))
 }

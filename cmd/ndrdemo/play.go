@@ -45,7 +45,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		return err
 	default:
 	}
-	return conclude(d.arrivals.ledger, d.shown.versions(), stdout)
+	return conclude(d.arrivals.ledger, d.shown.now(), stdout)
 }
 
 // demo is one run, with what its parts tell each other.

@@ -9,9 +9,25 @@ import (
 	"ndrbridge/transform"
 )
 
-// sample is an event of a detection in one line: when, how severe, what became
+// sample is an event in one line. Of a detection: when, how severe, what became
 // of it, what it is, who is in it, and which fields changed.
 func sample(e transform.Event) (string, error) {
+	when := e.Time.Local().Format("15:04:05")
+	switch e.Stream() {
+	case transform.StreamAudit:
+		var data struct {
+			Audit struct {
+				Body struct{ Operation, Component, User string }
+			}
+		}
+		if err := json.Unmarshal(e.Data(), &data); err != nil {
+			return "", fmt.Errorf("event %s: %w", e.ID, err)
+		}
+		b := data.Audit.Body
+		return printable(fmt.Sprintf("%s audit %-7s %s, %s, by %s", when, e.Action(), b.Operation, b.Component, b.User)), nil
+	case transform.StreamRecords:
+		return printable(fmt.Sprintf("%s       %-7s record %s, %s", when, e.Action(), e.Subject, e.ID)), nil
+	}
 	var data struct {
 		Detection struct {
 			Title        string
@@ -22,7 +38,7 @@ func sample(e transform.Event) (string, error) {
 	if err := json.Unmarshal(e.Data(), &data); err != nil {
 		return "", fmt.Errorf("event %s: %w", e.ID, err)
 	}
-	line := fmt.Sprintf("%s %-5s %-7s %-37s %s", e.Time.Local().Format("15:04:05"), e.SeverityText, e.Action(),
+	line := fmt.Sprintf("%s %-5s %-7s %-37s %s", when, e.SeverityText, e.Action(),
 		data.Detection.Title, between(data.Detection.Participants))
 	if len(data.Changes) > 0 {
 		line += " (" + strings.Join(data.Changes, ", ") + ")"

@@ -10,16 +10,16 @@ import (
 
 // standing is how far things are at a moment.
 type standing struct {
-	elapsed              time.Duration
-	detections, versions int // that the appliance has shown
-	sinks                []sinkStanding
+	elapsed                                time.Duration
+	detections, versions, entries, records int // that the appliance has shown
+	sinks                                  []sinkStanding
 }
 
 // sinkStanding is how far one sink is.
 type sinkStanding struct {
 	outlet
 	events, duplicates int
-	waiting            int // detections whose latest version is not there
+	waiting            int // detections whose latest version is not there, entries and records
 }
 
 // settled tells whether everything is everywhere.
@@ -34,7 +34,7 @@ func (s standing) settled() bool {
 
 // heading names the columns of row.
 func (s standing) heading() string {
-	above, below := "        detections    ", " time | shown versions"
+	above, below := "        detections     audit log        ", " time | shown versions entries records"
 	for _, sink := range s.sinks {
 		above += fmt.Sprintf("   %-15s", sink.outlet)
 		below += " | events dup wait"
@@ -44,7 +44,7 @@ func (s standing) heading() string {
 
 func (s standing) row() string {
 	seconds := int(s.elapsed.Round(time.Second).Seconds())
-	row := fmt.Sprintf("%2d:%02d | %5d %8d", seconds/60, seconds%60, s.detections, s.versions)
+	row := fmt.Sprintf("%2d:%02d | %5d %8d %7d %7d", seconds/60, seconds%60, s.detections, s.versions, s.entries, s.records)
 	for _, sink := range s.sinks {
 		row += fmt.Sprintf(" | %6d %3d %4d", sink.events, sink.duplicates, sink.waiting)
 	}

@@ -13,15 +13,15 @@ import (
 )
 
 func someStanding() standing {
-	return standing{elapsed: 62 * time.Second, detections: 312, versions: 345, sinks: []sinkStanding{
+	return standing{elapsed: 62 * time.Second, detections: 312, versions: 345, entries: 61, records: 80, sinks: []sinkStanding{
 		{outlet: outlet{"bus", "NATS"}, events: 345},
 		{outlet: outlet{"soc", "webhook"}, events: 1340, duplicates: 12, waiting: 7},
 	}}
 }
 
-const table = `        detections       bus, NATS         soc, webhook
- time | shown versions | events dup wait | events dup wait
- 1:02 |   312      345 |    345   0    0 |   1340  12    7
+const table = `        detections     audit log           bus, NATS         soc, webhook
+ time | shown versions entries records | events dup wait | events dup wait
+ 1:02 |   312      345      61      80 |    345   0    0 |   1340  12    7
 `
 
 func TestScreen(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 var errMissing = errors.New("the bridge broke a promise")
 
 // conclude prints what the judge says. It returns errMissing where that is bad.
-func conclude(l *ledger.Ledger, shown []ledger.Version, stdout io.Writer) error {
+func conclude(l *ledger.Ledger, shown exhibit, stdout io.Writer) error {
 	s := judge(l, shown)
 	s.print(stdout)
 	if !s.good() {
@@ -23,23 +23,38 @@ func conclude(l *ledger.Ledger, shown []ledger.Version, stdout io.Writer) error 
 
 // summary is what the judge says in the end.
 type summary struct {
-	detections, versions int // that the appliance showed
-	sinks                []sinkSummary
+	detections, versions, entries, records int // that the appliance showed
+	sinks                                  []sinkSummary
 }
 
 // sinkSummary is what the judge says of one sink.
 type sinkSummary struct {
 	outlet
 	ledger.Verdict
-	missing int // detections whose last version is not there
+	missing  int // detections whose last version is not there, entries and records
+	distinct int // versions of detections
 }
 
 // judge compares what each sink received with what was shown.
-func judge(l *ledger.Ledger, shown []ledger.Version) summary {
-	s := summary{detections: countDetections(shown), versions: len(shown)}
+func judge(l *ledger.Ledger, shown exhibit) summary {
+	s := summary{
+		detections: countDetections(shown.versions), versions: len(shown.versions),
+		entries: len(shown.audit), records: len(shown.records),
+	}
 	for _, o := range outlets {
-		missing, _ := l.Missing(o.name, shown)
-		s.sinks = append(s.sinks, sinkSummary{outlet: o, Verdict: l.Judge(o.name, shown), missing: missing})
+		sink := sinkSummary{outlet: o, missing: shown.waiting(l, o.name)}
+		detections := l.Judge(o.name, shown.versions)
+		sink.distinct = detections.Delivered - detections.Duplicates
+		for _, v := range []ledger.Verdict{
+			detections,
+			l.JudgeObjects(o.name, auditSource, shown.audit, true),
+			l.JudgeObjects(o.name, recordSource, shown.records, false),
+		} {
+			sink.Delivered += v.Delivered
+			sink.Duplicates += v.Duplicates
+			sink.Faults = append(sink.Faults, v.Faults...)
+		}
+		s.sinks = append(s.sinks, sink)
 	}
 	return s
 }
@@ -64,13 +79,13 @@ func (s summary) good() bool {
 
 // print writes the summary for a person.
 func (s summary) print(w io.Writer) {
-	fmt.Fprintf(w, "\nThe appliance showed %d detections in %d versions.\n\n", s.detections, s.versions)
+	fmt.Fprintf(w, "\nThe appliance showed %d detections in %d versions, %d audit log entries and %d records.\n\n",
+		s.detections, s.versions, s.entries, s.records)
 	fmt.Fprintf(w, "%-14s %10s %10s %10s %10s\n", "sink", "delivered", "distinct", "duplicated", "missing")
 	replaced := 0
 	for _, sink := range s.sinks {
-		distinct := sink.Delivered - sink.Duplicates
-		replaced = max(replaced, s.versions-distinct)
-		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, distinct, sink.Duplicates, sink.missing)
+		replaced = max(replaced, s.versions-sink.distinct)
+		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
 	}
 	fmt.Fprintln(w)
 	if !s.good() {
@@ -84,5 +99,5 @@ func (s summary) print(w io.Writer) {
 	if replaced > 0 {
 		fmt.Fprintf(w, "Up to %d versions were replaced before the next poll could see them.\n", replaced)
 	}
-	fmt.Fprintln(w, "Nothing is missing: the last version of every detection is at every sink.")
+	fmt.Fprintln(w, "Nothing is missing: the last version of every detection, every entry and every record is at every sink.")
 }

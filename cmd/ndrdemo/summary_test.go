@@ -57,7 +57,7 @@ func TestConclusion(t *testing.T) {
 				l.Receive(sinkLog, event(t, v))
 			}
 			var out strings.Builder
-			if err := conclude(l, shown, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
+			if err := conclude(l, exhibit{versions: shown}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
 				t.Errorf("got %v", err)
 			}
 			for _, want := range c.want {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"ndrbridge/test/ledger"
 	"ndrbridge/transform"
 )
 
@@ -83,17 +82,19 @@ func (d *demo) showEvent(e transform.Event) error {
 
 // standing counts what there is now.
 func (d *demo) standing(began time.Time) standing {
-	versions := d.shown.versions()
-	s := standing{elapsed: time.Since(began), detections: countDetections(versions), versions: len(versions)}
+	shown := d.shown.now()
+	s := standing{
+		elapsed: time.Since(began), detections: countDetections(shown.versions), versions: len(shown.versions),
+		entries: len(shown.audit), records: len(shown.records),
+	}
 	for _, o := range outlets {
-		s.sinks = append(s.sinks, d.sinkStanding(o, versions))
+		s.sinks = append(s.sinks, d.sinkStanding(o, shown))
 	}
 	return s
 }
 
-func (d *demo) sinkStanding(o outlet, versions []ledger.Version) sinkStanding {
-	s := sinkStanding{outlet: o}
-	s.waiting, _ = d.arrivals.ledger.Missing(o.name, versions)
+func (d *demo) sinkStanding(o outlet, shown exhibit) sinkStanding {
+	s := sinkStanding{outlet: o, waiting: shown.waiting(d.arrivals.ledger, o.name)}
 	s.events, s.duplicates = d.arrivals.count(o.name)
 	return s
 }

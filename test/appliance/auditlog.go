@@ -117,7 +117,9 @@ func (a *Appliance) log(body any) *AuditEntry {
 	e := &AuditEntry{ID: l.nextID, Time: now, JSON: b, Log: l.log}
 	l.nextID++
 	l.entries = append(l.entries, e)
-	l.history = append(l.history, e)
+	if !a.options.NoHistory {
+		l.history = append(l.history, e)
+	}
 	if over := len(l.entries) - a.options.AuditCapacity; over > 0 {
 		l.purge(over)
 	}
