@@ -66,6 +66,7 @@ type Audit struct {
 
 	// oldestFirst is the order that the log was last seen in.
 	oldestFirst bool
+	polls       int // since the start
 	rank        int // of position.Last, when it was last seen in a log that comes oldest first
 	limit       pageLimit
 	answer      appliance.Page
@@ -91,6 +92,7 @@ func (a *Audit) Source() checkpoint.Source { return a.source }
 // to be delivered again. Each page is committed by itself, so an error loses
 // nothing of what was read before it.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
+	a.polls++
 	err := a.load(ctx)
 	if err == nil {
 		err = a.readNew(ctx)
@@ -270,13 +272,16 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 	p := a.position
 	var c checkpoint.Commit
 	recorded := a.o.Now()
-	tell := func(g transform.AuditGap) error {
-		event, err := a.events.AuditGap(g, recorded)
-		c.Events = append(c.Events, event)
+	var gap transform.AuditGap
+	tell := func() error {
 		front = noHole
+		if gap.Reason == "" {
+			return nil
+		}
+		event, err := a.events.AuditGap(gap, recorded)
+		c.Events = append(c.Events, event)
 		return err
 	}
-	var gap transform.AuditGap
 	for i := range rows {
 		r := &rows[i]
 		if r.known {
@@ -287,11 +292,8 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 			if front == unjoined && gap.Reason == transform.GapRestarted {
 				p.Past = p.Start > 0
 			}
-			front = noHole
-			if gap.Reason != "" {
-				if err := tell(gap); err != nil {
-					return front, err
-				}
+			if err := tell(); err != nil {
+				return front, err
 			}
 		}
 		p.Count++
@@ -315,7 +317,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		p.Past = false
 		if front == restored { // nothing came behind what was kept
 			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPlace, First: kept.AuditPlace}
-			if err := tell(gap); err != nil {
+			if err := tell(); err != nil {
 				return front, err
 			}
 			p.Last = kept

@@ -21,8 +21,10 @@ type auditWalk struct {
 
 	// gone is set once last is known not to be in the log.
 	gone bool
-	// newer is set while the walk goes on towards newer entries to find last.
+	// newer is set while the walk goes on towards newer entries to find last, and
+	// edge is the key of the newest entry seen on that way.
 	newer bool
+	edge  string
 	// back is how far the walk stepped back from behind the end of the log.
 	back int
 
@@ -129,8 +131,12 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 		return false, nil
 	case w.ordered:
 		return true, nil
-	case single && (page.offset == 0 || a.oldestFirst && page.find(w.last) == 0):
+	case single && page.offset == 0:
 		return true, nil // in either order
+	case single && a.oldestFirst && a.polls%idlePolls != 0 && page.find(w.last) == 0:
+		// The log would have to turn round and to have as many entries in front of
+		// last as there were behind it: now and then that is made sure of.
+		return true, nil
 	}
 
 	// Few entries of the page have an id. They are no reason to guess.
@@ -214,17 +220,21 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 // side of last: what is there was passed over at the first contact, or is
 // forgotten.
 func (w *auditWalk) overshot(page *auditPage) bool {
+	// Where this page begins with what was seen on the way from the older side,
+	// nothing lies between the two.
+	joined := w.newer && slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == w.edge })
 	first, final, ok := page.ends()
 	switch {
 	case w.last == nil || w.gone:
 		w.newer = false
 	case !ok: // such a page tells nothing, but that the log ends
-		w.gone = w.newer && page.newest
-		w.newer = w.newer && !page.newest
+		w.newer, w.gone = joined && !page.newest, joined && page.newest
 	default:
-		came := w.newer // from the older side
 		w.newer = final < w.last.ID && !page.newest
-		w.gone = !w.newer && (came || first <= w.last.ID)
+		w.gone = !w.newer && (joined || first <= w.last.ID)
+	}
+	if w.newer {
+		w.edge = page.rows[len(page.rows)-1].key()
 	}
 	return w.newer
 }

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	standin "ndrbridge/test/appliance"
+)
+
+// installation is an appliance, a configuration, and perhaps a bridge that runs
+// with it.
+type installation struct {
+	t         *testing.T
+	appliance *standin.Appliance
+	config    string // the path of the file
+	events    string // what the file sink writes
+	admin     string // where the admin API listens
+}
+
+func install(t *testing.T) *installation {
+	t.Helper()
+	folder := t.TempDir()
+	i := &installation{
+		t: t, appliance: standin.New(standin.Options{Seed: 1}),
+		config: filepath.Join(folder, "ndrbridge.yaml"), events: filepath.Join(folder, "events.jsonl"),
+	}
+	server := httptest.NewServer(i.appliance)
+	t.Cleanup(server.Close)
+	// A port that is free now; the admin API has to be found by the configuration.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.admin = l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+state: %s
+admin: {listen: %q, token: s3cret-token}
+appliances:
+  - name: hq
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 20ms}
+    audit: {start: beginning, interval: 20ms}
+    records: [{name: all, start: -1h, interval: 20ms, delay: 100ms}]
+sinks: [{name: log, file: {path: %q}, start: beginning, batch: {linger: 1ms}}]
+`, filepath.Join(folder, "state.db"), i.admin, server.URL, standin.DefaultAPIKey, i.events)
+	if err := os.WriteFile(i.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// start runs a bridge until stop is called.
+func (i *installation) start() (stop func()) {
+	i.t.Helper()
+	config, err := configs.Load(i.config, nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	b, err := bridge.New(i.t.Context(), config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			i.t.Error(err)
+		}
+	})
+	i.t.Cleanup(stop)
+	return stop
+}
+
+// run runs a command and returns what it printed.
+func (i *installation) run(exit int, args ...string) (stdout, stderr string) {
+	i.t.Helper()
+	var out, errs bytes.Buffer
+	c := &command{stdout: &out, stderr: &errs}
+	if got := commandline.Run(i.t.Context(), c.root(), args, &out, &errs); got != exit {
+		i.t.Fatalf("%v: exit %d, want %d\n%s%s", args, got, exit, &out, &errs)
+	}
+	if strings.Contains(out.String()+errs.String(), "s3cret") {
+		i.t.Errorf("%v prints a secret:\n%s%s", args, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+// await waits until the file holds so many events of a source.
+func (i *installation) await(source string, events int) {
+	i.t.Helper()
+	var n int
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		b, _ := os.ReadFile(i.events) // it may not be there yet
+		if n = strings.Count(string(b), `"source":"ndrbridge://hq/`+source+`"`); n >= events {
+			return
+		}
+	}
+	i.t.Fatalf("%d events of %s arrived, want %d", n, source, events)
+}
+
+func TestStreamsAreRewoundAndVerified(t *testing.T) {
+	i := install(t)
+	i.appliance.AddBacklog(20, time.Hour)
+	i.appliance.AddAudit(10)
+	i.appliance.AddRecordsAt(30, time.Now().Add(-10*time.Minute).UnixMicro())
+
+	_, text := i.run(1, "rewind", "hq", "detections", "--to", "-1d", "--config", i.config)
+	if !strings.Contains(text, "the bridge has not run") {
+		t.Errorf("before the first run: %s", text)
+	}
+	stop := i.start()
+	i.await("detections", 20)
+	i.await("auditlog", 10)
+	i.await("records/all", 30)
+
+	t.Run("through a bridge that runs", func(t *testing.T) {
+		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--config", i.config)
+		i.await("detections", 40)
+		i.run(0, "rewind", "hq", "audit", "--to", "beginning", "--config", i.config)
+		i.await("auditlog", 20)
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("s3cret-token\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		i.run(0, "rewind", "hq", "records/all", "--to", "-2h", "--admin", "http://"+i.admin, "--token-file", token)
+		i.await("records/all", 60)
+		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)
+		for _, want := range []string{"detections since", "20 shown, 20 of them", "audit since", "10 shown, 10 of them", "records/all since", "30 shown, 30 of them", "no difference"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("verify lacks %q:\n%s", want, out)
+			}
+		}
+	})
+	t.Run("what cannot be done is told", func(t *testing.T) {
+		for _, c := range []struct {
+			exit int
+			want string
+			args []string
+		}{
+			{1, `unknown appliance "branch": the configuration has hq`, []string{"rewind", "branch", "detections", "--to", "-1h"}},
+			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, []string{"rewind", "hq", "dns", "--to", "-1h"}},
+			{1, "unknown appliance", []string{"verify", "branch", "--since", "-1h"}},
+			{2, "--to is missing", []string{"rewind", "hq", "detections"}},
+			{2, `"now" is no time that is past`, []string{"rewind", "hq", "detections", "--to", "now"}},
+			{2, "takes [APPLIANCE STREAM]", []string{"rewind", "hq", "--to", "-1h"}},
+			{1, "send the token", []string{"rewind", "hq", "detections", "--to", "-1h", "--admin", "http://" + i.admin}},
+			{2, "must be a URL", []string{"verify", "hq", "--since", "-1h", "--admin", i.admin}},
+		} {
+			if _, text := i.run(c.exit, append(c.args, "--config", i.config)...); !strings.Contains(text, c.want) {
+				t.Errorf("%v: %s\nwant %s", c.args, text, c.want)
+			}
+		}
+	})
+	stop()
+	t.Run("on the state of one that does not", func(t *testing.T) {
+		gone := i.appliance.History()[3].ID
+		i.appliance.Hide(gone)
+		late := i.appliance.AddLate(30 * time.Minute)
+		news := i.appliance.AddMany(1)[0]
+		out, text := i.run(1, "verify", "hq", "--since", "-2h", "--config", i.config)
+		for _, want := range []string{
+			fmt.Sprintf("missing   detections %d", late.ID), fmt.Sprintf("pending   detections %d", news.ID), fmt.Sprintf("gone      detections %d", gone),
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("verify lacks %q:\n%s", want, out)
+			}
+		}
+		if !strings.Contains(text, "1 objects that the appliance shows were never journalled") {
+			t.Errorf("verify ends with %s", text)
+		}
+		out, _ = i.run(1, "verify", "hq", "--since", "-2h", "--json", "--config", i.config)
+		if !strings.Contains(out, fmt.Sprintf(`{"difference":{"kind":"missing","stream":"detections","id":"%d"`, late.ID)) {
+			t.Errorf("verify --json prints\n%s", out)
+		}
+		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--config", i.config)
+		i.start()
+		i.await("detections", 40+21)
+	})
+}

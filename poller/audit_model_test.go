@@ -1,0 +1,504 @@
+package poller_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// auditModel is the audit log of an appliance, which changes in front of every
+// request. Its times are milliseconds.
+type auditModel struct {
+	between func()
+
+	clock       int64
+	log         []*logEntry // oldest first
+	newest      *logEntry   // it may be purged
+	nextID      int64
+	written     int                  // entries ever
+	entries     map[string]*logEntry // those with an id, by id of their event
+	purges      bool                 // something was purged
+	changes     int                  // how often another log took the place of this one
+	oldestFirst bool
+	capacity    int // 0: none
+	maxRows     int // the server's cap; 0: none
+	refuseOver  int // a limit above it is refused; 0: none
+	failing     bool
+	singly      bool // the request is for one entry
+	requests    int
+	spaced      bool // the answer is written in another way
+}
+
+type logEntry struct {
+	id, time         int64
+	raw              string
+	huge, unreadable bool
+	purged           bool
+	parent           *logEntry // that stood in front of it when it was written
+}
+
+func newAuditModel() *auditModel {
+	return &auditModel{between: func() {}, clock: 1_750_000_000_000, nextID: 1, entries: make(map[string]*logEntry)}
+}
+
+// write adds an entry; spoil may make it an odd one.
+func (m *auditModel) write(body string, spoil func(*logEntry)) *logEntry {
+	m.clock += 7 // no two have the same time
+	m.written++
+	e := &logEntry{id: m.nextID, time: m.clock, parent: m.newest}
+	m.nextID++
+	m.newest = e
+	spoil(e)
+	id := fmt.Sprint(e.id)
+	if m.entries[fmt.Sprintf("%d-%d", e.id, e.time)] = e; e.unreadable {
+		id = fmt.Sprintf(`"entry %d"`, m.written)
+	}
+	e.raw = fmt.Sprintf(`{"id":%s,"occur_time":%d,"time":%d,"body":%s}`, id, e.time-3, e.time, body)
+	m.log = append(m.log, e)
+	if m.capacity > 0 && len(m.log) > m.capacity {
+		m.purge(len(m.log) - m.capacity)
+	}
+	return e
+}
+
+func (m *auditModel) writeMany(n int) {
+	for range n {
+		m.write(`{"operation":"Login","user":"setup"}`, func(*logEntry) {})
+	}
+}
+
+func (m *auditModel) purge(n int) {
+	n = min(n, len(m.log))
+	for _, e := range m.log[:n] {
+		e.purged, m.purges = true, true
+	}
+	m.log = m.log[n:]
+}
+
+// replace puts another log in the place of this one.
+func (m *auditModel) replace(log []*logEntry, nextID int64) {
+	m.log, m.nextID, m.newest = slices.Clone(log), nextID, nil
+	if len(log) > 0 {
+		m.newest = log[len(log)-1]
+	}
+	m.changes++
+}
+
+// restore goes back to an older state of the log.
+func (m *auditModel) restore(log []*logEntry) {
+	next := int64(1)
+	for _, e := range log {
+		next = e.id + 1
+	}
+	m.replace(log, next)
+}
+
+func (m *auditModel) rows(limit, offset int) []*logEntry {
+	rows := slices.Clone(m.log)
+	if !m.oldestFirst {
+		slices.Reverse(rows)
+	}
+	rows = rows[min(offset, len(rows)):]
+	if m.maxRows > 0 && limit > 1 {
+		limit = min(limit, m.maxRows)
+	}
+	return rows[:min(limit, len(rows))]
+}
+
+func (m *auditModel) asked() error {
+	m.requests++
+	m.between()
+	if m.failing {
+		return &appliance.Error{Err: errDown}
+	}
+	return nil
+}
+
+func (m *auditModel) AuditLog(_ context.Context, limit, offset int, page *appliance.Page) error {
+	*page = appliance.Page{}
+	m.singly = limit == 1
+	if err := m.asked(); err != nil {
+		return err
+	}
+	if m.refuseOver > 0 && limit > m.refuseOver {
+		return &appliance.Error{Status: http.StatusUnprocessableEntity}
+	}
+	m.spaced = !m.spaced
+	for _, e := range m.rows(limit, offset) {
+		if e.huge {
+			*page = appliance.Page{}
+			return &appliance.Error{Status: http.StatusOK, Err: appliance.ErrTooLarge}
+		}
+		raw := []byte(e.raw)
+		if m.spaced {
+			raw = fmt.Appendf(nil, "{ %s", raw[1:])
+		}
+		page.Objects = append(page.Objects, appliance.Object{Raw: raw})
+	}
+	page.Date = time.UnixMilli(m.clock).Truncate(time.Second)
+	return nil
+}
+
+func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged, size int64, found bool, err error) {
+	m.singly = true
+	if err := m.asked(); err != nil {
+		return 0, 0, 0, false, err
+	}
+	rows := m.rows(1, offset)
+	if len(rows) == 0 {
+		return 0, 0, 0, false, nil
+	}
+	if !rows[0].unreadable {
+		id = rows[0].id
+	}
+	return id, rows[0].time, 1 << 30, true, nil
+}
+
+// auditWorld is a log, a state, and the source between them.
+type auditWorld struct {
+	tb
+	*auditModel
+	state   *memory
+	options poller.AuditOptions
+	source  *poller.Audit
+	events  []transform.Event // of entries
+	gaps    []auditGap
+
+	delivered map[*logEntry]int
+	contacted bool
+	start     int64
+	passed    map[*logEntry]bool // were there when `now` was settled
+	last      *logEntry          // position.last
+	began     int                // changes when the poll under way began
+	lastBegan int                // the same of the poll that committed last
+	rewound   bool               // entries may come again
+}
+
+type auditGap struct {
+	Reason      string
+	Last, First transform.AuditPlace
+	Missing     int64
+}
+
+func newAuditWorld(t tb) *auditWorld {
+	w := &auditWorld{
+		tb: t, auditModel: newAuditModel(),
+		delivered: make(map[*logEntry]int), passed: make(map[*logEntry]bool),
+	}
+	w.state = newMemory(w.journal)
+	w.options = poller.AuditOptions{
+		Appliance: "hq", URL: "https://sensor.example",
+		Start:    func(now time.Time) time.Time { return now },
+		PageSize: 8, TypePrefix: "io.ndrbridge",
+		Now:     func() time.Time { return time.UnixMilli(1_700_000_000_000) },
+		Log:     slog.New(slog.DiscardHandler),
+		Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+	}
+	w.restartSource()
+	return w
+}
+
+func (w *auditWorld) restartSource() {
+	w.source = poller.NewAudit(w.auditModel, w.state, w.options)
+}
+
+func (w *auditWorld) poll() error {
+	w.began = w.changes
+	_, err := w.source.Poll(context.Background())
+	return err
+}
+
+func (w *auditWorld) mustPoll() {
+	w.Helper()
+	if err := w.poll(); err != nil {
+		w.Fatalf("poll: %v", err)
+	}
+}
+
+// journal checks what holds for every commit: each event follows the one that
+// stood in front of its entry, or a gap is told between them.
+func (w *auditWorld) journal(c checkpoint.Commit) {
+	var p struct {
+		Last  *transform.AuditPlace
+		Start int64
+	}
+	if err := json.Unmarshal(c.Position, &p); err != nil {
+		w.Fatalf("position %s: %v", c.Position, err)
+	}
+	if len(c.Events) > w.options.PageSize+1 {
+		w.Errorf("%d events were committed at once, and a page has %d entries", len(c.Events), w.options.PageSize)
+	}
+	if !w.contacted {
+		w.contacted, w.start = true, p.Start
+		if p.Last != nil {
+			for _, e := range w.log {
+				w.passed[e] = true
+			}
+		}
+	}
+	dead := make(map[string]bool)
+	for _, d := range c.Dead {
+		dead[d.Key] = true
+	}
+	before, told := w.last, false
+	for _, event := range c.Events {
+		if event.Type == "io.ndrbridge.audit.gap" {
+			told = true
+			w.gap(event)
+			continue
+		}
+		e := w.entries[event.ID]
+		if e == nil {
+			w.Fatalf("event %s is of no entry", event.ID)
+		}
+		var data struct{ Audit json.RawMessage }
+		if err := json.Unmarshal(event.Data(), &data); err != nil || compactJSON(data.Audit) != compactJSON([]byte(e.raw)) {
+			w.Errorf("event %s holds %s, and the entry was %s", event.ID, event.Data(), e.raw)
+		}
+		if w.delivered[e]++; w.delivered[e] > 1 && !w.rewound {
+			w.Errorf("event %s came twice", event.ID)
+		}
+		w.events = append(w.events, event)
+		if !told && !w.rewound && !w.follows(e, before) {
+			w.Errorf("event %s comes behind %v, and something is missing between them", event.ID, before)
+		}
+		before, told = e, false
+	}
+	if p.Last != nil {
+		last := w.entries[fmt.Sprintf("%d-%d", p.Last.ID, p.Last.Time)]
+		switch {
+		case last == nil:
+			w.Fatalf("the position %s is of no entry", c.Position)
+		case w.delivered[last] == 0 && !w.passed[last] && last.time >= w.start && !last.huge:
+			w.Errorf("the position %s is ahead of its event", c.Position)
+		}
+		if last != w.last {
+			w.last, w.lastBegan = last, w.began
+		}
+	}
+}
+
+func compactJSON(b []byte) string {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return string(b)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// follows says whether nothing that had to be delivered lies between two entries,
+// as far as the log still showed it.
+func (w *auditWorld) follows(e, before *logEntry) bool {
+	for x := e; x != nil; x = x.parent {
+		switch {
+		case x == before, before == nil && !slices.Contains(w.log, x):
+			return true
+		case before != nil && x.id == before.id+1:
+			// A log that began again right behind what was read cannot be told
+			// from it.
+			return true
+		case x == e, x.unreadable, x.huge, x.time < w.start:
+		default:
+			return false
+		}
+	}
+	return before == nil
+}
+
+// gap checks that a gap is told where there can be one.
+func (w *auditWorld) gap(event transform.Event) {
+	var data struct{ Gap auditGap }
+	if err := json.Unmarshal(event.Data(), &data); err != nil {
+		w.Fatalf("%s: %v", event.Data(), err)
+	}
+	g := data.Gap
+	w.gaps = append(w.gaps, g)
+	switch {
+	case w.last == nil || g.Last.ID != w.last.id || g.Last.Time != w.last.time:
+		w.Errorf("gap %+v does not begin at %v", g, w.last)
+	case g.Reason == transform.GapRestarted && (w.changes == 0 || w.start == 0 && !w.purges && w.lastBegan == w.changes):
+		// What start passed over, or was purged unread, is not known when a backup
+		// shows it again in front of what is: such a restart may be told twice.
+		w.Errorf("gap %+v, and the log did not begin again", g)
+	case g.Reason == transform.GapPurged && (g.Missing < 1 || g.Missing != g.First.ID-g.Last.ID-1):
+		w.Errorf("gap %+v miscounts", g)
+	case g.Reason == transform.GapPurged && w.began == w.changes && slices.Contains(w.log, w.last):
+		w.Errorf("gap %+v, and %v was still there", g, w.last)
+	}
+}
+
+// judge checks a log that was read to its end.
+func (w *auditWorld) judge() {
+	w.Helper()
+	var newest *logEntry
+	for _, e := range w.log {
+		if !e.unreadable {
+			newest = e
+		}
+		// What was purged unread was told then. That a backup shows it again, in
+		// front of what was committed since, is not looked for.
+		if !e.huge && !e.unreadable && !e.purged && !w.passed[e] && e.time >= w.start && w.delivered[e] == 0 {
+			w.Errorf("entry %s never arrived", e.raw)
+		}
+	}
+	if newest != nil && w.last != newest {
+		w.Errorf("the position is at %v, and the newest entry is %v", w.last, newest)
+	}
+}
+
+// judgeQuiet checks what polls of a log cost to which nothing happens.
+func (w *auditWorld) judgeQuiet() {
+	w.Helper()
+	odd := func(e *logEntry) bool { return e.unreadable || e.huge }
+	requests, commits := w.requests, w.state.commits
+	const polls = 5
+	for range polls {
+		w.mustPoll()
+	}
+	if got := w.requests - requests; got != polls && !slices.ContainsFunc(w.log, odd) {
+		w.Errorf("%d polls of a quiet log cost %d requests", polls, got)
+	}
+	if w.state.commits != commits {
+		w.Errorf("polls of a quiet log committed %d times", w.state.commits-commits)
+	}
+}
+
+// change lets something happen to the log.
+func (w *auditWorld) change(t *rapid.T, backups *[][]*logEntry) {
+	spoil := func(e *logEntry) {
+		switch rapid.IntRange(0, 15).Draw(t, "odd") {
+		case 0:
+			e.huge = true
+		case 1:
+			e.unreadable = true
+		}
+	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "changes") {
+		action := rapid.SampledFrom([]string{
+			"write", "write", "write", "write", "burst", "hole", "purge", "purge", "backup", "restore", "truncate", "restart", "restart beyond",
+			"cap", "refuse", "fail", "capacity",
+		}).Draw(t, "action")
+		// Nothing could be trusted while one log is replaced by another and that by
+		// the first again, or another log begins while entries are read one by one.
+		replaced := w.changes > w.began || w.singly
+		switch action {
+		case "write":
+			w.write(`{"operation":"`+rapid.StringMatching(`[a-zé ]{0,4}`).Draw(t, "operation")+`"}`, spoil)
+		case "burst":
+			for range rapid.IntRange(2, 20).Draw(t, "size") {
+				w.write(rapid.SampledFrom([]string{`null`, `[1.10,{"b":1,"a":"x"}]`, `"text"`, `{}`}).Draw(t, "body"), spoil)
+			}
+		case "hole":
+			w.nextID += rapid.Int64Range(1, 5).Draw(t, "size")
+		case "purge":
+			w.purge(rapid.SampledFrom([]int{1, 1, 2, 5, 20}).Draw(t, "n"))
+		case "backup":
+			*backups = append(*backups, slices.Clone(w.log))
+		case "restore":
+			if len(*backups) > 0 && !replaced {
+				w.restore(rapid.SampledFrom(*backups).Draw(t, "backup"))
+			}
+		case "truncate":
+			if to := rapid.IntRange(0, len(w.log)).Draw(t, "to"); !replaced {
+				w.restore(w.log[:to])
+			}
+		case "restart":
+			if !replaced {
+				w.replace(nil, 1)
+			}
+		case "restart beyond":
+			if by := rapid.Int64Range(1, 20).Draw(t, "by"); !replaced {
+				w.replace(nil, w.nextID+by)
+			}
+		case "cap":
+			w.maxRows = rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "rows")
+		case "refuse":
+			w.refuseOver = rapid.SampledFrom([]int{0, 2, 4}).Draw(t, "limit")
+		case "fail":
+			w.failing = true
+		case "capacity":
+			w.capacity = rapid.SampledFrom([]int{0, 1, 5, 30}).Draw(t, "entries")
+		}
+	}
+}
+
+func TestNothingThatAnAuditLogShowsIsLostUntoldOrInvented(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newAuditWorld(t)
+		w.options.PageSize = rapid.IntRange(2, 9).Draw(t, "page size")
+		w.oldestFirst = rapid.Bool().Draw(t, "oldest first")
+		switch rapid.IntRange(0, 2).Draw(t, "start") {
+		case 0:
+			w.options.Start = func(time.Time) time.Time { return time.Time{} }
+		case 1:
+			w.options.Start = func(now time.Time) time.Time { return now.Add(-50 * time.Millisecond) }
+		}
+		w.writeMany(rapid.IntRange(0, 30).Draw(t, "entries"))
+		w.restartSource()
+
+		var backups [][]*logEntry
+		w.state.fail = func() (failed, written bool) {
+			switch rapid.IntRange(0, 19).Draw(t, "disk") {
+			case 0:
+				return true, false
+			case 1:
+				return true, true
+			}
+			return false, false
+		}
+		for range rapid.IntRange(3, 20).Draw(t, "polls") {
+			switch rapid.IntRange(0, 9).Draw(t, "in front") {
+			case 0:
+				w.restartSource()
+			case 1:
+				w.oldestFirst = !w.oldestFirst
+			}
+			requests := w.requests
+			w.between = func() {
+				w.failing = false
+				switch n := w.requests - requests; {
+				case n > 1000:
+					t.Fatalf("a poll does not end")
+				case n < 40: // a log that changes for ever is read for ever
+					w.change(t, &backups)
+				}
+			}
+			_ = w.poll() // what failed is tried again
+		}
+
+		requests := w.requests
+		w.between = func() {
+			if w.requests-requests > 2000 {
+				t.Fatalf("a poll of a log that keeps still does not end")
+			}
+		}
+		w.failing, w.refuseOver = false, 0
+		w.state.fail = func() (bool, bool) { return false, false }
+		w.writeMany(1)
+		for range 31 { // it relies on the order for no longer
+			requests = w.requests
+			w.mustPoll()
+		}
+		w.judge()
+		w.restartSource()
+		w.mustPoll()
+		w.judgeQuiet()
+	})
+}
