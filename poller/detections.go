@@ -212,7 +212,7 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	w, again := newWalk(d.bound()), d.position.again()
+	w, from := newWalk(d.bound()), d.position.ModTime
 	var clock int64 // the appliance's when the walk began, or less if it went back
 	for {
 		rows, short, err := d.fetch(ctx, w)
@@ -226,10 +226,12 @@ func (d *Detections) poll(ctx context.Context) error {
 			if err := d.goBack(ctx, clock); err != nil {
 				return err
 			}
-			w, again = newWalk(d.bound()), d.position.again()
+			w, from = newWalk(d.bound()), d.position.ModTime
 			continue
 		}
-		again.mark(rows, w)
+		if d.position.Again {
+			markAgain(rows, w, from)
+		}
 		joined, done, err := w.step(places(rows), short)
 		if err != nil {
 			return err
@@ -261,11 +263,11 @@ func (d *Detections) poll(ctx context.Context) error {
 
 // endAgain ends what Rewind began, once a walk has come to its end.
 func (d *Detections) endAgain(ctx context.Context) error {
-	if d.position.Again == 0 {
+	if !d.position.Again {
 		return nil
 	}
 	p := d.position
-	p.Again = 0
+	p.Again = false
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 

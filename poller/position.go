@@ -20,9 +20,9 @@ type position struct {
 	// Floor is the lowest mod_time that is looked at: Start, or less where the
 	// appliance's clock went back behind it.
 	Floor int64 `json:"floor"`
-	// Again is up to where versions are delivered again although they are known,
-	// since the position was moved back; 0: none.
-	Again int64 `json:"again,omitempty"`
+	// Again is set since the position was moved back, until a walk from there has
+	// come to its end: what it shows is delivered although it is known.
+	Again bool `json:"again,omitempty"`
 	// Swept is when the last sweep over the recent past began.
 	Swept int64 `json:"swept"`
 	// Page is how many rows the longest page had that the appliance returned.
@@ -32,20 +32,13 @@ type position struct {
 	Filter string `json:"filter,omitempty"`
 }
 
-// again is a stretch of mod_times that is delivered again.
-type again struct{ from, to int64 }
-
-// again returns what is to be delivered again of a walk that begins at the
-// position.
-func (p position) again() again { return again{p.ModTime, p.Again} }
-
-// mark marks those of a page's rows that are to be delivered again: those within
-// the stretch that the walk has not shown yet.
-func (a again) mark(rows []object, w *walk) {
+// markAgain marks those of a page's rows that are to be delivered again: those
+// from a mod_time on that the walk has not shown yet.
+func markAgain(rows []object, w *walk, from int64) {
 	for i := range rows {
 		r := &rows[i]
 		_, seen := w.seen[r.key]
-		r.again = r.placed && !seen && a.from <= r.modTime && r.modTime <= a.to
+		r.again = r.placed && !seen && from <= r.modTime
 	}
 }
 
