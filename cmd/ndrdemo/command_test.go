@@ -61,12 +61,15 @@ func TestDemo(t *testing.T) {
 		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
 			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl",
-			"time | shown versions entries records | events dup wait", "created", "→",
+			"time | shown versions entries records | events dup wait",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {
 			if !strings.Contains(stdout.String(), want) {
 				t.Errorf("the output lacks %q", want)
 			}
+		}
+		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()) {
+			t.Error("the output shows no event")
 		}
 		if code != commandline.ExitDone || stderr.String() != "" {
 			t.Errorf("exit code %d; standard error: %s", code, &stderr)
@@ -112,7 +115,7 @@ func TestDemo(t *testing.T) {
 		if !errors.Is(err, errMissing) || !strings.Contains(err.Error(), folder) || !exists(t, folder) {
 			t.Errorf("got %v", err)
 		}
-		if text := stdout.String(); !strings.Contains(text, "\nsink log: the last version of ") || strings.Contains(text, "Nothing is missing") {
+		if text := stdout.String(); !strings.Contains(text, "\nsink log: ") || strings.Contains(text, "Nothing is missing") {
 			t.Errorf("the summary does not say what is missing: %s", text)
 		}
 	})
