@@ -79,9 +79,7 @@ type Detections struct {
 	committed []byte
 
 	page    appliance.Page
-	limit   int   // rows to ask for next
-	ceiling int   // rows that the appliance lets us ask for
-	good    int   // pages in a row that came as they were asked for
+	limit   pageLimit
 	longest int   // rows of the longest page that it returned
 	idle    int   // polls in a row that showed nothing new
 	clock   int64 // the appliance's, in its last answer
@@ -101,10 +99,9 @@ type sweep struct {
 func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
 	return &Detections{
 		client: client, store: store, o: o,
-		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
-		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:   o.PageSize,
-		ceiling: o.PageSize,
+		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
+		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		limit:  newPageLimit(o.PageSize),
 	}
 }
 

@@ -73,53 +73,73 @@ func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 // to get on with.
 const minLimit = 2
 
+// pageLimit is how many objects a page is asked for.
+type pageLimit struct {
+	now     int
+	ceiling int // that the appliance lets us ask for
+	most    int // that the configuration lets us ask for
+	good    int // pages in a row that came as they were asked for
+}
+
+func newPageLimit(most int) pageLimit {
+	most = max(most, minLimit)
+	return pageLimit{now: most, ceiling: most, most: most}
+}
+
+// halve reports that a page was too large, and whether it can be smaller.
+func (l *pageLimit) halve() bool {
+	if l.now <= minLimit {
+		return false
+	}
+	l.now, l.good = max(minLimit, l.now/2), 0
+	return true
+}
+
+// grow asks for more after some pages that came as they were asked for.
+func (l *pageLimit) grow() {
+	const pages = 4
+	if l.good++; l.good%pages == 0 {
+		l.ceiling = min(2*l.ceiling, l.most)
+		l.now = min(2*l.now, l.ceiling)
+	}
+}
+
 // fetch asks for the walk's page. An answer that is too large, or a limit that
 // the appliance refuses, is asked for again with half the rows. short says that
 // the page has fewer rows than the appliance could have returned. The objects
 // are valid until the next fetch.
 func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short bool, err error) {
 	for {
-		limit := d.limit
+		limit := d.limit.now
 		search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
 		err := d.client.SearchDetections(ctx, search, &d.page)
 		switch {
 		case err == nil:
 			d.clock = d.page.Date.UnixMilli()
-			d.grow()
+			d.limit.grow()
 			rows = make([]object, len(d.page.Objects))
 			for i, o := range d.page.Objects {
 				rows[i] = parse(o)
 			}
-		case errors.Is(err, appliance.ErrTooLarge) && limit > minLimit:
-			d.limit, d.good = max(minLimit, limit/2), 0
+		case errors.Is(err, appliance.ErrTooLarge) && d.limit.halve():
 			continue
 		case errors.Is(err, appliance.ErrTooLarge):
 			if rows, err = d.fetchSingly(ctx, search); err != nil {
 				return nil, false, err
 			}
-			d.grow()
-		case limitMayBeRefused(err) && limit > minLimit:
-			d.limit, d.good = max(minLimit, limit/2), 0
-			d.ceiling = d.limit
+			d.limit.grow()
+		case limitMayBeRefused(err) && d.limit.halve():
+			d.limit.ceiling = d.limit.now
 			continue
 		default:
 			if limitMayBeRefused(err) { // it was not for the limit
-				d.limit, d.ceiling = d.o.PageSize, d.o.PageSize
+				d.limit = newPageLimit(d.o.PageSize)
 			}
 			return nil, false, err
 		}
 		short = len(rows) < min(d.longest, limit)
 		d.longest = max(d.longest, len(rows))
 		return rows, short, nil
-	}
-}
-
-// grow asks for more rows after some pages that came as they were asked for.
-func (d *Detections) grow() {
-	const pages = 4
-	if d.good++; d.good%pages == 0 {
-		d.ceiling = min(2*d.ceiling, d.o.PageSize)
-		d.limit = min(2*d.limit, d.ceiling)
 	}
 }
 

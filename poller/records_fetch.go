@@ -32,37 +32,6 @@ type recordRows struct {
 	early  bool   // the store did not look at everything
 }
 
-// pageLimit is how many records a page is asked for.
-type pageLimit struct {
-	now     int
-	ceiling int // that the appliance lets us ask for
-	most    int // that the configuration lets us ask for
-	good    int // pages in a row that came as they were asked for
-}
-
-func newPageLimit(most int) pageLimit {
-	most = max(most, minLimit)
-	return pageLimit{now: most, ceiling: most, most: most}
-}
-
-// halve reports that a page was too large, and whether it can be smaller.
-func (l *pageLimit) halve() bool {
-	if l.now <= minLimit {
-		return false
-	}
-	l.now, l.good = max(minLimit, l.now/2), 0
-	return true
-}
-
-// grow asks for more after some pages that came as they were asked for.
-func (l *pageLimit) grow() {
-	const pages = 4
-	if l.good++; l.good%pages == 0 {
-		l.ceiling = min(2*l.ceiling, l.most)
-		l.now = min(2*l.now, l.ceiling)
-	}
-}
-
 // errClockBack says that the appliance's clock went back.
 var errClockBack = errors.New("the appliance's clock went back")
 
