@@ -1,0 +1,119 @@
+package bridge_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+func TestAnApplianceInTroubleIsToldAndHindersNoOther(t *testing.T) {
+	const backlog = 300
+	a, url := startAppliance(t, backlog)
+	a.AddAudit(20)
+	var well atomic.Bool
+	branch := standin.New(standin.Options{Seed: 2})
+	branch.AddBacklog(10, time.Hour)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !well.Load() {
+			http.Error(w, "not now", http.StatusBadGateway)
+			return
+		}
+		branch.ServeHTTP(w, r)
+	}))
+	t.Cleanup(other.Close)
+
+	book := ledger.New()
+	var mu sync.Mutex
+	var told []string
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		e, err := transform.Parse(body)
+		switch {
+		case err != nil:
+			t.Errorf("%v: %s", err, body)
+		case e.Stream() == transform.StreamEvents:
+			mu.Lock()
+			told = append(told, e.Type+" of "+e.Appliance)
+			mu.Unlock()
+		default:
+			book.Receive(e.Appliance, e)
+		}
+	}))
+	t.Cleanup(hook.Close)
+
+	yaml := configuration(t, url, webhookSink("soc", hook.URL))
+	yaml = strings.Replace(yaml, "sinks:", fmt.Sprintf(`    audit: {start: beginning, interval: 20ms}
+  - name: branch
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    retry: {initial: 10ms, max: 20ms}
+    detections: {start: beginning, interval: 20ms}
+sinks:`, other.URL, standin.DefaultAPIKey), 1)
+	run(t, yaml)
+	await(t, "everything of the appliance that is well", func() bool { return book.Received("hq") == backlog+20 })
+	await(t, "the word about the other", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(told, []string{"io.ndrbridge.appliance.unreachable of branch"})
+	})
+	well.Store(true)
+	await(t, "everything of the other, too", func() bool { return book.Received("branch") == 10 })
+	await(t, "the word that it is back", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(told, []string{"io.ndrbridge.appliance.unreachable of branch", "io.ndrbridge.appliance.reachable of branch"})
+	})
+}
+
+func TestDetectionsAreEnrichedOnRequest(t *testing.T) {
+	a, url := startAppliance(t, 5)
+	book := ledger.New()
+	var mu sync.Mutex
+	var data []string
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		book.Receive("soc", e)
+		mu.Lock()
+		defer mu.Unlock()
+		data = append(data, string(e.Data()))
+	}))
+	t.Cleanup(hook.Close)
+	yaml := strings.Replace(configuration(t, url, webhookSink("soc", hook.URL)), "page_size: 200", "page_size: 200, enrich: [devices, format, link]", 1)
+	run(t, yaml)
+	await(t, "all detections", func() bool { return book.Received("soc") == 5 })
+	mu.Lock()
+	defer mu.Unlock()
+	for _, text := range data {
+		for _, part := range []string{`"devices":[`, `"format":"`, `"link":"http`} {
+			if !strings.Contains(text, part) {
+				t.Errorf("an event lacks %s: %s", part, text)
+			}
+		}
+	}
+	if n := a.Requests()["POST /devices/search"]; n != 1 {
+		t.Errorf("%d requests for the devices of one page", n)
+	}
+}
