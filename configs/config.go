@@ -285,7 +285,8 @@ type Kafka struct {
 	// TLS is nil for connections in the clear.
 	TLS  *TLS `yaml:"tls" envPrefix:"TLS_"`
 	SASL SASL `yaml:"sasl" envPrefix:"SASL_"`
-	// MaxMessageBytes is the largest message that is tried; above 0.
+	// MaxMessageBytes is the largest batch that is sent, compressed, and so the
+	// largest event; above 0.
 	MaxMessageBytes Size `yaml:"max_message_bytes" env:"MAX_MESSAGE_BYTES" default:"1MiB"`
 	// ClientID is what the brokers log and meter.
 	ClientID string `yaml:"client_id" env:"CLIENT_ID" default:"ndrbridge"`

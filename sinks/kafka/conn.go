@@ -8,6 +8,8 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
+
+	"ndrbridge/sinks"
 )
 
 // idle is how long a connection may lie unused and still be trusted. Brokers
@@ -17,6 +19,10 @@ const idle = time.Minute
 // dialTimeout bounds the making of a connection, so that a Send has time left to
 // ask another broker.
 const dialTimeout = 5 * time.Second
+
+// oldestProduce is the first version of produce requests that takes record
+// batches of format v2.
+const oldestProduce = 3
 
 // dialer makes connections that are ready for requests.
 type dialer struct {
@@ -66,6 +72,9 @@ func (d *dialer) dial(ctx context.Context, address string) (_ *protocol.Conn, er
 	for _, api := range response.ApiKeys {
 		key := protocol.ApiKey(api.ApiKey)
 		versions[key] = key.SelectVersion(api.MinVersion, api.MaxVersion)
+	}
+	if versions[protocol.Produce] < oldestProduce {
+		return nil, sinks.Errorf(sinks.Halted, "the broker is older than Kafka 0.11, which this sink needs")
 	}
 	conn.SetVersions(versions)
 	if d.login != nil {

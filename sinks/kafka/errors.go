@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,13 @@ const (
 	checkSASL  = "see sasl.mechanism, sasl.username and the password"
 	checkShape = "see create_topic, or make the topic by hand"
 	useOther   = "the broker does not know this codec: see compression"
+	seeBroker  = "the broker's log says why"
 )
 
 // verdicts holds the codes that are not transient. A code that is not among
-// them, unknown ones too, may pass by itself: a new leader, too few replicas, a
-// timeout.
+// them may pass by itself (a new leader, too few replicas, a timeout), is unknown,
+// or belongs to requests that a sink does not make: groups, transactions,
+// administration.
 var verdicts = map[kafkago.Error]verdict{
 	kafkago.MessageSizeTooLarge: {sinks.Rejected, "the topic's max.message.bytes is lower than max_message_bytes"},
 	kafkago.RecordListTooLarge:  {sinks.Rejected, "the topic's segment.bytes is lower than max_message_bytes"},
@@ -34,6 +37,9 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.InvalidRecord:       {sinks.Rejected, ""},
 
 	kafkago.ThrottlingQuotaExceeded: {sinks.Throttled, ""},
+
+	// 55, which the library calls by the name of an authorisation.
+	kafkago.BrokerAuthorizationFailed: {sinks.Transient, "not attempted: something else in the same request failed"},
 
 	kafkago.InvalidTopic:                       {sinks.Halted, "see topic"},
 	kafkago.InvalidRequiredAcks:                {sinks.Halted, "see acks"},
@@ -47,12 +53,16 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.InvalidReplicationFactor:           {sinks.Halted, checkShape},
 	kafkago.InvalidReplicaAssignment:           {sinks.Halted, checkShape},
 	kafkago.InvalidConfiguration:               {sinks.Halted, checkShape},
+	kafkago.InvalidRequest:                     {sinks.Halted, seeBroker},
 	kafkago.UnsupportedForMessageFormat:        {sinks.Halted, "the topic's message.format.version is too old"},
 	kafkago.PolicyViolation:                    {sinks.Halted, "a policy of the cluster forbids it"},
 	kafkago.TransactionalIDAuthorizationFailed: {sinks.Halted, grantTopic},
 	kafkago.SecurityDisabled:                   {sinks.Halted, checkSASL},
-	kafkago.BrokerAuthorizationFailed:          {sinks.Halted, grantTopic},
 	kafkago.SASLAuthenticationFailed:           {sinks.Halted, checkSASL},
+	kafkago.DelegationTokenAuthDisabled:        {sinks.Halted, checkSASL},
+	kafkago.DelegationTokenNotFound:            {sinks.Halted, checkSASL},
+	kafkago.DelegationTokenOwnerMismatch:       {sinks.Halted, checkSASL},
+	kafkago.DelegationTokenRequestNotAllowed:   {sinks.Halted, checkSASL},
 	kafkago.DelegationTokenAuthorizationFailed: {sinks.Halted, checkSASL},
 	kafkago.DelegationTokenExpired:             {sinks.Halted, checkSASL},
 	kafkago.UnsupportedCompressionType:         {sinks.Halted, useOther},
@@ -66,7 +76,7 @@ func errorOfCode(code int16, message, tried string) *sinks.Error {
 	if !ok {
 		v.class = sinks.Transient
 	}
-	text := fmt.Sprintf("%s: [%d] %s", tried, code, broker.Title())
+	text := fmt.Sprintf("%s: [%d] %s", tried, code, cmp.Or(broker.Title(), "an error newer than this sink"))
 	if message != "" {
 		text += ": " + message
 	}

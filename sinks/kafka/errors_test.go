@@ -1,35 +1,164 @@
 package kafka
 
 import (
-	"slices"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
 )
 
+// codes is every error code of the protocol. Their names are another client's.
+var codes = []struct {
+	what  string
+	class sinks.Class
+	errs  []*kerr.Error
+}{
+	{"the event is at fault", sinks.Rejected, []*kerr.Error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTimestamp, kerr.InvalidRecord,
+	}},
+	{"the broker asks for a wait", sinks.Throttled, []*kerr.Error{kerr.ThrottlingQuotaExceeded}},
+	{"not allowed", sinks.Halted, []*kerr.Error{
+		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed,
+		kerr.PolicyViolation,
+	}},
+	{"the credentials are not taken", sinks.Halted, []*kerr.Error{
+		kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState, kerr.SecurityDisabled,
+		kerr.DelegationTokenAuthDisabled, kerr.DelegationTokenNotFound, kerr.DelegationTokenOwnerMismatch,
+		kerr.DelegationTokenRequestNotAllowed, kerr.DelegationTokenAuthorizationFailed, kerr.DelegationTokenExpired,
+	}},
+	{"the sink, topic or broker is set up wrong", sinks.Halted, []*kerr.Error{
+		kerr.InvalidTopicException, kerr.InvalidRequiredAcks, kerr.UnsupportedVersion, kerr.InvalidRequest,
+		kerr.UnsupportedForMessageFormat, kerr.UnsupportedCompressionType,
+		kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidReplicaAssignment, kerr.InvalidConfig,
+	}},
+	{"the cluster is moving, short of something or broken", sinks.Transient, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CorruptMessage, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
+		kerr.RequestTimedOut, kerr.BrokerNotAvailable, kerr.ReplicaNotAvailable, kerr.StaleControllerEpoch, kerr.NetworkException,
+		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.TopicAlreadyExists, kerr.NotController, kerr.OperationNotAttempted,
+		kerr.KafkaStorageError, kerr.LogDirNotFound, kerr.ReassignmentInProgress, kerr.ListenerNotFound, kerr.FencedLeaderEpoch,
+		kerr.UnknownLeaderEpoch, kerr.StaleBrokerEpoch, kerr.PreferredLeaderNotAvailable, kerr.EligibleLeadersNotAvailable,
+		kerr.ElectionNotNeeded, kerr.NoReassignmentInProgress, kerr.PrincipalDeserializationFailure, kerr.UnknownTopicID,
+		kerr.DuplicateBrokerRegistration, kerr.BrokerIDNotRegistered, kerr.InconsistentTopicID, kerr.InconsistentClusterID,
+		kerr.IneligibleReplica, kerr.NewLeaderElected, kerr.MismatchedEndpointType, kerr.UnsupportedEndpointType,
+		kerr.UnknownControllerID, kerr.InvalidRegistration, kerr.RebootstrapRequired, kerr.ControllerIDNotRegistered,
+	}},
+	{"it answers requests that no sink makes", sinks.Transient, []*kerr.Error{
+		kerr.OffsetOutOfRange, kerr.InvalidFetchSize, kerr.OffsetMetadataTooLarge, kerr.FetchSessionIDNotFound, kerr.InvalidFetchSessionEpoch,
+		kerr.OffsetNotAvailable, kerr.PositionOutOfRange, kerr.FetchSessionTopicIDError, kerr.OffsetMovedToTieredStorage,
+		kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.IllegalGeneration,
+		kerr.InconsistentGroupProtocol, kerr.InvalidGroupID, kerr.UnknownMemberID, kerr.InvalidSessionTimeout, kerr.RebalanceInProgress,
+		kerr.InvalidCommitOffsetSize, kerr.NonEmptyGroup, kerr.GroupIDNotFound, kerr.MemberIDRequired, kerr.GroupMaxSizeReached,
+		kerr.FencedInstanceID, kerr.GroupSubscribedToTopic, kerr.UnstableOffsetCommit, kerr.FencedMemberEpoch, kerr.UnreleasedInstanceID,
+		kerr.UnsupportedAssignor, kerr.StaleMemberEpoch, kerr.InvalidRegularExpression, kerr.GroupDeletionFailed,
+		kerr.OutOfOrderSequenceNumber, kerr.DuplicateSequenceNumber, kerr.InvalidProducerEpoch, kerr.InvalidTxnState,
+		kerr.InvalidProducerIDMapping, kerr.InvalidTransactionTimeout, kerr.ConcurrentTransactions, kerr.TransactionCoordinatorFenced,
+		kerr.UnknownProducerID, kerr.ProducerFenced, kerr.TransactionalIDNotFound, kerr.TransactionAbortable,
+		kerr.InvalidPrincipalType, kerr.TopicDeletionDisabled, kerr.ResourceNotFound, kerr.DuplicateResource, kerr.UnacceptableCredential,
+		kerr.InconsistentVoterSet, kerr.InvalidUpdateVersion, kerr.FeatureUpdateFailed, kerr.SnapshotNotFound,
+		kerr.UnknownSubscriptionID, kerr.TelemetryTooLarge, kerr.InvalidVoterKey, kerr.DuplicateVoter, kerr.VoterNotFound,
+		kerr.InvalidRecordState, kerr.ShareSessionNotFound, kerr.InvalidShareSessionEpoch, kerr.ShareSessionLimitReached, kerr.FencedStateEpoch,
+		kerr.StreamsInvalidTopology, kerr.StreamsInvalidTopologyEpoch, kerr.StreamsTopologyFenced, kerr.StreamsTopologyDescriptionUpdateFailed,
+	}},
+}
+
 func TestEveryErrorCodeHasAClass(t *testing.T) {
-	halted := []int16{17, 21, 29, 30, 31, 33, 34, 35, 37, 38, 39, 40, 43, 44, 53, 54, 55, 58, 65, 66, 76}
-	rejected := []int16{10, 18, 32, 87}
-	for code := int16(-1); code <= 200; code++ {
-		if code == 0 {
-			continue
+	listed := map[int16]bool{0: true}
+	for _, group := range codes {
+		for _, code := range group.errs {
+			if listed[code.Code] {
+				t.Errorf("%s is listed twice", code.Message)
+			}
+			listed[code.Code] = true
+			err := errorOfCode(code.Code, "the broker's words", "topic x")
+			if err.Class != group.class {
+				t.Errorf("%s: %s is %s, not %s", group.what, code.Message, err.Class, group.class)
+			}
+			if text := err.Error(); !strings.HasPrefix(text, fmt.Sprintf("topic x: [%d] ", code.Code)) || !strings.Contains(text, "the broker's words") {
+				t.Errorf("%s: %v", code.Message, err)
+			}
+			if code.Retriable && group.class != sinks.Transient && group.class != sinks.Throttled {
+				t.Errorf("%s may pass by itself", code.Message)
+			}
 		}
-		want := sinks.Transient
-		switch {
-		case slices.Contains(halted, code):
-			want = sinks.Halted
-		case slices.Contains(rejected, code):
-			want = sinks.Rejected
-		case code == 89:
-			want = sinks.Throttled
+	}
+	for code := int16(-1); code <= 136; code++ {
+		if !listed[code] {
+			t.Errorf("code %d is not listed", code)
 		}
-		err := errorOfCode(code, "the broker's words", "topic x")
-		if err.Class != want {
-			t.Errorf("code %d is %s, not %s", code, err.Class, want)
+	}
+	for _, code := range []int16{-2, 137, 9999} {
+		if err := errorOfCode(code, "", "topic x"); err.Class != sinks.Transient {
+			t.Errorf("code %d, which nobody knows yet, is %s", code, err.Class)
 		}
-		if !strings.HasPrefix(err.Error(), "topic x: [") || !strings.Contains(err.Error(), "the broker's words") {
-			t.Errorf("code %d: %v", code, err)
+	}
+}
+
+func TestWhatConnectionsFailWith(t *testing.T) {
+	certificate := &x509.Certificate{}
+	for _, test := range []struct {
+		what string
+		err  error
+		want sinks.Class
+	}{
+		{"a name that does not exist", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}}, sinks.Transient},
+		{"a name server that does not answer", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "b.example", IsTimeout: true}}, sinks.Transient},
+		{"a port that nobody listens on", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, sinks.Transient},
+		{"a network without a way", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}, sinks.Transient},
+		{"a connection that was reset", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, sinks.Transient},
+		{"a connection that broke while it was written", &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, sinks.Transient},
+		{"a broker that hung up", io.EOF, sinks.Transient},
+		{"an answer cut short", io.ErrUnexpectedEOF, sinks.Transient},
+		{"a time that ran out", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, sinks.Transient},
+		{"the time of a dial", context.DeadlineExceeded, sinks.Transient},
+		{"what nobody foresaw", errors.New("correlation id mismatch"), sinks.Transient},
+		{"an authority that nobody knows", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{Cert: certificate}}, sinks.Halted},
+		{"a certificate for another name", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "b.example"}}, sinks.Halted},
+		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, sinks.Halted},
+		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, sinks.Halted},
+		{"a handshake that the broker refused", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, sinks.Halted},
+		{"a password that the broker refused", errorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), sinks.Halted},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			err := errorOfConnection(t.Context(), test.err, "kafka broker b.example:9092")
+			if class, _ := sinks.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
+				t.Errorf("class %s: %v", class, err)
+			}
+		})
+	}
+	t.Run("whatever it is, once the time of the Send is over it is that", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := errorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !errors.Is(err, context.Canceled) {
+			t.Errorf("class %s: %v", class, err)
 		}
+	})
+}
+
+func TestABrokerThatWantsACertificateIsAHalt(t *testing.T) {
+	certificate, pool := sinktest.Certificate(t)
+	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})
+	err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
+		t.Errorf("class %s: %v", class, err)
+	}
+	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})
+	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+		t.Errorf("with a certificate: %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/compress"
-	"github.com/segmentio/kafka-go/protocol"
 
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -38,8 +37,9 @@ type Options struct {
 	// the broker's host.
 	TLS  *tls.Config
 	SASL *SASL // nil: no authentication
-	// MaxMessageBytes bounds a record batch before compression, and with it a
-	// record. 0: 1 MiB, what brokers take by default.
+	// MaxMessageBytes bounds a record batch as it is sent, compressed, which is
+	// what a broker's message.max.bytes counts. An event that is larger even in a
+	// batch of its own is rejected. 0: 1 MiB, what brokers take by default.
 	MaxMessageBytes int
 	// ClientID is told to the brokers, for their logs and quotas. Empty:
 	// ndrbridge.
@@ -56,14 +56,15 @@ type CreateTopic struct {
 
 // Sink produces events. It connects at the first Send.
 type Sink struct {
-	topic    sinks.Template
-	create   *CreateTopic
-	mode     transform.Mode
-	acks     int16
-	codec    protocol.Attributes
-	maxBytes int
-	timeout  time.Duration
-	cluster  *cluster
+	topic       sinks.Template
+	create      *CreateTopic
+	mode        transform.Mode
+	acks        int16
+	compression compress.Compression
+	maxBytes    int
+	timeout     time.Duration
+	cluster     *cluster
+	encoders    []*encoder // one for each broker that a Send goes to
 }
 
 // topicText is what may stand in a topic's name beside placeholders.
@@ -108,19 +109,9 @@ func New(o Options) (*Sink, error) {
 	default:
 		wrong("acks: %q is neither all nor one", o.Acks)
 	}
-	var codec compress.Compression
-	switch o.Compression {
-	case "none":
-	case "gzip":
-		codec = compress.Gzip
-	case "snappy":
-		codec = compress.Snappy
-	case "lz4":
-		codec = compress.Lz4
-	case "", "zstd":
-		codec = compress.Zstd
-	default:
-		wrong("compression: %q is none of none, gzip, snappy, lz4, zstd", o.Compression)
+	compression, err := compressionOf(o.Compression)
+	if err != nil {
+		errs = append(errs, err)
 	}
 	var auth *login
 	if s := o.SASL; s != nil {
@@ -138,13 +129,13 @@ func New(o Options) (*Sink, error) {
 		return nil, errors.Join(errs...)
 	}
 	return &Sink{
-		topic:    topic,
-		create:   o.CreateTopic,
-		mode:     mode,
-		acks:     acks,
-		codec:    protocol.Attributes(codec),
-		maxBytes: cmp.Or(o.MaxMessageBytes, 1<<20),
-		timeout:  cmp.Or(o.Timeout, 30*time.Second),
+		topic:       topic,
+		create:      o.CreateTopic,
+		mode:        mode,
+		acks:        acks,
+		compression: compression,
+		maxBytes:    cmp.Or(o.MaxMessageBytes, 1<<20),
+		timeout:     cmp.Or(o.Timeout, 30*time.Second),
 		cluster: newCluster(o.Brokers, &dialer{
 			tls:      o.TLS,
 			login:    auth,

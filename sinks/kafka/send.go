@@ -1,13 +1,16 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -29,7 +32,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := &batch{sink: s, events: events, errs: make(sinks.EventErrors, len(events))}
+	b := &batch{sink: s, began: time.Now(), events: events, errs: make(sinks.EventErrors, len(events))}
 	topics := make([]string, len(events))
 	distinct := map[string]bool{}
 	for i, e := range events {
@@ -40,9 +43,16 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		s.cluster.doubt()
 		return err
 	}
+	routes := b.route(topics)
+	if err := s.equip(len(routes)); err != nil {
+		return err
+	}
 	var brokers sync.WaitGroup
-	for l, queues := range b.route(topics) {
-		brokers.Go(func() { b.produce(ctx, l, queues) })
+	free := s.encoders
+	for l, queues := range routes {
+		encoder := free[0]
+		free = free[1:]
+		brokers.Go(func() { b.produce(ctx, l, encoder, queues) })
 	}
 	brokers.Wait()
 
@@ -59,6 +69,18 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	}
 	if failed {
 		return b.errs
+	}
+	return nil
+}
+
+// equip makes sure that there is an encoder for each of so many brokers.
+func (s *Sink) equip(brokers int) error {
+	for len(s.encoders) < brokers {
+		codec, err := newCodec(s.compression)
+		if err != nil {
+			return err
+		}
+		s.encoders = append(s.encoders, &encoder{mode: s.mode, compression: s.compression, codec: codec, maxBytes: s.maxBytes})
 	}
 	return nil
 }
@@ -103,6 +125,7 @@ func (s *Sink) Close() error {
 // one queue, and each queue to one goroutine, which alone writes its errors.
 type batch struct {
 	sink   *Sink
+	began  time.Time // the time of events that have none
 	events []transform.Event
 	errs   sinks.EventErrors // nil: acknowledged, or still in a queue
 }
@@ -144,10 +167,6 @@ func (b *batch) route(topics []string) map[*link][]*queue {
 			b.errs[i] = layout.err
 			continue
 		}
-		if size := batchOverhead + recordSize(e); size > b.sink.maxBytes {
-			b.errs[i] = sinks.Errorf(sinks.Rejected, "event %s: its record of up to %d bytes is larger than max_message_bytes, %d", e.ID, size, b.sink.maxBytes)
-			continue
-		}
 		at := place{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
 		if err := unreachable[at]; err != nil {
 			b.errs[i] = err
@@ -171,9 +190,14 @@ func (b *batch) route(topics []string) map[*link][]*queue {
 
 // produce empties the queues of one broker, a record batch of each with every
 // request.
-func (b *batch) produce(ctx context.Context, l *link, queues []*queue) {
-	for len(queues) > 0 {
-		answer, err := l.exchange(ctx, b.request(queues))
+func (b *batch) produce(ctx context.Context, l *link, encoder *encoder, queues []*queue) {
+	for {
+		request := b.request(encoder, queues)
+		queues = slices.DeleteFunc(queues, func(q *queue) bool { return len(q.waiting) == 0 })
+		if len(queues) == 0 {
+			return
+		}
+		answer, err := l.exchange(ctx, request)
 		if err != nil {
 			for _, q := range queues {
 				b.fail(q, err)
@@ -184,38 +208,52 @@ func (b *batch) produce(ctx context.Context, l *link, queues []*queue) {
 		for _, q := range queues {
 			b.settle(q, response)
 		}
-		queues = slices.DeleteFunc(queues, func(q *queue) bool { return len(q.waiting) == 0 })
 	}
 }
 
-// request takes as much from the front of each queue as a record batch may hold.
-func (b *batch) request(queues []*queue) *produce.Request {
-	request := &produce.Request{
+// request takes as much from the front of each queue as a record batch may hold,
+// and rejects what no batch may hold.
+func (b *batch) request(encoder *encoder, queues []*queue) *rawproduce.Request {
+	encoder.reset()
+	request := &rawproduce.Request{
 		Acks: b.sink.acks,
 		// Less than the sink's own, so that the broker's answer comes first.
 		Timeout: int32(b.sink.timeout.Milliseconds() / 2),
 	}
 	byTopic := map[string]int{}
 	for _, q := range queues {
-		q.sent = 0
-		for size := batchOverhead; q.sent < min(q.limit, len(q.waiting)); q.sent++ {
-			size += recordSize(b.events[q.waiting[q.sent]])
-			if size > b.sink.maxBytes && q.sent > 0 {
-				break
-			}
+		records := b.take(encoder, q)
+		if records == nil {
+			continue
 		}
-		partition := produce.RequestPartition{Partition: int32(q.partition)}
-		partition.RecordSet.Attributes = b.sink.codec
-		partition.RecordSet.Records = &recordReader{mode: b.sink.mode, events: b.events, indices: q.waiting[:q.sent]}
 		at, ok := byTopic[q.topic]
 		if !ok {
 			at = len(request.Topics)
 			byTopic[q.topic] = at
-			request.Topics = append(request.Topics, produce.RequestTopic{Topic: q.topic})
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
 		}
-		request.Topics[at].Partitions = append(request.Topics[at].Partitions, partition)
+		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
+			Partition: int32(q.partition),
+			RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(records)},
+		})
 	}
 	return request
+}
+
+// take makes the queue's next record batch, nil where the queue is empty.
+func (b *batch) take(encoder *encoder, q *queue) []byte {
+	for len(q.waiting) > 0 {
+		records, taken := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], b.began)
+		if taken > 0 {
+			q.sent = taken
+			return records
+		}
+		first := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		b.errs[first] = sinks.Errorf(sinks.Rejected, "event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
+			b.events[first].ID, len(records)-sizePrefix, b.sink.maxBytes)
+	}
+	return nil
 }
 
 // settle takes from the queue what the broker's answer decides.

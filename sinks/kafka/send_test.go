@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -40,17 +42,56 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 }
 
 func TestEveryCodecIsReadByAnotherClient(t *testing.T) {
-	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
-		t.Run(codec, func(t *testing.T) {
-			c := startCluster(t)
-			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: codec, Acks: "one"})
-			if err := s.Send(t.Context(), sinktest.Events(20, 5, 2000)); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := c.events(); err != nil || len(got) != 20 {
-				t.Errorf("%d events, %v", len(got), err)
-			}
-		})
+	for _, codec := range codecs {
+		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+			t.Run(fmt.Sprintf("%s, %s", codec, mode), func(t *testing.T) {
+				c := startCluster(t)
+				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Compression: codec, Mode: mode, Acks: "one"})
+				want := map[string]string{}
+				for _, events := range [][]transform.Event{sinktest.Awkward(), sinktest.Events(100, 5, 2000)} {
+					if err := s.Send(t.Context(), events); err != nil {
+						t.Fatal(err)
+					}
+					for _, e := range events {
+						want[e.Source+" "+e.ID] = string(e.Data())
+					}
+				}
+				got, err := c.events()
+				if err != nil || len(got) != len(want) {
+					t.Fatalf("%d events, %v", len(got), err)
+				}
+				for _, e := range got {
+					if data := want[e.Source()+" "+e.ID()]; string(e.Data()) != strings.TrimSpace(data) {
+						t.Errorf("event %s: %s, not %s", e.ID(), e.Data(), data)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestAnEventLargerThanABatchIsSentWhereItCompressesBelow(t *testing.T) {
+	c := startCluster(t)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", MaxMessageBytes: 20_000})
+	noise := make([]byte, 30_000)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	rejected, err := transform.New(transform.Attributes{ID: "noise", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"},
+		fmt.Appendf(nil, "%q", hex.EncodeToString(noise)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := append(sinktest.Events(3, 3, 60_000), rejected)
+	each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), events))
+	if !ok {
+		t.Fatal("no errors of events")
+	}
+	for i, err := range each {
+		if class, _ := sinks.ClassOf(err); (err != nil) != (i == 3) || err != nil && class != sinks.Rejected {
+			t.Errorf("event %d: class %s: %v", i, class, err)
+		}
+	}
+	if got, err := c.events(); err != nil || len(got) != 3 {
+		t.Errorf("%d events, %v", len(got), err)
 	}
 }
 
@@ -356,6 +397,21 @@ func TestTheOneEventThatABrokerRefusesIsFound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestABrokerThatIsTooOldIsAHalt(t *testing.T) {
+	c := startCluster(t)
+	c.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		response := r.ResponseKind().(*kmsg.ApiVersionsResponse)
+		produce := kmsg.NewApiVersionsResponseApiKey()
+		produce.ApiKey, produce.MaxVersion = int16(kmsg.Produce), 2
+		response.ApiKeys = append(response.ApiKeys, produce)
+		return response, nil, true
+	})
+	err := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "ndr.{stream}"}).Send(t.Context(), sinktest.Events(1, 1, 0))
+	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "0.11") {
+		t.Errorf("class %s: %v", class, err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package nats
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -84,11 +86,31 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 }
 
 // reply is the subject that the acknowledgement of a message goes to.
-func (c *conn) reply(number uint64) string { return c.inbox + strconv.FormatUint(number, 10) }
+func (c *conn) reply(number uint64) string {
+	var room [64]byte
+	return string(strconv.AppendUint(append(room[:0], c.inbox...), number, 10))
+}
 
 // number is the message that an acknowledgement belongs to.
 func (c *conn) number(ack *nats.Msg) (uint64, error) {
 	return strconv.ParseUint(strings.TrimPrefix(ack.Subject, c.inbox), 10, 64)
+}
+
+// reason is err, but for a connection that closed by itself why it did.
+func (c *conn) reason(err error) error {
+	if !errors.Is(err, nats.ErrConnectionClosed) {
+		return err
+	}
+	// The library's callbacks run one after the other: once this is closed, what
+	// the server complained of before is there too. It says more than the last
+	// error, which may be that the server hung up.
+	<-c.closed
+	select {
+	case fault := <-c.faults:
+		return fault
+	default:
+		return cmp.Or(c.LastError(), err)
+	}
 }
 
 // end closes the connection without sending what is buffered, and waits until

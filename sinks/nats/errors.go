@@ -44,7 +44,11 @@ func adviceOn(err error) string {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	switch {
-	case is(nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported):
+	case is(nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported),
+		// What the server says while it connects, the library does not always
+		// know again.
+		strings.HasSuffix(strings.ToLower(err.Error()), nats.AUTHENTICATION_EXPIRED_ERR),
+		strings.HasSuffix(strings.ToLower(err.Error()), nats.AUTHENTICATION_REVOKED_ERR):
 		return "see creds_file, nkey_file, token_file, username and password_file"
 	case is(nats.ErrPermissionViolation):
 		return "the user needs to publish to the subject, and to subscribe to _INBOX.>"
@@ -80,41 +84,82 @@ func errNkeyFile(file string, err error) *sinks.Error {
 	return sinks.Errorf(sinks.Halted, "nkey_file: %s holds no seed of an nkey", file)
 }
 
-// Error codes of JetStream that the client has no names for.
+// Error codes of JetStream that the client has no names for (the server's
+// errors.json).
 const (
-	codeStreamNotMatch = 10060 // Nats-Expected-Stream names another
-	codeStoreFailed    = 10077 // the stream is full and does not discard
-	codeHeaderTooLarge = 10097
-	codeStreamSealed   = 10109
+	codeNoAccount        = 10035
+	codeTooManyStreams   = 10027
+	codeInvalidConfig    = 10052
+	codeStreamNotMatch   = 10060 // Nats-Expected-Stream names another
+	codeSubjectOverlap   = 10065
+	codeStoreFailed      = 10077 // the stream is full and does not discard, or its disk fails
+	codeHeaderTooLarge   = 10097
+	codeStreamSealed     = 10109
+	codeMaxBytesRequired = 10113
+	codeNoLimits         = 10120
+	codeMaxStreamBytes   = 10122
+	codeTooManyRequests  = 10167
+	codeCounterMissing   = 10169 // the stream holds counters, not messages
 )
 
-// errorOfCode classes what JetStream refuses. What is unknown, as well as a
-// stream, an account or a disk that is full, may pass by itself.
+// tooLargeToStore is the one description with which codeStoreFailed is about the
+// message.
+const tooLargeToStore = "message too large"
+
+// verdict is what an error code of JetStream means to a sink.
+type verdict struct {
+	class  sinks.Class
+	advice string // what a person can do; may be empty
+}
+
+const (
+	seeStream    = "see stream and subject"
+	makeByHand   = "the account does not let this sink make it: make it with `nats stream add`, or see the account's limits"
+	useJetStream = "enable JetStream, or leave stream empty for core NATS"
+)
+
+// verdicts holds the codes that have more to say than that they may pass by
+// themselves. What is not among them is unknown, or belongs to what a sink does
+// not ask for (consumers, mirrors, batches, schedules), or says that servers,
+// memory, disk or the account's share are short of something.
+var verdicts = map[jetstream.ErrorCode]verdict{
+	jetstream.JSErrCodeStreamMessageExceedsMaximum: {sinks.Rejected, "the stream's max_msg_size is lower"},
+	codeHeaderTooLarge: {sinks.Rejected, ""},
+
+	codeTooManyRequests: {sinks.Throttled, ""},
+	codeStoreFailed:     {sinks.Transient, "if the stream is full and set to refuse what is new, raise its limits, or let it discard what is old"},
+
+	jetstream.JSErrCodeBadRequest:                    {sinks.Halted, ""},
+	jetstream.JSErrCodeStreamNotFound:                {sinks.Halted, "set create_stream: true, or make it with `nats stream add`"},
+	jetstream.JSErrCodeStreamNameInUse:               {sinks.Halted, "it exists with other settings"},
+	jetstream.JSErrCodeJetStreamNotEnabled:           {sinks.Halted, useJetStream},
+	jetstream.JSErrCodeJetStreamNotEnabledForAccount: {sinks.Halted, useJetStream},
+	codeNoAccount:        {sinks.Halted, useJetStream},
+	codeTooManyStreams:   {sinks.Halted, makeByHand},
+	codeInvalidConfig:    {sinks.Halted, makeByHand},
+	codeMaxBytesRequired: {sinks.Halted, makeByHand},
+	codeNoLimits:         {sinks.Halted, makeByHand},
+	codeMaxStreamBytes:   {sinks.Halted, makeByHand},
+	codeSubjectOverlap:   {sinks.Halted, seeStream},
+	codeStreamNotMatch:   {sinks.Halted, seeStream},
+	codeStreamSealed:     {sinks.Halted, seeStream},
+	codeCounterMissing:   {sinks.Halted, seeStream},
+}
+
+// errorOfCode makes the error of JetStream's answer.
 func errorOfCode(tried string, e *jetstream.APIError) *sinks.Error {
-	class, advice := sinks.Transient, ""
-	switch e.ErrorCode {
-	case jetstream.JSErrCodeStreamMessageExceedsMaximum:
-		class, advice = sinks.Rejected, "the stream's max_msg_size is lower"
-	case codeHeaderTooLarge:
-		class = sinks.Rejected
-	case codeStoreFailed:
-		advice = "the stream is full and set to refuse what is new: raise its limits, or let it discard what is old"
-	case jetstream.JSErrCodeStreamNotFound:
-		class, advice = sinks.Halted, "set create_stream: true, or make it with `nats stream add`"
-	case jetstream.JSErrCodeStreamNameInUse:
-		class, advice = sinks.Halted, "it exists with other settings"
-	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
-		class, advice = sinks.Halted, "enable JetStream, or leave stream empty for core NATS"
-	case codeStreamNotMatch, codeStreamSealed:
-		class, advice = sinks.Halted, "see stream and subject"
-	case jetstream.JSErrCodeBadRequest:
-		class = sinks.Halted
+	v, ok := verdicts[e.ErrorCode]
+	switch {
+	case !ok:
+		v.class = sinks.Transient
+	case e.ErrorCode == codeStoreFailed && e.Description == tooLargeToStore:
+		v = verdict{class: sinks.Rejected}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, e.Description)
-	if advice != "" {
-		text += " (" + advice + ")"
+	if v.advice != "" {
+		text += " (" + v.advice + ")"
 	}
-	return &sinks.Error{Class: class, Err: errors.New(text)}
+	return &sinks.Error{Class: v.class, Err: errors.New(text)}
 }
 
 // errNotAnAnswer says that a message is no acknowledgement: somebody else who is
@@ -131,13 +176,8 @@ func readAck(stream string, ack *nats.Msg) error {
 	if len(ack.Data) == 0 && ack.Header.Get("Status") == "503" {
 		return errNoStream
 	}
-	// The usual answer begins so, and is not worth a parser. That of a duplicate
-	// lacks the space.
-	if rest, ok := bytes.CutPrefix(ack.Data, []byte(`{"stream":"`)); ok {
-		rest, ok = bytes.CutPrefix(rest, []byte(stream))
-		if ok && (bytes.HasPrefix(rest, []byte(`", "seq":`)) || bytes.HasPrefix(rest, []byte(`","seq":`))) {
-			return nil
-		}
+	if plainAck(stream, ack.Data) {
+		return nil
 	}
 	var answer struct {
 		Stream string              `json:"stream"`
@@ -153,4 +193,14 @@ func readAck(stream string, ack *nats.Msg) error {
 		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (see stream and subject)", stream, answer.Stream)
 	}
 	return nil
+}
+
+// plainAck knows the usual acknowledgement, which is not worth a parser. That of
+// a duplicate lacks the space. What it does not know may still be one.
+func plainAck(stream string, data []byte) bool {
+	data, begins := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	data, named := bytes.CutPrefix(data, []byte(stream))
+	data, ends := bytes.CutPrefix(data, []byte(`",`))
+	data, numbered := bytes.CutPrefix(bytes.TrimPrefix(data, []byte(" ")), []byte(`"seq":`))
+	return begins && named && ends && numbered && len(data) > 0 && '1' <= data[0] && data[0] <= '9'
 }

@@ -63,6 +63,7 @@ type Sink struct {
 	subject sinks.Template
 	secrets redact.Secrets
 	conn    *conn // nil: none
+	message message
 }
 
 // New checks the options and returns a sink that has not contacted any server.

@@ -94,7 +94,6 @@ type batch struct {
 	events []transform.Event
 	errs   sinks.EventErrors
 
-	message   message
 	published int             // events before this were published or rejected
 	settled   int             // of them, those whose fate is known
 	pending   []bool          // by event: published, and not acknowledged
@@ -110,7 +109,7 @@ func (b *batch) publish(ctx context.Context) error {
 		}
 	}
 	if err := b.conn.FlushWithContext(ctx); err != nil {
-		return b.sink.errorOf(ctx, err)
+		return b.sink.errorOf(ctx, b.conn.reason(err))
 	}
 	if err := b.conn.LastError(); err != nil {
 		return b.sink.errorOf(ctx, err)
@@ -151,7 +150,7 @@ func (b *batch) put(ctx context.Context, reply string) error {
 	i := b.published
 	e := b.events[i]
 	b.published++
-	msg := b.message.of(e, b.sink.options.Mode, b.sink.options.Stream != "")
+	msg := b.sink.message.of(e, b.sink.options.Mode, b.sink.options.Stream != "")
 	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
 	switch err := b.conn.PublishMsg(msg); {
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -159,10 +158,7 @@ func (b *batch) put(ctx context.Context, reply string) error {
 			e.ID, msg.Size(), b.conn.MaxPayload())
 	case err != nil:
 		b.published--
-		if errors.Is(err, nats.ErrConnectionClosed) {
-			err = errLost(b.conn)
-		}
-		return b.sink.errorOf(ctx, err)
+		return b.sink.errorOf(ctx, b.conn.reason(err))
 	}
 	return nil
 }
@@ -170,23 +166,20 @@ func (b *batch) put(ctx context.Context, reply string) error {
 // await waits for an acknowledgement. An error ends the Send.
 func (b *batch) await(ctx context.Context, first uint64) error {
 	select {
+	case ack := <-b.conn.acks: // they come many at once, and this is the quickest way to take one
+		return b.acknowledged(ctx, ack, first)
+	default:
+	}
+	select {
 	case ack := <-b.conn.acks:
 		return b.acknowledged(ctx, ack, first)
 	case err := <-b.conn.faults:
 		return b.sink.errorOf(ctx, err)
 	case <-b.conn.closed:
-		return b.sink.errorOf(ctx, errLost(b.conn))
+		return b.sink.errorOf(ctx, b.conn.reason(nats.ErrConnectionClosed))
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
 	}
-}
-
-// errLost is why a connection closed.
-func errLost(c *conn) error {
-	if err := c.LastError(); err != nil {
-		return err
-	}
-	return nats.ErrConnectionClosed
 }
 
 func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {

@@ -143,6 +143,22 @@ func TestStreams(t *testing.T) {
 			t.Errorf("once there is room: %v", err)
 		}
 	})
+	t.Run("one that is sealed is a halt", func(t *testing.T) {
+		s := startServer(t, nil)
+		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
+		js, err := jetstream.New(makeStream(t, s, config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Sealed = true
+		if _, err := js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "sealed") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
 	t.Run("one that takes no large messages rejects them alone", func(t *testing.T) {
 		s := startServer(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})

@@ -1,0 +1,230 @@
+package kafka
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go/compress"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+func newEncoder(t rapid.TB, name string, mode transform.Mode, maxBytes int) *encoder {
+	t.Helper()
+	compression, err := compressionOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := newCodec(compression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &encoder{mode: mode, compression: compression, codec: codec, maxBytes: maxBytes}
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// readBatch reads a batch with another client's types, and checks what a broker
+// checks, and what it relies on, before it stores a batch.
+func readBatch(t rapid.TB, sized []byte) (kmsg.RecordBatch, []kmsg.Record) {
+	t.Helper()
+	raw := sized[4:]
+	if int(binary.BigEndian.Uint32(sized)) != len(raw) {
+		t.Fatalf("the size says %d, not %d", binary.BigEndian.Uint32(sized), len(raw))
+	}
+	var batch kmsg.RecordBatch
+	if err := batch.ReadFrom(raw); err != nil {
+		t.Fatal(err)
+	}
+	if got := int32(crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli))); batch.CRC != got {
+		t.Fatalf("the checksum is %x, not %x", batch.CRC, got)
+	}
+	if int(batch.Length) != len(raw)-12 || batch.Magic != 2 || batch.FirstOffset != 0 || batch.PartitionLeaderEpoch != -1 ||
+		batch.ProducerID != -1 || batch.ProducerEpoch != -1 || batch.FirstSequence != -1 || batch.LastOffsetDelta != batch.NumRecords-1 {
+		t.Fatalf("header %+v of %d bytes", batch, len(raw))
+	}
+	body, err := kgo.DefaultDecompressor().Decompress(batch.Records, kgo.CompressionCodecType(batch.Attributes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := make([]kmsg.Record, batch.NumRecords)
+	latest := batch.FirstTimestamp
+	for i := range records {
+		length, n := varint(body)
+		if err := records[i].ReadFrom(body[:n+length]); err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+		if int(records[i].OffsetDelta) != i || i == 0 && records[i].TimestampDelta64 != 0 || records[i].Attributes != 0 {
+			t.Fatalf("record %d: %+v", i, records[i])
+		}
+		latest = max(latest, batch.FirstTimestamp+records[i].TimestampDelta64)
+		body = body[n+length:]
+	}
+	if len(body) != 0 {
+		t.Fatalf("%d bytes behind the last record", len(body))
+	}
+	if batch.MaxTimestamp != latest {
+		t.Fatalf("the latest time is %d, not %d", batch.MaxTimestamp, latest)
+	}
+	return batch, records
+}
+
+func TestARecordBatchHoldsTheEventsThatItTook(t *testing.T) {
+	for _, name := range codecs {
+		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+			t.Run(fmt.Sprintf("%s, %s", name, mode), func(t *testing.T) {
+				e := newEncoder(t, name, mode, 0)
+				rapid.Check(t, func(t *rapid.T) {
+					e.reset()
+					e.maxBytes = rapid.IntRange(100, 8000).Draw(t, "maxBytes")
+					events := drawEvents(t)
+					now := time.UnixMilli(rapid.Int64Range(1, 1<<41).Draw(t, "now"))
+					left := indices(len(events))
+					var batches [][]byte
+					var took [][]int
+					for len(left) > 0 {
+						batch, taken := e.encode(events, left, now)
+						if oversize := len(batch)-sizePrefix > e.maxBytes; oversize != (taken == 0) {
+							t.Fatalf("a batch of %d bytes took %d, where %d are allowed", len(batch)-sizePrefix, taken, e.maxBytes)
+						}
+						if taken == 0 {
+							left = left[1:]
+							continue
+						}
+						batches, took = append(batches, batch), append(took, left[:taken])
+						left = left[taken:]
+					}
+					// All of them at the end: none may have written into another.
+					for i, batch := range batches {
+						header, records := readBatch(t, batch)
+						if len(records) != len(took[i]) {
+							t.Fatalf("%d records for %d events", len(records), len(took[i]))
+						}
+						for j, r := range records {
+							checkRecord(t, header.FirstTimestamp+r.TimestampDelta64, r, events[took[i][j]], mode, now)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func drawEvents(t *rapid.T) []transform.Event {
+	text := rapid.StringN(0, 200, 300)
+	at := rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.Bool().Draw(t, "none") {
+			return time.Time{}
+		}
+		return time.UnixMilli(rapid.Int64Range(-1<<40, 1<<42).Draw(t, "at"))
+	})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) transform.Event {
+		e, err := transform.New(transform.Attributes{
+			ID: "1-" + text.Draw(t, "id"), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
+			Subject: text.Draw(t, "subject"), PartitionKey: text.Draw(t, "key"),
+			Time: at.Draw(t, "time"), RecordedTime: at.Draw(t, "recorded time"), Repaired: rapid.Bool().Draw(t, "repaired"),
+		}, fmt.Appendf(nil, "%q", strings.Repeat(text.Draw(t, "data"), rapid.IntRange(0, 40).Draw(t, "times"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}), 1, 40).Draw(t, "events")
+}
+
+func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode transform.Mode, now time.Time) {
+	t.Helper()
+	want := now
+	if !e.Time.IsZero() {
+		want = e.Time
+	}
+	if !e.RecordedTime.IsZero() {
+		want = e.RecordedTime
+	}
+	if at != want.UnixMilli() {
+		t.Fatalf("event %q: time %d, not %d", e.ID, at, want.UnixMilli())
+	}
+	if string(r.Key) != e.PartitionKey || (r.Key == nil) != (e.PartitionKey == "") {
+		t.Fatalf("event %q: key %q", e.ID, r.Key)
+	}
+	value, headers := e.Structured(), []kmsg.Header{{Key: "content-type", Value: []byte(transform.ContentTypeStructured)}}
+	if mode == transform.Binary {
+		value, headers = e.Data(), nil
+		for name, value := range e.Headers() {
+			headers = append(headers, kmsg.Header{Key: "ce_" + name, Value: []byte(value)})
+		}
+		headers = append(headers, kmsg.Header{Key: "content-type", Value: []byte(transform.ContentTypeData)})
+	}
+	if !bytes.Equal(r.Value, value) {
+		t.Fatalf("event %q: value %q, not %q", e.ID, r.Value, value)
+	}
+	if !slices.EqualFunc(r.Headers, headers, func(a, b kmsg.Header) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }) {
+		t.Fatalf("event %q: headers %q, not %q", e.ID, r.Headers, headers)
+	}
+}
+
+func TestTheAttributesOfABatchNameItsCodec(t *testing.T) {
+	for number, name := range codecs { // in the protocol's order
+		e := newEncoder(t, name, transform.Structured, 1<<20)
+		batch, _ := e.encode(sinktest.Events(10, 10, 2000), indices(10), time.Now())
+		if header, _ := readBatch(t, batch); int(header.Attributes) != number {
+			t.Errorf("%s: attributes %d", name, header.Attributes)
+		}
+	}
+}
+
+func TestRecordsThatDoNotShrinkAreSentAsTheyAre(t *testing.T) {
+	for _, name := range codecs[1:] {
+		e := newEncoder(t, name, transform.Structured, 1<<20)
+		e.batches = []byte("the batch before")
+		e.codec = growing{}
+		batch, _ := e.encode(sinktest.Events(3, 3, 0), indices(3), time.Now())
+		if header, records := readBatch(t, batch); header.Attributes != int16(compress.None) || len(records) != 3 {
+			t.Errorf("%s: attributes %d, %d records", name, header.Attributes, len(records))
+		}
+	}
+}
+
+// growing is a codec that has nothing to gain.
+type growing struct{}
+
+func (growing) compress(dst, src []byte) ([]byte, error) { return append(append(dst, 0), src...), nil }
+
+func TestABatchIsAsLargeAsABrokerAllows(t *testing.T) {
+	events := sinktest.Events(100, 100, 2000)
+	for _, name := range codecs {
+		e := newEncoder(t, name, transform.Structured, 20_000)
+		batch, taken := e.encode(events, indices(len(events)), time.Now())
+		size := len(batch) - sizePrefix
+		t.Logf("%s: %d events in %d bytes", name, taken, size)
+		if size > 20_000 || name == "none" && taken != 9 || name != "none" && taken < 15 {
+			t.Errorf("%s: %d events in %d bytes", name, taken, size)
+		}
+	}
+}
+
+func TestMemoryThatALargeEventTookIsGivenBack(t *testing.T) {
+	e := newEncoder(t, "zstd", transform.Structured, 10_000)
+	e.encode(sinktest.Events(1, 1, 1<<20), indices(1), time.Now())
+	e.reset()
+	if cap(e.records) > 4*e.maxBytes || cap(e.batches) > 4*e.maxBytes {
+		t.Errorf("%d and %d bytes are kept", cap(e.records), cap(e.batches))
+	}
+}

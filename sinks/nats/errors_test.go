@@ -1,0 +1,238 @@
+package nats
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	nats "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+)
+
+// codes are those of the server's errors that are not simply transient, and of
+// the others what a publisher can meet.
+var codes = []struct {
+	what  string
+	class sinks.Class
+	codes []server.ErrorIdentifier
+}{
+	{"the event is at fault", sinks.Rejected, []server.ErrorIdentifier{
+		server.JSStreamMessageExceedsMaximumErr, server.JSStreamHeaderExceedsMaximumErr,
+	}},
+	{"the stream asks for a wait", sinks.Throttled, []server.ErrorIdentifier{server.JSStreamTooManyRequests}},
+	{"the stream is not there, or not for these events", sinks.Halted, []server.ErrorIdentifier{
+		server.JSStreamNotFoundErr, server.JSStreamNotMatchErr, server.JSStreamSealedErr, server.JSMessageIncrMissingErr,
+	}},
+	{"JetStream is not to be had", sinks.Halted, []server.ErrorIdentifier{
+		server.JSNotEnabledErr, server.JSNotEnabledForAccountErr, server.JSNoAccountErr,
+	}},
+	{"the stream cannot be made", sinks.Halted, []server.ErrorIdentifier{
+		server.JSStreamNameExistErr, server.JSStreamSubjectOverlapErr, server.JSStreamInvalidConfigF, server.JSMaximumStreamsLimitErr,
+		server.JSStreamMaxBytesRequired, server.JSStreamMaxStreamBytesExceeded, server.JSNoLimitsErr, server.JSBadRequestErr,
+	}},
+	{"the server, stream or account is short of something, or broken", sinks.Transient, []server.ErrorIdentifier{
+		server.JSStreamStoreFailedF, server.JSInsufficientResourcesErr, server.JSMemoryResourcesExceededErr,
+		server.JSStorageResourcesExceededErr, server.JSAccountResourcesExceededErr, server.JSStreamGeneralErrorF,
+		server.JSStreamInvalidErr, server.JSStreamOfflineErr, server.JSStreamOfflineReasonErrF, server.JSRaftGeneralErrF,
+		server.JSClusterNotAvailErr, server.JSClusterNotActiveErr, server.JSClusterNotLeaderErr, server.JSClusterIncompleteErr,
+	}},
+	{"another message with this id is on its way", sinks.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
+	{"it answers headers that the sink does not send", sinks.Transient, []server.ErrorIdentifier{
+		server.JSStreamWrongLastMsgIDErrF, server.JSStreamWrongLastSequenceErrF, server.JSStreamWrongLastSequenceConstantErr,
+		server.JSStreamExpectedLastSeqPerSubjectNotReady, server.JSStreamExpectedLastSeqPerSubjectInvalid, server.JSStreamRollupFailedF,
+		server.JSMessageTTLInvalidErr, server.JSMessageTTLDisabledErr, server.JSMessageIncrDisabledErr, server.JSMessageCounterBrokenErr,
+		server.JSAtomicPublishContainsDuplicateMessageErr, server.JSMessageSchedulesDisabledErr, server.JSMessageSourceHdrNotAllowedErr,
+	}},
+}
+
+func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
+	listed := map[server.ErrorIdentifier]bool{}
+	for _, group := range codes {
+		for _, code := range group.codes {
+			if listed[code] {
+				t.Errorf("code %d is listed twice", code)
+			}
+			listed[code] = true
+			answer := fmt.Sprintf(`{"error":{"code":%d,"err_code":%d,"description":"the server's words"},"stream":"NDR","seq":0}`, server.ApiErrors[code].Code, code)
+			err := readAck("NDR", &nats.Msg{Data: []byte(answer)})
+			if class, _ := sinks.ClassOf(err); err == nil || class != group.class {
+				t.Errorf("%s: code %d is %s: %v", group.what, code, class, err)
+				continue
+			}
+			if text := err.Error(); !strings.HasPrefix(text, fmt.Sprintf("stream NDR: [%d] the server's words", code)) {
+				t.Errorf("code %d: %v", code, err)
+			}
+		}
+	}
+	for code, known := range server.ApiErrors {
+		err := errorOfCode("stream NDR", &jetstream.APIError{Code: known.Code, ErrorCode: jetstream.ErrorCode(code), Description: known.Description})
+		if !listed[code] && err.Class != sinks.Transient {
+			t.Errorf("code %d, %q, is %s and not listed", code, known.Description, err.Class)
+		}
+	}
+	for cause, want := range map[error]sinks.Class{
+		server.ErrMsgTooLarge: sinks.Rejected, server.ErrMaxMsgs: sinks.Transient, server.ErrMaxBytes: sinks.Transient,
+		server.ErrMaxMsgsPerSubject: sinks.Transient, server.ErrStoreClosed: sinks.Transient,
+	} {
+		failed := server.NewJSStreamStoreFailedError(cause)
+		err := errorOfCode("stream NDR", &jetstream.APIError{Code: failed.Code, ErrorCode: jetstream.ErrorCode(failed.ErrCode), Description: failed.Description})
+		if err.Class != want {
+			t.Errorf("a store that failed with %q is %s, not %s", cause, err.Class, want)
+		}
+	}
+	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}); err.Class != sinks.Transient {
+		t.Errorf("a code that nobody knows yet is %s", err.Class)
+	}
+}
+
+func TestAnAcknowledgementIsReadWhateverItsForm(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"stream":"NDR", "seq":1}`:                 "",
+		`{"stream":"NDR","seq":1,"duplicate":true}`: "",
+		`{"stream":"NDR","domain":"hub","seq":1}`:   "",
+		`{"type":"io.nats","seq":7,"stream":"NDR"}`: "",
+		`{"stream":"NDR2","seq":1}`:                 "belongs to stream NDR2",
+		`{"stream":"NDR","seq":0}`:                  errNotAnAnswer.Error(),
+		`{"stream":"NDR`:                            errNotAnAnswer.Error(),
+		`thank you`:                                 errNotAnAnswer.Error(),
+		``:                                          errNotAnAnswer.Error(),
+		`{"error":{"err_code":10077,"description":"disk is full"}}`: "disk is full",
+	} {
+		err := readAck("NDR", &nats.Msg{Data: []byte(answer)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	none := &nats.Msg{Header: nats.Header{"Status": {"503"}}}
+	if err := readAck("NDR", none); !errors.Is(err, errNoStream) {
+		t.Errorf("no responders: %v", err)
+	}
+}
+
+// scripted is a server that says a line after CONNECT, and another once
+// something is published; an empty one: it goes on. After "hangs up" it closes
+// the connection without a word.
+func scripted(t *testing.T, atConnect, atPublish string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { serve(conn, atConnect, atPublish) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+const hangsUp = "hangs up"
+
+func serve(conn net.Conn, atConnect, atPublish string) {
+	defer conn.Close()
+	fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.12.0\",\"max_payload\":100000,\"headers\":true}\r\n")
+	lines := bufio.NewReader(conn)
+	say := func(line string) (done bool) {
+		if line != "" && line != hangsUp {
+			fmt.Fprintf(conn, "%s\r\n", line)
+		}
+		return line == hangsUp || strings.HasPrefix(line, "-ERR") && !strings.Contains(line, "Permissions")
+	}
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		switch command, _, _ := strings.Cut(strings.TrimSpace(line), " "); command {
+		case "CONNECT":
+			if say(atConnect) {
+				return
+			}
+		case "PING":
+			fmt.Fprint(conn, "PONG\r\n")
+		case "HPUB":
+			if say(atPublish) {
+				// What is left in the way would turn the close into a reset, which
+				// may overtake the line.
+				_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+				_, _ = lines.WriteTo(discard{})
+				return
+			}
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestWhatServersSay(t *testing.T) {
+	for _, test := range []struct {
+		what, line string
+		want       sinks.Class
+	}{
+		{"credentials that it does not know", "-ERR 'Authorization Violation'", sinks.Halted},
+		{"credentials that have expired", "-ERR 'User Authentication Expired'", sinks.Halted},
+		{"credentials that were revoked", "-ERR 'User Authentication Revoked'", sinks.Halted},
+		{"an account that has expired", "-ERR 'Account Authentication Expired'", sinks.Halted},
+		{"a login that took too long", "-ERR 'Authentication Timeout'", sinks.Transient},
+		{"too many connections", "-ERR 'maximum connections exceeded'", sinks.Transient},
+		{"too many connections of the account", "-ERR 'maximum account active connections exceeded'", sinks.Transient},
+		{"a connection that it thinks dead", "-ERR 'Stale Connection'", sinks.Transient},
+		{"a consumer that it thinks slow", "-ERR 'Slow Consumer'", sinks.Transient},
+		{"a shutdown", "-ERR 'Server Shutdown'", sinks.Transient},
+		{"a payload above a limit that was lowered meanwhile", "-ERR 'Maximum Payload Violation'", sinks.Transient},
+		{"what nobody foresaw", "-ERR 'Moon In The Wrong House'", sinks.Transient},
+		{"nothing at all", hangsUp, sinks.Transient},
+	} {
+		for when, address := range map[string]string{
+			"at the connection":     scripted(t, test.line, ""),
+			"once it is publishing": scripted(t, "", test.line),
+		} {
+			for _, stream := range []string{"", "NDR"} {
+				t.Run(fmt.Sprintf("%s, %s, with stream %q", test.what, when, stream), func(t *testing.T) {
+					t.Parallel()
+					sink := open(t, Options{URL: "nats://" + address, Subject: "x", Stream: stream, Timeout: 10 * time.Second})
+					class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
+					if err == nil || class != test.want || !strings.Contains(err.Error(), address) {
+						t.Errorf("class %s: %v", class, err)
+					}
+				})
+			}
+		}
+	}
+	t.Run("a subject that the user may not publish to", func(t *testing.T) {
+		for _, stream := range []string{"", "NDR"} {
+			sink := open(t, Options{URL: "nats://" + scripted(t, "", `-ERR 'Permissions Violation for Publish to "x"'`), Subject: "x", Stream: stream, Timeout: 10 * time.Second})
+			if class, err := classOf(t, sink, sinktest.Events(3, 3, 0)); err == nil || class != sinks.Halted {
+				t.Errorf("stream %q: class %s: %v", stream, class, err)
+			}
+		}
+	})
+	t.Run("that it will leave soon costs nothing while it stays", func(t *testing.T) {
+		sink := open(t, Options{URL: "nats://" + scripted(t, "", `INFO {"server_id":"x","max_payload":100000,"headers":true,"ldm":true}`), Subject: "x"})
+		for range 2 {
+			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
