@@ -6,7 +6,9 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,7 +56,26 @@ func NewHandler(o Options) http.Handler {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /healthz, /readyz or /metrics")
 	})))
 	// A page in a browser on this machine must not be able to act here.
-	return http.NewCrossOriginProtection().Handler(mux)
+	return http.NewCrossOriginProtection().Handler(byAddress(o.Token, mux))
+}
+
+// byAddress refuses, where no token protects the interface, requests to a name
+// that is not this machine's own: a page can give its own name our address.
+func byAddress(token string, next http.Handler) http.Handler {
+	if token != "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
+			writeProblem(w, http.StatusMisdirectedRequest, "without admin.token, ask for this interface by its address or as localhost")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // authorize lets requests with the bearer token through to next.

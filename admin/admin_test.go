@@ -18,6 +18,7 @@ func TestAnswers(t *testing.T) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ndrbridge_test", Help: "A gauge."}, func() float64 { return 1 }))
 	for _, c := range []struct {
 		name, token, path, authorization string
+		host                             string // that is asked for; empty: the address
 		notReady                         []string
 		status                           int
 		body                             string
@@ -31,6 +32,9 @@ func TestAnswers(t *testing.T) {
 		{name: "a wrong token is refused", token: "s3cret", path: "/metrics", authorization: "Bearer other", status: 401},
 		{name: "another scheme is refused", token: "s3cret", path: "/metrics", authorization: "Basic s3cret", status: 401},
 		{name: "the token lets through", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200, body: "ndrbridge_test 1"},
+		{name: "a name that a page gave our address is refused", host: "evil.example:9600", path: "/metrics", status: 421, body: "admin.token"},
+		{name: "localhost is ours", host: "localhost:9600", path: "/metrics", status: 200},
+		{name: "with a token any name will do", host: "bridge.example", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200},
 		{name: "an unknown path says what there is", path: "/nothing", status: 404, body: "/readyz"},
 		{name: "an unknown path wants the token first", token: "s3cret", path: "/nothing", status: 401},
 	} {
@@ -44,6 +48,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			request.Header.Set("Authorization", c.authorization)
+			request.Host = c.host
 			answer, err := http.DefaultClient.Do(request)
 			if err != nil {
 				t.Fatal(err)

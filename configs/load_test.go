@@ -124,6 +124,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"a query's bad name", appliance("records: [{name: DNS}]"), []string{`records[0].name: "DNS" is no name`}},
 		{"a query's name twice", appliance("records: [{name: a}, {name: a}]"), []string{`f.yaml:2:53: appliances[0].records[1].name: "a" is the name of appliances[0].records[0], too`}},
 		{"an empty type of records", appliance(`records: [{name: a, types: [""]}]`), []string{"records[0].types[0]: is empty"}},
+		{"a second look that comes before the first", appliance("records: [{name: a, delay: 15m}]"), []string{"records[0].recheck: is 10m; it must be longer than delay, which is 15m, or 0"}},
 		{"times of nothing in a query", appliance("records: [{name: a, interval: 0, window: 0, delay: -1s, recheck: -1s, context_ttl: 0}]"), []string{
 			"records[0].interval: is 0s", "records[0].window: is 0s", "records[0].delay: is -1s", "records[0].recheck: is -1s", "records[0].context_ttl: is 0s"}},
 		{"a page of records that is too large", appliance("records: [{name: a, page_size: 10001, max_window_records: 10001}]"), []string{"records[0].page_size: is 10001; it must lie between 2 and 10000"}},

@@ -1,9 +1,11 @@
 package configs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,8 +33,9 @@ func (f RecordFilter) MarshalJSON() ([]byte, error) {
 // UnmarshalText reads the JSON or YAML of a filter: that is how a variable holds
 // it. The error tells all that is wrong.
 func (f *RecordFilter) UnmarshalText(text []byte) error {
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
+	var document, rest yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&document); err != nil || len(document.Content) == 0 || !errors.Is(decoder.Decode(&rest), io.EOF) {
 		return errors.New("is neither JSON nor YAML; write a filter such as {\"field\": \"server\", \"operator\": \"=\", \"operand\": \"10.0.0.1\"}")
 	}
 	var wrong []string

@@ -132,6 +132,9 @@ func (c checks) records(path string, q RecordQuery, before map[string]string) {
 	c.notNegative(path+".delay", q.Delay)
 	c.between(path+".page_size", q.PageSize, 2, maxPage)
 	c.notNegative(path+".recheck", q.Recheck)
+	if q.Recheck > 0 && q.Recheck <= q.Delay {
+		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
+	}
 	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
 	c.atLeastMillisecond(path+".context_ttl", q.ContextTTL)
 }

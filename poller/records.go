@@ -97,16 +97,20 @@ type Records struct {
 	page   appliance.RecordPage
 	parsed []recordRow
 	limit  pageLimit
-	date   int64     // the appliance's time in its last answer
+	date   int64     // the appliance's time in its last answer, less skew
 	latest int64     // the latest that it told
+	skew   int64     // how far its answers' times are apart at most, as far as is known
 	heard  time.Time // when the last answer came, by the local clock
 	said   string    // the record store's last warning
 
 	span       int64 // milliseconds that the next window has
+	reach      int64 // and that the store can search at once, as far as is known
 	most       int   // records that one window has at most, as far as is known
 	noCursors  bool  // the appliance refuses to be asked for them
 	byOffset   int   // windows to read by offset before cursors are tried again
 	incomplete int   // windows in a row that stayed incomplete
+	failures   int   // attempts in a row that ended with an error
+	early      int   // windows in a row that were divided for being terminated early
 
 	recheckErrors int // in a row
 
@@ -121,6 +125,7 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize),
 		span:   max(1, o.Window.Milliseconds()),
+		reach:  maxSpan.Milliseconds(),
 		most:   o.MaxWindowRecords,
 	}
 }
@@ -131,11 +136,14 @@ func (r *Records) Source() checkpoint.Source { return r.source }
 // Poll reads one window, or none where there is nothing to read yet, and once it
 // has caught up it looks again at one window that is due. Each page is committed
 // by itself, so an error loses nothing of what was read before it. The next
-// should be Now while there is more to read, and Soon while more windows are due.
+// should be Now while there is more to read or to look at again.
 func (r *Records) Poll(ctx context.Context) (Next, error) {
 	next, err := r.poll(ctx)
-	if errors.Is(err, errClockBack) {
-		return Now, r.goBack(ctx)
+	switch {
+	case errors.Is(err, errClockBack):
+		return Soon, r.goBack(ctx)
+	case errors.Is(err, checkpoint.ErrFenced):
+		return Soon, nil // an operator moved the position: it is read with the next poll
 	}
 	return next, err
 }
@@ -152,8 +160,10 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 	if w := r.reading; w != nil {
 		end, err := r.read(ctx, w)
 		if err != nil {
+			r.shorten(ctx, w, err)
 			return Idle, err
 		}
+		r.failures = 0
 		// What is left of a window that was given up is read with the next.
 		r.reading = nil
 		switch end {
@@ -164,7 +174,9 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			return Now, nil
 		}
 		if r.measure(); w.cut && r.behind() > 0 {
-			return Now, nil
+			// A stream that never quite catches up looks again, too.
+			_, err := r.recheck(ctx)
+			return Now, err
 		}
 	}
 	r.caughtUp()
@@ -249,6 +261,20 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 	return first, nil
 }
 
+// shorten makes a window shorter that failed twice in a row: it may be too much
+// for the record store to search at once. What was committed of it is kept.
+func (r *Records) shorten(ctx context.Context, w *reading, err error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if ctx.Err() != nil || !ok || e.Refused() || e.Throttled() || r.reading == nil {
+		return
+	}
+	if r.failures++; r.failures > 1 && r.divisible(w) {
+		r.span = max(1, (w.list.Until-r.position.Until)/2)
+		r.reach = max(r.span, r.o.Window.Milliseconds())
+		r.reading = nil
+	}
+}
+
 // maxSpan bounds a window of the past.
 const maxSpan = 24 * time.Hour
 
@@ -297,7 +323,9 @@ func (r *Records) narrow(w *reading) {
 // records.
 func (r *Records) widen(length, records int64) {
 	if length >= r.span && records <= int64(r.most)/4 {
-		r.span = min(2*length, maxSpan.Milliseconds())
+		r.span = min(2*length, r.reach)
+		// What was too long once is tried again by and by.
+		r.reach = min(maxSpan.Milliseconds(), r.reach+1+r.reach/64)
 	}
 }
 
@@ -311,7 +339,7 @@ func (r *Records) behind() int64 {
 func (r *Records) goBack(ctx context.Context) error {
 	r.o.Log.Warn("the appliance's clock went back; records are read again from before that",
 		"clock_was", time.UnixMilli(r.latest).UTC(), "clock_is", time.UnixMilli(r.date).UTC())
-	r.latest, r.reading = r.date, nil
+	r.latest, r.reading = r.date+r.skew, nil
 	if !r.loaded { // the position is read with the next poll
 		return nil
 	}
@@ -360,7 +388,7 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 		}
 	}
 	if len(due) > 1 {
-		return Soon, nil
+		return Now, nil
 	}
 	return Idle, nil
 }

@@ -39,8 +39,7 @@ var errClockBack = errors.New("the appliance's clock went back")
 var errOffset = errors.New("the offset was refused")
 
 // tolerance is how far one answer's time may lie behind another's without its
-// being a clock that went back: they come in whole seconds, and from more than
-// one node.
+// being a clock that went back: they come in whole seconds.
 const tolerance = time.Second
 
 // ask makes a request for a page, and takes the appliance's time from it.
@@ -48,11 +47,18 @@ func (r *Records) ask(request func() error) error {
 	if err := request(); err != nil {
 		return err
 	}
-	r.date, r.heard = r.page.Date.UnixMilli(), r.o.Now()
-	if r.latest > 0 && r.date < r.latest-tolerance.Milliseconds() {
+	told := r.page.Date.UnixMilli()
+	r.date, r.heard = told-r.skew, r.o.Now()
+	if back := r.latest - told; r.latest > 0 && back > max(tolerance.Milliseconds(), r.skew) {
+		if back <= r.o.Delay.Milliseconds() {
+			// It may be another node, that lags behind: from now on the clock is read
+			// as the slowest would tell it.
+			r.skew = back
+			r.date = told - r.skew
+		}
 		return errClockBack
 	}
-	r.latest = max(r.latest, r.date)
+	r.latest = max(r.latest, told)
 	return nil
 }
 

@@ -44,6 +44,9 @@ type recordModel struct {
 	lose       bool          // the next cursor's answer is lost
 	skip       int           // rows that each cursor passes over
 	early      bool          // searches are terminated early, and show half
+	earlyOver  int64         // those of a longer window are, in milliseconds; 0: none
+	failOver   int64         // those of a longer window fail; 0: none
+	lag        int64         // milliseconds that the next answer's time lies behind
 	warnings   []string
 
 	cursors map[string]*modelCursor
@@ -146,6 +149,9 @@ func (m *recordModel) SearchRecords(_ context.Context, s appliance.RecordSearch,
 	case m.maxOffset > 0 && s.Offset+s.Limit > m.maxOffset:
 		return &appliance.Error{Status: http.StatusBadRequest, Excerpt: "offset too large"}
 	}
+	if m.failOver > 0 && s.Until-s.From > m.failOver {
+		return &appliance.Error{Status: http.StatusGatewayTimeout}
+	}
 	found := m.match(s)
 	total := len(found)
 	rows := found[min(s.Offset, total):]
@@ -153,13 +159,14 @@ func (m *recordModel) SearchRecords(_ context.Context, s appliance.RecordSearch,
 	if m.firstCap > 0 {
 		limit = min(limit, m.firstCap)
 	}
-	page.TerminatedEarly = m.early
-	if m.early {
+	early := m.early || m.earlyOver > 0 && s.Until-s.From > m.earlyOver
+	page.TerminatedEarly = early
+	if early {
 		limit /= 2
 	}
 	rows = rows[:min(limit, len(rows))]
 	c := &modelCursor{search: s, total: total}
-	if s.ContextTTL > 0 && !m.thirdParty && len(rows) > 0 && len(rows) < total && !m.early {
+	if s.ContextTTL > 0 && !m.thirdParty && len(rows) > 0 && len(rows) < total && !early {
 		page.Cursor = fmt.Sprintf("c%d", m.requests)
 		m.cursors[page.Cursor] = c
 		c.rows, c.behind = found[len(rows):], rows[len(rows)-1]
@@ -212,7 +219,7 @@ func (m *recordModel) answer(page *appliance.RecordPage, rows []*modelRecord, to
 	if slices.ContainsFunc(rows, func(r *modelRecord) bool { return r.huge }) || m.maxRows > 0 && len(rows) > m.maxRows {
 		return &appliance.Error{Status: http.StatusOK, Err: appliance.ErrTooLarge}
 	}
-	page.Date = time.UnixMilli(m.clock).Truncate(time.Second)
+	page.Date = time.UnixMilli(m.clock - m.lag).Truncate(time.Second)
 	page.Warnings = m.warnings
 	if page.Total = int64(total); m.noTotals {
 		page.Total = -1

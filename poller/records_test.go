@@ -587,6 +587,87 @@ func TestAChangedQueryIsToldAndGoesOn(t *testing.T) {
 	}
 }
 
+func TestABacklogOfARecordStoreThatCannotSearchLong(t *testing.T) {
+	const reach = 6 * 3600_000 // milliseconds
+	for name, limit := range map[string]func(*recordWorld){
+		"since it gives up":  func(w *recordWorld) { w.earlyOver = reach },
+		"since it times out": func(w *recordWorld) { w.failOver = reach },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRecordWorld(t)
+			w.options.Start = func(now time.Time) time.Time { return now.Add(-30 * 24 * time.Hour) }
+			w.options.Recheck = 10 * time.Minute
+			limit(w)
+			for hour := range int64(30 * 24) {
+				w.store((w.clock - (hour*3600+1800)*1000) * 1000)
+			}
+			w.restart()
+			failed := 0
+			for {
+				next, err := w.poll()
+				if err != nil {
+					failed++
+				} else if next == poller.Idle {
+					break
+				}
+			}
+			w.judge(true)
+			if failed > 200 || w.requests > 3000 {
+				t.Errorf("%d polls failed, in %d requests", failed, w.requests)
+			}
+		})
+	}
+}
+
+func TestSecondLooksKeepUpWithManyWindows(t *testing.T) {
+	w := newRecordWorld(t)
+	w.options.MaxWindowRecords, w.options.Recheck = 8, time.Minute
+	w.restart()
+	w.mustPoll()
+	most := 0
+	for range 400 {
+		for i := range int64(20) {
+			w.store((w.clock + i*50) * 1000)
+		}
+		w.pass(time.Second)
+		w.mustPoll()
+		var p struct{ Lists []any }
+		if err := json.Unmarshal(w.state.position, &p); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(p.Lists))
+	}
+	// A window of half a second each, for a minute.
+	if most > 300 {
+		t.Errorf("%d lists are kept", most)
+	}
+	w.settle()
+	w.judge(true)
+}
+
+func TestAnswersOfNodesWhoseClocksDiffer(t *testing.T) {
+	w := newRecordWorld(t)
+	w.options.Delay = 10 * time.Second
+	w.restart()
+	w.mustPoll()
+	w.between = func() {
+		if w.lag = 0; w.requests%3 == 0 {
+			w.lag = 3000
+		}
+	}
+	w.requests = 0
+	for range 300 {
+		w.store(w.clock * 1000)
+		w.pass(time.Second)
+		w.mustPoll()
+	}
+	if w.requests > 300*6 {
+		t.Errorf("%d requests in 300 polls", w.requests)
+	}
+	w.settle()
+	w.judge(true)
+}
+
 func TestAFencedCommitGoesOnFromWhatSomebodyElseCommitted(t *testing.T) {
 	w := atMinute(t, 60, nil)
 	other := poller.NewRecords(w.recordModel, w.state, w.options)
@@ -596,8 +677,8 @@ func TestAFencedCommitGoesOnFromWhatSomebodyElseCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.poll(); !errors.Is(err, checkpoint.ErrFenced) {
-		t.Fatalf("error %v", err)
+	if next, err := w.poll(); next != poller.Soon || err != nil {
+		t.Fatalf("next %v, error %v", next, err)
 	}
 	w.settle()
 	w.judge(true)

@@ -46,6 +46,7 @@ const (
 	maxShort          = 3  // while records are missing, the last by offset
 	maxProgress       = 30 // while records are missing, and each time less of them
 	maxMoved          = 3  // while pages do not join, until they need not
+	maxEarly          = 10 // in halves, while searches are terminated early
 )
 
 // windowsByOffset is how many windows are read by offset after one that could
@@ -216,6 +217,12 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 			r.o.Log.Info("the appliance refuses an offset; windows are made shorter", "offset", at, "error", err)
 			return tooMany, nil
 		}
+		if errors.Is(err, errOffset) {
+			// It cannot be divided: what lies behind is out of reach, and must not keep
+			// the stream from going on.
+			w.early = true
+			return complete, nil
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -321,6 +328,15 @@ func (r *Records) settle(ctx context.Context, w *reading, p recordsPosition) err
 // the others up.
 func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	incomplete := w.early || int64(w.shown) < w.total
+	switch {
+	case !w.early:
+		r.early = 0
+	case r.divisible(w) && r.early < maxEarly:
+		// The store may give up on what it has to search: less of it, then.
+		r.early++
+		r.reach = max(1, (w.list.Until-r.position.Until)/2)
+		return tooMany, r.flush(ctx, w)
+	}
 	if incomplete {
 		// An attempt that showed something more is worth another. A store that
 		// always says that there is more than it shows is not asked again and again.
@@ -353,16 +369,25 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	case r.date-w.list.Until < recheck:
 		w.list.Due = w.list.Until + recheck
 	}
-	w.list.Total = min(w.total, int64(w.shown))
+	if w.list.Total = w.total; int64(w.shown) != w.total {
+		// The total does not tell how many there were, so it cannot tell that there
+		// are more. It is not told, and the window is read again.
+		w.list.Total = -1
+	}
 	p, length := r.position, w.list.Until-r.position.Until
-	p.Until = max(p.Until, w.list.Until)
+	if !w.again { // a second look may lie ahead of a position that went back
+		p.Until = max(p.Until, w.list.Until)
+	}
 	if err := r.settle(ctx, w, p); err != nil {
 		return 0, err
 	}
 	if w.again {
 		r.o.Metrics.reconciled(r.source, w.found)
-	} else {
+	} else if !w.early {
 		r.widen(length, max(w.total, int64(w.shown)))
+	} else if r.early == maxEarly {
+		r.span = max(1, r.o.Window.Milliseconds()) // it says so of any window
+		r.reach = maxSpan.Milliseconds()
 	}
 	if w.needsOffset() {
 		r.byOffset = windowsByOffset

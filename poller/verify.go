@@ -91,7 +91,8 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 	if err != nil {
 		return Verification{}, err
 	}
-	from := max(since.UnixMilli(), position.Floor, 1)
+	// What is older is forgotten, and could not be told from what was never read.
+	from := max(since.UnixMilli(), position.Floor, position.ModTime-o.ForgetAfter.Milliseconds(), 1)
 	v := verification{
 		Verification: Verification{Stream: d.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
 		report:       report,
@@ -119,6 +120,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
 	}
 	v.Compared = len(shown)
+	walked := d.clock // what changed later was not shown by the walk
 
 	// What was read while this went on is no difference.
 	if position, err = d.committedPosition(ctx); err != nil {
@@ -142,7 +144,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 		}
 	}
 	v.Same += v.Compared
-	return v.Verification, d.findGone(ctx, &v, from, shown)
+	return v.Verification, d.findGone(ctx, &v, from, walked, shown)
 }
 
 // committedPosition is what the store holds.
@@ -221,9 +223,9 @@ func (d *Detections) stillShows(ctx context.Context, o *object) bool {
 	return err != nil || now.modTime == o.modTime
 }
 
-// findGone asks for the detections that are known since a time and were not
-// shown.
-func (d *Detections) findGone(ctx context.Context, v *verification, from int64, shown map[int64]int64) error {
+// findGone asks for the detections that are known from one time until another,
+// and were not shown.
+func (d *Detections) findGone(ctx context.Context, v *verification, from, until int64, shown map[int64]int64) error {
 	const chunk = 1000
 	for after := (checkpoint.Entry{At: from}); ; {
 		entries, err := d.store.Known(ctx, d.source, after, chunk)
@@ -233,11 +235,8 @@ func (d *Detections) findGone(ctx context.Context, v *verification, from int64, 
 		for _, e := range entries {
 			after = checkpoint.Entry{Key: e.Key, At: e.At}
 			id, err := strconv.ParseInt(e.Key, 10, 64)
-			if err != nil {
-				continue // one that has no place
-			}
-			if _, ok := shown[id]; ok {
-				continue
+			if _, ok := shown[id]; ok || err != nil || e.At >= until {
+				continue // or it has no place
 			}
 			k, err := parseKnown(e.Value)
 			if err != nil {

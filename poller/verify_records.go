@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -106,14 +107,18 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 	var found []recordRow
 	for {
 		page, err := r.search(ctx, window, len(found), 0)
+		if errors.Is(err, errOffset) && r.span > 1 {
+			r.most = max(1, min(r.most, len(found)))
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
-		if page.total > int64(r.most) && r.span > 1 {
+		if (page.total > int64(r.most) || len(found) > r.most) && r.span > 1 {
 			return false, nil
 		}
 		for _, row := range page.rows {
-			found = append(found, recordRow{hash: row.hash, key: row.key, record: transform.Record{Time: row.record.Time}})
+			found = append(found, recordRow{hash: row.hash, key: row.key, err: row.err, record: transform.Record{Time: row.record.Time}})
 		}
 		if len(page.rows) == 0 || page.total >= 0 && int64(len(found)) >= page.total {
 			break
@@ -131,6 +136,8 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 		switch {
 		case there:
 			v.Same++
+		case row.err != nil:
+			v.found(DiffDead, row.key, row.record.Time, 0)
 		case p.looksAgain(row.record.Time):
 			v.found(DiffPending, row.key, row.record.Time, 0)
 		default:

@@ -50,6 +50,9 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 		}
 		return client, none, nil
 	}
+	if c.tokenFile != "" {
+		return nil, nil, fmt.Errorf("%w: --token-file goes with --admin; otherwise the configuration has the token", commandline.ErrUsage)
+	}
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return nil, nil, err
