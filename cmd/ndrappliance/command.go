@@ -42,7 +42,9 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Serve a stand-in for a network detection appliance",
 		Long: `Serve a stand-in for a network detection appliance: its detections, its audit log,
 its record store, its system resource and its ways to fail, without a network to
-watch.
+watch. Beside what a poller of detections asks it answers GET /auditlog, POST
+/records/search and /records/cursor, POST /devices/search (by id) and GET
+/detections/formats.
 
 It prints "listening on URL" once it is ready, and serves until SIGINT or
 SIGTERM. --backlog makes detections that are there from the start; --rate and the
@@ -115,6 +117,8 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.Float64Var(&s.rates.Records, "record-rate", 0, "records that are stored, a second")
 	f.Float64Var(&s.rates.RecordsLate, "late-record-rate", 0, "records that are stored with a timestamp of the past, a second")
 	f.DurationVar(&s.rates.RecordLateBy, "record-late-by", 5*time.Minute, "how late at most")
+	f.Float64Var(&s.rates.RecordsTie, "record-tie-rate", 0, "times that many records are stored with one timestamp, a second")
+	f.IntVar(&s.rates.RecordTieSize, "record-tie-size", 100, "records stored each time")
 
 	h := &s.hazards
 	f.Float64Var(&h.Reset, "reset", 0, "hazard: the connection is reset")
@@ -124,18 +128,25 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.DurationVar(&h.RetryAfter, "retry-after", 0, "Retry-After of 429 and 503; 0 leaves it out")
 	f.BoolVar(&h.RetryAfterDate, "retry-after-date", false, "write Retry-After as a date")
 	f.Float64Var(&h.HTML, "html", 0, "hazard: a login page with 200")
+	f.Float64Var(&h.Lost, "lost", 0, "hazard: the request is served and the connection reset in place of the answer")
 	f.Float64Var(&h.CutBody, "cut-body", 0, "hazard: the connection is closed within the body")
 	f.Float64Var(&h.CutJSON, "cut-json", 0, "hazard: the end of the JSON is missing")
 	f.DurationVar(&h.Latency, "latency", 0, "wait in front of every answer")
 	f.DurationVar(&h.Jitter, "jitter", 0, "wait up to this on top")
 	f.StringVar(&s.refusal, "refuse", "", "refuse every credential: json (401), text (400), short-text (400) or forbidden (403)")
-	f.IntVar(&h.LimitCap, "limit-cap", 0, "detections returned at most, whatever limit says")
+	f.IntVar(&h.LimitCap, "limit-cap", 0, "detections, entries or records returned at most, whatever limit says")
 	f.IntVar(&h.LimitRefused, "limit-refused", 0, "refuse a greater limit with 400")
 	f.BoolVar(&h.InclusiveBound, "inclusive-bound", false, "read mod_time in a search as on or after")
 	f.BoolVar(&h.ShuffledTies, "shuffled-ties", false, "give ties an order of their own")
 	f.BoolVar(&h.ChangingLinks, "changing-links", false, "change the links in descriptions at every look")
+	f.BoolVar(&h.RecordUntilInclusive, "record-until-inclusive", false, "read until in a record search as up to and with")
+	f.BoolVar(&h.RecordWholeMillis, "record-whole-millis", false, "compare record times without their fractions")
 	f.IntVar(&h.RecordBatch, "record-batch", 0, "records in a first answer with a cursor at most")
+	f.BoolVar(&h.RecordTiesShuffle, "record-ties-shuffle", false, "give tied records another order at each search")
 	f.BoolVar(&h.CursorsExpireAtOnce, "cursors-expire", false, "refuse every cursor")
+	f.BoolVar(&h.CursorRenews, "cursor-renews", false, "replace the cursor with every second answer")
+	f.BoolVar(&h.TotalMissing, "no-total", false, "leave the total of record searches out")
+	f.BoolVar(&h.TerminatedEarly, "terminated-early", false, "end record searches early, and say so")
 	f.BoolVar(&h.NoDate, "no-date", false, "leave the Date header out")
 }
 
@@ -157,7 +168,7 @@ func (s *settings) check() error {
 		s.options.OAuth = &s.oauth
 	}
 	h := s.hazards
-	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.CutBody, h.CutJSON} {
+	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.Lost, h.CutBody, h.CutJSON} {
 		if likely < 0 || likely > 1 {
 			return fmt.Errorf("%v is no probability: a hazard takes a number between 0 and 1", likely)
 		}

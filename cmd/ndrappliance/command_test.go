@@ -52,10 +52,16 @@ func start(t *testing.T, args ...string) *started {
 
 func (s *started) get(authorization, path string) (int, string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), "GET", s.url+"/api/v1"+path, nil)
+	return s.send("GET", authorization, path, "")
+}
+
+func (s *started) send(method, authorization, path, body string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", authorization)
 	resp, err := s.client.Do(r)
 	if err != nil {
@@ -94,6 +100,25 @@ func TestServing(t *testing.T) {
 			t.Errorf("got %d %s", status, body)
 		}
 	})
+	t.Run("the audit log and the record store grow at their rates", func(t *testing.T) {
+		s := start(t, "--audit-entries", "7", "--audit-rate", "300", "--record-backlog", "1000", "--record-rate", "300", "--record-tie-rate", "5", "--record-tie-size", "9")
+		key := "Service apikey=" + standin.DefaultAPIKey
+		for {
+			var entries []any
+			status, body := s.get(key, "/auditlog")
+			if err := json.Unmarshal([]byte(body), &entries); status != 200 || err != nil || len(entries) < 7 {
+				t.Fatalf("got %d, %d entries, %v", status, len(entries), err)
+			}
+			var found struct{ Total int }
+			status, body = s.send("POST", key, "/records/search", `{"from": "-25h", "limit": 1}`)
+			if err := json.Unmarshal([]byte(body), &found); status != 200 || err != nil || found.Total < 1000 {
+				t.Fatalf("got %d, %d records, %v", status, found.Total, err)
+			}
+			if len(entries) > 7 && found.Total > 1009 {
+				return
+			}
+		}
+	})
 	t.Run("HTTPS is served with a certificate of its own", func(t *testing.T) {
 		ca := filepath.Join(t.TempDir(), "ca.pem")
 		s := start(t, "--self-signed", "--ca-out", ca)
@@ -115,7 +140,7 @@ func TestHelp(t *testing.T) {
 	if code := run(t.Context(), []string{"--help"}, &stdout, &stderr); code != commandline.ExitDone {
 		t.Errorf("it ended with %d: %s", code, &stderr)
 	}
-	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM"} {
+	for _, text := range []string{"--backlog", "--cut-json", "apikey=", "SIGTERM", "--audit-rate", "--record-rate", "/auditlog", "/records/cursor"} {
 		if !strings.Contains(stdout.String(), text) {
 			t.Errorf("the help says nothing about %s", text)
 		}
@@ -137,6 +162,8 @@ func TestWrongUsage(t *testing.T) {
 		{"a certificate to write, and none made", []string{"--ca-out", "x"}, "--self-signed"},
 		{"a size that is too small", []string{"--size", "10"}, "--size"},
 		{"a probability over 1", []string{"--cut-body", "5"}, "between 0 and 1"},
+		{"a log that keeps nothing", []string{"--audit-capacity", "0"}, "--audit-capacity"},
+		{"a negative backlog of records", []string{"--record-backlog", "-1"}, "--record-backlog"},
 		{"a negative backlog", []string{"--backlog", "-1"}, "--backlog"},
 		{"a status that is no server error", []string{"--server-error-status", "404"}, "--server-error-status"},
 	}

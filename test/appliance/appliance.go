@@ -1,7 +1,8 @@
 // Package appliance is a stand-in for a network detection appliance: the part
 // of its REST interface that a poller of detections, the audit log and records
-// meets, over what a test or a seeded simulation makes, changes and hides. It can misbehave on
-// request, and it remembers every version that it ever showed.
+// meets, over what a test or a seeded simulation makes, changes and
+// hides. It can misbehave on request, and it remembers everything that it ever
+// showed.
 //
 // An Appliance is an http.Handler; serving it is the caller's business.
 package appliance
@@ -59,9 +60,11 @@ type Options struct {
 	AuditOldestFirst bool
 	// AuditCapacity is how many entries the audit log keeps; 0: 10,000.
 	AuditCapacity int
-	// AuditAPI lets what clients change leave entries in the audit log.
+	// AuditAPI lets what clients change, and their sign-ins for a token, leave
+	// entries in the audit log.
 	AuditAPI bool
-	// ThirdPartyRecords is a record store that knows no cursors.
+	// ThirdPartyRecords makes the record store one that is not the product's own:
+	// it knows no cursors, and context_ttl means nothing to it.
 	ThirdPartyRecords bool
 }
 
@@ -105,6 +108,7 @@ const (
 	chanceSimulation
 	chanceAudit
 	chanceRecords
+	chanceLost
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -128,6 +132,7 @@ func New(o Options) *Appliance {
 	a.routes = a.table()
 	a.tokens.rand = chance(o.Seed, chanceTokens)
 	a.fates.rand = chance(o.Seed, chanceHazards)
+	a.fates.lost = chance(o.Seed, chanceLost)
 	a.selection.Rand = chance(o.Seed, chanceSelection)
 	a.requests.counts = make(map[string]int)
 	a.store.shelf.init(!o.NoHistory)

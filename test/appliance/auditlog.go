@@ -12,15 +12,16 @@ import (
 // defaultAuditCapacity is how many entries an audit log keeps.
 const defaultAuditCapacity = 10_000
 
-// AuditEntry is one entry that an audit log showed.
+// AuditEntry is one entry that an audit log showed, as it was when it was asked
+// for.
 type AuditEntry struct {
 	ID   int64
-	Time int64 // milliseconds since the epoch
-	JSON []byte
-	// Log counts the logs: it rises whenever another takes the place of the one
-	// before.
+	Time int64  // milliseconds since the epoch
+	JSON []byte // not to be modified
+	// Log is the log that it was written to: 0 for the first, and one more
+	// whenever another took the place of the one before.
 	Log int
-	// Purged says that the log no longer holds it.
+	// Purged says that the log no longer holds it, for whatever reason.
 	Purged bool
 }
 
@@ -35,21 +36,22 @@ type auditLog struct {
 }
 
 // AddAudit adds n entries of what people did.
-func (a *Appliance) AddAudit(n int) []*AuditEntry {
+func (a *Appliance) AddAudit(n int) []AuditEntry {
 	a.audit.Lock()
 	defer a.audit.Unlock()
-	added := make([]*AuditEntry, n)
+	added := make([]AuditEntry, n)
 	for i := range added {
-		added[i] = a.log(a.audit.activity())
+		added[i] = *a.log(a.audit.activity())
 	}
 	return added
 }
 
-// AddAuditBody adds an entry with a body of any kind, which must be JSON.
-func (a *Appliance) AddAuditBody(body any) *AuditEntry {
+// AddAuditBody adds an entry with a given body, of any kind that JSON knows: an
+// object, text, an array, nil.
+func (a *Appliance) AddAuditBody(body any) AuditEntry {
 	a.audit.Lock()
 	defer a.audit.Unlock()
-	return a.log(body)
+	return *a.log(body)
 }
 
 // SkipAuditIDs leaves a hole of n ids in front of the next entry.
@@ -59,7 +61,7 @@ func (a *Appliance) SkipAuditIDs(n int64) {
 	a.audit.nextID += n
 }
 
-// PurgeAudit takes the n oldest entries out of the log.
+// PurgeAudit takes the n oldest entries out of the log, or all that there are.
 func (a *Appliance) PurgeAudit(n int) {
 	a.audit.Lock()
 	defer a.audit.Unlock()
@@ -69,9 +71,9 @@ func (a *Appliance) PurgeAudit(n int) {
 // RestartAudit begins the log anew: it is empty, and ids start over.
 func (a *Appliance) RestartAudit() { a.RestoreAudit(0) }
 
-// RestoreAudit puts a log in place of the one that there is, as a backup does: its
-// first entries as far as it holds them, keep of them, with ids that go on from
-// there.
+// RestoreAudit puts a log in place of the one that there is, as a backup does: the
+// first keep of the entries that it holds, with ids that go on from there. A log
+// that keeps none begins with the id 1.
 func (a *Appliance) RestoreAudit(keep int) {
 	a.audit.Lock()
 	defer a.audit.Unlock()
@@ -89,7 +91,7 @@ func (a *Appliance) RestoreAudit(keep int) {
 }
 
 // AuditHistory returns every entry that the log ever showed, in the order in
-// which they came to be.
+// which they came to be. It is empty under NoHistory.
 func (a *Appliance) AuditHistory() []AuditEntry {
 	a.audit.RLock()
 	defer a.audit.RUnlock()
@@ -131,7 +133,8 @@ func (l *auditLog) purge(n int) {
 	for _, e := range l.entries[:n] {
 		e.Purged = true
 	}
-	l.entries = append([]*AuditEntry(nil), l.entries[n:]...)
+	clear(l.entries[:n])
+	l.entries = l.entries[n:]
 }
 
 // activity is what somebody did.
@@ -180,9 +183,7 @@ func (a *Appliance) getAuditLog(r *request) answer {
 	if refused := r.fate.LimitRefused; refused > 0 && limit > refused {
 		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
-	if r.fate.LimitCap > 0 {
-		limit = min(limit, r.fate.LimitCap)
-	}
+	limit = r.cap(limit)
 	a.audit.RLock()
 	defer a.audit.RUnlock()
 	entries := a.audit.entries

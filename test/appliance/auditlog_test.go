@@ -3,6 +3,7 @@ package appliance_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 
 	standin "ndrbridge/test/appliance"
@@ -67,11 +68,51 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("%s, %v", entries, err)
 		}
 	})
-	t.Run("what clients change leaves an entry where that is asked for", func(t *testing.T) {
-		a, caller := serve(t, standin.Options{AuditAPI: true})
-		id := a.AddMany(1)[0].ID
-		caller.want(http.StatusNoContent, "PATCH", "/detections/"+mustJSON(t, id), `{"status": "acknowledged"}`)
-		wantIDs(t, caller.auditLog(""), 1)
+	t.Run("what clients do leaves entries where that is asked for", func(t *testing.T) {
+		for _, asked := range []bool{false, true} {
+			a, caller := serve(t, standin.Options{
+				AuditAPI: asked, User: "bridge", APIKey: standin.DefaultAPIKey,
+				OAuth: &standin.OAuth{ClientID: "id", ClientSecret: "secret"},
+			})
+			d := a.Generate()
+			d.TicketID = standin.TicketID{ID: "T-1"}
+			id := a.Add(d)[0].ID
+			if status, body := caller.token("id", "secret", grant); status != http.StatusOK {
+				t.Fatalf("no token: %d %v", status, body)
+			}
+			caller.want(http.StatusNoContent, "PATCH", "/detections/"+mustJSON(t, id), `{"status": "acknowledged"}`)
+			caller.want(http.StatusNoContent, "PATCH", "/detections/tickets", `{"ticket_id": "T-1", "status": "new"}`)
+			caller.want(http.StatusUnprocessableEntity, "PATCH", "/detections/"+mustJSON(t, id), `{"resolution": "action_taken"}`)
+			var entries []struct {
+				Body struct{ Operation, User string }
+			}
+			if err := json.Unmarshal([]byte(caller.want(http.StatusOK, "GET", "/auditlog", "").body), &entries); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Body.Operation+" by "+e.Body.User)
+			}
+			var want []string
+			if asked {
+				want = []string{"Modify by bridge", "Modify by bridge", "Login by bridge"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the log holds %q, want %q", got, want)
+			}
+		}
+	})
+	t.Run("the seed decides what people do", func(t *testing.T) {
+		said := func(seed uint64) (all string) {
+			a, _ := serve(t, standin.Options{Seed: seed})
+			for _, e := range a.AddAudit(20) {
+				all += string(e.JSON)
+			}
+			return all
+		}
+		if first := said(1); first != said(1) || first == said(2) {
+			t.Error("it does not")
+		}
 	})
 	t.Run("a query that is none is refused", func(t *testing.T) {
 		_, caller := serve(t, standin.Options{})

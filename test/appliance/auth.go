@@ -68,6 +68,7 @@ func (a *Appliance) issueToken(r *request) answer {
 	if r.PostFormValue("grant_type") != "client_credentials" {
 		return jsonAnswer(http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type"})
 	}
+	a.logAPI("Login", "Issued an access token")
 	lifetime := oauth.Lifetime
 	if lifetime == 0 {
 		lifetime = 10 * time.Minute

@@ -12,42 +12,44 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
+// token asks for an access token.
+func (c *caller) token(id, secret, form string) (int, map[string]any) {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), "POST", c.url+"/oauth2/token", strings.NewReader(form))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.SetBasicAuth(id, secret)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := c.client.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(b, &body); err != nil {
+		c.t.Fatalf("%v: %s", err, b)
+	}
+	return resp.StatusCode, body
+}
+
+const grant = "grant_type=client_credentials"
+
 func TestTokens(t *testing.T) {
 	var passed atomic.Int64
 	a, c := serve(t, standin.Options{
 		OAuth: &standin.OAuth{ClientID: "id", ClientSecret: "secret", Lifetime: time.Minute},
 		Now:   func() time.Time { return epoch.Add(time.Duration(passed.Load())) },
 	})
-	token := func(id, secret, form string) (int, map[string]any) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/oauth2/token", strings.NewReader(form))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.SetBasicAuth(id, secret)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		resp, err := c.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var body map[string]any
-		if err := json.Unmarshal(b, &body); err != nil {
-			t.Fatalf("%v: %s", err, b)
-		}
-		return resp.StatusCode, body
-	}
-	const grant = "grant_type=client_credentials"
-
 	t.Run("without a token everything is refused", func(t *testing.T) {
 		c.want(401, "GET", "/service/version", "") // an API key that it does not have
 	})
 	t.Run("a token is accepted for as long as it says", func(t *testing.T) {
-		status, body := token("id", "secret", grant)
+		status, body := c.token("id", "secret", grant)
 		if status != 200 || body["expires_in"] != 60.0 || body["token_type"] != "Bearer" {
 			t.Fatalf("got %d %v", status, body)
 		}
@@ -59,19 +61,19 @@ func TestTokens(t *testing.T) {
 		c.want(401, "GET", "/service/version", "")
 	})
 	t.Run("tokens can be revoked", func(t *testing.T) {
-		_, body := token("id", "secret", grant)
+		_, body := c.token("id", "secret", grant)
 		c.authorization = "Bearer " + body["access_token"].(string)
 		c.want(200, "GET", "/service/version", "")
 		a.RevokeTokens()
 		c.want(401, "GET", "/service/version", "")
 	})
 	t.Run("a wrong secret is an invalid client", func(t *testing.T) {
-		if status, body := token("id", "guess", grant); status != 400 || body["error"] != "invalid_client" {
+		if status, body := c.token("id", "guess", grant); status != 400 || body["error"] != "invalid_client" {
 			t.Errorf("got %d %v", status, body)
 		}
 	})
 	t.Run("another grant is unsupported", func(t *testing.T) {
-		if status, body := token("id", "secret", "grant_type=password"); status != 400 || body["error"] != "unsupported_grant_type" {
+		if status, body := c.token("id", "secret", "grant_type=password"); status != 400 || body["error"] != "unsupported_grant_type" {
 			t.Errorf("got %d %v", status, body)
 		}
 	})

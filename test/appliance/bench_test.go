@@ -45,3 +45,25 @@ func BenchmarkUpdate(b *testing.B) {
 		i += 7919
 	}
 }
+
+// BenchmarkRecordPage is a page of 1000 out of a backlog of 1,000,000 records.
+func BenchmarkRecordPage(b *testing.B) {
+	for name, body := range map[string]string{
+		"a search of a minute":            fmt.Sprintf(`{"from":%d,"until":%d,"limit":1000}`, now-12*60*minute, now-12*60*minute+minute),
+		"a search of everything":          `{"from":"-25h","limit":1000,"context_ttl":"1m"}`,
+		"an offset deep in everything":    `{"from":"-25h","limit":1000,"offset":500000}`,
+		"the end of everything, reversed": `{"from":"-25h","limit":1000,"sort":[{"field":"timestamp","direction":"desc"}]}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			a := standin.New(standin.Options{Now: still})
+			a.AddRecordBacklog(1_000_000, 24*time.Hour)
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest("POST", "/api/v1/records/search", strings.NewReader(body))
+				r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+				r.Header.Set("Content-Type", "application/json")
+				a.ServeHTTP(nowhere{make(http.Header)}, r)
+			}
+		})
+	}
+}

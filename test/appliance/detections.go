@@ -47,10 +47,7 @@ func (r *request) limit(asked *int) (int, error) {
 			return 0, fmt.Errorf("limit: must not be greater than %d", refused)
 		}
 	}
-	if r.fate.LimitCap > 0 {
-		limit = min(limit, r.fate.LimitCap)
-	}
-	return limit, nil
+	return r.cap(limit), nil
 }
 
 func (a *Appliance) detections(found []*Version, f fate) answer {

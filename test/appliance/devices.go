@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// HideDevices makes devices unknown.
+// HideDevices makes devices unknown, for good.
 func (a *Appliance) HideDevices(ids ...int64) {
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -15,10 +15,7 @@ func (a *Appliance) HideDevices(ids ...int64) {
 }
 
 func (a *Appliance) deviceRoutes() []route {
-	return []route{
-		{http.MethodPost, "/devices/search", a.searchDevices, typeJSON},
-		{http.MethodGet, "/detections/formats", a.getFormats, ""},
-	}
+	return []route{{http.MethodPost, "/devices/search", a.searchDevices, typeJSON}}
 }
 
 // searchDevices serves POST /devices/search, for devices by their ids. Every id
@@ -28,56 +25,64 @@ func (a *Appliance) searchDevices(r *request) answer {
 	if err != nil {
 		return badRequest(err)
 	}
-	var search struct {
-		filter struct {
-			Field, Operator string
-			Operand         []int64
-		}
-		limit, offset *int
+	var filter struct {
+		Field, Operator string
+		Operand         []int64
 	}
-	var errs []error
-	for name, into := range map[string]any{"filter": &search.filter, "limit": &search.limit, "offset": &search.offset} {
-		_, err := body.takeOptional(name, into)
-		errs = append(errs, err)
-	}
-	if search.filter.Field != "id" || search.filter.Operator != "in" {
-		errs = append(errs, errors.New("filter: devices can be searched here by id alone, with the operator in"))
-	}
-	if err := firstOf(append(errs, body.end(""))); err != nil {
+	var limit *int
+	_, filterErr := body.takeOptional("filter", &filter)
+	_, limitErr := body.takeOptional("limit", &limit)
+	if err := firstOf([]error{filterErr, limitErr, body.end("")}); err != nil {
 		return badRequest(err)
+	}
+	switch {
+	case filter.Field != "id" || filter.Operator != "in":
+		return badRequest(errors.New("filter: devices can be searched by id alone, with the operator in"))
+	case limit != nil && *limit < 0:
+		return badRequest(errors.New("limit: must not be negative"))
 	}
 	a.store.RLock()
 	defer a.store.RUnlock()
-	elements := [][]byte{}
-	for _, id := range search.filter.Operand {
-		if id > 0 && !slices.Contains(a.store.hidden, id) && (search.limit == nil || len(elements) < *search.limit) {
-			elements = append(elements, device(id))
-		}
+	ids := slices.Compact(slices.Sorted(slices.Values(filter.Operand)))
+	ids = slices.DeleteFunc(ids, func(id int64) bool { return id <= 0 || slices.Contains(a.store.hidden, id) })
+	if limit != nil {
+		ids = ids[:min(*limit, len(ids))]
+	}
+	elements := make([][]byte, len(ids))
+	for i, id := range ids {
+		elements[i] = a.device(id)
 	}
 	return arrayAnswer(elements)
 }
 
-func device(id int64) []byte {
+// device is the device with an id: the same id gives the same device.
+func (a *Appliance) device(id int64) []byte {
 	h := mix(uint64(id))
 	role := []string{"http_server", "pc", "printer", "db_server", "domain_controller"}[h%5]
-	return fmt.Appendf(nil, `{"id":%d,"service_id":"%016x","discovery_id":"%016x","display_name":"%s-%d","default_name":"Device %016x",`+
-		`"ipaddr4":"10.%d.%d.%d","ipaddr6":null,"macaddr":"02:%02X:%02X:%02X:%02X:%02X","role":%q,"auto_role":%q,"analysis":"advanced",`+
-		`"critical":%t,"on_watchlist":false,"device_class":"node","vendor":null,"mod_time":1750935535971,"discover_time":1644418590000}`,
-		id, h, h, role, id, h, byte(h>>8), byte(h>>16), byte(h>>24), byte(h>>32), byte(h>>40), byte(h>>48), byte(h>>56), byte(h), role, role, h%9 == 0)
-}
-
-// getFormats serves GET /detections/formats.
-func (a *Appliance) getFormats(*request) answer {
-	type format struct {
-		Type          string   `json:"type"`
-		DisplayName   string   `json:"display_name"`
-		Author        string   `json:"author"`
-		Categories    []string `json:"categories"`
-		IsUserCreated bool     `json:"is_user_created"`
+	discoveryID := fmt.Sprintf("%016x", h)
+	name := "Device " + discoveryID
+	dnsName := ""
+	if h%4 != 0 {
+		dnsName = fmt.Sprintf("%s-%d.corp.example", role, id)
+		name = dnsName
 	}
-	formats := []format{}
-	for _, k := range catalog() {
-		formats = append(formats, format{Type: k.name, DisplayName: k.title, Author: a.options.Product, Categories: k.categories})
+	const discovered, day = 1644418590000, 86_400_000
+	seen := int64(discovered + h%365*day)
+	b, err := encode(map[string]any{
+		"analysis": "advanced", "analysis_level": 2, "auto_role": role, "cdp_name": "",
+		"cloud_account": nil, "cloud_instance_id": nil, "cloud_instance_name": nil, "cloud_instance_type": nil,
+		"critical": h%9 == 0, "custom_criticality": nil, "custom_make": nil, "custom_model": nil, "custom_name": nil, "custom_type": "",
+		"default_name": "Device " + discoveryID, "description": nil, "device_class": "node", "dhcp_name": "",
+		"discover_time": discovered, "discovery_id": discoveryID, "display_name": name, "dns_name": dnsName,
+		a.options.word() + "_id": discoveryID, "id": id,
+		"ipaddr4": fmt.Sprintf("10.%d.%d.%d", byte(h>>8), byte(h>>16), byte(h>>24)), "ipaddr6": nil, "is_l3": false,
+		"last_seen_time": seen, "macaddr": fmt.Sprintf("02:%02X:%02X:%02X:%02X:%02X", byte(h>>32), byte(h>>40), byte(h>>48), byte(h>>56), byte(h)),
+		"mod_time": seen + 31_076, "model": nil, "model_override": nil, "netbios_name": "", "node_id": nil,
+		"on_watchlist": h%7 == 0, "parent_id": nil, "role": role, "subnet_id": nil, "user_mod_time": seen - day,
+		"vendor": nil, "vlanid": 0, "vpc_id": nil,
+	})
+	if err != nil {
+		panic(err) // text, numbers and truth values
 	}
-	return jsonAnswer(http.StatusOK, formats)
+	return b
 }

@@ -29,6 +29,9 @@ type Hazards struct {
 	RetryAfterDate bool
 	// HTML answers a login page with 200, as a proxy in between does.
 	HTML float64
+	// Lost serves a request and closes the connection with a reset in place of the
+	// answer: whatever it changed is changed.
+	Lost float64
 	// CutBody closes the connection before the whole body was sent.
 	CutBody float64
 	// CutJSON leaves the end of the JSON away, with a Content-Length that fits.
@@ -39,8 +42,8 @@ type Hazards struct {
 	// Refusal refuses every credential.
 	Refusal Refusal
 
-	// LimitCap is how many detections are returned at most, whatever limit says;
-	// 0: no cap.
+	// LimitCap is how many detections, entries or records are returned at most,
+	// whatever limit says; 0: no cap.
 	LimitCap int
 	// LimitRefused answers 400 to a limit that is greater; 0: none is.
 	LimitRefused int
@@ -53,23 +56,27 @@ type Hazards struct {
 	// ChangingLinks moves from and until of the links in descriptions at every
 	// look, by the appliance's clock.
 	ChangingLinks bool
-	// RecordUntilInclusive reads until of a record search as "up to and with"; otherwise
-	// it is "before". RecordWholeMillis compares bounds with timestamps less their
-	// fractions.
-	RecordUntilInclusive, RecordWholeMillis bool
+	// RecordUntilInclusive reads until of a record search as "up to and with";
+	// otherwise it is "before".
+	RecordUntilInclusive bool
+	// RecordWholeMillis compares the bounds of a record search with timestamps less
+	// their fractions: an until that is inclusive takes in its whole millisecond.
+	RecordWholeMillis bool
 	// RecordBatch is how many records the first answer with a cursor has at most;
 	// 0: as many as were asked for.
 	RecordBatch int
 	// RecordTiesShuffle gives records with the same timestamp another order at each
-	// request.
+	// search. A cursor keeps the order of its search.
 	RecordTiesShuffle bool
-	// CursorsExpireAtOnce refuses every cursor. CursorRenews replaces the cursor
-	// with every answer.
-	CursorsExpireAtOnce, CursorRenews bool
+	// CursorsExpireAtOnce refuses every cursor.
+	CursorsExpireAtOnce bool
+	// CursorRenews puts another cursor in place of the one that was used with every
+	// second answer that has records, beginning with the first.
+	CursorRenews bool
 	// TotalMissing leaves the total of a record search out.
 	TotalMissing bool
 	// TerminatedEarly says of record searches that they were, and leaves the second
-	// half of a page out.
+	// half of a page of two or more out.
 	TerminatedEarly bool
 	// RecordWarnings come with every answer to a record search.
 	RecordWarnings []string
@@ -120,6 +127,7 @@ func (a *Appliance) Hazards() Hazards {
 type fates struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
+	lost    *rand.Rand
 	hazards Hazards
 }
 
@@ -130,6 +138,7 @@ type fate struct {
 	tooManyRequests bool
 	serverError     int // the status; 0: none
 	html            bool
+	lost            bool
 	cutBody         bool
 	cutJSON         bool
 	wait            time.Duration
@@ -157,6 +166,7 @@ func (f *fates) draw(r *http.Request) fate {
 		cutJSON:         f.rand.Float64() < h.CutJSON,
 		wait:            h.Latency + time.Duration(f.rand.Float64()*float64(h.Jitter)),
 		cutAt:           f.rand.Float64(),
+		lost:            f.lost.Float64() < h.Lost,
 	}
 	failed, lot := f.rand.Float64() < h.ServerError, f.rand.IntN(4)
 	switch {

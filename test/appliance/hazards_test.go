@@ -74,6 +74,18 @@ func TestHazards(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+	t.Run("an answer that is lost is one to a request that was served", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		id := a.AddMany(1)[0].ID
+		a.SetHazards(standin.Hazards{Lost: 1})
+		_, err := c.send("PATCH", fmt.Sprintf("/api/v1/detections/%d", id), `{"assignee":"radia"}`)
+		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+			t.Errorf("the error is %v", err)
+		}
+		if got := a.Latest()[0].Assignee; got != "radia" {
+			t.Errorf("the assignee is %q", got)
+		}
+	})
 	t.Run("a body that is cut ends too early", func(t *testing.T) {
 		got := answered(t, standin.Hazards{CutBody: 1})
 		if !errors.Is(got.err, io.ErrUnexpectedEOF) || fmt.Sprint(len(got.body)) == got.header.Get("Content-Length") {

@@ -3,6 +3,8 @@ package appliance_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -87,6 +89,42 @@ func TestALifeHoldsWhatTheRatesSay(t *testing.T) {
 	}
 }
 
+func TestEntriesAndRecordsComeAtTheirRates(t *testing.T) {
+	at := epoch
+	a := standin.New(standin.Options{Seed: 3, Now: func() time.Time { return at }})
+	s := a.Simulate(standin.Rates{AuditEntries: 2, Records: 5, RecordsLate: 1, RecordLateBy: time.Minute, RecordsTie: 0.5, RecordTieSize: 7})
+	for range 100 {
+		at = at.Add(100 * time.Millisecond)
+		s.Step(100 * time.Millisecond)
+	}
+	if n := len(a.AuditHistory()); n < 19 || n > 20 {
+		t.Errorf("%d entries, where 20 are due", n)
+	}
+	var late int
+	ties := make(map[int64]int)
+	for _, r := range a.RecordHistory() {
+		switch behind := r.StoredAt - r.Micros/1000; {
+		case behind < 0 || behind > 60_000:
+			t.Errorf("record %s was stored %d ms behind its timestamp", r.ID, behind)
+		case behind > 0:
+			late++
+		}
+		ties[r.Micros]++
+	}
+	var tied int
+	for _, n := range ties {
+		if n >= 7 {
+			tied++
+		}
+	}
+	if n := len(a.RecordHistory()); n < 90 || n > 95 || late < 8 || tied < 4 {
+		t.Errorf("%d records, %d of them late, and %d ties", n, late, tied)
+	}
+	if n := a.Len(); n != 0 {
+		t.Errorf("%d detections appeared", n)
+	}
+}
+
 func TestLiveEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := standin.New(standin.Options{})
@@ -102,11 +140,14 @@ func TestLiveEndsWithItsContext(t *testing.T) {
 // It shows its worth under the race detector.
 func TestEverythingAtOnce(t *testing.T) {
 	a, c := serve(t, standin.Options{Now: time.Now, Size: 1000})
-	a.SetHazards(standin.Hazards{ChangingLinks: true, CutJSON: 0.1})
+	a.SetHazards(standin.Hazards{ChangingLinks: true, CutJSON: 0.1, CursorRenews: true, RecordTiesShuffle: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
 	busy.Go(func() {
-		a.Live(ctx, standin.Rates{Appear: 500, Update: 500, Edit: 100, Close: 100, Tie: 5, TieSize: 10})
+		a.Live(ctx, standin.Rates{
+			Appear: 500, Update: 500, Edit: 100, Close: 100, Tie: 5, TieSize: 10,
+			AuditEntries: 300, Records: 500, RecordsLate: 50, RecordsTie: 5, RecordTieSize: 10,
+		})
 	})
 	for range 3 {
 		busy.Go(func() {
@@ -114,7 +155,17 @@ func TestEverythingAtOnce(t *testing.T) {
 				if got, err := c.send("POST", "/api/v1/detections/search", `{"mod_time":"-1h"}`); err != nil || got.status != http.StatusOK {
 					t.Errorf("got %d, %v", got.status, err)
 				}
-				if got, err := c.send("GET", "/api/v1/detections?limit=5", ""); err != nil || got.status != http.StatusOK {
+				for _, path := range []string{"/detections?limit=5", "/auditlog?limit=5", "/detections/formats"} {
+					if got, err := c.send("GET", "/api/v1"+path, ""); err != nil || got.status != http.StatusOK {
+						t.Errorf("%s: got %d, %v", path, got.status, err)
+					}
+				}
+				found, err := c.send("POST", "/api/v1/records/search", `{"from":"-1h","limit":5,"context_ttl":"1m"}`)
+				var page recordAnswer
+				if err != nil || found.status != http.StatusOK || json.Unmarshal([]byte(found.body), &page) != nil || page.Cursor == "" {
+					continue // cut, or too few records yet
+				}
+				if got, err := c.send("POST", "/api/v1/records/cursor", fmt.Sprintf(`{"cursor":%q}`, page.Cursor)); err != nil || got.status != http.StatusOK {
 					t.Errorf("got %d, %v", got.status, err)
 				}
 			}
@@ -124,6 +175,10 @@ func TestEverythingAtOnce(t *testing.T) {
 		a.Hide(a.AddMany(1)[0].ID)
 		a.SetSkew(time.Duration(i) * time.Second)
 		a.Latest()
+		a.AddAuditBody(i)
+		a.PurgeAudit(1)
+		a.AuditHistory()
+		a.RecordHistory()
 	}
 	cancel()
 	busy.Wait()

@@ -1,9 +1,11 @@
 package appliance
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +18,8 @@ type recordFilter struct {
 	Operand  json.RawMessage
 	Rules    []*recordFilter
 
-	values  []any // of the operand
-	pattern *regexp.Regexp
+	operands []string // the values of the operand, as text
+	pattern  *regexp.Regexp
 }
 
 func parseRecordFilter(raw json.RawMessage) (*recordFilter, error) {
@@ -35,6 +37,9 @@ func (f *recordFilter) check() error {
 			return fmt.Errorf("filter: %s needs rules", f.Operator)
 		}
 		for _, rule := range f.Rules {
+			if rule == nil {
+				return errors.New("filter: a rule is null")
+			}
 			if err := rule.check(); err != nil {
 				return err
 			}
@@ -47,39 +52,70 @@ func (f *recordFilter) check() error {
 	if f.Field == "" {
 		return errors.New("filter: field is required")
 	}
-	operand := f.Operand
-	var typed struct{ Value json.RawMessage }
-	if json.Unmarshal(operand, &typed) == nil && typed.Value != nil {
-		operand = typed.Value
+	var err error
+	if f.operands, err = operands(f.Operand); err != nil {
+		return err
 	}
-	if len(operand) > 0 && json.Unmarshal(operand, &f.values) != nil {
-		var one any
-		if err := json.Unmarshal(operand, &one); err != nil {
-			return errors.New("filter: operand: wrong type")
-		}
-		f.values = []any{one}
-	}
-	if len(f.values) == 0 && !strings.HasSuffix(f.Operator, "exists") {
+	if len(f.operands) == 0 && f.Operator != "exists" && f.Operator != "not_exists" {
 		return errors.New("filter: operand is required")
 	}
 	if strings.HasSuffix(f.Operator, "~") {
-		var err error
-		if f.pattern, err = regexp.Compile(fmt.Sprint(f.values[0])); err != nil {
+		if f.pattern, err = regexp.Compile(f.operands[0]); err != nil {
 			return errors.New("filter: operand is no regular expression")
 		}
 	}
 	return nil
 }
 
+// operands returns the values of an operand: a scalar, a list of them, or either
+// as the value of an object that also says its type.
+func operands(raw json.RawMessage) ([]string, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	operand, err := decodeExactly(raw)
+	if err != nil {
+		return nil, errors.New("filter: operand: wrong type")
+	}
+	return leaves(nil, operand), nil
+}
+
+// decodeExactly decodes JSON and leaves its numbers as they are written.
+func decodeExactly(b []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	return v, d.Decode(&v)
+}
+
+// leaves adds the text of every scalar of a value. The type that goes with a
+// value is none of it.
+func leaves(into []string, value any) []string {
+	switch value := value.(type) {
+	case nil:
+	case []any:
+		for _, element := range value {
+			into = leaves(into, element)
+		}
+	case map[string]any:
+		if inner, ok := value["value"]; ok {
+			return leaves(into, inner)
+		}
+		for _, inner := range value {
+			into = leaves(into, inner)
+		}
+	default:
+		into = append(into, fmt.Sprint(value))
+	}
+	return into
+}
+
 // matches says whether a record is one that the filter selects.
 func (f *recordFilter) matches(r *Record) bool {
-	var object struct {
-		Source map[string]any `json:"_source"`
-	}
-	if err := json.Unmarshal(r.JSON, &object); err != nil {
+	record, err := decodeExactly(r.JSON)
+	if err != nil {
 		panic(err) // it was made here
 	}
-	return f.selects(object.Source)
+	return f.selects(record.(map[string]any)["_source"].(map[string]any))
 }
 
 func (f *recordFilter) selects(source map[string]any) bool {
@@ -93,9 +129,12 @@ func (f *recordFilter) selects(source map[string]any) bool {
 		return !slices.ContainsFunc(f.Rules, is)
 	}
 	found := valuesOf(source, f.Field)
-	one := func(holds func(value any) bool) bool { return slices.ContainsFunc(found, holds) }
-	equal := func(value any) bool {
-		return slices.ContainsFunc(f.values, func(wanted any) bool { return fmt.Sprint(value) == fmt.Sprint(wanted) })
+	one := func(holds func(value string) bool) bool { return slices.ContainsFunc(found, holds) }
+	equal := func(value string) bool {
+		return slices.ContainsFunc(f.operands, func(wanted string) bool {
+			order, ok := compareNumbers(value, wanted)
+			return value == wanted || ok && order == 0
+		})
 	}
 	switch f.Operator {
 	case "exists":
@@ -107,56 +146,54 @@ func (f *recordFilter) selects(source map[string]any) bool {
 	case "!=", "not_in":
 		return !one(equal)
 	case "startswith":
-		return one(func(value any) bool { return strings.HasPrefix(fmt.Sprint(value), fmt.Sprint(f.values[0])) })
+		return one(func(value string) bool { return strings.HasPrefix(value, f.operands[0]) })
 	case "~":
-		return one(func(value any) bool { return f.pattern.MatchString(fmt.Sprint(value)) })
+		return one(f.pattern.MatchString)
 	case "!~":
-		return !one(func(value any) bool { return f.pattern.MatchString(fmt.Sprint(value)) })
+		return !one(f.pattern.MatchString)
 	}
-	return one(func(value any) bool { return compares(value, f.Operator, f.values[0]) })
+	return one(func(value string) bool {
+		order, ok := compareNumbers(value, f.operands[0])
+		switch f.Operator {
+		case ">":
+			return ok && order > 0
+		case "<":
+			return ok && order < 0
+		case ">=":
+			return ok && order >= 0
+		}
+		return ok && order <= 0
+	})
 }
 
-func compares(value any, operator string, wanted any) bool {
-	a, ok := value.(float64)
-	if !ok {
-		return false
+// compareNumbers compares two texts as numbers, integers of 64 bits exactly. It
+// is false where one is none.
+func compareNumbers(a, b string) (order int, ok bool) {
+	const bits = 128
+	x, _, err := big.ParseFloat(a, 10, bits, big.ToNearestEven)
+	if err != nil {
+		return 0, false
 	}
-	b, ok := wanted.(float64)
-	if !ok {
-		if _, err := fmt.Sscan(fmt.Sprint(wanted), &b); err != nil {
-			return false
-		}
+	y, _, err := big.ParseFloat(b, 10, bits, big.ToNearestEven)
+	if err != nil {
+		return 0, false
 	}
-	switch operator {
-	case ">":
-		return a > b
-	case "<":
-		return a < b
-	case ">=":
-		return a >= b
-	}
-	return a <= b
+	return x.Cmp(y), true
 }
 
 // valuesOf returns what a field of a record holds: .ipaddr stands for all
 // addresses, .port for all ports, .any for everything, and dots lead into
 // objects.
-func valuesOf(source map[string]any, field string) []any {
-	var found []any
-	add := func(value any) {
-		if typed, ok := value.(map[string]any); ok && typed["value"] != nil {
-			value = typed["value"]
-		}
-		if list, ok := value.([]any); ok {
-			found = append(found, list...)
-		} else if value != nil {
-			found = append(found, value)
-		}
-	}
-	if strings.HasPrefix(field, ".") {
+func valuesOf(source map[string]any, field string) []string {
+	var found []string
+	switch field {
+	case ".any":
+		return leaves(nil, source)
+	case ".ipaddr", ".port":
+		ending := map[string]string{".ipaddr": "Addr", ".port": "Port"}[field]
 		for name, value := range source {
-			if field == ".any" || field == ".ipaddr" && strings.HasSuffix(name, "Addr") || field == ".port" && strings.HasSuffix(name, "Port") {
-				add(value)
+			if strings.HasSuffix(name, ending) {
+				found = leaves(found, value)
 			}
 		}
 		return found
@@ -169,6 +206,5 @@ func valuesOf(source map[string]any, field string) []any {
 		}
 		at = object[name]
 	}
-	add(at)
-	return found
+	return leaves(nil, at)
 }

@@ -38,6 +38,14 @@ func (c *caller) records(path, body string) recordAnswer {
 	return a
 }
 
+func (a recordAnswer) ids() []string {
+	var all []string
+	for _, r := range a.Records {
+		all = append(all, r.ID)
+	}
+	return all
+}
+
 func (a recordAnswer) stamps() []string {
 	var all []string
 	for _, r := range a.Records {
@@ -77,37 +85,31 @@ func TestRecordSearch(t *testing.T) {
 		})
 	}
 	for name, body := range map[string]string{
-		"no from":             `{}`,
-		"a limit too large":   `{"from": 5, "limit": 10001}`,
-		"an unknown key":      `{"from": 5, "colour": 1}`,
-		"an unknown operator": `{"from": 5, "filter": {"field": "a", "operator": "==", "operand": 1}}`,
-		"rules without rules": `{"from": 5, "filter": {"operator": "and"}}`,
-		"a time that is none": `{"from": "yesterday"}`,
-		"a bad context_ttl":   `{"from": 5, "context_ttl": "soon"}`,
+		"no from":                      `{}`,
+		"a limit too large":            `{"from": 5, "limit": 10001}`,
+		"an unknown key":               `{"from": 5, "colour": 1}`,
+		"an unknown operator":          `{"from": 5, "filter": {"field": "a", "operator": "==", "operand": 1}}`,
+		"rules without rules":          `{"from": 5, "filter": {"operator": "and"}}`,
+		"an unknown field in the sort": `{"from": 5, "sort": [{"field": "flowId", "direction": "asc"}]}`,
+		"an unknown direction":         `{"from": 5, "sort": [{"field": "timestamp", "direction": "up"}]}`,
+		"a rule that is null":          `{"from": 5, "filter": {"operator": "or", "rules": [null]}}`,
+		"no operand":                   `{"from": 5, "filter": {"field": "a", "operator": "="}}`,
+		"a pattern that is none":       `{"from": 5, "filter": {"field": "a", "operator": "~", "operand": "("}}`,
+		"a time that is none":          `{"from": "yesterday"}`,
+		"a bad context_ttl":            `{"from": 5, "context_ttl": "soon"}`,
 	} {
 		t.Run(name+" is refused", func(t *testing.T) { c.want(http.StatusBadRequest, "POST", "/records/search", body) })
 	}
-	t.Run("filters look into fields, addresses and ports", func(t *testing.T) {
-		var first struct {
-			Records []struct {
-				Source map[string]any `json:"_source"`
+	t.Run("from and until take every form of a time", func(t *testing.T) {
+		for _, from := range []string{"-3600000ms", "-3600s", "-60m", "-1h", "-1d", "-1w", "-1M", "-1y", "-3600000", "1772590000000"} {
+			if got := c.records("/records/search", fmt.Sprintf(`{"from": %q, "until": 0}`, from)); len(got.Records) != 10 || got.Until != epoch.UnixMilli() || got.From >= got.Until {
+				t.Errorf("from %s: %d records of %d to %d", from, len(got.Records), got.From, got.Until)
 			}
 		}
-		if err := json.Unmarshal([]byte(c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h", "limit": 1}`).body), &first); err != nil {
-			t.Fatal(err)
-		}
-		source := first.Records[0].Source
-		address := source["clientAddr"].(map[string]any)["value"]
-		for _, filter := range []string{
-			fmt.Sprintf(`{"field": "clientAddr", "operator": "=", "operand": %q}`, address),
-			fmt.Sprintf(`{"field": ".ipaddr", "operator": "in", "operand": ["x", %q]}`, address),
-			fmt.Sprintf(`{"field": ".port", "operator": "=", "operand": {"type": "number", "value": %v}}`, source["serverPort"]),
-			fmt.Sprintf(`{"operator": "and", "rules": [{"field": "flowId", "operator": "startswith", "operand": %q}, {"field": "ex.isSuspicious", "operator": "exists"}]}`, source["flowId"]),
-			`{"operator": "or", "rules": [{"field": "nothing", "operator": "exists"}, {"field": "reqBytes", "operator": ">=", "operand": 0}]}`,
-		} {
-			if got := c.records("/records/search", `{"from": "-1h", "limit": 1, "filter": `+filter+`}`); len(got.Records) != 1 {
-				t.Errorf("%s finds nothing", filter)
-			}
+	})
+	t.Run("the operations are counted by name", func(t *testing.T) {
+		if counts := a.Requests(); counts["POST /records/search"] == 0 {
+			t.Errorf("%v", counts)
 		}
 	})
 }
@@ -177,6 +179,43 @@ func TestRecordCursors(t *testing.T) {
 			t.Errorf("%d records behind the cursor", len(got.Records))
 		}
 	})
+	t.Run("a cursor moves although its answer does not get through", func(t *testing.T) {
+		for name, hazards := range map[string]standin.Hazards{"cut": {CutBody: 1}, "lost": {Lost: 1}} {
+			a, c := serve(t, standin.Options{})
+			a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
+			body := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor)
+			a.SetHazards(hazards)
+			if got, err := c.send("POST", "/api/v1/records/cursor", body); err == nil && got.err == nil {
+				t.Errorf("%s: it got through", name)
+			}
+			a.SetHazards(standin.Hazards{})
+			if got := c.records("/records/cursor", body); len(got.Records) != 5 {
+				t.Errorf("%s: %d records behind it", name, len(got.Records))
+			}
+		}
+	})
+	t.Run("a cursor that was replaced is no more, and the other lives as long", func(t *testing.T) {
+		var moved atomic.Int64
+		a, c := serve(t, standin.Options{Now: func() time.Time { return epoch.Add(time.Duration(moved.Load())) }})
+		a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
+		a.SetHazards(standin.Hazards{CursorRenews: true})
+		older := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor)
+		newer := fmt.Sprintf(`{"cursor": %q}`, c.records("/records/cursor", older).Cursor)
+		c.want(http.StatusBadRequest, "POST", "/records/cursor", older)
+		moved.Add(int64(59 * time.Second))
+		if got := c.records("/records/cursor", newer); len(got.Records) != 5 || got.Cursor != "" {
+			t.Errorf("%d records and the cursor %q", len(got.Records), got.Cursor)
+		}
+	})
+	t.Run("every cursor can be refused", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.AddRecordsAt(25, (epoch.UnixMilli()-60_000)*1000)
+		a.SetHazards(standin.Hazards{CursorsExpireAtOnce: true})
+		got := c.want(http.StatusBadRequest, "POST", "/records/cursor", fmt.Sprintf(`{"cursor": %q}`, c.records("/records/search", search).Cursor))
+		if got.body != `{"error_message":"the cursor has expired"}` {
+			t.Errorf("it says %s", got.body)
+		}
+	})
 	t.Run("a store that is no product refuses cursors", func(t *testing.T) {
 		_, c := serve(t, standin.Options{ThirdPartyRecords: true})
 		c.want(http.StatusNotFound, "POST", "/records/cursor", `{"cursor": "x"}`)
@@ -218,12 +257,14 @@ func TestRecordHazards(t *testing.T) {
 		micros  int64
 		found   int
 	}{
-		"a record at the first millisecond is found":               {micros: at * 1000, found: 1},
-		"one at the last is not":                                   {micros: (at + 1) * 1000, found: 0},
-		"unless the bound is inclusive":                            {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at + 1) * 1000, found: 1},
-		"one behind the last is not":                               {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at+1)*1000 + 500, found: 0},
-		"unless fractions do not count":                            {hazards: standin.Hazards{RecordUntilInclusive: true, RecordWholeMillis: true}, micros: (at+1)*1000 + 500, found: 1},
-		"a search that is terminated early says so and lacks some": {hazards: standin.Hazards{TerminatedEarly: true}, micros: at * 1000, found: 1},
+		"a record at the first millisecond is found":                {micros: at * 1000, found: 1},
+		"one at the last is not":                                    {micros: (at + 1) * 1000, found: 0},
+		"unless the bound is inclusive":                             {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at + 1) * 1000, found: 1},
+		"one behind the last is not":                                {hazards: standin.Hazards{RecordUntilInclusive: true}, micros: (at+1)*1000 + 500, found: 0},
+		"unless fractions do not count":                             {hazards: standin.Hazards{RecordUntilInclusive: true, RecordWholeMillis: true}, micros: (at+1)*1000 + 500, found: 1},
+		"an until that is exclusive has no use for its millisecond": {hazards: standin.Hazards{RecordWholeMillis: true}, micros: (at+1)*1000 + 500, found: 0},
+		"nor has from for the one in front of it":                   {hazards: standin.Hazards{RecordWholeMillis: true}, micros: at*1000 - 1, found: 0},
+		"a search that is terminated early says so":                 {hazards: standin.Hazards{TerminatedEarly: true}, micros: at * 1000, found: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, c := serve(t, standin.Options{})
@@ -235,6 +276,28 @@ func TestRecordHazards(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a search that is terminated early lacks its last records", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.AddRecordsAt(4, at*1000)
+		a.SetHazards(standin.Hazards{TerminatedEarly: true})
+		if got := c.records("/records/search", search); len(got.Records) != 2 || *got.Total != 4 {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("ties come in another order at each search", func(t *testing.T) {
+		a, c := serve(t, standin.Options{ThirdPartyRecords: true})
+		a.AddRecordsAt(50, at*1000)
+		a.SetHazards(standin.Hazards{RecordTiesShuffle: true})
+		first, second := c.records("/records/search", search).ids(), c.records("/records/search", search).ids()
+		if slices.Equal(first, second) {
+			t.Error("they came in the same order twice")
+		}
+		slices.Sort(first)
+		slices.Sort(second)
+		if len(first) != 50 || !slices.Equal(first, second) {
+			t.Errorf("found %v, then %v", first, second)
+		}
+	})
 	t.Run("totals can be missing, and warnings come with every answer", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		a.SetHazards(standin.Hazards{TotalMissing: true, RecordWarnings: []string{"slow"}})
@@ -242,18 +305,4 @@ func TestRecordHazards(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-}
-
-func TestDevicesAndFormats(t *testing.T) {
-	a, c := serve(t, standin.Options{})
-	a.HideDevices(2)
-	wantIDs(t, idsOf(t, c.want(http.StatusOK, "POST", "/devices/search", `{"filter": {"field": "id", "operator": "in", "operand": [3, 2, 1]}, "limit": 5}`).body), 3, 1)
-	c.want(http.StatusBadRequest, "POST", "/devices/search", `{"filter": {"field": "name", "operator": "=", "operand": "x"}}`)
-	var formats []struct {
-		Type        string
-		DisplayName string `json:"display_name"`
-	}
-	if err := json.Unmarshal([]byte(c.want(http.StatusOK, "GET", "/detections/formats", "").body), &formats); err != nil || len(formats) == 0 || formats[0].DisplayName == "" {
-		t.Errorf("%v, %v", formats, err)
-	}
 }

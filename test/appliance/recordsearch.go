@@ -1,13 +1,10 @@
 package appliance
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"sort"
 	"strconv"
 	"time"
 )
@@ -23,25 +20,10 @@ type recordSearch struct {
 	from, until int64 // milliseconds
 	types       []string
 	filter      *recordFilter
-	limit       *int
+	limit       int
 	offset      int
 	descending  bool
 	ttl         time.Duration
-}
-
-// recordCursor goes on with a search: it holds what was there when that was made.
-type recordCursor struct {
-	refs    []recordRef
-	at      int
-	search  recordSearch
-	expires time.Time
-}
-
-// recordRef is a record in a search: one that is stored, or one of the backlog.
-type recordRef struct {
-	micros int64
-	stored *Record
-	index  int
 }
 
 func (a *Appliance) recordRoutes() []route {
@@ -61,87 +43,34 @@ func (a *Appliance) searchRecords(r *request) answer {
 	if err != nil {
 		return badRequest(err)
 	}
-	limit := defaultRecords
-	if s.limit != nil {
-		limit = *s.limit
-	}
-	if refused := r.fate.LimitRefused; refused > 0 && limit > refused {
+	if refused := r.fate.LimitRefused; refused > 0 && s.limit > refused {
 		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
-	if r.fate.LimitCap > 0 {
-		limit = min(limit, r.fate.LimitCap)
-	}
-	a.records.Lock()
-	defer a.records.Unlock()
-	refs := a.findRecords(&s, r.fate)
-	total := len(refs)
-	refs = refs[min(s.offset, len(refs)):]
+	limit := r.cap(s.limit)
 	cursors := s.ttl > 0 && !a.options.ThirdPartyRecords
 	if cursors && r.fate.RecordBatch > 0 {
 		limit = min(limit, r.fate.RecordBatch)
 	}
-	page := refs[:min(limit, len(refs))]
+	a.records.Lock()
+	defer a.records.Unlock()
+	walk := a.records.walk(&s, r.fate)
+	total := a.total(walk)
+	a.records.skipAhead(walk)
+	page := a.take(walk, limit)
 	cursor := ""
-	if cursors && len(page) < len(refs) {
-		cursor = a.keepCursor(&recordCursor{refs: refs, at: len(page), search: s}, s.ttl)
+	if cursors && s.offset+len(page) < total {
+		cursor = a.keepCursor(&recordCursor{walk: walk, total: total, limit: s.limit, expires: a.Clock().Add(s.ttl)})
 	}
 	return a.recordAnswer(page, total, &s, cursor, r.fate)
 }
 
-// nextRecords serves POST /records/cursor. The cursor moves whether the answer
-// gets through or not.
-func (a *Appliance) nextRecords(r *request) answer {
-	if a.options.ThirdPartyRecords {
-		return problem(http.StatusNotFound, "the record store has no cursors")
+// cap returns how many rows are returned at most to a request that asks for a
+// limit.
+func (r *request) cap(limit int) int {
+	if r.fate.LimitCap > 0 {
+		return min(limit, r.fate.LimitCap)
 	}
-	body, err := r.object()
-	var id string
-	if err == nil {
-		_, err = body.take("cursor", &id)
-	}
-	if err != nil {
-		return badRequest(err)
-	}
-	ttl, err := parseTTL(r.URL.Query().Get("context_ttl"))
-	if err != nil {
-		return badRequest(err)
-	}
-	a.records.Lock()
-	defer a.records.Unlock()
-	c := a.records.cursors[id]
-	if c == nil || r.fate.CursorsExpireAtOnce || a.Clock().After(c.expires) {
-		delete(a.records.cursors, id)
-		return refusal(http.StatusBadRequest, "the cursor has expired")
-	}
-	if ttl > 0 {
-		c.expires = a.Clock().Add(ttl)
-	}
-	limit := defaultRecords
-	if c.search.limit != nil {
-		limit = *c.search.limit
-	}
-	rest := c.refs[c.at:]
-	page := rest[:min(limit, len(rest))]
-	c.at += len(page)
-	renewed := ""
-	if r.fate.CursorRenews && len(page) > 0 {
-		delete(a.records.cursors, id)
-		renewed = a.keepCursor(c, ttl)
-	}
-	return a.recordAnswer(page, len(c.refs)+c.search.offset, &c.search, renewed, r.fate)
-}
-
-// keepCursor keeps a cursor and returns its name, with the store locked.
-func (a *Appliance) keepCursor(c *recordCursor, ttl time.Duration) string {
-	for id, old := range a.records.cursors {
-		if a.Clock().After(old.expires) {
-			delete(a.records.cursors, id)
-		}
-	}
-	c.expires = a.Clock().Add(ttl)
-	id := fmt.Sprintf("%016x%016x", a.records.rand.Uint64(), a.records.rand.Uint64())
-	a.records.cursors[id] = c
-	return id
+	return limit
 }
 
 func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, cursor string, f fate) answer {
@@ -173,71 +102,9 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 	return answer{status: http.StatusOK, contentType: typeJSON, parts: parts}
 }
 
-func (a *Appliance) recordOf(ref recordRef) *Record {
-	if ref.stored != nil {
-		return ref.stored
-	}
-	return makeRecord(a.options.Seed, backlogSeq+uint64(ref.index), ref.micros)
-}
-
-// findRecords returns what a search finds, in its order, with the store locked.
-func (a *Appliance) findRecords(s *recordSearch, f fate) []recordRef {
-	// The bounds in microseconds: what the interface leaves open, hazards decide.
-	low, high := s.from*1000, s.until*1000
-	if f.RecordWholeMillis {
-		low, high = low-1, high+999 // an answer may have a fraction beyond the bound
-	}
-	if !f.RecordUntilInclusive {
-		high--
-	}
-	var refs []recordRef
-	b := a.records.backlog
-	if b.n > 0 {
-		first := sort.Search(b.n, func(i int) bool { return b.micros(i) >= low })
-		for i := first; i < b.n && b.micros(i) <= high; i++ {
-			refs = append(refs, recordRef{micros: b.micros(i), index: i})
-		}
-	}
-	first := sort.Search(len(a.records.stored), func(i int) bool { return a.records.stored[i].Micros >= low })
-	for _, r := range a.records.stored[first:] {
-		if r.Micros > high {
-			break
-		}
-		refs = append(refs, recordRef{micros: r.Micros, stored: r})
-	}
-	if len(s.types) > 0 || s.filter != nil {
-		refs = slices.DeleteFunc(refs, func(ref recordRef) bool {
-			r := a.recordOf(ref)
-			return len(s.types) > 0 && !slices.Contains(s.types, r.Type) || s.filter != nil && !s.filter.matches(r)
-		})
-	}
-	shuffle := uint64(0)
-	if f.RecordTiesShuffle {
-		shuffle = a.records.rand.Uint64()
-	}
-	slices.SortStableFunc(refs, func(x, y recordRef) int {
-		order := cmp.Compare(x.micros, y.micros)
-		if order == 0 && shuffle != 0 && x.stored != nil && y.stored != nil {
-			order = cmp.Compare(mix(shuffle^hashText(x.stored.ID)), mix(shuffle^hashText(y.stored.ID)))
-		}
-		if s.descending {
-			return -order
-		}
-		return order
-	})
-	return refs
-}
-
-func hashText(text string) (h uint64) {
-	for _, c := range []byte(text) {
-		h = mix(h ^ uint64(c))
-	}
-	return h
-}
-
 // parseRecordSearch reads the body of a search that came at the time of now.
 func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
-	s := recordSearch{until: now.UnixMilli()}
+	s := recordSearch{until: now.UnixMilli(), limit: defaultRecords}
 	var errs []error
 	take := func(name string, into any) bool {
 		ok, err := body.takeOptional(name, into)
@@ -266,7 +133,7 @@ func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
 	if s.offset < 0 {
 		errs = append(errs, errors.New("offset: must not be negative"))
 	}
-	if s.limit != nil && (*s.limit < 0 || *s.limit > maxRecords) {
+	if s.limit < 0 || s.limit > maxRecords {
 		errs = append(errs, fmt.Errorf("limit: must be between 0 and %d", maxRecords))
 	}
 	var order []struct{ Field, Direction string }
@@ -274,6 +141,9 @@ func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
 		for _, o := range order {
 			if o.Field != "timestamp" {
 				errs = append(errs, fmt.Errorf("sort: the field %q is unknown", o.Field))
+			}
+			if o.Direction != "asc" && o.Direction != "desc" {
+				errs = append(errs, fmt.Errorf("sort: the direction %q is unknown", o.Direction))
 			}
 			s.descending = o.Direction == "desc"
 		}
@@ -303,7 +173,8 @@ func parseTTL(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 {
+	const longest = 1 << 40 // milliseconds, which a time.Duration holds
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < longest {
 		return time.Duration(n) * time.Millisecond, nil
 	}
 	d, err := time.ParseDuration(text)

@@ -33,6 +33,7 @@ func (a *Appliance) table() []route {
 		a.auditRoutes(),
 		a.recordRoutes(),
 		a.deviceRoutes(),
+		a.formatRoutes(),
 		a.systemRoutes(word),
 	)
 }

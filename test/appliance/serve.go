@@ -27,7 +27,11 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.reset {
 		reset(w)
 	}
-	a.send(w, f, a.answer(found, f, r))
+	ans := a.answer(found, f, r)
+	if f.lost {
+		reset(w)
+	}
+	a.send(w, f, ans)
 }
 
 func (a *Appliance) count(name string) {

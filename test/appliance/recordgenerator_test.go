@@ -1,0 +1,111 @@
+package appliance_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestRecordsLookLikeRecords(t *testing.T) {
+	a, c := serve(t, standin.Options{Product: "Acme"})
+	c.authorization = strings.Replace(c.authorization, "Service", "Acme", 1)
+	micros := (epoch.UnixMilli()-1000)*1000 + 201
+	shown := a.AddRecordsAt(40, micros)
+	types := make(map[string]int)
+	for _, r := range shown {
+		types[r.Type]++
+		var object struct {
+			ID     string        `json:"_id"`
+			Index  string        `json:"_index"`
+			Type   string        `json:"_type"`
+			Sort   []json.Number `json:"sort"`
+			Source struct {
+				Timestamp  json.Number
+				FlowID     string `json:"flowId"`
+				ClientAddr struct{ Type, Value string }
+			} `json:"_source"`
+		}
+		if err := json.Unmarshal(r.JSON, &object); err != nil {
+			t.Fatal(err)
+		}
+		s := object.Source
+		switch {
+		case object.ID != r.ID || object.Index != "acme-11-2026-3-4-0" || object.Index != r.Index || object.Type != r.Type:
+			t.Errorf("%s is not %+v", r.JSON, r)
+		case len(object.Sort) != 1 || object.Sort[0] != s.Timestamp || !strings.HasSuffix(s.Timestamp.String(), ".201") || r.Micros != micros:
+			t.Errorf("%s has other times than %d", r.JSON, micros)
+		case s.FlowID == "" || s.ClientAddr.Type != "ipaddr4" || s.ClientAddr.Value == "":
+			t.Errorf("%s lacks something", r.JSON)
+		}
+		for _, number := range []string{`"rspBytes":90[0-9]{14}\b`, `"processingTime":[0-9]+\.[0-9]{2}0\b`, `"roundTripTime":0\.250\b`} {
+			if !regexp.MustCompile(number).Match(r.JSON) {
+				t.Errorf("%s has no %s", r.JSON, number)
+			}
+		}
+	}
+	if len(types) != 4 {
+		t.Errorf("the types are %v", types)
+	}
+	t.Run("they come as they are", func(t *testing.T) {
+		body := c.want(http.StatusOK, "POST", "/records/search", `{"from": "-1h"}`).body
+		for _, r := range shown {
+			if !strings.Contains(body, string(r.JSON)) {
+				t.Errorf("%s is not shown", r.JSON)
+			}
+		}
+	})
+}
+
+func TestRecordsWithoutAnID(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	for _, r := range a.AddRecordsWithoutID(3, epoch.UnixMicro()-1) {
+		if r.ID != "" || bytes.Contains(r.JSON, []byte(`"_id"`)) {
+			t.Errorf("%+v has one", r)
+		}
+	}
+	if got := c.records("/records/search", `{"from": "-1h"}`); len(got.Records) != 3 || got.Records[0].ID != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheHistoryOfRecordsSaysWhenEachBecameVisible(t *testing.T) {
+	a, _ := serve(t, standin.Options{})
+	a.AddRecords(2)
+	a.SetSkew(time.Minute)
+	late := a.AddRecordsAt(1, epoch.Add(-time.Hour).UnixMicro())[0]
+	history := a.RecordHistory()
+	if len(history) != 3 || history[2] != late || history[0].StoredAt != now || late.StoredAt != now+minute {
+		t.Errorf("%+v", history)
+	}
+}
+
+func TestTheSeedDecidesRecords(t *testing.T) {
+	made := func(seed uint64) (all string) {
+		a, _ := serve(t, standin.Options{Seed: seed})
+		for _, r := range a.AddRecords(20) {
+			all += string(r.JSON)
+		}
+		return all
+	}
+	if first := made(1); first != made(1) || first == made(2) {
+		t.Error("it does not")
+	}
+}
+
+func TestASecondBacklogOfRecordsIsAMistake(t *testing.T) {
+	a, _ := serve(t, standin.Options{})
+	a.AddRecordBacklog(0, time.Hour) // none
+	a.AddRecordBacklog(5, time.Hour)
+	defer func() {
+		if recover() == nil {
+			t.Error("it is taken")
+		}
+	}()
+	a.AddRecordBacklog(5, time.Hour)
+}

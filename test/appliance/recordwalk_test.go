@@ -1,0 +1,147 @@
+package appliance_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// records asks without a network for what a search or a cursor gives.
+func records(t *rapid.T, a *standin.Appliance, path string, body any) recordAnswer {
+	b, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("POST", "/api/v1/records/"+path, strings.NewReader(string(b)))
+	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	var got recordAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+		t.Fatalf("%s %s: %d, %v: %.300s", path, b, w.Code, err, w.Body)
+	}
+	return got
+}
+
+func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := standin.New(standin.Options{Seed: rapid.Uint64().Draw(t, "seed"), Now: still})
+		const span = 40 // microseconds in which everything lies, so that there are ties
+		first := epoch.UnixMicro() - span
+		store := func(name string) {
+			for range rapid.IntRange(0, 30).Draw(t, name) {
+				a.AddRecordsAt(rapid.IntRange(1, 3).Draw(t, "tied"), first+rapid.Int64Range(0, span).Draw(t, "at"))
+			}
+		}
+		store("stored")
+		a.AddRecordBacklog(rapid.IntRange(0, 40).Draw(t, "backlog"), time.Duration(rapid.IntRange(0, span).Draw(t, "over"))*time.Microsecond)
+		a.SetHazards(standin.Hazards{
+			RecordTiesShuffle: rapid.Bool().Draw(t, "shuffled"),
+			CursorRenews:      rapid.Bool().Draw(t, "renewing"),
+			RecordBatch:       rapid.IntRange(0, 5).Draw(t, "batch"),
+		})
+		types := rapid.SampledFrom([][]string{nil, {"~dns"}, {"~http", "~flow"}}).Draw(t, "types")
+		direction := rapid.SampledFrom([]string{"asc", "desc"}).Draw(t, "direction")
+		offset, limit := rapid.IntRange(0, 60).Draw(t, "offset"), rapid.IntRange(1, 20).Draw(t, "limit")
+		search := func(limit, offset int) map[string]any {
+			return map[string]any{
+				"from": "-2m", "types": types, "limit": limit, "offset": offset,
+				"sort": []any{map[string]string{"field": "timestamp", "direction": direction}},
+			}
+		}
+
+		whole := records(t, a, "search", search(10_000, 0))
+		all := whole.ids()
+		if *whole.Total != len(all) || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
+			t.Fatalf("%d ids, of %d records", len(all), *whole.Total)
+		}
+		if !slices.IsSortedFunc(whole.stamps(), func(x, y string) int {
+			if direction == "desc" {
+				x, y = y, x
+			}
+			return cmp.Compare(x, y)
+		}) {
+			t.Fatalf("not in order: %v", whole.stamps())
+		}
+		for _, r := range whole.Records {
+			if len(types) > 0 && !slices.Contains(types, r.Type) {
+				t.Fatalf("%s is a %s", r.ID, r.Type)
+			}
+		}
+
+		begun := search(limit, offset)
+		begun["context_ttl"] = 60_000
+		page := records(t, a, "search", begun)
+		store("stored after the search")
+		followed, stamps := page.ids(), page.stamps()
+		for cursor := page.Cursor; cursor != "" && len(page.Records) > 0; {
+			page = records(t, a, "cursor", map[string]string{"cursor": cursor})
+			if *page.Total != len(all) {
+				t.Fatalf("a total of %d, then %d", len(all), *page.Total)
+			}
+			if len(followed) > len(all) {
+				t.Fatalf("cursors lead to more than %d records", len(all))
+			}
+			followed, stamps = append(followed, page.ids()...), append(stamps, page.stamps()...)
+			cursor = cmp.Or(page.Cursor, cursor)
+		}
+		if want := whole.stamps()[min(offset, len(all)):]; !slices.Equal(stamps, want) {
+			t.Fatalf("cursors lead to %v, want %v", stamps, want)
+		}
+		if a.Hazards().RecordTiesShuffle {
+			return // what an offset leaves out is another half of a tie each time
+		}
+		if want := all[min(offset, len(all)):]; !slices.Equal(followed, want) {
+			t.Fatalf("cursors lead to %v, want %v", followed, want)
+		}
+	})
+}
+
+func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
+	a, c := serve(t, standin.Options{ThirdPartyRecords: true})
+	a.AddRecordsAt(30, (epoch.UnixMilli()-60_000)*1000)
+	a.AddRecordBacklog(200, 2*time.Minute)
+	for _, direction := range []string{"asc", "desc"} {
+		ask := func(limit, offset int) []string {
+			return c.records("/records/search", fmt.Sprintf(
+				`{"from": "-1h", "limit": %d, "offset": %d, "context_ttl": "1m", "sort": [{"field": "timestamp", "direction": %q}]}`, limit, offset, direction)).ids()
+		}
+		var joined []string
+		for len(joined) < 230 {
+			page := ask(7, len(joined))
+			if len(page) == 0 {
+				t.Fatalf("%s: nothing behind %d", direction, len(joined))
+			}
+			joined = append(joined, page...)
+		}
+		if !slices.Equal(joined, ask(1000, 0)) {
+			t.Errorf("%s: the pages are not the whole", direction)
+		}
+	}
+}
+
+func TestTimesThatNoRecordHasFindNothing(t *testing.T) {
+	a, c := serve(t, standin.Options{})
+	a.AddRecords(3)
+	a.AddRecordBacklog(1000, time.Hour)
+	for _, body := range []string{
+		`{"from": 9223372036854775807, "until": 9223372036854775807}`,
+		`{"from": 1750935535971, "until": 5}`,
+		`{"from": "-100000y", "until": "-99999y"}`,
+		`{"from": 5, "until": 6, "sort": [{"field": "timestamp", "direction": "desc"}], "offset": 5}`,
+	} {
+		if got := c.records("/records/search", body); len(got.Records) != 0 || *got.Total != 0 {
+			t.Errorf("%s finds %d of %d", body, len(got.Records), *got.Total)
+		}
+	}
+}
