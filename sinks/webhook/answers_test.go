@@ -3,7 +3,9 @@ package webhook_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +63,42 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 	}
 	if n := r.connections(); n != 1 {
 		t.Errorf("%d connections for 400 answers", n)
+	}
+}
+
+func TestAnInformationalAnswerIsNoneYet(t *testing.T) {
+	var answer string
+	addr := talk(t, func(c net.Conn) { fmt.Fprint(c, answer) })
+	s := open(t, webhook.Options{URL: "http://" + addr, Mode: transform.Batch})
+	for status := 100; status < 200; status++ {
+		answer = fmt.Sprintf("HTTP/1.1 %d Wait\r\n\r\n", status)
+		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+		if class, wait := sinks.ClassOf(err); err == nil || class != sinks.Transient || wait != 0 {
+			t.Errorf("%d and no more: class %s, wait %v: %v", status, class, wait, err)
+		}
+		if status == http.StatusSwitchingProtocols {
+			continue // is final
+		}
+		answer += "HTTP/1.1 204 No Content\r\n\r\n"
+		if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+			t.Errorf("%d, then 204: %v", status, err)
+		}
+	}
+}
+
+func TestAnAnswerBeforeTheRequestWasReadCounts(t *testing.T) {
+	r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	defer r.Close()
+	events := webhook.PlainEvents(t, 4, 4, 600<<10)
+	for _, concurrency := range []int{1, 4} {
+		s := open(t, webhook.Options{URL: r.URL, Mode: transform.Batch, Concurrency: concurrency})
+		err := s.Send(t.Context(), events)
+		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Rejected {
+			t.Errorf("class %s: %v", class, err)
+		}
 	}
 }
 
@@ -151,6 +189,20 @@ func TestAFailureLeavesTheEventsBehindItUntried(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRequestsInFlightHaveAConnectionEach(t *testing.T) {
+	r := newReceiver(t).start()
+	s := open(t, webhook.Options{URL: r.server.URL, Concurrency: 8})
+	for range 10 {
+		if err := s.Send(t.Context(), sinktest.Events(40, 40, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A connection may be made and not be needed, since another came free.
+	if n := r.connections(); n > 16 {
+		t.Errorf("%d connections", n)
 	}
 }
 

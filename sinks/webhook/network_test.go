@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,30 @@ func talk(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
+// resets resets every connection as soon as it is made. It returns its address.
+func resets(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		accepting.Wait()
+	})
+	return listener.Addr().String()
+}
+
 func TestNetworkFailuresAreTransient(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +90,13 @@ func TestNetworkFailuresAreTransient(t *testing.T) {
 		{"nobody listens", closed.Addr().String(), "refused"},
 		{"the name does not resolve", "no-such-host.invalid", "no-such-host.invalid"},
 		{"the server hangs up without an answer", talk(t, func(net.Conn) {}), ""},
-		{"the server resets the connection", talk(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), ""},
+		{"the server resets the connection before it reads", resets(t), ""},
+		{"the server resets the connection when it has read the header", talk(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), ""},
+		{"the server resets the connection when it has read the request", talk(t, func(c net.Conn) {
+			c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // long after it came
+			io.Copy(io.Discard, c)
+			c.(*net.TCPConn).SetLinger(0)
+		}), ""},
 		{"the server answers half a header", talk(t, func(c net.Conn) { fmt.Fprint(c, "HTTP/1.1 200 OK\r\nDate: now\r\n") }), "unexpected EOF"},
 		{"the server answers something else", talk(t, func(c net.Conn) { fmt.Fprint(c, "220 mail.example ESMTP\r\n") }), "malformed"},
 		{"the server answers nothing in time", talk(t, func(c net.Conn) { io.Copy(io.Discard, c) }), "no answer within 300ms"},

@@ -31,6 +31,11 @@ type Options struct {
 	Username, Password string
 	// Mode is structured, binary or batch; empty: structured.
 	Mode transform.Mode
+	// Concurrency is how many requests may be in flight; 1 or less: one.
+	Concurrency int
+	// Gzip compresses bodies (RFC 9110, section 8.4.1.3) that it makes notably
+	// smaller. Not every target understands that: there is no way to ask.
+	Gzip bool
 	// Timeout bounds one request from the dial to the end of its answer; 0: 30
 	// seconds.
 	Timeout time.Duration

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
@@ -72,7 +73,7 @@ func (r *receiver) received() ([]event.Event, error) {
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	body, err := io.ReadAll(request.Body)
+	body, err := readBody(request)
 	if err != nil {
 		return // the sink gave up
 	}
@@ -97,6 +98,18 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.events = append(r.events, events...)
 	w.WriteHeader(http.StatusAccepted)
 	fmt.Fprint(w, `{"accepted": true}`)
+}
+
+// readBody takes the content coding away.
+func readBody(request *http.Request) ([]byte, error) {
+	if request.Header.Get("Content-Encoding") != "gzip" {
+		return io.ReadAll(request.Body)
+	}
+	body, err := gzip.NewReader(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(body)
 }
 
 func decode(request *http.Request, body []byte) ([]event.Event, error) {
@@ -135,47 +148,56 @@ func open(t testing.TB, o webhook.Options) *webhook.Sink {
 var modes = []transform.Mode{transform.Structured, transform.Binary, transform.Batch}
 
 func TestConformance(t *testing.T) {
-	fresh := func(t *testing.T, mode transform.Mode) sinktest.Target {
-		r := newReceiver(t).start()
-		relay := sinktest.NewRelay(t, r.server.Listener.Addr().String())
-		status := func(status int, retryAfter string) {
-			r.answers(func(w http.ResponseWriter, request *http.Request) {
-				w.Header().Set("Retry-After", retryAfter)
-				http.Error(w, "not now: "+request.Header.Get("Authorization")+" for "+request.RequestURI, status)
+	run := func(name string, modes []transform.Mode, o webhook.Options) {
+		t.Run(name, func(t *testing.T) {
+			sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
+				o.Mode = mode
+				return target(t, o)
 			})
-		}
-		return sinktest.Target{
-			Open: func() (sinks.Sink, error) {
-				return webhook.New(webhook.Options{
-					URL:    "http://" + relay.Addr() + "/hooks/T0PSECRET?token=qu3rysecret",
-					Bearer: "b3arersecret",
-					Mode:   mode,
-				})
-			},
-			Received: r.received,
-			Down:     relay.Down,
-			Hang:     relay.Hang,
-			Halt:     func() { status(http.StatusForbidden, "") },
-			Throttle: func() time.Duration {
-				status(http.StatusTooManyRequests, "7")
-				return 7 * time.Second
-			},
-			Reject: func(id string) {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				r.refuse = id
-			},
-			Restore: func() {
-				r.answers(nil)
-				relay.Restore()
-			},
-			Secrets: []string{"T0PSECRET", "qu3rysecret", "b3arersecret"},
-		}
+		})
 	}
-	sinktest.Run(t, modes, fresh)
-	t.Run("faults in batch mode", func(t *testing.T) {
-		sinktest.Run(t, []transform.Mode{transform.Batch}, fresh)
-	})
+	// Faults are tested in the first mode alone.
+	each := []transform.Mode{transform.Structured, transform.Binary}
+	batch := []transform.Mode{transform.Batch}
+	run("an event a request, one at a time", each, webhook.Options{})
+	run("an event a request, eight at a time", each, webhook.Options{Concurrency: 8})
+	run("a batch a request, one at a time", batch, webhook.Options{})
+	run("a batch a request, eight at a time and compressed", batch, webhook.Options{Concurrency: 8, Gzip: true})
+}
+
+// target is a receiver behind a relay.
+func target(t *testing.T, o webhook.Options) sinktest.Target {
+	r := newReceiver(t).start()
+	relay := sinktest.NewRelay(t, r.server.Listener.Addr().String())
+	o.URL = "http://" + relay.Addr() + "/hooks/T0PSECRET?token=qu3rysecret"
+	o.Bearer = "b3arersecret"
+	status := func(status int, retryAfter string) {
+		r.answers(func(w http.ResponseWriter, request *http.Request) {
+			w.Header().Set("Retry-After", retryAfter)
+			http.Error(w, "not now: "+request.Header.Get("Authorization")+" for "+request.RequestURI, status)
+		})
+	}
+	return sinktest.Target{
+		Open:     func() (sinks.Sink, error) { return webhook.New(o) },
+		Received: r.received,
+		Down:     relay.Down,
+		Hang:     relay.Hang,
+		Halt:     func() { status(http.StatusForbidden, "") },
+		Throttle: func() time.Duration {
+			status(http.StatusTooManyRequests, "7")
+			return 7 * time.Second
+		},
+		Reject: func(id string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.refuse = id
+		},
+		Restore: func() {
+			r.answers(nil)
+			relay.Restore()
+		},
+		Secrets: []string{"T0PSECRET", "qu3rysecret", "b3arersecret"},
+	}
 }
 
 func TestRequests(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"time"
@@ -46,10 +47,33 @@ func (l *line) hangUp() {
 // used again. A longer answer costs the connection.
 const maxDrained = 64 << 10
 
-// post sends one request. It keeps header and body, which must not be written
-// to afterwards. The error is the caller's context's, wrapped, or has its class.
-func (s *Sink) post(l *line, header http.Header, body []byte) error {
+// failure is a request that was not acknowledged.
+type failure struct {
+	err      error // the caller's context's, wrapped, or one that has its class
+	answered bool  // the target said so itself
+}
+
+// postOne posts an event in a request of its own.
+func (s *Sink) postOne(l *line, e transform.Event) *failure {
+	// A transport may read a body after it returned, when the event's bytes are no
+	// longer ours: each request has a copy.
+	if s.mode == transform.Binary {
+		return s.post(l, e.Headers(), bytes.Clone(e.Data()))
+	}
+	return s.post(l, nil, bytes.Clone(e.Structured()))
+}
+
+// post sends one request, whose header has the attributes, too. It keeps body,
+// which must not be written to afterwards.
+func (s *Sink) post(l *line, attributes iter.Seq2[string, string], body []byte) *failure {
 	l.next()
+	header := s.header
+	if s.zipped != nil && len(body) >= worthZipping {
+		header, body = s.zipped, s.zippers.zip(body)
+	}
+	if attributes != nil {
+		header = withAttributes(header, attributes)
+	}
 	r := s.template.WithContext(l.ctx)
 	r.Header = header
 	r.ContentLength = int64(len(body))
@@ -60,22 +84,24 @@ func (s *Sink) post(l *line, header http.Header, body []byte) error {
 
 	answer, err := s.transport.RoundTrip(r)
 	if err != nil {
-		return s.notAnswered(l.ctx, err)
+		return &failure{err: s.notAnswered(l.ctx, err)}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return s.refused(answer)
+		return &failure{err: s.refused(answer), answered: true}
 	}
 	// The status has acknowledged: what the body does is of no concern.
-	_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
+	if answer.Body != http.NoBody {
+		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
+	}
 	return nil
 }
 
-// binaryHeader is the header of an event in binary mode.
-func binaryHeader(common http.Header, e transform.Event) http.Header {
+// withAttributes is the header of an event in binary mode.
+func withAttributes(common http.Header, attributes iter.Seq2[string, string]) http.Header {
 	header := make(http.Header, len(common)+16)
 	maps.Copy(header, common)
-	for name, value := range e.Headers() {
+	for name, value := range attributes {
 		header["ce-"+name] = []string{transform.PercentEncode(value)}
 	}
 	return header

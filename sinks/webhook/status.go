@@ -43,7 +43,7 @@ var advice = map[int]string{
 	http.StatusMethodNotAllowed:              "check method and url",
 	http.StatusProxyAuthRequired:             "check the proxy's credentials",
 	http.StatusGone:                          "check url: the webhook was removed",
-	http.StatusUnsupportedMediaType:          "check mode, or set headers.Content-Type",
+	http.StatusUnsupportedMediaType:          "check mode and gzip, or set headers.Content-Type",
 	http.StatusNetworkAuthenticationRequired: "the network wants a login before it lets requests out",
 }
 

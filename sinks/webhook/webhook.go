@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"ndrbridge/redact"
@@ -17,21 +18,29 @@ import (
 
 // Sink sends events to one URL.
 //
-// In structured and binary mode every event is a request of its own, sent when
-// the one before it has been answered. Events before a failed one are
-// acknowledged: the error is a sinks.EventErrors, in which those behind it have
-// sinks.ErrNotTried. In batch mode all the events are one request, and a failure
-// concerns them all.
+// In structured and binary mode every event is a request of its own. Up to
+// Options.Concurrency requests are in flight, never two of one PartitionKey, and
+// the error is a sinks.EventErrors: what has no error was acknowledged, and what
+// comes behind a failed event of its key is sinks.ErrNotTried. A failure that is
+// not the event's own ends the Send when the requests in flight have ended: one
+// that halts or throttles is the error of every event that was not tried.
+//
+// In batch mode the events are one request, or several where they are many: see
+// cut. A failure of one request concerns all of its events.
 //
 // An answer of 2xx acknowledges. Redirects are not followed: a request that
 // carries events and credentials goes to the configured URL alone.
 type Sink struct {
-	transport *http.Transport
-	template  *http.Request // never written to after New
-	mode      transform.Mode
-	timeout   time.Duration
-	target    string // method, scheme and host, for errors
-	secrets   redact.Secrets
+	transport   *http.Transport
+	template    *http.Request // never written to after New, nor are the headers
+	header      http.Header
+	zipped      http.Header // header, of a body that is compressed; nil: none is
+	zippers     zippers
+	mode        transform.Mode
+	concurrency int
+	timeout     time.Duration
+	target      string // method, scheme and host, for errors
+	secrets     redact.Secrets
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -49,6 +58,7 @@ func New(o Options) (*Sink, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
+	o.Concurrency = max(1, o.Concurrency)
 	proxy := o.Proxy
 	if proxy == nil {
 		if proxy, err = http.ProxyFromEnvironment(template); err != nil {
@@ -59,7 +69,7 @@ func New(o Options) (*Sink, error) {
 		TLSClientConfig:        o.TLS.Clone(),
 		ForceAttemptHTTP2:      true,
 		OnProxyConnectResponse: proxyAnswered,
-		MaxIdleConnsPerHost:    1, // there is one request at a time
+		MaxIdleConnsPerHost:    o.Concurrency,
 		IdleConnTimeout:        90 * time.Second,
 		DisableCompression:     true, // of answers: little of them is read
 		MaxResponseHeaderBytes: 64 << 10,
@@ -68,45 +78,72 @@ func New(o Options) (*Sink, error) {
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
 	}
-	return &Sink{
-		transport: transport,
-		template:  template,
-		mode:      o.Mode,
-		timeout:   o.Timeout,
-		target:    template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
-		secrets:   secretsOf(o, proxy),
-	}, nil
+	s := &Sink{
+		transport:   transport,
+		template:    template,
+		header:      template.Header,
+		mode:        o.Mode,
+		concurrency: o.Concurrency,
+		timeout:     o.Timeout,
+		target:      template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
+		secrets:     secretsOf(o, proxy),
+	}
+	if o.Gzip {
+		s.zipped = s.header.Clone()
+		s.zipped.Set("Content-Encoding", "gzip")
+	}
+	return s, nil
 }
 
 // Send delivers the events as sinks.Sink says.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
-	line := newLine(ctx, s.timeout)
-	defer line.hangUp()
 	if s.mode == transform.Batch {
-		return s.post(line, s.template.Header, encodeBatch(events))
+		return s.sendBatches(ctx, events)
 	}
-	for i, e := range events {
-		header, body := s.template.Header, e.Structured()
-		if s.mode == transform.Binary {
-			header, body = binaryHeader(header, e), e.Data()
-		}
-		// An http.RoundTripper may read a body after it returned, when the events'
-		// bytes are no longer ours: each request has a copy.
-		if err := s.post(line, header, append([]byte(nil), body...)); err != nil {
-			return stoppedAt(i, err, len(events))
-		}
-	}
-	return nil
+	return s.sendEach(ctx, events)
 }
 
-// stoppedAt is the error of a Send that acknowledged the events before i.
-func stoppedAt(i int, err error, events int) sinks.EventErrors {
-	failed := make(sinks.EventErrors, events)
-	failed[i] = err
-	for i++; i < events; i++ {
-		failed[i] = sinks.ErrNotTried
+// sendEach sends every event in a request of its own.
+func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
+	inFlight := min(s.concurrency, len(events))
+	q := newQueue(events, inFlight)
+	post := func() {
+		line := newLine(ctx, s.timeout)
+		defer line.hangUp()
+		i, ok := q.take()
+		for ok {
+			if failure := s.postOne(line, events[i]); failure != nil {
+				i, ok = q.failed(i, failure)
+			} else {
+				i, ok = q.acknowledged(i)
+			}
+		}
 	}
-	return failed
+	var others sync.WaitGroup
+	for range inFlight - 1 {
+		others.Go(post)
+	}
+	post()
+	others.Wait()
+	return q.result()
+}
+
+// sendBatches sends the events in requests of many, all at once.
+func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error {
+	parts := cut(events, s.concurrency)
+	failures := make([]*failure, len(parts))
+	post := func(i int) {
+		line := newLine(ctx, s.timeout)
+		defer line.hangUp()
+		failures[i] = s.post(line, nil, encodeBatch(parts[i].events))
+	}
+	var others sync.WaitGroup
+	for i := range parts[1:] {
+		others.Go(func() { post(i + 1) })
+	}
+	post(0)
+	others.Wait()
+	return join(parts, failures, len(events))
 }
 
 // Close closes the idle connections.

@@ -1,0 +1,432 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// watcher is a receiver that sees which requests overlap. It answers with the
+// status that a test gives for the ids of a request.
+type watcher struct {
+	url    string
+	answer func(ids []string) int
+	limit  int // of a body, in bytes; 0: none
+
+	mu       sync.Mutex
+	inFlight map[string]int // by key
+	most     int            // requests in flight
+	now      int
+	requests int
+	taken    []string
+	overlap  string // a key that two requests had at once
+}
+
+func newWatcher(t testing.TB, answer func(ids []string) int) *watcher {
+	w := &watcher{answer: answer, inFlight: map[string]int{}}
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+func (w *watcher) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	body, err := readBody(request)
+	if err != nil {
+		return
+	}
+	events, err := decode(request, body)
+	if err != nil {
+		response.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	var ids, keys []string
+	for _, e := range events {
+		ids = append(ids, e.ID())
+		keys = append(keys, fmt.Sprint(e.Extensions()["partitionkey"]))
+	}
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	w.begin(keys)
+	status := http.StatusRequestEntityTooLarge
+	if w.limit == 0 || len(body) <= w.limit {
+		status = w.answer(ids)
+	}
+	w.end(keys, ids, status)
+	response.WriteHeader(status)
+}
+
+func (w *watcher) begin(keys []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests++
+	w.now++
+	w.most = max(w.most, w.now)
+	for _, key := range keys {
+		if w.inFlight[key]++; w.inFlight[key] > 1 {
+			w.overlap = key
+		}
+	}
+}
+
+func (w *watcher) end(keys, ids []string, status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now--
+	for _, key := range keys {
+		w.inFlight[key]--
+	}
+	if status/100 == 2 {
+		w.taken = append(w.taken, ids...)
+	}
+}
+
+// tallied is how many requests came, how many of them at once, and what was
+// taken.
+func (w *watcher) tallied() (requests, most int, taken []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests, w.most, slices.Clone(w.taken)
+}
+
+func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
+	var mu sync.Mutex
+	answers := map[string]int{}
+	w := newWatcher(t, func(ids []string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range ids {
+			if status := answers[id]; status != 0 {
+				return status
+			}
+		}
+		return http.StatusNoContent
+	})
+	opened := map[string]*webhook.Sink{}
+	for _, mode := range modes {
+		for concurrency := range 10 {
+			opened[fmt.Sprint(mode, concurrency)] = open(t, webhook.Options{URL: w.url, Mode: mode, Concurrency: concurrency})
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom(modes).Draw(t, "mode")
+		concurrency := rapid.IntRange(0, 9).Draw(t, "concurrency")
+		size := 0
+		if mode == transform.Batch {
+			size = rapid.SampledFrom([]int{0, 40 << 10}).Draw(t, "bytes of an event")
+		}
+		events := webhook.PlainEvents(t, rapid.IntRange(1, 30).Draw(t, "events"), rapid.IntRange(1, 12).Draw(t, "keys"), size)
+		mu.Lock()
+		clear(answers)
+		for range rapid.IntRange(0, 3).Draw(t, "failures") {
+			i := rapid.IntRange(0, len(events)-1).Draw(t, "failing event")
+			answers[events[i].ID] = rapid.SampledFrom([]int{400, 403, 413, 429, 500}).Draw(t, "status")
+		}
+		failing := len(answers)
+		mu.Unlock()
+		w.mu.Lock()
+		w.taken, w.most = nil, 0
+		w.mu.Unlock()
+
+		err := opened[fmt.Sprint(mode, concurrency)].Send(context.Background(), events)
+
+		_, most, taken := w.tallied()
+		if w.overlap != "" {
+			t.Fatalf("two requests with key %s at once", w.overlap)
+		}
+		if most > max(1, concurrency) {
+			t.Fatalf("%d requests at once", most)
+		}
+		if (err == nil) != (failing == 0) {
+			t.Fatalf("%d failing events, and the error is %v", failing, err)
+		}
+		each, ok := errors.AsType[sinks.EventErrors](err)
+		if err != nil && !ok {
+			if mode != transform.Batch || len(taken) > 0 {
+				t.Fatalf("the error of the whole is %v, and %d events were taken", err, len(taken))
+			}
+			return
+		}
+		failed := map[string]bool{} // keys
+		left := map[string][]string{}
+		for i, e := range events {
+			acknowledged := err == nil || each[i] == nil
+			if acknowledged != slices.Contains(taken, e.ID) {
+				t.Fatalf("event %d: acknowledged %v, its error is of another mind", i, acknowledged)
+			}
+			if !acknowledged {
+				failed[e.PartitionKey] = true
+				continue
+			}
+			if failed[e.PartitionKey] {
+				t.Fatalf("event %d was sent, and one before it of its key failed", i)
+			}
+			left[e.PartitionKey] = append(left[e.PartitionKey], e.ID)
+		}
+		key := map[string]string{}
+		for _, e := range events {
+			key[e.ID] = e.PartitionKey
+		}
+		for _, id := range taken {
+			queue := left[key[id]]
+			if len(queue) == 0 || queue[0] != id {
+				t.Fatalf("event %s came out of order", id)
+			}
+			left[key[id]] = queue[1:]
+		}
+	})
+}
+
+// TestRequestsOverlap lets no request end before as many as are allowed have
+// begun.
+func TestRequestsOverlap(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options webhook.Options
+		events  []transform.Event
+	}{
+		{"an event a request", webhook.Options{Concurrency: 5}, sinktest.Events(20, 20, 0)},
+		{"parts of a batch", webhook.Options{Concurrency: 5, Mode: transform.Batch}, webhook.PlainEvents(t, 20, 20, 140<<10)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			begun := make(chan struct{}, len(test.events))
+			together := make(chan struct{})
+			var once sync.Once
+			w := newWatcher(t, func([]string) int {
+				if begun <- struct{}{}; len(begun) >= 5 {
+					once.Do(func() { close(together) })
+				}
+				<-together
+				return http.StatusOK
+			})
+			test.options.URL = w.url
+			if err := open(t, test.options).Send(t.Context(), test.events); err != nil {
+				t.Fatal(err)
+			}
+			if _, most, taken := w.tallied(); most != 5 || len(taken) != len(test.events) {
+				t.Errorf("%d requests at once, %d events", most, len(taken))
+			}
+		})
+	}
+}
+
+func TestWhatAFailureMeansForTheOthers(t *testing.T) {
+	const n, concurrency = 60, 4
+	events := sinktest.Events(n, n/2, 0) // event i+n/2 comes behind event i
+	send := func(t *testing.T, answer func(id int) int) (sinks.EventErrors, int) {
+		numbers := map[string]int{}
+		for i, e := range events {
+			numbers[e.ID] = i
+		}
+		w := newWatcher(t, func(ids []string) int { return answer(numbers[ids[0]]) })
+		err := open(t, webhook.Options{URL: w.url, Concurrency: concurrency}).Send(t.Context(), events)
+		each, ok := errors.AsType[sinks.EventErrors](err)
+		if !ok || len(each) != n {
+			t.Fatalf("error %v", err)
+		}
+		requests, _, taken := w.tallied()
+		acknowledged := 0
+		for i, err := range each {
+			if err == nil {
+				acknowledged++
+				if !slices.Contains(taken, events[i].ID) {
+					t.Errorf("event %d is said to have arrived", i)
+				}
+			}
+		}
+		if acknowledged != len(taken) {
+			t.Errorf("%d acknowledged, %d taken", acknowledged, len(taken))
+		}
+		return each, requests
+	}
+	class := func(err error) sinks.Class {
+		class, _ := sinks.ClassOf(err)
+		return class
+	}
+	for status, want := range map[int]sinks.Class{422: sinks.Rejected, 413: sinks.Rejected, 500: sinks.Transient} {
+		t.Run(fmt.Sprintf("%d for one event holds up its own key alone", status), func(t *testing.T) {
+			each, _ := send(t, func(id int) int {
+				if id == 7 {
+					return status
+				}
+				return 200
+			})
+			for i, err := range each {
+				switch i {
+				case 7:
+					if class(err) != want || errors.Is(err, sinks.ErrNotTried) {
+						t.Errorf("event 7: %v", err)
+					}
+				case 7 + n/2:
+					if !errors.Is(err, sinks.ErrNotTried) {
+						t.Errorf("the event behind it: %v", err)
+					}
+				default:
+					if err != nil {
+						t.Errorf("event %d: %v", i, err)
+					}
+				}
+			}
+		})
+		t.Run(fmt.Sprintf("%d for every event is not asked for in vain", status), func(t *testing.T) {
+			each, requests := send(t, func(int) int { return status })
+			if requests < concurrency || requests > 2*concurrency-1 {
+				t.Errorf("%d requests", requests)
+			}
+			failed := 0
+			for i, err := range each {
+				switch {
+				case errors.Is(err, sinks.ErrNotTried):
+				case class(err) == want:
+					failed++
+				default:
+					t.Errorf("event %d: %v", i, err)
+				}
+			}
+			if failed != requests {
+				t.Errorf("%d requests, %d failures", requests, failed)
+			}
+		})
+	}
+	for status, want := range map[int]sinks.Class{403: sinks.Halted, 307: sinks.Halted, 429: sinks.Throttled} {
+		t.Run(fmt.Sprintf("%d is the answer to all that was not tried", status), func(t *testing.T) {
+			each, requests := send(t, func(id int) int {
+				if id == 9 {
+					return status
+				}
+				if id > 9 {
+					time.Sleep(10 * time.Millisecond) // in flight when the answer comes
+				}
+				return 200
+			})
+			if requests < 10 || requests > 10+concurrency-1 {
+				t.Errorf("%d requests", requests)
+			}
+			for i, err := range each {
+				if i < 9 && err != nil {
+					t.Errorf("event %d: %v", i, err)
+				}
+				if err != nil && (class(err) != want || errors.Is(err, sinks.ErrNotTried)) {
+					t.Errorf("event %d: class %s: %v", i, class(err), err)
+				}
+			}
+		})
+	}
+	t.Run("a halt weighs more than a throttle", func(t *testing.T) {
+		var together sync.WaitGroup
+		together.Add(concurrency)
+		each, _ := send(t, func(id int) int {
+			together.Done()
+			together.Wait()
+			if id == 2 {
+				return 401
+			}
+			return 429
+		})
+		if got := class(each[n-1]); got != sinks.Halted {
+			t.Errorf("class %s: %v", got, each[n-1])
+		}
+	})
+}
+
+func TestATargetThatIsNotReachedIsNotTriedForEveryEvent(t *testing.T) {
+	var mu sync.Mutex
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		requests++
+		mu.Unlock()
+		panic(http.ErrAbortHandler) // hangs up
+	}))
+	defer server.Close()
+	err := open(t, webhook.Options{URL: server.URL, Concurrency: 4}).Send(t.Context(), sinktest.Events(100, 100, 0))
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok || each[0] == nil || !errors.Is(each[99], sinks.ErrNotTried) {
+		t.Fatalf("error %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if requests > 7 {
+		t.Errorf("%d requests", requests)
+	}
+}
+
+func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
+	events := webhook.PlainEvents(t, 16, 16, 140<<10)
+	refused := events[5].ID
+	w := newWatcher(t, func(ids []string) int {
+		if slices.Contains(ids, refused) {
+			return http.StatusRequestEntityTooLarge
+		}
+		return http.StatusOK
+	})
+	s := open(t, webhook.Options{URL: w.url, Mode: transform.Batch, Concurrency: 4})
+	err := s.Send(t.Context(), events)
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok || len(each) != len(events) {
+		t.Fatalf("error %v", err)
+	}
+	var again []transform.Event
+	for i, err := range each {
+		if err == nil {
+			continue
+		}
+		again = append(again, events[i])
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !errors.Is(err, sinks.ErrNotTried) || !strings.Contains(err.Error(), "413") {
+			t.Errorf("event %d: class %s: %v", i, class, err)
+		}
+	}
+	if len(again) != 4 || again[1].ID != refused {
+		t.Fatalf("%d events to send again", len(again))
+	}
+	err = s.Send(t.Context(), again)
+	if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+		t.Fatalf("what is one request is rejected as a whole: class %s: %v", class, err)
+	}
+	if _, some := errors.AsType[sinks.EventErrors](err); some {
+		t.Errorf("which event is at fault is not known: %v", err)
+	}
+}
+
+func TestNothingGoesOnWhenTheContextHasEnded(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			begun := make(chan struct{}, 100)
+			leave := make(chan struct{})
+			w := newWatcher(t, func([]string) int {
+				begun <- struct{}{}
+				<-leave
+				return http.StatusOK
+			})
+			t.Cleanup(func() { close(leave) }) // before the server is closed
+			s := open(t, webhook.Options{URL: w.url, Mode: mode, Concurrency: 8})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				<-begun
+				cancel()
+			}()
+			err := s.Send(ctx, webhook.PlainEvents(t, 40, 40, 30<<10))
+			if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+				t.Fatalf("error %v", err)
+			}
+			requests, _, taken := w.tallied()
+			if requests > 8 || len(taken) > 0 {
+				t.Errorf("%d requests, %d events", requests, len(taken))
+			}
+		})
+	}
+}

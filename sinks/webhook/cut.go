@@ -1,0 +1,113 @@
+package webhook
+
+import (
+	"fmt"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// part is what one request of batch mode carries.
+type part struct {
+	events  []transform.Event
+	indexes []int // of events, among those that were cut
+	size    int   // of events, in structured form
+}
+
+// worthARequest is how many bytes of events a request has at least before the
+// batch is cut into more. Connections in parallel help with large bodies, which
+// take their time on the wire, to compress and to be stored; below this size a
+// request costs both ends as much as what it carries.
+const worthARequest = 512 << 10
+
+// cut divides the events among at most n requests of about equal size, or as
+// few as hold worthARequest each. Events of one key are in one part, in their
+// order, so that the requests can be in flight at once.
+func cut(events []transform.Event, n int) []part {
+	total := 0
+	for _, e := range events {
+		total += len(e.Structured())
+	}
+	n = min(n, total/worthARequest)
+	if n <= 1 {
+		return []part{{events: events}}
+	}
+	parts := make([]part, n)
+	room := len(events)/n + len(events)/n/4
+	for i := range parts {
+		parts[i].events = make([]transform.Event, 0, room)
+		parts[i].indexes = make([]int, 0, room)
+	}
+	home := make(map[string]*part, len(events))
+	for i, e := range events {
+		p := home[e.PartitionKey]
+		if p == nil {
+			p = &parts[0]
+			for other := range parts {
+				if parts[other].size < p.size {
+					p = &parts[other]
+				}
+			}
+			home[e.PartitionKey] = p
+		}
+		p.events = append(p.events, e)
+		p.indexes = append(p.indexes, i)
+		p.size += len(e.Structured())
+	}
+	for len(parts[n-1].events) == 0 { // fewer keys than parts: the last are empty
+		n--
+	}
+	return parts[:n]
+}
+
+// join makes the error of a batch of n events from those of its parts.
+//
+// Where nothing was acknowledged it is the gravest of them, for the events as a
+// whole: a rejection then says that one of them is at fault, not which. Where
+// something was, it tells the events apart, and those of a part that was
+// rejected for one of them are to be sent again: the fewer they are, the nearer
+// that one is to being alone.
+func join(parts []part, failures []*failure, n int) error {
+	var gravest error
+	failed := 0
+	for _, f := range failures {
+		if f == nil {
+			continue
+		}
+		failed++
+		if gravest == nil || rank(f.err) > rank(gravest) {
+			gravest = f.err
+		}
+	}
+	if failed == 0 || failed == len(parts) {
+		return gravest
+	}
+	each := make(sinks.EventErrors, n)
+	for i, f := range failures {
+		if f == nil {
+			continue
+		}
+		err := f.err
+		if class, _ := sinks.ClassOf(err); class == sinks.Rejected && len(parts[i].events) > 1 {
+			// Rejected is for an event that is known to be at fault. The text
+			// alone stays: the class must not.
+			err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
+		}
+		for _, index := range parts[i].indexes {
+			each[index] = err
+		}
+	}
+	return each
+}
+
+func rank(err error) int {
+	switch class, _ := sinks.ClassOf(err); class {
+	case sinks.Halted:
+		return 3
+	case sinks.Throttled:
+		return 2
+	case sinks.Transient:
+		return 1
+	}
+	return 0
+}

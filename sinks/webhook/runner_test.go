@@ -1,0 +1,176 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// deliver journals the events and has a runner deliver them until all are
+// settled. It returns the ids of the dead letters, and how often the sink was
+// opened.
+func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []transform.Event) (dead []string, opened int) {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
+		Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {}}); err != nil {
+		t.Fatal(err)
+	}
+	err = store.Commit(t.Context(), checkpoint.Commit{
+		Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("1"), Events: events,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner := sinks.NewRunner(store, sinks.Options{
+		Name: "soc",
+		Open: func() (sinks.Sink, error) {
+			opened++
+			return webhook.New(o)
+		},
+		Batch:        batch,
+		RetryInitial: time.Millisecond, RetryMax: time.Millisecond, Probe: time.Millisecond, Grace: time.Minute,
+		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var running sync.WaitGroup
+	running.Go(func() { runner.Run(ctx) })
+	for cursor := uint64(0); cursor < uint64(len(events)); time.Sleep(time.Millisecond) {
+		if cursor, err = store.Cursor(ctx, "soc"); err != nil {
+			t.Errorf("not all is settled: cursor %d, sink %+v", cursor, runner.Status())
+			break
+		}
+	}
+	cancel()
+	running.Wait()
+	letters, err := store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range letters {
+		e, err := transform.Parse(letter.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead = append(dead, e.ID)
+	}
+	return dead, opened
+}
+
+// TestWhatTheRunnerDoesWithEachStatus has an event for every status, which is
+// the answer when it comes first. One that is accepted at once follows each.
+func TestWhatTheRunnerDoesWithEachStatus(t *testing.T) {
+	halts := func(status int) bool {
+		return status/100 == 3 || slices.Contains([]int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}, status)
+	}
+	buried := func(status int) bool {
+		return status/100 == 4 && !halts(status) && !slices.Contains([]int{408, 425, 429}, status)
+	}
+	var events []transform.Event
+	add := func(id string) {
+		e, err := transform.New(transform.Attributes{
+			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", PartitionKey: id, RecordedTime: time.Now(),
+		}, []byte(`{"detection":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	status := map[string]int{}
+	for code := 200; code < 600; code++ {
+		id := fmt.Sprint("status ", code)
+		status[id] = code
+		add(id)
+		add(fmt.Sprint("accepted after ", code))
+	}
+	for _, concurrency := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d in flight", concurrency), func(t *testing.T) {
+			var mu sync.Mutex
+			came := map[string]int{}
+			w := newWatcher(t, func(ids []string) int {
+				mu.Lock()
+				defer mu.Unlock()
+				if came[ids[0]]++; came[ids[0]] == 1 && status[ids[0]] != 0 {
+					return status[ids[0]]
+				}
+				return http.StatusNoContent
+			})
+			dead, opened := deliver(t, webhook.Options{URL: w.url, Concurrency: concurrency}, checkpoint.Batch{MaxEvents: 100, MaxBytes: 1 << 20}, events)
+			halted := 0
+			for id, code := range status {
+				want := 2
+				if code/100 == 2 || buried(code) {
+					want = 1
+				}
+				if came[id] != want {
+					t.Errorf("%d: %d requests, want %d", code, came[id], want)
+				}
+				if slices.Contains(dead, id) != buried(code) {
+					t.Errorf("%d: dead: %v", code, !buried(code))
+				}
+				if halts(code) {
+					halted++
+				}
+			}
+			if opened > 1+halted || concurrency == 1 && opened != 1+halted {
+				t.Errorf("the sink was opened %d times for %d halts", opened, halted)
+			}
+			_, _, taken := w.tallied()
+			if len(taken)+len(dead) != len(events) {
+				t.Errorf("%d taken and %d dead of %d events", len(taken), len(dead), len(events))
+			}
+		})
+	}
+}
+
+func TestWhatIsTooLargeIsHalvedUntilItFits(t *testing.T) {
+	const limit = 64 << 10
+	events := webhook.PlainEvents(t, 201, 20, 8<<10)
+	events[100] = sinktest.Events(1, 1, limit+1)[0]
+	for _, concurrency := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d in flight", concurrency), func(t *testing.T) {
+			w := newWatcher(t, func([]string) int { return http.StatusOK })
+			w.limit = limit
+			o := webhook.Options{URL: w.url, Mode: transform.Batch, Concurrency: concurrency}
+			dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 500, MaxBytes: 4 << 20}, events)
+			if len(dead) != 1 || dead[0] != events[100].ID {
+				t.Errorf("dead: %s", strings.Join(dead, ", "))
+			}
+			_, _, taken := w.tallied()
+			if len(taken) != 200 {
+				t.Fatalf("%d events taken", len(taken))
+			}
+			last := map[string]int{}
+			for i, e := range events {
+				if i == 100 {
+					continue
+				}
+				at := slices.Index(taken, e.ID)
+				if before, ok := last[e.PartitionKey]; ok && at <= before || at < 0 {
+					t.Fatalf("event %d is out of order or not there", i)
+				}
+				last[e.PartitionKey] = at
+			}
+		})
+	}
+}
