@@ -34,6 +34,10 @@ func (b *Bridge) makeSinks(ctx context.Context, registry *prometheus.Registry, o
 		if err := sink.Close(); err != nil {
 			return fmt.Errorf("sink %s: %w", s.Name, err)
 		}
+		prepare, err := prepareFor(s)
+		if err != nil {
+			return fmt.Errorf("sink %s: %w", s.Name, err)
+		}
 		starts[s.Name] = checkpoint.Start{Now: s.Start.IsNow(), Since: s.Start.At(time.Now())}
 		b.runners = append(b.runners, sinks.NewRunner(b.store, sinks.Options{
 			Name:         s.Name,
@@ -42,7 +46,10 @@ func (b *Bridge) makeSinks(ctx context.Context, registry *prometheus.Registry, o
 			Linger:       time.Duration(s.Batch.Linger),
 			RetryInitial: time.Duration(s.Retry.Initial),
 			RetryMax:     time.Duration(s.Retry.Max),
+			MaxAttempts:  s.MaxAttempts,
 			Probe:        time.Duration(s.Probe),
+			RateLimit:    s.RateLimit,
+			Prepare:      prepare,
 			Grace:        time.Duration(b.config.ShutdownTimeout),
 			Log:          o.Log.With("sink", s.Name),
 			Metrics:      metrics,
@@ -66,6 +73,18 @@ func (b *Bridge) makeSinks(ctx context.Context, registry *prometheus.Registry, o
 		}
 	}
 	return nil
+}
+
+// prepareFor is what a sink sends of an event; nil: all of it.
+func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error), error) {
+	if len(s.Redact) == 0 {
+		return nil, nil
+	}
+	redaction, err := transform.ParseRedaction(s.Redact)
+	if err != nil {
+		return nil, fmt.Errorf("redact: %w", err)
+	}
+	return redaction.Apply, nil
 }
 
 // openSink makes a sink. It reads the secrets anew each time.
@@ -151,7 +170,8 @@ func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
 		Mode: mode, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
-		UserAgent: "ndrbridge/" + version,
+		UserAgent:   "ndrbridge/" + version,
+		Concurrency: w.Concurrency, Gzip: w.Gzip,
 	})
 }
 

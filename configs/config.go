@@ -211,7 +211,8 @@ type RecordQuery struct {
 	// Store says where the appliance keeps its records, and so whether it has
 	// cursors: auto finds out.
 	Store string `yaml:"store" env:"STORE" default:"auto" oneof:"auto,own,third_party"`
-	// Recheck is the age at which a window is looked at again; 0: never.
+	// Recheck is the age at which a window is looked at again; above Delay, or 0:
+	// never.
 	Recheck Duration `yaml:"recheck" env:"RECHECK" default:"10m"`
 	// MaxWindowRecords bounds what is read as one window; PageSize or more.
 	MaxWindowRecords int `yaml:"max_window_records" env:"MAX_WINDOW_RECORDS" default:"10000"`
@@ -239,6 +240,14 @@ type Sink struct {
 	Retry SendRetry `yaml:"retry" envPrefix:"RETRY_"`
 	// Probe is the wait of a halted sink between attempts; above 0.
 	Probe Duration `yaml:"probe" env:"PROBE" default:"30s"`
+	// MaxAttempts is after how many transient failures an event counts as
+	// rejected; 0: never.
+	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0"`
+	// RateLimit is in events a second; 0: no limit.
+	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0"`
+	// Redact names fields of data that are never sent: paths such as
+	// detection.participants.username.
+	Redact []string `yaml:"redact" env:"REDACT"`
 }
 
 // Kind is the key of the block that s has: kafka, nats, webhook or file; empty
@@ -337,6 +346,10 @@ type Webhook struct {
 	// Proxy is an http, https or socks5 URL; empty: what HTTPS_PROXY and
 	// NO_PROXY say.
 	Proxy URL `yaml:"proxy" env:"PROXY"`
+	// Concurrency is how many requests may be in flight; at least 1.
+	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"1"`
+	// Gzip compresses bodies that are large enough to gain by it.
+	Gzip bool `yaml:"gzip" env:"GZIP"`
 }
 
 // WebhookAuth is the Authorization header: a bearer token, or a user name and

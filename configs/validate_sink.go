@@ -2,6 +2,7 @@ package configs
 
 import (
 	"maps"
+	"math"
 	"net"
 	"net/textproto"
 	"regexp"
@@ -77,6 +78,15 @@ func (c checks) sink(path string, s Sink) {
 	c.notNegative(path+".batch.linger", s.Batch.Linger)
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	c.positive(path+".probe", s.Probe)
+	c.atLeast(path+".max_attempts", s.MaxAttempts, 0)
+	if !(s.RateLimit >= 0) || math.IsInf(s.RateLimit, 0) {
+		c.wrong(path+".rate_limit", "is %v; write how many events a second, or 0 for no limit", s.RateLimit)
+	}
+	for i, field := range s.Redact {
+		if !fieldPath.MatchString(field) {
+			c.wrong(item(path+".redact", i), "%q is no path of a field; write names joined by dots, such as detection.description", field)
+		}
+	}
 }
 
 func (c checks) bytes(path string, s Size) {
@@ -86,6 +96,7 @@ func (c checks) bytes(path string, s Size) {
 }
 
 var (
+	fieldPath    = regexp.MustCompile(`^[^."\\]+(\.[^."\\]+)*$`)
 	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
 	topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
 	streamName   = regexp.MustCompile(`^[^\s.*>/\\]+$`)
@@ -210,6 +221,7 @@ func (c checks) webhook(path string, w Webhook) {
 	c.positive(path+".timeout", w.Timeout)
 	c.tls(path+".tls", w.TLS)
 	c.proxy(path+".proxy", w.Proxy)
+	c.atLeast(path+".concurrency", w.Concurrency, 1)
 }
 
 func (c checks) file(path string, f File) {

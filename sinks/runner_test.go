@@ -85,6 +85,12 @@ type fixture struct {
 
 func newFixture(t *testing.T, n int, s *target) *fixture {
 	t.Helper()
+	return newFixtureWith(t, n, s, nil)
+}
+
+// newFixtureWith is newFixture with options that are not those of every test.
+func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options)) *fixture {
+	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
 		Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: 24 * time.Hour},
 	})
@@ -101,13 +107,17 @@ func newFixture(t *testing.T, n int, s *target) *fixture {
 		t.Fatal(err)
 	}
 	f.append(t, 1, n)
-	f.runner = sinks.NewRunner(store, sinks.Options{
+	o := sinks.Options{
 		Name: "lake", Open: s.open,
 		Batch:        checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20},
 		Linger:       50 * time.Millisecond,
 		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second, Grace: 20 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
-	})
+	}
+	if change != nil {
+		change(&o)
+	}
+	f.runner = sinks.NewRunner(store, o)
 	return f
 }
 
@@ -205,7 +215,7 @@ func TestWhatBecomesOfEvents(t *testing.T) {
 		{
 			"a transient failure is tried until it passes",
 			func(attempt int, _ []string) error {
-				if attempt < 12 {
+				if attempt < 5 {
 					return errors.New("connection refused")
 				}
 				return nil

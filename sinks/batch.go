@@ -1,0 +1,160 @@
+package sinks
+
+import (
+	"fmt"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// batch is what is in flight, and how far it has come.
+type batch struct {
+	records []checkpoint.Record
+	events  []transform.Event // those of records, as they are sent
+	done    []bool            // acknowledged, or in dead
+	dead    []dead
+	firm    int // of dead: those in front of the last event that was taken
+
+	// attempts counts the transient failures of each event, and alone those in
+	// which it failed by itself while others passed.
+	attempts, alone []int
+	failures        int  // attempts in a row in which nothing passed
+	isolateAt       int  // failures at which it is divided next
+	poisoned        bool // some events failed by themselves while others passed
+	mixed           bool // the target rejects some of it and takes others
+	probed          int  // where the next probe of a sink that rejects everything begins
+}
+
+// dead is an event of a batch that is to become a dead letter.
+type dead struct {
+	index  int
+	reason error
+}
+
+// add appends records. prepare returns what is sent of each; nil: all of it.
+func (b *batch) add(records []checkpoint.Record, prepare func(transform.Event) (transform.Event, error)) {
+	for _, record := range records {
+		event := record.Event
+		b.records = append(b.records, record)
+		b.events = append(b.events, event)
+		b.done = append(b.done, false)
+		if prepare == nil {
+			continue
+		}
+		i := len(b.events) - 1
+		var err error
+		if b.events[i], err = prepare(event); err != nil {
+			b.bury(i, fmt.Errorf("prepare the event: %w", err))
+		}
+	}
+	b.attempts = append(b.attempts, make([]int, len(records))...)
+	b.alone = append(b.alone, make([]int, len(records))...)
+}
+
+// pending returns the indexes of what is not done.
+func (b *batch) pending() []int {
+	pending := make([]int, 0, len(b.done))
+	for i, done := range b.done {
+		if !done {
+			pending = append(pending, i)
+		}
+	}
+	return pending
+}
+
+// left returns those of indexes that are not done and that f lets pass.
+func (b *batch) left(indexes []int, f *failures) []int {
+	left := make([]int, 0, len(indexes))
+	for _, i := range indexes {
+		if !b.done[i] && !f.holds(i, b.events[i].PartitionKey) {
+			left = append(left, i)
+		}
+	}
+	return left
+}
+
+// failures are the events of a batch that failed by themselves in one pass over
+// it, and their keys: what comes behind them under a key has to wait. A nil
+// *failures takes note of nothing.
+type failures struct {
+	indexes map[int]bool
+	keys    map[string]bool
+	passed  int // how many events had been taken when the pass began
+}
+
+func newFailures(passed int) *failures {
+	return &failures{indexes: make(map[int]bool), keys: make(map[string]bool), passed: passed}
+}
+
+func (f *failures) add(index int, key string) {
+	if f == nil {
+		return
+	}
+	f.indexes[index] = true
+	if key != "" { // those without one are in no order
+		f.keys[key] = true
+	}
+}
+
+func (f *failures) holds(index int, key string) bool {
+	return f != nil && (f.indexes[index] || f.keys[key])
+}
+
+// eventsAt returns the events with these indexes.
+func (b *batch) eventsAt(indexes []int) []transform.Event {
+	// Mostly they are one stretch, which needs no copy.
+	events := b.events[indexes[0] : indexes[len(indexes)-1]+1]
+	if len(events) == len(indexes) {
+		return events
+	}
+	events = make([]transform.Event, len(indexes))
+	for i, index := range indexes {
+		events[i] = b.events[index]
+	}
+	return events
+}
+
+// take notes that an event was acknowledged. Its bytes are needed no more.
+func (b *batch) take(index int) {
+	b.done[index] = true
+	b.firm = len(b.dead)
+	b.events[index], b.records[index].Event = transform.Event{}, transform.Event{}
+}
+
+// bury notes that an event is to become a dead letter.
+func (b *batch) bury(index int, reason error) {
+	b.done[index] = true
+	b.dead = append(b.dead, dead{index, reason})
+}
+
+// exhume takes back what was buried since an event was last taken. What could not
+// be prepared stays: there is nothing that could be sent.
+func (b *batch) exhume() {
+	kept := b.dead[:b.firm]
+	for _, d := range b.dead[b.firm:] {
+		if b.events[d.index].ID == "" {
+			kept = append(kept, d)
+			continue
+		}
+		b.done[d.index] = false
+	}
+	b.dead = kept
+}
+
+// settled returns how many of the leading records are done, and the dead
+// letters among them.
+func (b *batch) settled(now time.Time) (n int, letters []checkpoint.DeadLetter) {
+	for n < len(b.done) && b.done[n] {
+		n++
+	}
+	for _, d := range b.dead {
+		if d.index < n {
+			letters = append(letters, checkpoint.DeadLetter{
+				Key: fmt.Sprintf("%020d", b.records[d.index].Seq), Class: string(Rejected), Reason: d.reason.Error(),
+				Time: now, Body: b.records[d.index].Event.Structured(),
+			})
+		}
+	}
+	return n, letters
+}

@@ -1,0 +1,295 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The numbers that decide when an event is taken for what keeps a sink from
+// going on.
+const (
+	// isolateAfter is how many attempts of a batch fail in a row before it is
+	// divided, to find an event at fault. Where nothing passes then, the target is
+	// down, and it is divided less and less often: isolateRarely attempts lie
+	// between at most.
+	isolateAfter  = 5
+	isolateRarely = 60
+	// isolateLeast is how many events that failed by themselves, none of them
+	// having passed, are enough to say that the target is down.
+	isolateLeast = 8
+	// giveUpAfter is how many attempts of its own an event gets, each with others
+	// that passed beside it, before it counts as rejected.
+	giveUpAfter = 20
+	// rejectAll is how many rejections in a row, without one success, say that
+	// the sink is misconfigured rather than the data bad.
+	rejectAll = 20
+)
+
+// deliver sends the events of a batch until each is done, or ctx ends.
+func (l *lane) deliver(ctx, late context.Context, b *batch) {
+	b.isolateAt = isolateAfter
+	for ctx.Err() == nil {
+		pending := b.pending()
+		if len(pending) == 0 {
+			return
+		}
+		var err error
+		passed := l.passed
+		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= isolateAfter && len(pending) == 1
+		switch {
+		case l.rejectsAll(b):
+			err = l.probe(ctx, late, b, pending)
+		case isolating:
+			b.isolateAt = b.failures + min(max(b.failures, isolateAfter), isolateRarely)
+			err = l.isolate(ctx, late, b)
+		default:
+			err = l.divide(ctx, late, b, pending, nil)
+		}
+		if l.passed > passed {
+			b.failures, b.isolateAt = 0, isolateAfter
+		}
+		if err == nil {
+			l.resume()
+			continue
+		}
+		if l.rejectsAll(b) {
+			b.exhume()
+			err = Errorf(Halted, "it rejected %d events in a row and took none, which no data explains: %w", l.rejections, err)
+		}
+		class, retryAfter := ClassOf(err)
+		l.r.metrics.retried(class)
+		switch {
+		case class == Halted:
+			l.r.reopen()
+			l.pause(ctx, StateHalted, err, l.r.o.Probe, nil)
+		case class == Throttled:
+			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), nil)
+		case l.passed > passed: // the target is well, but for some events
+			b.poisoned = b.poisoned || isolating
+			l.pause(ctx, StateRetrying, err, max(l.r.o.RetryInitial, retryAfter), nil)
+		default:
+			b.failures++
+			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), b)
+		}
+	}
+}
+
+// attempt sends events of a batch in one call, and takes the fate of each that
+// the sink knows. The error says how to go on with the others: nil where nothing
+// hinders another attempt.
+//
+// What failed by itself is noted in held.
+func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failures) error {
+	err := l.r.send(ctx, b.eventsAt(indexes))
+	now := time.Now()
+	if err == nil {
+		for _, i := range indexes {
+			l.acknowledge(b, i, now)
+		}
+		return nil
+	}
+	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == len(indexes) {
+		return l.sort(b, indexes, each, now, held)
+	}
+	switch class, _ := ClassOf(err); {
+	case class == Rejected && len(indexes) == 1:
+		l.reject(b, indexes[0], err)
+		if l.rejectsAll(b) {
+			return err
+		}
+		return nil
+	case class == Transient && len(indexes) == 1:
+		held.add(indexes[0], b.events[indexes[0]].PartitionKey)
+		l.fail(b, indexes[0], err)
+	case class == Transient && held == nil:
+		for _, i := range indexes {
+			l.fail(b, i, err)
+		}
+	}
+	return err
+}
+
+// sort takes the fate of each event of an attempt: what is acknowledged is done,
+// what is rejected is buried. It returns the error that says how to go on with
+// the others: the most severe of theirs, or nil where nothing hinders another
+// attempt.
+func (l *lane) sort(b *batch, indexes []int, each EventErrors, now time.Time, held *failures) error {
+	var transient, throttled, halted, rejected error
+	var longest time.Duration
+	progress := false
+	for n, err := range each {
+		i := indexes[n]
+		if err == nil {
+			l.acknowledge(b, i, now)
+			progress = true
+			continue
+		}
+		switch class, wait := ClassOf(err); {
+		case class == Rejected:
+			l.reject(b, i, err)
+			rejected = err
+			progress = true
+		case class == Halted:
+			halted = first(halted, err)
+		case class == Throttled:
+			if throttled == nil || wait > longest {
+				throttled, longest = err, wait
+			}
+		case !errors.Is(err, ErrNotTried):
+			transient = first(transient, err)
+			held.add(i, b.events[i].PartitionKey)
+			l.fail(b, i, err)
+		}
+	}
+	if progress {
+		l.retry.Reset() // what failed is not what failed before
+	}
+	switch {
+	case halted != nil:
+		return halted
+	case throttled != nil:
+		return throttled
+	case transient != nil:
+		return transient
+	case !progress:
+		return ErrNotTried
+	case l.rejectsAll(b):
+		return rejected
+	}
+	return nil
+}
+
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// divide sends events of a batch, and where one of them is rejected without it
+// being known which, halves of them, until it is. Where held is not nil, it does so for what fails transiently, too; what comes
+// behind an event that failed by itself, under its key, is not tried. It returns
+// once each event was tried, or something concerns them all.
+func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
+	indexes = b.left(indexes, held)
+	switch {
+	case len(indexes) == 0:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err() // nothing is begun any more
+	}
+	err := l.attempt(late, b, indexes, held)
+	class, _ := ClassOf(err)
+	if err == nil || class == Halted || class == Throttled || class == Transient && held == nil || l.rejectsAll(b) {
+		return err
+	}
+	if held != nil && len(held.indexes) >= isolateLeast && l.passed == held.passed {
+		return err // nothing passes: the target is down
+	}
+	left := b.left(indexes, held)
+	if len(left) < len(indexes) { // some are told from the others already
+		return first(l.divide(ctx, late, b, left, held), err)
+	}
+	middle := len(left) / 2
+	if middle == 0 {
+		return err
+	}
+	err = l.divide(ctx, late, b, left[:middle], held)
+	if class, _ := ClassOf(err); err != nil && (class != Transient || held == nil) {
+		return err
+	}
+	return first(l.divide(ctx, late, b, left[middle:], held), err)
+}
+
+// isolate makes one attempt of everything in a batch that keeps failing, and of
+// some events behind it, so that it is seen whether others pass. An event that
+// failed by itself while others passed often enough is buried.
+func (l *lane) isolate(ctx, late context.Context, b *batch) error {
+	if err := l.queue.extend(ctx, b); err != nil {
+		return fmt.Errorf("read events behind a batch that keeps failing: %w", err)
+	}
+	held := newFailures(l.passed)
+	err := l.divide(ctx, late, b, b.pending(), held)
+	if l.passed == held.passed {
+		return err
+	}
+	for _, i := range b.pending() {
+		if !held.indexes[i] {
+			continue
+		}
+		if b.alone[i]++; b.alone[i] >= giveUpAfter {
+			b.bury(i, fmt.Errorf("given up after %d attempts of its own, while others were taken: %w", giveUpAfter, err))
+		}
+	}
+	return err
+}
+
+// probe tries some events of a sink that rejected everything, one after the
+// other, until it takes one: then it is the data that is bad, and delivery goes
+// on. What it rejects stays.
+func (l *lane) probe(ctx, late context.Context, b *batch, pending []int) error {
+	if len(pending) <= rejectAll {
+		// It may be that all of these are bad, and those behind them are not.
+		if err := l.queue.extend(ctx, b); err != nil {
+			return fmt.Errorf("read events behind those that were rejected: %w", err)
+		}
+		pending = b.pending()
+	}
+	var candidates []int // the first of each key
+	keys := make(map[string]bool)
+	for _, i := range pending {
+		if key := b.events[i].PartitionKey; !keys[key] || key == "" {
+			keys[key] = true
+			candidates = append(candidates, i)
+		}
+	}
+	var err error
+	for range min(rejectAll, len(candidates)) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		i := candidates[b.probed%len(candidates)]
+		b.probed++
+		err = l.r.send(late, b.eventsAt([]int{i}))
+		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 {
+			err = each[0]
+		}
+		if err == nil {
+			l.acknowledge(b, i, time.Now())
+			b.mixed = true
+			return nil
+		}
+		if class, _ := ClassOf(err); class != Rejected {
+			break
+		}
+	}
+	return err
+}
+
+func (l *lane) acknowledge(b *batch, index int, now time.Time) {
+	l.r.metrics.delivered.Inc()
+	l.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
+	b.take(index)
+	l.rejections = 0
+	l.passed++
+}
+
+// reject buries an event that the target will never take.
+func (l *lane) reject(b *batch, index int, err error) {
+	b.bury(index, err)
+	l.rejections++
+}
+
+// rejectsAll says whether so much was rejected that no data explains it.
+func (l *lane) rejectsAll(b *batch) bool { return l.rejections >= rejectAll && !b.mixed }
+
+// fail counts a transient failure of an event, and buries it where it may have
+// no more.
+func (l *lane) fail(b *batch, index int, err error) {
+	b.attempts[index]++
+	if limit := l.r.o.MaxAttempts; limit > 0 && b.attempts[index] >= limit {
+		b.bury(index, fmt.Errorf("given up after %d attempts (max_attempts): %w", limit, err))
+	}
+}

@@ -1,0 +1,219 @@
+package sinks_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/sinks"
+)
+
+// failsOn returns the answers of a sink that says 500 to every batch with one of
+// the events.
+func failsOn(poison ...string) func(int, []string) error {
+	return func(_ int, ids []string) error {
+		if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(poison, id) }) {
+			return errors.New("500 internal server error")
+		}
+		return nil
+	}
+}
+
+func sorted(ids []string) []string {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) })
+	return ids
+}
+
+func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(int, []string) error
+		change func(*sinks.Options)
+		dead   []string
+		within time.Duration
+	}{
+		"one of a batch that fails as a whole": {answer: failsOn("5"), dead: []string{"5"}, within: 5 * time.Minute},
+		"several of them":                      {answer: failsOn("1", "4", "20"), dead: []string{"1", "4", "20"}, within: 10 * time.Minute},
+		"one that the sink knows": {answer: func(_ int, ids []string) error {
+			if at := slices.Index(ids, "3"); at >= 0 {
+				each := make(sinks.EventErrors, len(ids))
+				each[at] = errors.New("500 internal server error")
+				return each
+			}
+			return nil
+		}, dead: []string{"3"}, within: 5 * time.Minute},
+		"one that fails alone in its batch": {answer: failsOn("2"), change: func(o *sinks.Options) { o.Batch.MaxEvents = 1 },
+			dead: []string{"2"}, within: 5 * time.Minute},
+		"one of a sink that stops behind it": {answer: func(_ int, ids []string) error {
+			at := slices.Index(ids, "7")
+			if at < 0 {
+				return nil
+			}
+			each := make(sinks.EventErrors, len(ids))
+			each[at] = errors.New("500 internal server error")
+			for i := at + 1; i < len(ids); i++ {
+				each[i] = sinks.ErrNotTried
+			}
+			return each
+		}, dead: []string{"7"}, within: 5 * time.Minute},
+		"any, after so many attempts as are allowed": {answer: failsOn("2"),
+			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, within: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixtureWith(t, 40, &target{answer: c.answer}, c.change)
+				stop := f.start()
+				// What arrives while it is found out shows that the target is well.
+				for i := range 40 {
+					time.Sleep(c.within / 40)
+					f.append(t, 41+i, 41+i)
+				}
+				stop()
+				if got := f.dead(t); !slices.Equal(got, c.dead) {
+					t.Errorf("dead letters %v, want %v", got, c.dead)
+				}
+				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.taken)[:70], want[:70]) {
+					t.Errorf("taken %v", f.taken)
+				}
+			})
+		})
+	}
+	t.Run("but none while the target is down, however long", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var well atomic.Bool
+			f := newFixture(t, 40, &target{answer: func(int, []string) error {
+				if well.Load() {
+					return nil
+				}
+				return errors.New("connection refused")
+			}})
+			stop := f.start()
+			for i := range 7 * 24 { // a week, with events that arrive all the time
+				time.Sleep(time.Hour)
+				f.append(t, 41+i, 41+i)
+			}
+			f.mu.Lock()
+			attempts := f.attempts
+			f.mu.Unlock()
+			if attempts > 7*24*60*2 {
+				t.Errorf("%d attempts in a week, which are more than two a minute", attempts)
+			}
+			well.Store(true)
+			time.Sleep(10 * time.Minute)
+			stop()
+			if f.dead(t) != nil || !slices.Equal(sorted(f.taken), sorted(numbers(1, 40+7*24))) {
+				t.Errorf("dead letters %v, and %d events were taken", f.dead(t), len(f.taken))
+			}
+			for size := range slices.Values(f.sizes) {
+				if size > 24 {
+					t.Errorf("a batch of %d events", size)
+				}
+			}
+		})
+	})
+	t.Run("nor one that nothing stands behind", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, 1, &target{answer: failsOn("1")})
+			stop := f.start()
+			time.Sleep(24 * time.Hour)
+			if f.dead(t) != nil {
+				t.Errorf("dead letters %v, and nothing shows that the target is well", f.dead(t))
+			}
+			for i := range 60 {
+				f.append(t, 2+i, 2+i)
+				time.Sleep(10 * time.Second)
+			}
+			stop()
+			if got := f.dead(t); !slices.Equal(got, []string{"1"}) {
+				t.Errorf("dead letters %v, and others passed all the time", got)
+			}
+		})
+	})
+	t.Run("and what shares its key waits for it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, 0, &target{answer: failsOn("2")})
+			if err := appendEvents(f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }); err != nil {
+				t.Fatal(err)
+			}
+			stop := f.start()
+			for i := range 60 {
+				time.Sleep(time.Minute)
+				f.append(t, 61+i, 61+i)
+			}
+			stop()
+			at := func(id string) int { return slices.Index(f.taken, id) }
+			if at("4") < 0 || at("4") > at("6") || at("60") < 0 {
+				t.Errorf("taken %v", f.taken)
+			}
+		})
+	})
+}
+
+func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
+	rejects := sinks.Errorf(sinks.Rejected, "400 bad request")
+	synctest.Test(t, func(t *testing.T) {
+		var bad atomic.Bool
+		bad.Store(true)
+		f := newFixture(t, 50, &target{answer: func(_ int, ids []string) error {
+			if bad.Load() || slices.Contains(ids, "9") {
+				return rejects
+			}
+			return nil
+		}})
+		stop := f.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "rejected 20 events in a row") {
+			t.Errorf("status %+v", s)
+		}
+		// Of the batches in front of the one that told, the events are gone.
+		if dead := f.dead(t); len(dead) >= 20 {
+			t.Errorf("%d dead letters", len(dead))
+		}
+		bad.Store(false)
+		time.Sleep(time.Hour)
+		stop()
+		dead := f.dead(t)
+		if !slices.Contains(dead, "9") && !slices.Contains(numbers(1, 16), "9") {
+			t.Errorf("dead letters %v lack 9", dead)
+		}
+		if len(f.taken)+len(dead) != 50 || f.cursor(t) != 50 {
+			t.Errorf("taken %v, dead %v, cursor %d", f.taken, dead, f.cursor(t))
+		}
+	})
+	t.Run("and goes on where it was the data after all", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixtureWith(t, 60, &target{answer: func(_ int, ids []string) error {
+				for _, id := range ids {
+					if len(id) == 1 || id < "31" { // 1 to 30
+						return rejects
+					}
+				}
+				return nil
+			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 50 })
+			stop := f.start()
+			time.Sleep(time.Hour)
+			stop()
+			if want := numbers(31, 60); !slices.Equal(sorted(f.taken), want) || len(f.dead(t)) != 30 {
+				t.Errorf("taken %v, dead %v", f.taken, f.dead(t))
+			}
+		})
+	})
+}
+
+func TestARateLimitIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWith(t, 100, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.RateLimit = 0.5 })
+		stop := f.start()
+		time.Sleep(61 * time.Second)
+		stop()
+		if n := len(f.taken); n < 30 || n > 32 {
+			t.Errorf("%d events in a minute, at one every two seconds", n)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"ndrbridge/checkpoint"
+)
+
+// queue is what a lane delivers.
+type queue interface {
+	// begin reads where the queue stands.
+	begin(ctx context.Context) error
+	// next waits for events and returns them.
+	next(ctx context.Context) (*batch, error)
+	// extend adds some of the events behind a batch to it, where it is not large
+	// already.
+	extend(ctx context.Context, b *batch) error
+	// wait returns when there are events behind a batch, or ctx ends.
+	wait(ctx context.Context, b *batch)
+	// settle takes the first n records of a batch out of the queue, together with
+	// dead letters. checkpoint.ErrFenced: it stands elsewhere.
+	settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error
+}
+
+// lane takes a queue to its sink, one batch at a time.
+type lane struct {
+	r     *Runner
+	queue queue
+	log   *slog.Logger
+	retry *backoff.ExponentialBackOff
+
+	rejections int // in a row, without an event that was taken
+	passed     int // events that were taken
+
+	mu     sync.Mutex
+	status Status
+}
+
+func newLane(r *Runner, q queue, log *slog.Logger) *lane {
+	return &lane{
+		r: r, queue: q, log: log,
+		retry: backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(r.o.RetryInitial),
+			backoff.WithMaxInterval(r.o.RetryMax),
+			backoff.WithMaxElapsedTime(0), // never gives up
+		),
+		status: Status{Sink: r.o.Name, State: StateRunning, Since: time.Now()},
+	}
+}
+
+// run delivers until ctx ends. Sends go on under late.
+func (l *lane) run(ctx, late context.Context) {
+	for begun := false; ctx.Err() == nil; {
+		if !begun {
+			if err := l.queue.begin(ctx); err != nil {
+				l.pause(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), l.retry.NextBackOff(), nil)
+				continue
+			}
+			begun = true
+			l.resume()
+		}
+		b, err := l.queue.next(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.pause(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), l.retry.NextBackOff(), nil)
+			}
+			continue
+		}
+		l.deliver(ctx, late, b)
+		if err := l.settle(ctx, b); errors.Is(err, checkpoint.ErrFenced) {
+			begun = false // somebody moved the cursor: go on from there
+		}
+	}
+}
+
+// settle takes the leading records of a batch that are done out of the queue. It
+// tries until the store has it, or once where ctx has ended: the events have
+// been delivered, and would be once more.
+func (l *lane) settle(ctx context.Context, b *batch) error {
+	n, letters := b.settled(time.Now())
+	if n == 0 {
+		return nil
+	}
+	for {
+		// What took the whole of Grace is acknowledged all the same.
+		err := l.queue.settle(context.WithoutCancel(ctx), b, n, letters)
+		if err == nil {
+			for _, d := range letters {
+				l.r.metrics.dead.Inc()
+				l.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
+			}
+			l.resume()
+			return nil
+		}
+		err = fmt.Errorf("move the cursor: %w", err)
+		if errors.Is(err, checkpoint.ErrFenced) || ctx.Err() != nil {
+			l.log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
+			return err
+		}
+		l.pause(ctx, StateRetrying, err, l.retry.NextBackOff(), nil)
+	}
+}
+
+// pause tells a failure and waits, or until ctx ends. Where b is not nil and
+// holds a poisoned event, events behind it end the wait, too.
+func (l *lane) pause(ctx context.Context, state State, err error, wait time.Duration, b *batch) {
+	if l.enter(state, err.Error()) {
+		level := slog.LevelWarn
+		if state == StateHalted {
+			level = slog.LevelError
+		}
+		l.log.Log(ctx, level, "sink is "+string(state)+"; its events are kept", "error", err, "next_attempt", wait)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if b != nil && b.poisoned {
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		waiting.Go(func() {
+			l.queue.wait(ctx, b)
+			cancel()
+		})
+		defer cancel()
+	}
+	<-ctx.Done()
+}
+
+// resume ends a state of failure.
+func (l *lane) resume() {
+	l.retry.Reset()
+	if l.enter(StateRunning, "") {
+		l.log.Info("sink delivers again")
+	}
+}
+
+// enter sets the state and says whether it is news.
+func (l *lane) enter(state State, text string) bool {
+	l.mu.Lock()
+	news := l.status.State != state || l.status.Error != text
+	if l.status.State != state {
+		l.status.State, l.status.Since = state, time.Now()
+	}
+	l.status.Error = text
+	l.mu.Unlock()
+	if news {
+		l.r.metrics.entered(state)
+	}
+	return news
+}

@@ -1,0 +1,153 @@
+package transform_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/transform"
+)
+
+func TestRedaction(t *testing.T) {
+	const data = `{"detection":{"id":25769804127,"title":"a, \"b\" {","participants":[{"username":"ana","id":1.10},{"id":2},null],"properties":{"client":{"type":"ipaddr","value":["10.0.0.1"]}}},"changes":{}}`
+	for name, c := range map[string]struct {
+		paths []string
+		want  string
+	}{
+		"nothing is taken out without a path":       {nil, data},
+		"a field that is not there changes nothing": {[]string{"detection.nothing", "audit"}, data},
+		"a field of an object": {[]string{"detection.properties"},
+			`{"detection":{"id":25769804127,"title":"a, \"b\" {","participants":[{"username":"ana","id":1.10},{"id":2},null]},"changes":{}}`},
+		"a field of each element of an array": {[]string{"detection.participants.username"},
+			`{"detection":{"id":25769804127,"title":"a, \"b\" {","participants":[{"id":1.10},{"id":2},null],"properties":{"client":{"type":"ipaddr","value":["10.0.0.1"]}}},"changes":{}}`},
+		"a whole member": {[]string{"detection"}, `{"changes":{}}`},
+		"the shorter of two paths, in either order": {[]string{"detection.properties.client", "detection.participants", "detection.properties", "detection.participants.id", "detection.title"},
+			`{"detection":{"id":25769804127},"changes":{}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := transform.ParseRedaction(c.paths)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t", Subject: "s", Repaired: true}
+			e, err := transform.New(a, []byte(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.Apply(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Data()) != c.want {
+				t.Errorf("got  %s\nwant %s", got.Data(), c.want)
+			}
+			if got.Attributes != a {
+				t.Errorf("attributes %+v", got.Attributes)
+			}
+			if string(e.Data()) != data {
+				t.Error("the event itself was changed")
+			}
+		})
+	}
+	for _, path := range []string{"", ".", "a..b", "a.", `a"b`, `a\b`} {
+		if _, err := transform.ParseRedaction([]string{"good", path}); err == nil {
+			t.Errorf("%q is accepted as a path", path)
+		}
+	}
+}
+
+func TestRedactionOfAnyJSON(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "c"})
+	rapid.Check(t, func(t *rapid.T) {
+		value := jsonValue(t, 4)
+		path := rapid.SliceOfN(name, 1, 3).Draw(t, "path")
+		data, err := json.Marshal(map[string]any{"a": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined := ""
+		for i, n := range path {
+			if i > 0 {
+				joined += "."
+			}
+			joined += n
+		}
+		r, err := transform.ParseRedaction([]string{joined})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		redacted, err := r.Apply(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got any
+		if err := json.Unmarshal(redacted.Data(), &got); err != nil {
+			t.Fatalf("%s: %v", redacted.Data(), err)
+		}
+		want, err := json.Marshal(without(map[string]any{"a": value}, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		normal, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(normal) != string(want) {
+			t.Fatalf("%s without %s is %s, want %s", data, joined, normal, want)
+		}
+	})
+}
+
+// jsonValue draws a value of any kind.
+func jsonValue(t *rapid.T, depth int) any {
+	switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
+	case kind == 0:
+		return nil
+	case kind == 1:
+		return rapid.Bool().Draw(t, "boolean")
+	case kind == 2:
+		return rapid.String().Draw(t, "string")
+	case kind == 3 || depth == 0:
+		return float64(rapid.IntRange(-5, 5).Draw(t, "number"))
+	case kind == 4:
+		list := []any{}
+		for range rapid.IntRange(0, 3).Draw(t, "elements") {
+			list = append(list, jsonValue(t, depth-1))
+		}
+		return list
+	}
+	object := map[string]any{}
+	for range rapid.IntRange(0, 3).Draw(t, "members") {
+		object[rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")] = jsonValue(t, depth-1)
+	}
+	return object
+}
+
+// without says what a redaction is to leave, in another way.
+func without(value any, path []string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		left := map[string]any{}
+		for name, member := range v {
+			switch {
+			case name != path[0]:
+				left[name] = member
+			case len(path) > 1:
+				left[name] = without(member, path[1:])
+			}
+		}
+		return left
+	case []any:
+		left := make([]any, len(v))
+		for i, element := range v {
+			left[i] = without(element, path)
+		}
+		return left
+	}
+	return value
+}
