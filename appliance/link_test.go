@@ -216,14 +216,15 @@ func proxy(t *testing.T, to string) *url.URL {
 		}
 		defer target.Close()
 		w.WriteHeader(http.StatusOK)
-		conn, _, err := w.(http.Hijacker).Hijack()
+		// What the client has sent already lies in the buffer.
+		conn, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close()
 		done := make(chan struct{})
-		go func() { defer close(done); io.Copy(target, conn); target.Close() }()
+		go func() { defer close(done); io.Copy(target, buffered); target.Close() }()
 		io.Copy(conn, target)
 		conn.Close()
 		<-done
