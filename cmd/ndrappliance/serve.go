@@ -30,7 +30,9 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	a.SetHazards(s.hazards)
 	a.AddBacklog(s.backlog, s.backlogOver)
 	a.AddAudit(s.entries)
-	a.AddRecordBacklog(s.records, s.backlogOver)
+	if err := a.AddRecordBacklog(s.records, s.backlogOver); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{Handler: a, ReadHeaderTimeout: headerTimeout}

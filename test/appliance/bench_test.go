@@ -56,7 +56,9 @@ func BenchmarkRecordPage(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			a := standin.New(standin.Options{Now: still})
-			a.AddRecordBacklog(1_000_000, 24*time.Hour)
+			if err := a.AddRecordBacklog(1_000_000, 24*time.Hour); err != nil {
+				b.Fatal(err)
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				r := httptest.NewRequest("POST", "/api/v1/records/search", strings.NewReader(body))

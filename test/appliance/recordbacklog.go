@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"errors"
 	"sort"
 	"time"
 )
@@ -16,22 +17,23 @@ const backlogSeq = 1 << 40 // the numbers of a backlog's records begin here
 
 // AddRecordBacklog shows n generated records whose timestamps are spread evenly
 // over the time up to now. They are made when they are looked at, take no memory,
-// and are not part of the history. There is one backlog: it panics where there is
-// one already.
-func (a *Appliance) AddRecordBacklog(n int, over time.Duration) {
+// and are not part of the history. There is one backlog: it is an error that there
+// is one already.
+func (a *Appliance) AddRecordBacklog(n int, over time.Duration) error {
 	if n == 0 {
-		return
+		return nil
 	}
 	a.records.Lock()
 	defer a.records.Unlock()
 	if a.records.backlog.n > 0 {
-		panic("there is a backlog of records already")
+		return errors.New("there is a backlog of records already")
 	}
 	a.records.backlog = backlog{
 		n:     n,
 		first: a.Clock().UnixMicro() - over.Microseconds(),
 		step:  over.Microseconds() / int64(n),
 	}
+	return nil
 }
 
 // micros is the timestamp of the record with an index. It never falls from one

@@ -224,7 +224,9 @@ func TestRecordCursors(t *testing.T) {
 
 func TestARecordBacklogIsReadLikeRecordsThatWereStored(t *testing.T) {
 	a, c := serve(t, standin.Options{})
-	a.AddRecordBacklog(1_000_000, 24*time.Hour)
+	if err := a.AddRecordBacklog(1_000_000, 24*time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	seen := make(map[string]bool)
 	last := ""
 	for from := epoch.UnixMilli() - 600_000; from < epoch.UnixMilli()-540_000; from += 10_000 {

@@ -44,7 +44,9 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 			}
 		}
 		store("stored")
-		a.AddRecordBacklog(rapid.IntRange(0, 40).Draw(t, "backlog"), time.Duration(rapid.IntRange(0, span).Draw(t, "over"))*time.Microsecond)
+		if err := a.AddRecordBacklog(rapid.IntRange(0, 40).Draw(t, "backlog"), time.Duration(rapid.IntRange(0, span).Draw(t, "over"))*time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
 		a.SetHazards(standin.Hazards{
 			RecordTiesShuffle: rapid.Bool().Draw(t, "shuffled"),
 			CursorRenews:      rapid.Bool().Draw(t, "renewing"),
@@ -110,7 +112,9 @@ func TestPagesOfRecordsJoinToWhatIsThere(t *testing.T) {
 func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 	a, c := serve(t, standin.Options{ThirdPartyRecords: true})
 	a.AddRecordsAt(30, (epoch.UnixMilli()-60_000)*1000)
-	a.AddRecordBacklog(200, 2*time.Minute)
+	if err := a.AddRecordBacklog(200, 2*time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	for _, direction := range []string{"asc", "desc"} {
 		ask := func(limit, offset int) []string {
 			return c.records("/records/search", fmt.Sprintf(
@@ -133,7 +137,9 @@ func TestPagesOfRecordsByOffsetJoinWhereNothingIsShuffled(t *testing.T) {
 func TestTimesThatNoRecordHasFindNothing(t *testing.T) {
 	a, c := serve(t, standin.Options{})
 	a.AddRecords(3)
-	a.AddRecordBacklog(1000, time.Hour)
+	if err := a.AddRecordBacklog(1000, time.Hour); err != nil {
+		t.Fatal(err)
+	}
 	for _, body := range []string{
 		`{"from": 9223372036854775807, "until": 9223372036854775807}`,
 		`{"from": 1750935535971, "until": 5}`,

@@ -43,7 +43,9 @@ func (b *bench) records(ctx context.Context, n int) (_ *recordsRow, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	store := standin.New(standin.Options{Seed: 1})
-	store.AddRecordBacklog(n, backlogOver)
+	if err := store.AddRecordBacklog(n, backlogOver); err != nil {
+		return nil, err
+	}
 	sensor := httptest.NewServer(store)
 	defer sensor.Close()
 

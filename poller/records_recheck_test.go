@@ -1,0 +1,100 @@
+package poller_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/appliance"
+	"ndrbridge/poller"
+)
+
+func TestLookingAtAWindowAgain(t *testing.T) {
+	t.Run("a record that was stored late arrives when its window is looked at again", func(t *testing.T) {
+		w := atMinute(t, 20, nil)
+		w.mustPoll()
+		late := w.store((w.clock - 20_000) * 1000)
+		w.mustPoll()
+		if w.arrived["i-1-"+late.id] > 0 {
+			t.Fatal("it arrived before its window was looked at again")
+		}
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("an idle stream takes a request a poll and one a window, and writes next to nothing", func(t *testing.T) {
+		w := atMinute(t, 0, nil)
+		w.settle()
+		requests, commits := w.requests, w.state.commits
+		for range 100 {
+			w.pass(5 * time.Second)
+			w.mustPoll()
+		}
+		if n := w.requests - requests; n > 200 {
+			t.Errorf("%d requests", n)
+		}
+		if n := w.state.commits - commits; n > 10 {
+			t.Errorf("%d commits", n)
+		}
+	})
+	t.Run("one that fails does not fail the poll, and is given up in the end", func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		w := atMinute(t, 20, func(w *recordWorld) { w.options.Metrics = poller.NewMetrics(registry) })
+		w.mustPoll()
+		w.err = &appliance.Error{Status: http.StatusInternalServerError}
+		w.between = func() {
+			s := w.searches[len(w.searches)-1]
+			w.failing = s.Limit == 1 && s.Until > 2 // not the one that asks for the time
+		}
+		for range 60 {
+			w.pass(5 * time.Second)
+			w.mustPoll()
+		}
+		if gathered(t, registry, "ndrbridge_source_incomplete_windows_total") == 0 {
+			t.Error("none was given up")
+		}
+		w.between, w.failing = func() {}, false
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("what is remembered is forgotten when no window can show it any more", func(t *testing.T) {
+		w := atMinute(t, 60, nil)
+		w.settle()
+		w.pass(10 * time.Minute)
+		w.store(w.clock * 1000)
+		w.settle()
+		w.store(w.clock * 1000)
+		w.settle()
+		if len(w.state.known) > 3 {
+			t.Errorf("%d entries are remembered", len(w.state.known))
+		}
+	})
+}
+
+func TestSecondLooksKeepUpWithManyWindows(t *testing.T) {
+	w := newRecordWorld(t)
+	w.options.MaxWindowRecords, w.options.Recheck = 8, time.Minute
+	w.restart()
+	w.mustPoll()
+	most := 0
+	for range 400 {
+		for i := range int64(20) {
+			w.store((w.clock + i*50) * 1000)
+		}
+		w.pass(time.Second)
+		w.mustPoll()
+		var p struct{ Lists []any }
+		if err := json.Unmarshal(w.state.position, &p); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(p.Lists))
+	}
+	// A window of half a second each, for a minute.
+	if most > 300 {
+		t.Errorf("%d lists are kept", most)
+	}
+	w.settle()
+	w.judge(true)
+}

@@ -1,0 +1,326 @@
+package poller_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/appliance"
+	"ndrbridge/poller"
+)
+
+// atMinute returns a world whose stream began a minute ago, with n records since
+// then, half a second apart.
+func atMinute(t tb, n int, change func(*recordWorld)) *recordWorld {
+	w := newRecordWorld(t)
+	if change != nil {
+		change(w)
+	}
+	w.restart()
+	w.mustPoll()
+	for i := range n {
+		w.store(w.clock*1000 + int64(i)*500_123)
+	}
+	w.pass(time.Minute)
+	w.searches, w.requests = nil, 0
+	return w
+}
+
+func TestReadingAWindow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records int
+		setup   func(*recordWorld)
+		check   func(*testing.T, *recordWorld)
+	}{
+		{"a window whose first answer holds all of it takes one request", 3,
+			func(w *recordWorld) { w.options.Window = time.Minute },
+			func(t *testing.T, w *recordWorld) {
+				if w.requests != 1 {
+					t.Errorf("%d requests", w.requests)
+				}
+			}},
+		{"the newest cursor is followed to its end", 60,
+			func(w *recordWorld) { w.renew = true },
+			func(t *testing.T, w *recordWorld) {
+				if w.cursored == 0 {
+					t.Error("no cursor was used")
+				}
+				for _, s := range w.searches {
+					if s.Offset > 0 {
+						t.Error("a page was asked for by offset")
+					}
+				}
+			}},
+		{"a first batch smaller than was asked for is not the end", 60, func(w *recordWorld) { w.firstCap = 3 }, nil},
+		{"a first batch smaller than was asked for is not the end by offset", 60,
+			func(w *recordWorld) { w.firstCap, w.thirdParty = 3, true }, nil},
+		{"a cursor that passes rows over is found out by the total", 60, func(w *recordWorld) { w.skip = 1 }, nil},
+		{"an appliance without cursors is read by offset, from the answer that showed it", 60,
+			func(w *recordWorld) { w.thirdParty, w.options.Window, w.options.PageSize = true, time.Minute, 100 },
+			func(t *testing.T, w *recordWorld) {
+				if w.requests > 10 {
+					t.Errorf("%d requests", w.requests)
+				}
+			}},
+		{"a third-party store is not asked for cursors", 60,
+			func(w *recordWorld) { w.options.Store = poller.StoreThirdParty },
+			func(t *testing.T, w *recordWorld) {
+				if w.cursored > 0 || slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
+					t.Error("a cursor was asked for")
+				}
+			}},
+		{"a search that is refused with context_ttl is tried without it, and later ones do without", 60,
+			func(w *recordWorld) { w.refuseTTL = true },
+			func(t *testing.T, w *recordWorld) {
+				refused := 0
+				for _, s := range w.searches {
+					if s.ContextTTL > 0 {
+						refused++
+					}
+				}
+				if refused != 1 {
+					t.Errorf("context_ttl was sent %d times", refused)
+				}
+			}},
+		{"a total that counts only so far does not end a window", 60,
+			func(w *recordWorld) {
+				w.options.Window, w.options.PageSize, w.thirdParty = time.Minute, 10, true
+				w.total = func(n int) int { return min(n, 10) }
+			}, nil},
+		{"without totals a window is read to its end", 60, func(w *recordWorld) { w.noTotals = true }, nil},
+		{"without totals a window with too many records is divided", 100,
+			func(w *recordWorld) { w.noTotals, w.options.Window, w.options.MaxWindowRecords = true, time.Minute, 10 },
+			func(t *testing.T, w *recordWorld) {
+				if n := len(windowsOf(w)); n < 5 {
+					t.Errorf("%d windows", n)
+				}
+			}},
+		{"a window with more records than it may have is divided", 100,
+			func(w *recordWorld) { w.options.Window, w.options.MaxWindowRecords = time.Minute, 10 },
+			func(t *testing.T, w *recordWorld) {
+				if n := len(windowsOf(w)); n < 10 || n > 60 {
+					t.Errorf("%d windows", n)
+				}
+			}},
+		{"a millisecond with more records than a window may have is read all the same", 0,
+			func(w *recordWorld) {
+				w.options.MaxWindowRecords = 8
+				for range 200 {
+					w.store(w.clock*1000 + 7_000_500)
+				}
+			}, nil},
+		{"a limit that is refused is made smaller, and grows again", 60,
+			func(w *recordWorld) { w.refuseOver, w.options.PageSize, w.thirdParty = 3, 8, true },
+			func(t *testing.T, w *recordWorld) {
+				w.refuseOver, w.searches = 0, nil
+				for range 60 {
+					w.store(w.clock * 1000)
+					w.pass(time.Second)
+				}
+				w.settle()
+				if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.Limit == 8 }) {
+					t.Error("the limit did not grow again")
+				}
+			}},
+		{"an offset that is refused makes windows shorter", 100,
+			func(w *recordWorld) {
+				w.maxOffset, w.options.Window, w.thirdParty, w.options.MaxWindowRecords = 20, time.Minute, true, 1000
+			}, nil},
+		{"an answer that is too large is asked for in parts", 60, func(w *recordWorld) { w.maxRows = 2 }, nil},
+		{"ties that come in another order each time are read by windows of one page", 100,
+			func(w *recordWorld) {
+				w.shuffled, w.thirdParty, w.options.PageSize = true, true, 30
+				w.options.Window, w.options.MaxWindowRecords = time.Minute, 1000
+				for i := range 80 {
+					w.store(w.clock*1000 + 3_000_000 + int64(i%4)*1500)
+				}
+			}, nil},
+		{"a millisecond with more of them than a page is read until the total is there", 0,
+			func(w *recordWorld) {
+				w.shuffled, w.thirdParty, w.options.PageSize = true, true, 30
+				for range 80 {
+					w.store(w.clock*1000 + 3_000_000)
+				}
+			}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := atMinute(t, c.records, c.setup)
+			w.mustPoll()
+			if c.check != nil {
+				c.check(t, w)
+			}
+			w.settle()
+			w.judge(true)
+		})
+	}
+}
+
+// windowsOf returns the windows that were searched.
+func windowsOf(w *recordWorld) map[[2]int64]bool {
+	windows := make(map[[2]int64]bool)
+	for _, s := range w.searches {
+		windows[[2]int64{s.From, s.Until}] = true
+	}
+	return windows
+}
+
+func TestCursorsThatFail(t *testing.T) {
+	expire := func(w *recordWorld, times int) {
+		w.between = func() {
+			if times > 0 && len(w.cursors) > 0 {
+				clear(w.cursors)
+				times--
+			}
+		}
+	}
+	t.Run("a cursor that expired takes the window again within the poll", func(t *testing.T) {
+		w := atMinute(t, 60, nil)
+		expire(w, 1)
+		w.mustPoll()
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("after two of them the window and those that follow are read by offset, and then cursors are tried again", func(t *testing.T) {
+		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window, w.options.PageSize = 2*time.Second, 2 })
+		expire(w, 2)
+		if _, err := w.poll(); err != nil {
+			t.Fatal(err)
+		}
+		w.searches = nil
+		for range 16 {
+			if _, err := w.poll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
+			t.Error("a cursor was asked for")
+		}
+		w.searches = nil
+		w.mustPoll()
+		if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
+			t.Error("cursors were not tried again")
+		}
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("one that moved although its answer was lost is not asked again", func(t *testing.T) {
+		w := atMinute(t, 60, nil)
+		w.lose = true
+		if _, err := w.poll(); !errors.Is(err, errDown) {
+			t.Fatalf("error %v", err)
+		}
+		w.mustPoll()
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("a refused key is the poll's error", func(t *testing.T) {
+		w := atMinute(t, 60, nil)
+		w.between = func() { w.failing = len(w.cursors) > 0 }
+		w.err = &appliance.Error{Status: http.StatusUnauthorized}
+		_, err := w.poll()
+		if e, ok := errors.AsType[*appliance.Error](err); !ok || !e.Refused() {
+			t.Fatalf("error %v", err)
+		}
+		w.between, w.failing = func() {}, false
+		w.settle()
+		w.judge(true)
+	})
+	t.Run("its window goes on behind what was committed after a restart", func(t *testing.T) {
+		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window = 20 * time.Second })
+		w.between = func() { w.failing = w.cursored > 3 }
+		if _, err := w.poll(); err == nil {
+			t.Fatal("no error")
+		}
+		if len(w.arrived) == 0 {
+			t.Fatal("nothing was committed")
+		}
+		w.between, w.failing = func() {}, false
+		w.options.Window = 7 * time.Second
+		w.restart()
+		w.settle()
+		w.judge(true)
+	})
+}
+
+func TestRecordsThatGoBetweenTwoPagesHideNoOthers(t *testing.T) {
+	w := atMinute(t, 60, func(w *recordWorld) {
+		w.thirdParty, w.noTotals, w.options.Window, w.options.MaxWindowRecords = true, true, time.Minute, 1000
+	})
+	purged := 0
+	w.between = func() {
+		if last := w.searches[len(w.searches)-1]; last.Offset > 10 && purged < 2 {
+			w.purge(w.rows[0])
+			purged++
+		}
+	}
+	w.mustPoll()
+	w.judge(true)
+	if purged != 2 || len(w.arrived) < 50 {
+		t.Errorf("%d purged, %d arrived", purged, len(w.arrived))
+	}
+}
+
+func TestWindowsThatStayIncomplete(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		setup func(*recordWorld)
+	}{
+		{"with a total that is too high", func(w *recordWorld) { w.total = func(n int) int { return n + 1 } }},
+		{"when every search is terminated early", func(w *recordWorld) { w.early, w.firstCap = true, 4 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			w := atMinute(t, 60, func(w *recordWorld) {
+				c.setup(w)
+				w.options.Metrics = poller.NewMetrics(registry)
+			})
+			w.mustPoll()
+			if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n < 3 {
+				t.Errorf("%v windows were told to be incomplete", n)
+			}
+			// Once it is known that totals lie, they are not believed for ever.
+			if most := 6*4*13 + 100; w.requests > most {
+				t.Errorf("%d requests", w.requests)
+			}
+			w.settle()
+			w.judge(true)
+		})
+	}
+}
+
+func TestABacklogOfARecordStoreThatCannotSearchLong(t *testing.T) {
+	const reach = 6 * 3600_000 // milliseconds
+	for name, limit := range map[string]func(*recordWorld){
+		"since it gives up":  func(w *recordWorld) { w.earlyOver = reach },
+		"since it times out": func(w *recordWorld) { w.failOver = reach },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newRecordWorld(t)
+			w.options.Start = func(now time.Time) time.Time { return now.Add(-30 * 24 * time.Hour) }
+			w.options.Recheck = 10 * time.Minute
+			limit(w)
+			for hour := range int64(30 * 24) {
+				w.store((w.clock - (hour*3600+1800)*1000) * 1000)
+			}
+			w.restart()
+			failed := 0
+			for {
+				next, err := w.poll()
+				if err != nil {
+					failed++
+				} else if next == poller.Idle {
+					break
+				}
+			}
+			w.judge(true)
+			if failed > 200 || w.requests > 3000 {
+				t.Errorf("%d polls failed, in %d requests", failed, w.requests)
+			}
+		})
+	}
+}
