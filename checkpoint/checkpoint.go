@@ -1,6 +1,6 @@
 // Package checkpoint keeps the bridge's durable state: the sources' positions
-// and what they know, the journal of events, the sinks' cursors, and the dead
-// letters.
+// and what they know, the journal of events, the sinks' cursors, the dead
+// letters, and what sinks are to get again.
 //
 // Its promises are what delivery at least once rests on:
 //
@@ -9,13 +9,19 @@
 //   - A cursor is never ahead of what its sink acknowledged or its dead letters
 //     hold: both are committed in one transaction.
 //   - Nothing is trimmed from the journal that a configured sink has yet to
-//     settle.
+//     settle; what it skips is counted, and told by an event, in the same
+//     transaction.
+//   - An event is in a redelivery queue until it is acknowledged or a dead letter
+//     again: it is moved from one to the other in one transaction. What a full
+//     journal trims of a range to be replayed is counted.
 //   - What a call has returned nil for survives a crash of the machine.
 package checkpoint
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -36,6 +42,9 @@ var (
 	ErrNewer = errors.New("the state was written by a newer version")
 	// ErrDamaged says that the state cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("the state is damaged")
+	// ErrDeadFull says that a sink's dead letters have no room for more (see
+	// Limits). Nothing was written.
+	ErrDeadFull = errors.New("the dead letters are full")
 )
 
 // Source names a stream of an appliance: one position.
@@ -155,7 +164,8 @@ type Journal interface {
 	// number, else ctx's error, or ErrClosed.
 	Wait(ctx context.Context, after uint64) error
 	// Settle moves a cursor and writes the dead letters with it. ErrFenced where
-	// the cursor is not s.Expect; a cursor beyond the journal is an error.
+	// the cursor is not s.Expect, ErrDeadFull where the dead letters have no room;
+	// a cursor beyond the journal is an error.
 	Settle(ctx context.Context, s Settlement) error
 	// Dead returns the dead letters of an owner in the order of their keys,
 	// after a key ("": from the first), at most limit of them.
@@ -164,6 +174,125 @@ type Journal interface {
 	// than with a small one.
 	Stats(ctx context.Context) (Stats, error)
 }
+
+// Skip is what a sink's lag policy does: it leaves events behind its cursor
+// undelivered, and tells so.
+type Skip struct {
+	Sink string
+	// Expect is the cursor that the caller believes to be current.
+	Expect uint64
+	// Cursor is the sequence number of the last event that is skipped, those
+	// that were trimmed already among them. Cursor > Expect.
+	Cursor uint64
+	// Event tells what was skipped. It is appended to the journal, for every
+	// sink, this one too.
+	Event transform.Event
+}
+
+// Skips is the part of a store that lag policies use. It is safe for concurrent
+// use.
+type Skips interface {
+	// Skip moves the cursor, counts what was skipped, and appends the event, all
+	// at once. It needs no room in the journal. ErrFenced where the cursor is not
+	// s.Expect; a cursor beyond the journal is an error.
+	Skip(ctx context.Context, s Skip) error
+}
+
+// Place is a place in a sink's redelivery queue. Places are compared and handed
+// back as they are; nothing else is made of them.
+type Place struct {
+	Item uint64 // rises with everything that is queued, from 1
+	Seq  uint64 // within a range the event's number in the journal; else 0
+}
+
+// Redelivered is an event that a sink is to get again.
+type Redelivered struct {
+	// Record is the event as it was. Seq is 0 where it was a dead letter.
+	Record
+	Place Place
+	// Key is that of the event's dead letter, if it is refused again: the one
+	// that it had, else DeadKey of Seq.
+	Key string
+}
+
+// Redelivery is what a sink is to get next from its redelivery queue.
+type Redelivery struct {
+	Place   Place // where the queue begins now; before Records, if some were trimmed
+	Records []Redelivered
+}
+
+// RedeliverySettlement is what a sink has done with the leading events of a
+// Redelivery.
+type RedeliverySettlement struct {
+	Sink string
+	// Expect is where the caller believes the queue to begin: Redelivery.Place.
+	Expect Place
+	// Last is the place of the last event that is acknowledged or among Dead, and
+	// Events the number of them. Others up to Last had been trimmed, and are
+	// counted as skipped.
+	Last   Place
+	Events int
+	Dead   []DeadLetter
+}
+
+// Range is a stretch of the journal; the zero value is none.
+type Range struct {
+	First, Last uint64 // sequence numbers
+}
+
+// Redeliveries is the part of a store that delivers events again. Each sink that
+// has a cursor has a queue for that, apart from its cursor. Its methods are safe
+// for concurrent use.
+type Redeliveries interface {
+	// Requeue moves dead letters of a sink to the end of its queue, in the order
+	// of keys, or all that there are, in the order of their keys, where keys is
+	// nil. A key that is not there is passed over, and a letter whose body is no
+	// event stays where it is. n is how many were moved, with an error too: many
+	// letters are moved in several transactions.
+	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
+	// Replay puts a stretch of the journal at the end of the sink's queue: from
+	// the first event recorded at or after since up to the sink's cursor (what
+	// lies behind the cursor comes anyway). While the sink is configured,
+	// Limits.Retain trims nothing of it that is yet to be delivered; MaxBytes does.
+	Replay(ctx context.Context, sink string, since time.Time) (Range, error)
+	// Redeliver returns the next events of the queue, without waiting, in the
+	// order in which they were queued, and no records where there is nothing. It
+	// changes nothing. The caller owns the result.
+	Redeliver(ctx context.Context, sink string, max Batch) (Redelivery, error)
+	// SettleRedelivery takes events out of the queue and writes the dead letters
+	// with that. ErrFenced where the queue does not begin at s.Expect; ErrDeadFull
+	// as Settle.
+	SettleRedelivery(ctx context.Context, s RedeliverySettlement) error
+	// WaitRedelivery returns nil once there is something to redeliver, else
+	// ctx's error, or ErrClosed.
+	WaitRedelivery(ctx context.Context, sink string) error
+}
+
+// Operations is the part of a store that operators use. Its methods are safe for
+// concurrent use.
+type Operations interface {
+	// DeadLetterOf returns the dead letter of an owner with a key; found is false
+	// where there is none.
+	DeadLetterOf(ctx context.Context, o Owner, key string) (letter DeadLetter, found bool, err error)
+	// DropDead forgets dead letters: those with the keys, or all that there are
+	// where keys is nil. A key that is not there is passed over. n is how many
+	// were dropped, with an error too: many are dropped in several transactions.
+	DropDead(ctx context.Context, o Owner, keys []string) (n int, err error)
+	// Forget drops the cursor, the redelivery queue and the dead letters of a
+	// sink. It is an error while the sink is configured, or was never.
+	Forget(ctx context.Context, sink string) error
+	// Rename gives what the state holds of a sink to another name, at once. It is
+	// an error while either is configured, where from never was, and where the
+	// state holds something of to.
+	Rename(ctx context.Context, from, to string) error
+	// Backup writes a copy of the state as it is at one moment, and returns its
+	// size. Others go on to read and write meanwhile; a slow w holds up nobody.
+	// The copy is a state of its own.
+	Backup(ctx context.Context, w io.Writer) (int64, error)
+}
+
+// DeadKey is the key of the dead letter of an event in the journal.
+func DeadKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
 
 // Owner says whose dead letters are meant: a sink's or a source's.
 type Owner string
@@ -197,6 +326,15 @@ type SinkStats struct {
 	LagBytes   int64     // their bytes
 	Oldest     time.Time // RecordedTime of the first of them; zero where there is none
 	Configured bool
+	// Trimmed counts events behind the cursor that were trimmed while the sink was
+	// not configured: it will never get them. A Skip over them counts them.
+	Trimmed     uint64
+	Queued      uint64 // events in the redelivery queue
+	QueuedBytes int64  // their bytes
+	// Skipped counts, for good, the events that the sink never got: those that a
+	// Skip moved its cursor over, and those of its redelivery queue that were
+	// trimmed.
+	Skipped uint64
 }
 
 // DeadStats counts dead letters.
@@ -205,7 +343,7 @@ type DeadStats struct {
 	Bytes int64 // of their bodies
 }
 
-// Limits bound the journal.
+// Limits bound the journal and the dead letters.
 type Limits struct {
 	// MaxBytes bounds the bytes of events; 0: no bound. Events that every sink has settled
 	// give way first; where the others alone reach it, Commit waits. One commit
@@ -215,4 +353,8 @@ type Limits struct {
 	MaxBytes int64
 	// Retain keeps settled events for so long after RecordedTime.
 	Retain time.Duration
+	// DeadBytes bounds the bodies of the dead letters of all sinks; 0: no bound.
+	// Each configured sink has an equal share: what would pass it is refused with
+	// ErrDeadFull.
+	DeadBytes int64
 }

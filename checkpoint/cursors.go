@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -29,7 +28,7 @@ type configuration map[string]Start
 func (configuration) check(*round) error { return nil }
 
 func (c configuration) write(r *round) error {
-	cursors := r.tx.Bucket(cursorsBucket)
+	cursors := r.tx.table(cursorsBucket)
 	r.configured = make(map[string]bool, len(c))
 	for sink, start := range c {
 		r.configured[sink] = true
@@ -38,7 +37,7 @@ func (c configuration) write(r *round) error {
 		}
 		seq, err := start.cursor(&r.journal)
 		if err == nil {
-			err = cursors.Put([]byte(sink), appendUint64(seq))
+			err = cursors.put([]byte(sink), appendUint64(seq))
 		}
 		if err != nil {
 			return fmt.Errorf("cursor of %s: %w", sink, err)
@@ -56,12 +55,7 @@ func (s Start) cursor(j *journal) (uint64, error) {
 	case s.Since.IsZero():
 		return j.first - 1, nil
 	}
-	// RecordedTime has milliseconds: a time between two of them begins with the later.
-	since := s.Since.UnixMilli()
-	if s.Since.After(time.UnixMilli(since)) {
-		since++
-	}
-	first, err := j.since(since)
+	first, err := j.since(s.Since)
 	return first - 1, err
 }
 
@@ -101,7 +95,7 @@ func (s *Store) Settle(ctx context.Context, settled Settlement) error {
 type settlement struct{ Settlement }
 
 func (s *settlement) check(r *round) error {
-	cursor, err := cursorOf(r.tx, s.Sink)
+	cursor, err := cursorOf(r.tx.Tx, s.Sink)
 	switch {
 	case err != nil:
 		return err
@@ -112,12 +106,12 @@ func (s *settlement) check(r *round) error {
 	case s.Cursor > r.journal.last:
 		return fmt.Errorf("the journal ends at %d", r.journal.last)
 	}
-	return nil
+	return r.deadRoom(s.Sink, s.Dead)
 }
 
 func (s *settlement) write(r *round) error {
 	r.changed = true
-	if err := r.tx.Bucket(cursorsBucket).Put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
+	if err := r.tx.table(cursorsBucket).put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
 		return fmt.Errorf("cursor: %w", err)
 	}
 	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)

@@ -87,11 +87,11 @@ func validateDead(letters []DeadLetter) error {
 }
 
 // putDead writes an owner's dead letters and counts them.
-func putDead(tx *bolt.Tx, o Owner, letters []DeadLetter) error {
+func putDead(tx *writeTx, o Owner, letters []DeadLetter) error {
 	if len(letters) == 0 {
 		return nil
 	}
-	dead, err := tx.Bucket(deadBucket).CreateBucketIfNotExists([]byte(o))
+	dead, err := tx.table(deadBucket).make([]byte(o))
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
@@ -103,7 +103,7 @@ func putDead(tx *bolt.Tx, o Owner, letters []DeadLetter) error {
 		}
 		value, err := encodeDead(d)
 		if err == nil {
-			err = dead.Put([]byte(d.Key), value)
+			err = dead.put([]byte(d.Key), value)
 		}
 		if err != nil {
 			return fmt.Errorf("dead letter %.40q: %w", d.Key, err)
@@ -111,9 +111,37 @@ func putDead(tx *bolt.Tx, o Owner, letters []DeadLetter) error {
 		size.Count++
 		size.Bytes += int64(len(d.Body))
 	}
-	value := binary.BigEndian.AppendUint64(appendUint64(size.Count), uint64(size.Bytes))
-	if err := tx.Bucket(deadSizeBucket).Put([]byte(o), value); err != nil {
+	return size.put(tx, o)
+}
+
+func (d DeadStats) put(tx *writeTx, o Owner) error {
+	value := binary.BigEndian.AppendUint64(appendUint64(d.Count), uint64(d.Bytes))
+	if err := tx.table(deadSizeBucket).put([]byte(o), value); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
+	}
+	return nil
+}
+
+// deadRoom is ErrDeadFull where a sink's letters would pass its share.
+func (r *round) deadRoom(sink string, letters []DeadLetter) error {
+	if r.limits.DeadBytes <= 0 || len(letters) == 0 {
+		return nil
+	}
+	o := SinkOwner(sink)
+	share := r.limits.DeadBytes / int64(max(1, len(r.configured)))
+	now := decodeDeadStats(r.tx.Bucket(deadSizeBucket).Get([]byte(o))).Bytes
+	dead := r.tx.Bucket(deadBucket).Bucket([]byte(o))
+	then, added := now, make(map[string]int64, len(letters))
+	for _, d := range letters {
+		old, twice := added[d.Key]
+		if !twice && dead != nil {
+			old = deadBody(dead.Get([]byte(d.Key)))
+		}
+		added[d.Key] = int64(len(d.Body))
+		then += int64(len(d.Body)) - old
+	}
+	if then > now && then > share {
+		return fmt.Errorf("%w: %d bytes of them, and %d more, pass the sink's share of %d", ErrDeadFull, now, then-now, share)
 	}
 	return nil
 }

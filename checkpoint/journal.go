@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sort"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -40,18 +41,22 @@ func openJournal(tx *bolt.Tx) (journal, error) {
 	}
 	first, err := parseMark(key)
 	if err != nil {
-		return j, err
+		return j, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	j.first, j.before = first.seq, first.total-uint64(len(value))
 	key, _ = cursor.Last()
 	last, err := parseMark(key)
+	if err != nil {
+		return j, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	j.last, j.total, j.recorded = last.seq, last.total, last.recorded
-	return j, err
+	return j, nil
 }
 
-// append adds events and returns how many bytes they have. bbolt keeps the
+// append adds events to the journal, which is the table, and returns how many
+// bytes they have. bbolt keeps the
 // events' bytes until the transaction ends, and copies them once, into pages.
-func (j *journal) append(events []transform.Event) (size int64, err error) {
+func (j *journal) append(to *table, events []transform.Event) (size int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -66,7 +71,7 @@ func (j *journal) append(events []transform.Event) (size int64, err error) {
 			j.recorded = max(j.recorded, e.RecordedTime.UnixMilli())
 		}
 		key = mark{j.last, j.total, j.recorded}.append(key[:0])
-		if err := j.events.Put(key, e.Structured()); err != nil {
+		if err := to.add(key, e.Structured()); err != nil {
 			return size, fmt.Errorf("event %d: %w", j.last, err)
 		}
 		size += int64(len(e.Structured()))
@@ -97,14 +102,22 @@ func (j *journal) at(seq uint64) (mark, []byte, error) {
 	if err == nil && m.seq != seq {
 		err = fmt.Errorf("event %d is not there", seq)
 	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	return m, value, err
 }
 
 // since returns the number of the first event whose RecordedTime is at or after
-// a time in milliseconds, or the number that the next one will get. Clocks step
-// back, so RecordedTime does not rise all the way; but the marks hold the latest
-// one so far, which does, and first reaches a time at the very event that does.
-func (j *journal) since(milliseconds int64) (uint64, error) {
+// a time, or the number that the next one will get. Clocks step back, so
+// RecordedTime does not rise all the way; but the marks hold the latest one so
+// far, which does, and first reaches a time at the very event that does.
+func (j *journal) since(t time.Time) (uint64, error) {
+	// RecordedTime has milliseconds: a time between two of them begins with the later.
+	milliseconds := t.UnixMilli()
+	if t.After(time.UnixMilli(milliseconds)) {
+		milliseconds++
+	}
 	var failed error
 	n := sort.Search(int(j.last+1-j.first), func(i int) bool {
 		m, _, err := j.at(j.first + uint64(i))

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 // The file is a bbolt database with these buckets. Integers are 64 bits,
 // big-endian, so that keys lie in their order.
 //
-//	meta       "version" → the number of this layout, in decimal
+//	meta       "version" → the number of this layout, in decimal. "closed" → the
+//	           file's inode, in decimal, where it was closed in order and nothing
+//	           was written since. "sum" → the sum of all entries of the other buckets
 //	positions  source → position
 //	known      a bucket per source: key → At, value
 //	forget     a bucket per source: At, key → nothing. Every known entry is here
@@ -24,6 +27,14 @@ import (
 //	cursors    sink → sequence number
 //	dead       a bucket per owner: key → class, reason and time as a line of JSON, then the body
 //	deadsize   owner → number of its dead letters, bytes of their bodies
+//	requeued   a bucket per sink: number of the item → length of its key (16 bits),
+//	           key, event in structured form. The bucket's own sequence is the
+//	           last number given out, to items of replayed too
+//	replayed   a bucket per sink: number of the item → first and last sequence
+//	           number that are yet to be delivered again
+//	counts     sink → number of its requeued events, bytes of them, events skipped
+//
+// The last three, and the sum, came with version 2.
 //
 // The journal's keys carry what is summed up over the events, so that no lag is
 // counted by reading events:
@@ -39,88 +50,154 @@ var (
 	cursorsBucket   = []byte("cursors")
 	deadBucket      = []byte("dead")
 	deadSizeBucket  = []byte("deadsize")
+	requeuedBucket  = []byte("requeued")
+	replayedBucket  = []byte("replayed")
+	countsBucket    = []byte("counts")
 
-	buckets = [][]byte{
-		metaBucket, positionsBucket, knownBucket, forgetBucket,
-		journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
+	// buckets are those of version 1, then what each version added.
+	buckets = [layoutVersion][][]byte{
+		{
+			metaBucket, positionsBucket, knownBucket, forgetBucket,
+			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
+		},
+		{requeuedBucket, replayedBucket, countsBucket},
 	}
 
 	versionKey = []byte("version")
+	closedKey  = []byte("closed")
+	sumKey     = []byte("sum")
 )
 
 // layoutVersion is the number of the layout above.
-const layoutVersion = 1
+const layoutVersion = 2
 
 // appendFill is how full pages are made in buckets that grow at their end.
 const appendFill = 0.95
 
 // createLayout makes the buckets of a new file.
-func createLayout(tx *bolt.Tx) error {
-	for _, name := range buckets {
-		if _, err := tx.CreateBucket(name); err != nil {
-			return fmt.Errorf("bucket %s: %w", name, err)
-		}
-	}
-	return tx.Bucket(metaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10))
-}
+func createLayout(tx *bolt.Tx) error { return raiseLayout(tx, 0) }
 
-// checkLayout tells whether the file is one of ours, of this version, and
-// whether what lies in it fits together as far as a few look-ups show. The
-// error is ErrNewer, or one that says what is damaged.
-func checkLayout(tx *bolt.Tx) error {
-	meta := tx.Bucket(metaBucket)
-	if meta == nil || meta.Get(versionKey) == nil {
-		return errors.New("this is a bbolt file, but not the state of ndrbridge")
-	}
-	version, err := strconv.Atoi(string(meta.Get(versionKey)))
-	if err != nil || version < 1 {
-		return fmt.Errorf("the layout version %.20q is no number of a version", meta.Get(versionKey))
-	}
-	if version > layoutVersion {
-		return fmt.Errorf("%w (layout %d, this version reads up to %d)", ErrNewer, version, layoutVersion)
-	}
-	for _, name := range buckets {
-		if tx.Bucket(name) == nil {
-			return fmt.Errorf("the bucket %s is missing", name)
-		}
-	}
-	return checkJournal(tx)
-}
-
-// checkJournal looks at the journal's keys, its first and last event, and the
-// cursors into it.
-func checkJournal(tx *bolt.Tx) error {
-	events := tx.Bucket(journalBucket)
-	var last mark
-	err := events.ForEach(func(key, value []byte) error {
-		m, err := parseMark(key)
-		if err != nil {
-			return err
-		}
-		first := last == mark{}
-		if m.seq == 0 || !first && (m.seq != last.seq+1 || m.total != last.total+uint64(len(value)) || m.recorded < last.recorded) {
-			return fmt.Errorf("event %d of the journal does not follow event %d", m.seq, last.seq)
-		}
-		if first || m.seq == events.Sequence() {
-			if _, err := parseEvent(value); err != nil {
-				return fmt.Errorf("event %d of the journal: %w", m.seq, err)
+// raiseLayout makes a file of this version of one of an older one; 0 is a file
+// with nothing in it.
+func raiseLayout(tx *bolt.Tx, from int) error {
+	for _, added := range buckets[from:] {
+		for _, name := range added {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return fmt.Errorf("bucket %s: %w", name, err)
 			}
 		}
-		last = m
-		return nil
-	})
-	if err != nil {
+	}
+	if err := tx.Bucket(metaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10)); err != nil {
 		return err
+	}
+	w := &writeTx{Tx: tx}
+	for _, added := range buckets {
+		for _, name := range added {
+			if bytes.Equal(name, metaBucket) {
+				continue
+			}
+			if err := w.table(name).sumUp(); err != nil {
+				return fmt.Errorf("bucket %s: %w", name, err)
+			}
+		}
+	}
+	return w.put()
+}
+
+// checkLayout tells whether the file is one of ours, of this version or an
+// older one, and whether what lies in it fits together as far as a few look-ups
+// show. The error is ErrNewer, or one that says what is damaged.
+func checkLayout(tx *bolt.Tx) (version int, err error) {
+	meta := tx.Bucket(metaBucket)
+	if meta == nil || meta.Get(versionKey) == nil {
+		return 0, errors.New("this is a bbolt file, but not the state of ndrbridge")
+	}
+	version, err = strconv.Atoi(string(meta.Get(versionKey)))
+	if err != nil || version < 1 {
+		return 0, fmt.Errorf("the layout version %.20q is no number of a version", meta.Get(versionKey))
+	}
+	if version > layoutVersion {
+		return 0, fmt.Errorf("%w (layout %d, this version reads up to %d)", ErrNewer, version, layoutVersion)
+	}
+	for _, added := range buckets[:version] {
+		for _, name := range added {
+			if tx.Bucket(name) == nil {
+				return 0, fmt.Errorf("the bucket %s is missing", name)
+			}
+		}
+	}
+	return version, checkEnds(tx)
+}
+
+// checkEnds looks at the journal's first and last event, and at what points into
+// the journal.
+func checkEnds(tx *bolt.Tx) error {
+	events := tx.Bucket(journalBucket)
+	cursor := events.Cursor()
+	var last mark
+	for _, end := range []func() (key, value []byte){cursor.First, cursor.Last} {
+		key, value := end()
+		if key == nil {
+			break
+		}
+		m, err := parseMark(key)
+		if err == nil {
+			_, err = parseEvent(value)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d of the journal: %w", m.seq, err)
+		}
+		if m.seq == 0 || m.total < uint64(len(value)) {
+			return fmt.Errorf("event %d of the journal has a number or size that cannot be", m.seq)
+		}
+		last = m
 	}
 	if last.seq != 0 && last.seq != events.Sequence() {
 		return fmt.Errorf("the journal ends with event %d, not with %d", last.seq, events.Sequence())
 	}
-	return tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {
+	err := tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {
 		if len(value) != 8 || binary.BigEndian.Uint64(value) > events.Sequence() {
 			return fmt.Errorf("the cursor of sink %.40q is ahead of the journal", sink)
 		}
 		return nil
 	})
+	if err != nil || tx.Bucket(replayedBucket) == nil {
+		return err
+	}
+	return tx.Bucket(replayedBucket).ForEachBucket(func(sink []byte) error {
+		return tx.Bucket(replayedBucket).Bucket(sink).ForEach(func(key, value []byte) error {
+			item, err := parseReplayed(key, value)
+			if err == nil && (item.first == 0 || item.first > item.last || item.last > events.Sequence()) {
+				err = fmt.Errorf("events %d to %d are not of the journal", item.first, item.last)
+			}
+			if err != nil {
+				return fmt.Errorf("what is to be replayed to sink %.40q: %w", sink, err)
+			}
+			return nil
+		})
+	})
+}
+
+// journalCheck tells whether the keys of the journal follow each other. It is
+// shown all of them, in their order.
+type journalCheck struct {
+	last mark
+	err  error // the first thing that is wrong
+}
+
+func (c *journalCheck) next(key []byte, size uint64) {
+	if c.err != nil {
+		return
+	}
+	m, err := parseMark(key)
+	first := c.last == mark{}
+	switch {
+	case err != nil:
+		c.err = err
+	case m.seq == 0, !first && (m.seq != c.last.seq+1 || m.total != c.last.total+size || m.recorded < c.last.recorded):
+		c.err = fmt.Errorf("event %d of the journal does not follow event %d", m.seq, c.last.seq)
+	}
+	c.last = m
 }
 
 // mark is a journal key: an event's number and the sums up to it.

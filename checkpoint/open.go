@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -32,43 +32,57 @@ func boltOptions() bolt.Options {
 }
 
 // openFile opens the state, or makes it where there is none. A file that is
-// there is opened for writing only after it was read through and found sound.
-func openFile(path string) (*bolt.DB, error) {
+// there is opened for writing only after it was found sound. closed says that it
+// has the mark of a file that was closed in order.
+func openFile(path string, readOnly bool) (db *bolt.DB, closed bool, err error) {
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !readOnly {
 		if err = createFile(path); err == nil {
 			info, err = os.Stat(path)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
+		return nil, false, fmt.Errorf("%s is not a file", path)
 	}
 	if info.Size() == 0 {
-		return nil, damaged(path, errors.New("the file is empty"))
+		return nil, false, damaged(path, errors.New("the file is empty"))
 	}
-	if err := checkFile(path); err != nil {
-		return nil, err
+	found, err := checkFile(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if readOnly {
+		o := boltOptions()
+		o.ReadOnly = true
+		db, err = openBolt(path, &o)
+		return db, found.closed, err
 	}
 	if info.Mode().Perm()&^fileMode != 0 {
 		if err := os.Chmod(path, fileMode); err != nil {
-			return nil, fmt.Errorf("the state must be readable by its owner alone: %w", err)
+			return nil, false, fmt.Errorf("the state must be readable by its owner alone: %w", err)
 		}
 	}
 	o := boltOptions()
-	return openBolt(path, &o)
+	if db, err = openBolt(path, &o); err != nil {
+		return nil, false, err
+	}
+	if found.version < layoutVersion {
+		if err := migrate(db, path, found.version); err != nil {
+			return nil, false, errors.Join(err, db.Close())
+		}
+		found.closed = false
+	}
+	return db, found.closed, nil
 }
 
 // createFile makes an empty state. It gets its name when it is complete, so that
 // a crash half way does not leave what looks like a damaged state; and only if
 // nobody else has made one in the meantime.
 func createFile(path string) error {
-	dir, name := filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
+	dir, name := split(path)
 	file, err := os.CreateTemp(dir, name+".*.new")
 	if err != nil {
 		return err
@@ -105,54 +119,108 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// checkFile reads the file through without writing to it. bbolt itself trusts
-// what it maps: it would panic on a damaged page, or die of SIGBUS behind the
-// end of a file that was cut short.
-func checkFile(path string) (err error) {
+// finding is what checkFile found.
+type finding struct {
+	version int  // of the layout
+	closed  bool // see markClosed
+}
+
+// checkFile tells whether bbolt can use a file, without writing to it. bbolt
+// itself trusts what it maps: it would panic on a damaged page, or die of SIGBUS
+// behind the end of a file that was cut short. So the file is read through,
+// unless it was closed in order: nothing but a failing disk has damaged it then,
+// and where bbolt meets that later on, guard makes an error of it.
+func checkFile(path string) (found finding, err error) {
 	o := boltOptions()
 	o.ReadOnly = true
 	db, err := openBolt(path, &o)
 	if err != nil {
-		return err
+		return found, err
 	}
 	defer db.Close()
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return found, err
 	}
 	defer file.Close()
 
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(path, fmt.Errorf("%v", r))
-		}
-	}()
-	err = db.View(func(tx *bolt.Tx) error {
-		if err := checkPages(file, db.Info().PageSize, tx); err != nil {
-			return err
-		}
-		return checkLayout(tx)
+	err = guard(func() error {
+		return db.View(func(tx *bolt.Tx) error {
+			pages, err := openPages(file, db.Info().PageSize, tx)
+			if err != nil {
+				return err
+			}
+			if found.closed, err = pages.closed(tx); err != nil {
+				return err
+			}
+			if !found.closed {
+				if pages, err = openPages(file, db.Info().PageSize, tx); err != nil {
+					return err
+				}
+				if err := pages.all(tx); err != nil {
+					return err
+				}
+			}
+			if found.version, err = checkLayout(tx); err != nil || found.closed {
+				return err
+			}
+			if sum, there := sumOf(tx); there && sum != pages.sum || !there && found.version > 1 {
+				return errors.New("its pages are not of one moment: it is a copy that was made while the state was written, or a part of it")
+			}
+			return pages.journal.err
+		})
 	})
 	var system *fs.PathError
 	switch {
 	case err == nil:
-		return nil
+		return found, nil
 	case errors.As(err, &system):
-		return err
+		return found, err
 	case errors.Is(err, ErrNewer):
-		return fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
+		return found, fmt.Errorf("%s: %w: use the version that wrote it, or a newer one", path, err)
 	}
-	return damaged(path, err)
+	return found, damaged(path, err)
+}
+
+// errUnreadable says that bbolt fell over what it read.
+var errUnreadable = errors.New("a page cannot be read")
+
+// guard runs what reads or writes a database, and makes an error of a panic, of
+// a fault in memory too: bbolt trusts its pages, which are the file itself, and
+// a page may be damaged, or be gone since the file was cut short.
+func guard(do func() error) (err error) {
+	faults := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(faults)
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errUnreadable, r)
+		}
+	}()
+	return do()
 }
 
 // openBolt opens a file with bbolt, and gives its errors our names.
 func openBolt(path string, o *bolt.Options) (db *bolt.DB, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			db, err = nil, damaged(path, fmt.Errorf("%v", r))
+	err = guard(func() error {
+		for {
+			var file *os.File
+			o.OpenFile = func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
+				file, err = os.OpenFile(name, flag, mode)
+				return file, err
+			}
+			if db, err = bolt.Open(path, fileMode, o); err != nil {
+				return err
+			}
+			there, err := isAt(file, path)
+			if there {
+				return nil
+			}
+			// Compact has put another file in its place while the lock was waited for.
+			if err := errors.Join(err, db.Close()); err != nil {
+				return err
+			}
 		}
-	}()
-	db, err = bolt.Open(path, fileMode, o)
+	})
 	var (
 		system *fs.PathError
 		errno  syscall.Errno
@@ -168,6 +236,19 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, err error) {
 		return nil, fmt.Errorf("lock or map %s: %w", path, err)
 	}
 	return nil, damaged(path, err)
+}
+
+// isAt tells whether an open file still has a name.
+func isAt(file *os.File, path string) (bool, error) {
+	opened, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(opened, named), nil
 }
 
 // damaged says what is wrong with a file, and what can be done.

@@ -71,14 +71,21 @@ func fill(t testing.TB, s *checkpoint.Store) {
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("value"), At: int64(i)})
 	}
 	must(s.Commit(ctx, c))
-	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{{Key: "x", Class: "rejected", Time: time.Unix(2, 0)}}}))
+	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{
+		{Key: "x", Class: "rejected", Time: time.Unix(2, 0)},
+		{Key: "e", Class: "rejected", Time: time.Unix(2, 0), Body: c.Events[0].Structured()},
+	}}))
+	_, err := s.Requeue(ctx, "a", []string{"e"})
+	must(err)
+	_, err = s.Replay(ctx, "a", time.Unix(5, 0))
+	must(err)
 }
 
-// image returns a state that fill wrote, in layout 1. It is never made anew:
+// image returns a state that fill wrote, in a layout. It is never made anew:
 // what that layout's files look like does not change.
-func image(t testing.TB) []byte {
+func image(t testing.TB, layout int) []byte {
 	t.Helper()
-	file, err := os.Open("testdata/layout1.db.gz")
+	file, err := os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +101,9 @@ func image(t testing.TB) []byte {
 	return content
 }
 
-func TestFileOfLayout1IsRead(t *testing.T) {
-	path := statePath(t)
-	if err := os.WriteFile(path, image(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, path, checkpoint.Options{})
+// wantFilled checks what every layout holds of what fill wrote.
+func wantFilled(t *testing.T, s *checkpoint.Store) {
+	t.Helper()
 	ctx := t.Context()
 	stats, err := s.Stats(ctx)
 	if err != nil || stats.First != 1 || stats.Last != 61 || stats.Sinks["a"].LagEvents != 54 || stats.Sinks["b"].LagEvents != 61 {
@@ -122,6 +126,26 @@ func TestFileOfLayout1IsRead(t *testing.T) {
 	}
 }
 
+func TestFileOfLayout2IsRead(t *testing.T) {
+	path := statePath(t)
+	if err := os.WriteFile(path, image(t, 2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, checkpoint.Options{})
+	wantFilled(t, s)
+	stats, err := s.Stats(t.Context())
+	if got := stats.Sinks["a"]; err != nil || got.Queued != 3 || got.Skipped != 0 {
+		t.Errorf("%+v, %v, want 3 events queued", got, err)
+	}
+	next, err := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
+	if err != nil || len(next.Records) != 3 || next.Records[0].Key != "e" || next.Records[1].Seq != 6 {
+		t.Errorf("%+v, %v, want the letter, and events 6 and 7", next.Records, err)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("%v lie beside the state, want nothing", names)
+	}
+}
+
 // use calls what reads and writes all of a state. It may fail, but must return.
 func use(s *checkpoint.Store) {
 	ctx := context.Background()
@@ -131,6 +155,11 @@ func use(s *checkpoint.Store) {
 	s.Recall(ctx, source, []string{"0", "599", "x"})
 	s.Dead(ctx, checkpoint.SinkOwner("a"), "", 10)
 	s.Dead(ctx, checkpoint.SourceOwner(source), "", 10)
+	if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err == nil && len(next.Records) > 0 {
+		s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a", Expect: next.Place, Last: next.Records[0].Place, Events: 1})
+	}
+	s.Requeue(ctx, "a", nil)
+	s.Replay(ctx, "a", time.Time{})
 	s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "new": {Since: time.Unix(30, 0)}})
 	s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 8})
 	s.Commit(ctx, checkpoint.Commit{
@@ -166,7 +195,7 @@ func openDamaged(t testing.TB, content []byte) error {
 }
 
 func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
-	whole := image(t)
+	whole := image(t, 2)
 	const page = 16 << 10
 	noise := make([]byte, 100_000)
 	for i := range noise {
@@ -225,7 +254,7 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	whole := image(f)
+	whole := image(f, 2)
 	for _, at := range []uint32{8, 10, 12, 16, 20, 24, 28, 32} {
 		for page := uint32(2); page < 8; page++ {
 			f.Add(page*16<<10+at, []byte{0xff})
@@ -260,7 +289,7 @@ func TestForeignFileIsRefused(t *testing.T) {
 }
 
 // edit changes a closed state behind the store's back.
-func edit(t *testing.T, path, bucket, key string, value []byte) {
+func edit(t testing.TB, path, bucket, key string, value []byte) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
 	if err == nil {
@@ -279,7 +308,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		value       []byte
 		want        error
 	}{
-		"a newer version":               {"meta", "version", []byte("2"), checkpoint.ErrNewer},
+		"a newer version":               {"meta", "version", []byte("3"), checkpoint.ErrNewer},
 		"a version that is no number":   {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
 		"a cursor behind the journal":   {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is no number":    {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},

@@ -20,7 +20,15 @@ const (
 
 	branchPage    = 0x01
 	leafPage      = 0x02
+	freelistPage  = 0x10
 	bucketElement = 0x01
+
+	// Where the fields of a meta page lie, behind its header.
+	metaFreelist = 32
+	metaTxid     = 48
+	metaSize     = 64
+	noFreelist   = ^uint64(0)
+	manyFree     = 0xffff // the count of a freelist whose first element is the count
 
 	maxDepth = 64 // far beyond what a file of any size needs
 )
@@ -32,44 +40,120 @@ var native = binary.NativeEndian
 // the file, points within itself, and has its keys in order. It does not use
 // bbolt's map of the file, and needs little memory however bad the file is.
 type pageCheck struct {
-	file  io.ReaderAt
-	size  uint64 // of a page
-	pages uint64 // in use: the numbers of pages lie below
-	seen  []uint64
-	page  []byte
+	file    *os.File
+	size    uint64 // of a page
+	pages   uint64 // in use: the numbers of pages lie below
+	seen    []uint64
+	page    []byte
+	journal journalCheck
+	sum     uint64 // of all entries but the meta bucket's
+	// rootOnly leaves out what lies in the buckets, but for small ones.
+	rootOnly bool
 }
 
-// checkPages checks the file that tx is a read transaction of.
-func checkPages(file *os.File, pageSize int, tx *bolt.Tx) error {
+// openPages prepares to check the file that tx is a read transaction of. It
+// finds a file that was cut short, and touches nothing that bbolt has mapped
+// but its meta pages.
+func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if tx.Size() > info.Size() || pageSize < pageHeader {
-		return fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
+	if tx.Size() > info.Size() || pageSize < pageHeader+metaSize {
+		return nil, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
 	}
-	c := pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize), page: make([]byte, pageSize)}
+	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize), page: make([]byte, pageSize)}
 	c.seen = make([]uint64, c.pages/64+1)
-	return c.tree(uint64(tx.Cursor().Bucket().RootPage()), nil, nil, 0)
+	return c, nil
 }
 
-// tree checks a page and all below it. Its first key must be low and all be
-// below high, where those are not nil.
-func (c *pageCheck) tree(id uint64, low, high []byte, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("page %d: pages lie too deep", id)
+// all checks every page that is in use. What is wrong with the journal alone is
+// left in c.journal, since another version may have another journal.
+func (c *pageCheck) all(tx *bolt.Tx) error {
+	if err := c.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
+		return err
+	}
+	return c.freelist(tx)
+}
+
+// root checks the pages that hold the buckets' names and the small buckets, and
+// the list of free pages.
+func (c *pageCheck) root(tx *bolt.Tx) error {
+	c.rootOnly = true
+	return c.all(tx)
+}
+
+// freelist checks that what bbolt would use as free pages are none that are in
+// use, where the file holds a list of them.
+func (c *pageCheck) freelist(tx *bolt.Tx) error {
+	id, err := c.freelistPage(tx)
+	if err != nil || id == noFreelist {
+		return err
 	}
 	p, err := c.read(id)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
-	// The buffer is used again further down, so what is needed then is kept.
-	below, err := p.elements(low, high)
+	if p.flags != freelistPage {
+		return fmt.Errorf("page %d: its kind is %#x, not a list of free pages", id, p.flags)
+	}
+	from, count := uint64(pageHeader), uint64(p.count)
+	if count == manyFree {
+		from, count = from+8, native.Uint64(p.bytes[pageHeader:])
+	}
+	if count > c.pages {
+		return fmt.Errorf("page %d: %d free pages of %d", id, count, c.pages)
+	}
+	free, err := p.slice(from, count*8)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
-	for _, b := range below {
-		if err := c.tree(b.page, b.low, b.high, depth+1); err != nil {
+	for previous := uint64(1); len(free) > 0; free = free[8:] {
+		n := native.Uint64(free)
+		if n <= previous || n >= c.pages || c.seen[n/64]&(1<<(n%64)) != 0 {
+			return fmt.Errorf("page %d: page %d is not free", id, n)
+		}
+		previous = n
+	}
+	return nil
+}
+
+// freelistPage returns the number of the page that the list of free pages begins
+// with. The meta page that bbolt took it from is the one of the transaction.
+func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
+	meta := make([]byte, metaSize)
+	for page := range uint64(2) {
+		if _, err := c.file.ReadAt(meta, int64(page*c.size+pageHeader)); err != nil {
+			return 0, err
+		}
+		if native.Uint64(meta[metaTxid:]) == uint64(tx.ID()) {
+			return native.Uint64(meta[metaFreelist:]), nil
+		}
+	}
+	return 0, fmt.Errorf("no meta page is of transaction %d", tx.ID())
+}
+
+// tree checks a page and all below it. Its first key must be low and all be
+// below high, where those are not nil.
+func (c *pageCheck) tree(b below, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("page %d: pages lie too deep", b.page)
+	}
+	p, err := c.read(b.page)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", b.page, err)
+	}
+	// The buffer is used again further down, so what is needed then is kept.
+	p.bucket, p.path, p.check = b.bucket, b.path, c
+	found, err := p.elements(b.low, b.high)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", b.page, err)
+	}
+	for _, f := range found {
+		if c.rootOnly && f.bucket != b.bucket {
+			continue
+		}
+		if err := c.tree(f, depth+1); err != nil {
 			return err
 		}
 	}
@@ -80,6 +164,8 @@ func (c *pageCheck) tree(id uint64, low, high []byte, depth int) error {
 type below struct {
 	page      uint64
 	low, high []byte
+	bucket    string // the path of the bucket that it is in; "" for the root
+	path      uint32 // see pathSum
 }
 
 // page is a page, or the page of a small bucket inside a value. bytes is its
@@ -90,6 +176,9 @@ type page struct {
 	bytes        []byte
 	at           int64
 	file         io.ReaderAt // nil where bytes is all
+	bucket       string
+	path         uint32
+	check        *pageCheck
 }
 
 // read reads a page's beginning, and takes note of the page and its overflow.
@@ -175,44 +264,77 @@ func (p page) elements(low, high []byte) ([]below, error) {
 			if i > 0 {
 				found[i-1].high = key
 			}
-			found = append(found, below{page: native.Uint64(e[8:]), low: key, high: high})
+			found = append(found, below{page: native.Uint64(e[8:]), low: key, high: high, bucket: p.bucket, path: p.path})
 			continue
 		}
-		root, err := p.value(native.Uint32(e), start+uint64(keySize), uint64(native.Uint32(e[12:])))
+		flags, size := native.Uint32(e), uint64(native.Uint32(e[12:]))
+		if flags&bucketElement == 0 {
+			if err := p.entry(key, start+uint64(keySize), size); err != nil {
+				return nil, fmt.Errorf("element %d: %w", i, err)
+			}
+			continue
+		}
+		inside := below{bucket: p.bucket + "/" + string(key), path: pathSum(p.path, key)}
+		inside.page, err = p.nested(inside, start+uint64(keySize), size)
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
-		if root != 0 {
-			found = append(found, below{page: root})
+		if inside.page != 0 {
+			found = append(found, inside)
 		}
 	}
 	return found, nil
 }
 
-// value checks where a leaf's value lies. If it is a bucket, value returns the
-// bucket's root page, or 0 where the bucket lies in the value itself.
-func (p page) value(flags uint32, from, size uint64) (root uint64, err error) {
+// Paths of buckets, as below names them.
+const (
+	metaPath    = "/meta"
+	journalPath = "/journal"
+)
+
+// entry takes note of an entry, whose value lies at from.
+func (p page) entry(key []byte, from, size uint64) error {
+	if from > p.size || size > p.size-from {
+		return errors.New("its value lies outside of the page")
+	}
+	if p.check.rootOnly || p.bucket == metaPath {
+		return nil
+	}
+	value, err := p.slice(from, size)
+	if err != nil {
+		return err
+	}
+	p.check.sum += entrySum(p.path, key, value)
+	if p.bucket == journalPath {
+		p.check.journal.next(key, size)
+	}
+	return nil
+}
+
+// nested checks where a bucket's value lies, and returns the bucket's root page,
+// or 0 where the bucket lies in the value itself.
+func (p page) nested(b below, from, size uint64) (root uint64, err error) {
 	if from > p.size || size > p.size-from {
 		return 0, errors.New("its value lies outside of the page")
-	}
-	if flags&bucketElement == 0 {
-		return 0, nil
 	}
 	if p.file == nil || size < bucketValue || size > uint64(len(p.bytes)) {
 		return 0, fmt.Errorf("a bucket of %d bytes", size)
 	}
-	b, err := p.slice(from, size)
+	value, err := p.slice(from, size)
 	if err != nil {
 		return 0, err
 	}
-	if root = native.Uint64(b); root != 0 {
+	if root = native.Uint64(value); root != 0 {
 		return root, nil
 	}
-	b = b[bucketValue:]
-	if len(b) < pageHeader {
+	value = value[bucketValue:]
+	if len(value) < pageHeader {
 		return 0, errors.New("a bucket without its page")
 	}
-	inline := page{flags: native.Uint16(b[8:]), count: native.Uint16(b[10:]), size: uint64(len(b)), bytes: b}
+	inline := page{
+		flags: native.Uint16(value[8:]), count: native.Uint16(value[10:]), size: uint64(len(value)), bytes: value,
+		bucket: b.bucket, path: b.path, check: p.check,
+	}
 	if inline.flags != leafPage {
 		return 0, fmt.Errorf("a bucket's page of kind %#x", inline.flags)
 	}

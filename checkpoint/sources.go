@@ -144,7 +144,7 @@ func (c *commit) check(r *round) error {
 	if len(c.Events) == 0 || r.limits.MaxBytes <= 0 {
 		return nil
 	}
-	settled, err := r.journal.totalAt(r.journal.settled(r.tx, r.configured))
+	settled, err := r.journal.totalAt(r.journal.settled(r.tx.Tx, r.configured))
 	if err != nil {
 		return err
 	}
@@ -159,13 +159,10 @@ func (c *commit) check(r *round) error {
 func (c *commit) write(r *round) error {
 	r.changed = true
 	name := []byte(c.Source.String())
-	size, err := r.journal.append(c.Events)
-	if err != nil {
+	if err := r.append(c.Events); err != nil {
 		return err
 	}
-	r.appendedEvents += len(c.Events)
-	r.appendedBytes += size
-	if err := r.tx.Bucket(positionsBucket).Put(name, c.Position); err != nil {
+	if err := r.tx.table(positionsBucket).put(name, c.Position); err != nil {
 		return fmt.Errorf("position: %w", err)
 	}
 	if len(c.Remember) > 0 || c.ForgetBefore > 0 {
@@ -177,12 +174,12 @@ func (c *commit) write(r *round) error {
 }
 
 // remember writes what is known of objects, and forgets some of what is old.
-func (c *commit) remember(tx *bolt.Tx, source []byte) error {
-	known, err := tx.Bucket(knownBucket).CreateBucketIfNotExists(source)
+func (c *commit) remember(tx *writeTx, source []byte) error {
+	known, err := tx.table(knownBucket).make(source)
 	if err != nil {
 		return fmt.Errorf("known: %w", err)
 	}
-	forget, err := tx.Bucket(forgetBucket).CreateBucketIfNotExists(source)
+	forget, err := tx.table(forgetBucket).make(source)
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
@@ -198,12 +195,12 @@ func (c *commit) remember(tx *bolt.Tx, source []byte) error {
 		start := len(values)
 		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
 		values = append(values, e.Value...)
-		if err := known.Put([]byte(e.Key), values[start:len(values):len(values)]); err != nil {
+		if err := known.put([]byte(e.Key), values[start:len(values):len(values)]); err != nil {
 			return fmt.Errorf("known: %w", err)
 		}
 		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
 		queued = append(queued, e.Key...)
-		if err := forget.Put(queued, nil); err != nil {
+		if err := forget.put(queued, []byte{}); err != nil {
 			return fmt.Errorf("forget: %w", err)
 		}
 	}
@@ -212,7 +209,7 @@ func (c *commit) remember(tx *bolt.Tx, source []byte) error {
 
 // forgetOld takes at most limit entries that are older than before from the
 // queue, and forgets those that were not remembered again since.
-func forgetOld(known, forget *bolt.Bucket, before int64, limit int) error {
+func forgetOld(known, forget *table, before int64, limit int) error {
 	var old [][]byte
 	cursor := forget.Cursor()
 	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
@@ -227,11 +224,11 @@ func forgetOld(known, forget *bolt.Bucket, before int64, limit int) error {
 	for _, queued := range old {
 		key := queued[8:]
 		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
-			if err := known.Delete(key); err != nil {
+			if err := known.remove(key); err != nil {
 				return fmt.Errorf("known: %w", err)
 			}
 		}
-		if err := forget.Delete(queued); err != nil {
+		if err := forget.remove(queued); err != nil {
 			return fmt.Errorf("forget: %w", err)
 		}
 	}

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 
@@ -28,6 +29,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		stats.Events, stats.Bytes = j.last+1-j.first, j.bytes()
 		err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {
 			sinkStats, err := j.statsOf(binary.BigEndian.Uint64(value))
+			if err == nil {
+				err = j.queueStats(tx, string(sink), &sinkStats)
+			}
 			sinkStats.Configured = configured[string(sink)]
 			stats.Sinks[string(sink)] = sinkStats
 			return err
@@ -54,9 +58,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 
 // statsOf says how far a cursor is behind.
 func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
-	stats := SinkStats{Cursor: cursor}
 	// What was trimmed while the sink was not configured is not ahead of it any more.
 	settled := max(cursor, j.first-1)
+	stats := SinkStats{Cursor: cursor, Trimmed: settled - cursor}
 	if settled >= j.last {
 		return stats, nil
 	}
@@ -70,8 +74,29 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	}
 	oldest, err := parseEvent(value)
 	if err != nil {
-		return stats, err
+		return stats, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	stats.LagEvents, stats.LagBytes, stats.Oldest = j.last-settled, int64(j.total-total), oldest.RecordedTime
 	return stats, nil
+}
+
+// queueStats says how much a sink is to get again, and what it never got.
+func (j *journal) queueStats(tx *bolt.Tx, sink string, stats *SinkStats) error {
+	c := countsOf(tx, sink)
+	stats.Queued, stats.QueuedBytes, stats.Skipped = c.requeued, c.requeuedBytes, c.skipped
+	var failed error
+	err := openQueue(tx, sink).ranges(func(i item) {
+		first := max(i.first, j.first)
+		if first > i.last {
+			stats.Skipped += i.events()
+			return
+		}
+		stats.Skipped += first - i.first
+		stats.Queued += i.last + 1 - first
+		from, err := j.totalAt(first - 1)
+		to, err2 := j.totalAt(i.last)
+		stats.QueuedBytes += int64(to - from)
+		failed = errors.Join(failed, err, err2)
+	})
+	return errors.Join(failed, err)
 }

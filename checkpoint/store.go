@@ -16,9 +16,14 @@ type Options struct {
 	Limits Limits
 	// Now is the clock that Limits.Retain is measured with; nil: time.Now.
 	Now func() time.Time
+	// ReadOnly opens a state that is there without changing the file, whatever
+	// version wrote it. Every method that writes fails. The state must not be in
+	// use by another process, but that reads it in the same way.
+	ReadOnly bool
 }
 
-// Store keeps the state in one bbolt file. It implements Sources and Journal.
+// Store keeps the state in one bbolt file. It implements Sources, Journal,
+// Skips, Redeliveries and Operations.
 //
 // Every write waits for its turn, is committed together with the others that
 // wait, and has been synced to the disk when its call returns. A call whose ctx
@@ -29,6 +34,11 @@ type Store struct {
 	path   string
 	limits Limits
 	now    func() time.Time
+
+	readOnly bool
+	// Both belong to the writer.
+	closedMark bool  // the file has the mark of one that was closed in order
+	broken     error // why nothing more is written
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
@@ -41,37 +51,50 @@ type Store struct {
 	configured map[string]bool // nil until Configure; replaced, never changed
 	ends       ends
 	appended   chan struct{} // closed and replaced when ends moves
+	queued     chan struct{} // closed and replaced when a redelivery queue has got something
 }
 
 var (
-	_ Sources = (*Store)(nil)
-	_ Journal = (*Store)(nil)
+	_ Sources      = (*Store)(nil)
+	_ Journal      = (*Store)(nil)
+	_ Skips        = (*Store)(nil)
+	_ Redeliveries = (*Store)(nil)
+	_ Operations   = (*Store)(nil)
 )
 
 // Open opens the state at path, or makes an empty one where there is no file.
 // The file gets mode 0600. Before anything is written to a file that exists it
-// is read through, which takes about as long as the disk needs for that.
+// is read through, which takes about as long as the disk needs for that; but a
+// file that Close has ended in order opens at once, however large it is. A file
+// that an older version wrote is changed to this one's layout, after a copy of
+// it was made beside it as <path>.v<version of the layout>.bak.
 //
 // ErrLocked where another process has it open, after a second; ErrDamaged where
 // it cannot be read (an empty file too), ErrNewer where a newer version wrote
-// it: the file is then left as it is, and the error says what to do.
+// it: the file is then left as it is, and the error says what to do. Damage that
+// is met later is ErrDamaged of the method that meets it; where that is one that
+// writes, nothing is written from then on.
 func Open(path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db, err := openFile(path)
+	db, closed, err := openFile(path, o.ReadOnly)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		db: db, path: path, limits: o.Limits, now: o.Now,
+		db: db, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: closed,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
-		appended: make(chan struct{}),
+		appended: make(chan struct{}), queued: make(chan struct{}),
 	}
 	if s.ends, err = s.readEnds(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), db.Close())
 	}
-	go s.write()
+	if s.readOnly {
+		close(s.stopped)
+	} else {
+		go s.write()
+	}
 	return s, nil
 }
 
@@ -90,6 +113,10 @@ func (s *Store) Close() error {
 	<-s.stopped
 	if !first {
 		return nil
+	}
+	if !s.readOnly && !s.closedMark && s.broken == nil {
+		// Where it cannot be written (the disk is full), the next Open takes its time.
+		_ = markClosed(s.db, s.path)
 	}
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close the state: %s: %w", s.path, err)
@@ -110,18 +137,46 @@ func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if closed {
 		return ErrClosed
 	}
-	err := s.db.View(do)
-	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+	err := s.db.View(func(tx *bolt.Tx) error {
+		return guard(func() error { return do(tx) })
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
 		return ErrClosed
+	case errors.Is(err, errUnreadable):
+		return damaged(s.path, err)
+	}
+	return err
+}
+
+// update writes to a database in one transaction. It is like bbolt's own, but
+// for a panic: that one reads more of a damaged file then, and may panic again
+// with its locks held.
+func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
+	tx, err := db.Begin(true)
+	if err != nil {
+		return err
+	}
+	err = guard(func() error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})
+	if err != nil {
+		// A commit that failed has undone itself, and refuses to be undone again.
+		_ = guard(tx.Rollback)
 	}
 	return err
 }
 
 func (s *Store) readEnds() (e ends, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		e = j.ends
-		return err
+		return guard(func() error {
+			j, err := openJournal(tx)
+			e = j.ends
+			return err
+		})
 	})
 	return e, err
 }

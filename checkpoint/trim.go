@@ -20,11 +20,15 @@ type trimming struct {
 }
 
 // trim removes events from the journal's beginning that every configured sink
-// has settled: those older than Retain, and more while the journal holds more
-// than MaxBytes. Nothing that a configured sink has yet to settle is touched,
-// and nothing at all before Configure.
+// has settled: those older than Retain that no such sink is to get again, and
+// more while the journal holds more than MaxBytes. Nothing that a configured
+// sink has yet to settle is touched, and nothing at all before Configure.
 func (r *round) trim(now time.Time) (trimming, error) {
-	settled := r.journal.settled(r.tx, r.configured)
+	settled := r.journal.settled(r.tx.Tx, r.configured)
+	held, err := r.held()
+	if err != nil {
+		return trimming{}, err
+	}
 	maxEvents, maxBytes := max(trimEvents, 2*r.appendedEvents), max(trimBytes, 2*r.appendedBytes)
 	expired := now.Add(-r.limits.Retain).UnixMilli()
 
@@ -33,16 +37,20 @@ func (r *round) trim(now time.Time) (trimming, error) {
 		keys []byte // one after the other
 		gone int64
 	)
-	cursor := r.journal.events.Cursor()
+	events := r.tx.table(journalBucket)
+	cursor := events.Cursor()
 	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
 		m, err := parseMark(key)
 		if err != nil {
-			return rest, err
+			return rest, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if m.seq > settled {
 			break
 		}
 		full := r.limits.MaxBytes > 0 && r.journal.bytes()-gone > r.limits.MaxBytes
+		if !full && m.seq >= held {
+			break // until it was delivered again, which is written
+		}
 		if !full && m.recorded > expired {
 			wait := min(m.recorded-expired, time.Hour.Milliseconds()) // a clock may have been years ahead
 			rest.next = max(time.Duration(wait)*time.Millisecond, retentionPause)
@@ -53,10 +61,11 @@ func (r *round) trim(now time.Time) (trimming, error) {
 			break
 		}
 		keys = append(keys, key...)
+		r.tx.sum -= entrySum(events.path, key, value)
 		gone += int64(len(value))
 	}
 	for key := range slices.Chunk(keys, markSize) {
-		if err := r.journal.events.Delete(key); err != nil {
+		if err := events.Delete(key); err != nil {
 			return rest, fmt.Errorf("an event: %w", err)
 		}
 	}

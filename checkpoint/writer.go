@@ -9,6 +9,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/transform"
 )
 
 // operation is a write that waits for its turn. It belongs to its caller while
@@ -37,14 +39,18 @@ var errNoRoom = errors.New("the journal is full")
 // errUnchanged rolls back a round that wrote nothing.
 var errUnchanged = errors.New("nothing to write")
 
+// errReadOnly says that a store that was opened for reading was asked to write.
+var errReadOnly = errors.New("the state is open for reading alone")
+
 // round is one transaction: the operations that were queued, then some
 // trimming.
 type round struct {
-	tx         *bolt.Tx
+	tx         *writeTx
 	journal    journal
 	configured map[string]bool
 	limits     Limits
 	changed    bool
+	queued     bool // something was put into a redelivery queue
 
 	appendedEvents int
 	appendedBytes  int64
@@ -52,6 +58,9 @@ type round struct {
 
 // do queues a change and waits for its end.
 func (s *Store) do(ctx context.Context, c change) error {
+	if s.readOnly {
+		return errReadOnly
+	}
 	op := &operation{ctx: ctx, change: c, done: make(chan error, 1)}
 	s.mu.Lock()
 	if s.closed {
@@ -133,43 +142,58 @@ func (s *Store) round() (next time.Duration, more bool) {
 	s.mu.Unlock()
 
 	results := make([]error, len(ops))
-	var (
-		trimmed trimming
-		changed bool
-	)
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err != nil {
-			return err
-		}
-		r := &round{tx: tx, journal: j, configured: configured, limits: s.limits}
-		if err := r.do(ops, results); err != nil {
-			return err
-		}
-		if trimmed, err = r.trim(s.now()); err != nil {
-			return fmt.Errorf("trim the journal: %w", err)
-		}
-		configured, changed = r.configured, r.changed
-		if !changed {
-			return errUnchanged
-		}
-		return nil
-	})
-	if err == errUnchanged {
-		err = nil
-	}
+	r := &round{configured: configured, limits: s.limits}
+	trimmed, err := s.transact(r, ops, results)
 	if err != nil {
 		// What a check found may rest on what was undone, so all of them fail.
 		err = s.explain(err)
 		for i := range results {
 			results[i] = err
 		}
-		trimmed, changed = trimming{next: retentionPause}, false
+		trimmed, r.changed = trimming{next: retentionPause}, false
 	}
-	s.publish(configured, err == nil)
+	s.publish(r, err == nil)
 	waiting := s.finish(ops, results)
 	// What was changed may fence a commit that waits.
-	return trimmed.next, trimmed.more || waiting && changed
+	return trimmed.next, trimmed.more || waiting && r.changed
+}
+
+// transact does a round in one transaction, unless there is nothing to write.
+func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed trimming, err error) {
+	if s.broken != nil {
+		return trimmed, s.broken
+	}
+	err = update(s.db, func(tx *bolt.Tx) (err error) {
+		r.tx = openSum(tx)
+		if r.journal, err = openJournal(tx); err != nil {
+			return err
+		}
+		if err := r.do(ops, results); err != nil {
+			return err
+		}
+		if trimmed, err = r.trim(s.now()); err != nil {
+			return fmt.Errorf("trim the journal: %w", err)
+		}
+		if !r.changed {
+			return errUnchanged
+		}
+		if s.closedMark {
+			if err := unmark(tx); err != nil {
+				return err
+			}
+		}
+		return r.tx.put()
+	})
+	switch {
+	case err == errUnchanged:
+		err = nil
+	case errors.Is(err, errUnreadable):
+		err = damaged(s.path, err)
+		s.broken = err
+	case err == nil:
+		s.closedMark = false
+	}
+	return trimmed, err
 }
 
 // do does the operations and notes the results of those that are refused.
@@ -194,15 +218,28 @@ func (r *round) do(ops []*operation, results []error) error {
 	return nil
 }
 
+// append adds events to the journal.
+func (r *round) append(events []transform.Event) error {
+	size, err := r.journal.append(r.tx.table(journalBucket), events)
+	r.appendedEvents += len(events)
+	r.appendedBytes += size
+	return err
+}
+
 // publish makes known what a round has changed, before its callers return.
-func (s *Store) publish(configured map[string]bool, committed bool) {
+func (s *Store) publish(r *round, committed bool) {
 	// Read anew, since a commit that failed at its very last step may be there
 	// all the same.
 	e, err := s.readEnds()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if committed {
-		s.configured = configured
+		s.configured = r.configured
+	}
+	if r.queued { // woken in vain where it was undone
+
+		close(s.queued)
+		s.queued = make(chan struct{})
 	}
 	if err != nil {
 		return // the next call that reads or writes is told
@@ -243,6 +280,9 @@ func (s *Store) finish(ops []*operation, results []error) bool {
 func (s *Store) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is room: %w", s.path, err)
+	}
+	if errors.Is(err, ErrDamaged) {
+		return err
 	}
 	return fmt.Errorf("write to %s: %w", s.path, err)
 }

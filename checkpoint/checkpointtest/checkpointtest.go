@@ -15,10 +15,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// Store is a backend: both parts of the state, and its end.
+// Store is a backend: all parts of the state, and its end.
 type Store interface {
 	checkpoint.Sources
 	checkpoint.Journal
+	checkpoint.Skips
+	checkpoint.Redeliveries
+	checkpoint.Operations
 	Close() error
 }
 
@@ -42,6 +45,14 @@ func Run(t *testing.T, b Backend) {
 	t.Run("waiting", b.testWaiting)
 	t.Run("dead letters", b.testDead)
 	t.Run("trimming", b.testTrimming)
+	t.Run("skipping", b.testSkipping)
+	t.Run("redelivery", b.testRedelivery)
+	t.Run("trimming what is to be redelivered", b.testQueuedTrimming)
+	t.Run("waiting for redelivery", b.testRedeliveryWaiting)
+	t.Run("room for dead letters", b.testDeadRoom)
+	t.Run("dropping dead letters", b.testDroppingDead)
+	t.Run("forgetting and renaming sinks", b.testSinkNames)
+	t.Run("backup", b.testBackup)
 	t.Run("stats", b.testStats)
 	t.Run("closing", b.testClosing)
 	t.Run("crashes", b.testCrashes)

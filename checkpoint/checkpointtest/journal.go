@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -418,6 +419,27 @@ func (b Backend) testClosing(t *testing.T) {
 		"Settle":    func(ctx context.Context) error { return s.Settle(ctx, checkpoint.Settlement{Sink: "a"}) },
 		"Dead":      func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
 		"Stats":     func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
+		"Skip": func(ctx context.Context) error {
+			return s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)})
+		},
+		"Requeue":        func(ctx context.Context) error { _, err := s.Requeue(ctx, "a", []string{"k"}); return err },
+		"Replay":         func(ctx context.Context) error { _, err := s.Replay(ctx, "a", noon); return err },
+		"Redeliver":      func(ctx context.Context) error { _, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); return err },
+		"WaitRedelivery": func(ctx context.Context) error { return s.WaitRedelivery(ctx, "a") },
+		"SettleRedelivery": func(ctx context.Context) error {
+			return s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a"})
+		},
+		"DeadLetterOf": func(ctx context.Context) error {
+			_, _, err := s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "k")
+			return err
+		},
+		"DropDead": func(ctx context.Context) error {
+			_, err := s.DropDead(ctx, checkpoint.SinkOwner("a"), []string{"k"})
+			return err
+		},
+		"Forget": func(ctx context.Context) error { return s.Forget(ctx, "a") },
+		"Rename": func(ctx context.Context) error { return s.Rename(ctx, "a", "b") },
+		"Backup": func(ctx context.Context) error { _, err := s.Backup(ctx, io.Discard); return err },
 	} {
 		t.Run(name+" says that the store is closed", func(t *testing.T) {
 			if err := call(t.Context()); !errors.Is(err, checkpoint.ErrClosed) {

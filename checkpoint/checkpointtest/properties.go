@@ -26,7 +26,12 @@ type model struct {
 	cursors   map[string]uint64
 	sinks     []string // configured ones; nil until Configure
 	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
+	queues    map[string][]queuedEvent // what a sink is to get again
+	skipped   map[string]uint64        // by sink
 }
+
+// unbounded is a MaxBytes that is never reached.
+const unbounded = 1 << 30
 
 type knownEntry struct {
 	value     []byte
@@ -60,12 +65,14 @@ func (b Backend) testProperties(t *testing.T) {
 		m := &machine{
 			backend: b, clock: c, dir: filepath.Join(dir, fmt.Sprint(runs)),
 			options: checkpoint.Options{Now: c.Now, Limits: checkpoint.Limits{
-				MaxBytes: rapid.SampledFrom([]int64{2000, 20000, 1 << 30}).Draw(t, "max bytes"),
-				Retain:   rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
+				MaxBytes:  rapid.SampledFrom([]int64{2000, 20000, unbounded}).Draw(t, "max bytes"),
+				Retain:    rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
+				DeadBytes: rapid.SampledFrom([]int64{0, 2000}).Draw(t, "dead bytes"),
 			}},
 			model: model{
 				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
 				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{},
+				queues: map[string][]queuedEvent{}, skipped: map[string]uint64{},
 			},
 		}
 		if err := os.Mkdir(m.dir, 0o700); err != nil {
@@ -81,6 +88,13 @@ func (b Backend) testProperties(t *testing.T) {
 			"configure": m.configure,
 			"settle":    m.settle,
 			"read":      m.read,
+			"skip":      m.skip,
+			"requeue":   m.requeue,
+			"replay":    m.replay,
+			"redeliver": m.redeliver,
+			"drop dead": m.dropDead,
+			"forget":    m.forget,
+			"rename":    m.rename,
 			"time": func(t *rapid.T) {
 				m.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
 			},
@@ -95,7 +109,7 @@ func (m *machine) open(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	trimmable := m.settled()
+	trimmable := m.trimmable()
 	m.store, m.sinks = store, nil
 	m.observe(t, trimmable)
 }
@@ -215,9 +229,13 @@ var modelKey = rapid.StringMatching(`[a-d][a-d]?`)
 func (m *machine) letters(t *rapid.T) (letters []checkpoint.DeadLetter) {
 	for range rapid.IntRange(0, 2).Draw(t, "letters") {
 		m.made++
+		body := bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body"))
+		if rapid.Bool().Draw(t, "event") {
+			body = event(fmt.Sprint(m.made), m.clock.Now(), 300).Structured()
+		}
 		letters = append(letters, checkpoint.DeadLetter{
 			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.made), Time: m.clock.Now(),
-			Body: bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body")),
+			Body: body,
 		})
 	}
 	return letters
@@ -249,7 +267,7 @@ func (m *machine) recall(t *rapid.T) {
 
 func (m *machine) configure(t *rapid.T) {
 	sinks, cursors := map[string]checkpoint.Start{}, map[string]uint64{}
-	trimmable := m.settled()
+	trimmable := m.trimmable()
 	m.observe(t, trimmable)
 	for _, sink := range modelSinks {
 		if !rapid.Bool().Draw(t, sink) {
@@ -313,8 +331,12 @@ func (m *machine) settle(t *rapid.T) {
 		}
 		return
 	}
-	if err := m.store.Settle(context.Background(), s); err != nil {
-		t.Fatalf("settle: %v", err)
+	want := m.deadFull(sink, s.Dead)
+	if err := m.store.Settle(context.Background(), s); !errors.Is(err, want) {
+		t.Fatalf("settle: %v, want %v", err, want)
+	}
+	if want != nil {
+		return
 	}
 	m.cursors[sink] = s.Cursor
 	m.bury(checkpoint.SinkOwner(sink), s.Dead)
@@ -366,7 +388,7 @@ func (m *machine) stats(t *rapid.T) checkpoint.Stats {
 func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 	for {
 		stats := m.stats(t)
-		allowed := max(trimmable, m.settled(), m.first-1)
+		allowed := max(trimmable, m.trimmable(), m.first-1)
 		if stats.First < m.first || stats.First > allowed+1 {
 			t.Fatalf("the journal begins with event %d; it began with %d, and may be trimmed up to %d", stats.First, m.first, allowed)
 		}
@@ -416,9 +438,19 @@ func (m *machine) check(t *rapid.T) {
 }
 
 func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoint.SinkStats) {
-	ahead := m.events[max(cursor, m.first-1):]
+	settled := max(cursor, m.first-1)
+	ahead := m.events[settled:]
 	want := checkpoint.SinkStats{
 		Cursor: cursor, LagEvents: uint64(len(ahead)), LagBytes: bytesOf(ahead), Configured: slices.Contains(m.sinks, sink),
+		Trimmed: settled - cursor, Skipped: m.skipped[sink],
+	}
+	for _, q := range m.queues[sink] {
+		if m.gone(q) {
+			want.Skipped++
+			continue
+		}
+		want.Queued++
+		want.QueuedBytes += int64(len(q.event.Structured()))
 	}
 	if len(ahead) > 0 {
 		want.Oldest = ahead[0].RecordedTime

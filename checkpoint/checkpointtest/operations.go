@@ -1,0 +1,212 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+func (b Backend) testDeadRoom(t *testing.T) {
+	made := events(3, 1000)
+	size := bytesOf(made[:1])
+	s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 4 * size})
+	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	s.append(made...)
+	s.settle("a", 2, letterOf("x", made[0]), letterOf("y", made[1]))
+
+	t.Run("letters that pass the sink's share are refused with all that comes with them", func(t *testing.T) {
+		err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a", Expect: 2, Cursor: 3, Dead: []checkpoint.DeadLetter{letterOf("z", made[2])}})
+		if !errors.Is(err, checkpoint.ErrDeadFull) || s.cursor("a") != 2 {
+			t.Errorf("error %v, cursor %d, want ErrDeadFull and 2", err, s.cursor("a"))
+		}
+	})
+	t.Run("without letters it goes on", func(t *testing.T) { s.settle("a", 3) })
+	t.Run("letters that replace others take their room", func(t *testing.T) { s.settle("a", 3, letterOf("y", made[2]), letterOf("y", made[1])) })
+	t.Run("another sink has room of its own", func(t *testing.T) { s.settle("b", 1, letterOf("x", made[0])) })
+	t.Run("a source is not bounded", func(t *testing.T) {
+		c := s.next()
+		c.Dead = []checkpoint.DeadLetter{{Key: "big", Class: "invalid", Time: noon, Body: make([]byte, 10*size)}}
+		s.must(s.Commit(t.Context(), c))
+	})
+	t.Run("redelivered events make room as they are requeued, and need it when they are refused again", func(t *testing.T) {
+		s.requeue("a", "x")
+		s.settle("a", 3, letterOf("z", made[2]))
+		if err := s.settleRedelivery("a", 1, letterOf("x", made[0])); !errors.Is(err, checkpoint.ErrDeadFull) {
+			t.Errorf("error %v, want ErrDeadFull", err)
+		}
+		s.wantQueue("a", "x")
+		if _, err := s.DropDead(t.Context(), checkpoint.SinkOwner("a"), []string{"y"}); err != nil {
+			t.Error(err)
+		}
+		s.must(s.settleRedelivery("a", 1, letterOf("x", made[0])))
+		s.wantQueue("a", "")
+	})
+	t.Run("fewer sinks have larger shares", func(t *testing.T) {
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.settle("a", 3, letterOf("y", made[1]))
+	})
+}
+
+func (b Backend) testDroppingDead(t *testing.T) {
+	s, made := b.delivered(t, roomy)
+	owner := checkpoint.SinkOwner("a")
+	t.Run("a letter is found by its key", func(t *testing.T) {
+		letter, found, err := s.DeadLetterOf(t.Context(), owner, "y")
+		if err != nil || !found || letter.Key != "y" || !bytes.Equal(letter.Body, made[1].Structured()) {
+			t.Errorf("%+v, %v, %v", letter, found, err)
+		}
+		for _, o := range []checkpoint.Owner{owner, checkpoint.SinkOwner("none")} {
+			if _, found, err := s.DeadLetterOf(t.Context(), o, "none"); found || err != nil {
+				t.Errorf("found: %v, %v, want nothing", found, err)
+			}
+		}
+	})
+	drop := func(keys []string, want, left int) {
+		t.Helper()
+		if n, err := s.DropDead(t.Context(), owner, keys); err != nil || n != want {
+			t.Errorf("%d dropped, %v, want %d", n, err, want)
+		}
+		if got := s.stats().DeadLetters[owner]; got.Count != uint64(left) || got.Bytes != bytesOf(made[:left]) {
+			t.Errorf("%+v left, want %d", got, left)
+		}
+	}
+	t.Run("keys that are not there are passed over", func(t *testing.T) { drop([]string{"none", "y", "y"}, 1, 2) })
+	t.Run("no keys drop nothing", func(t *testing.T) { drop([]string{}, 0, 2) })
+	t.Run("nil drops all", func(t *testing.T) { drop(nil, 2, 0) })
+	t.Run("nothing is left to be dropped", func(t *testing.T) { drop(nil, 0, 0) })
+	t.Run("letters can come again", func(t *testing.T) {
+		s.settle("a", 6, letterOf("x", made[0]))
+		drop(nil, 1, 0)
+	})
+}
+
+func (b Backend) testSinkNames(t *testing.T) {
+	// retired has a sink b that is not configured, with something of everything.
+	retired := func(t *testing.T) *state {
+		s, made := b.delivered(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.settle("b", 4, letterOf("x", made[0]), letterOf("y", made[1]))
+		s.requeue("b", "y")
+		s.replay("b", noon.Add(3*time.Second))
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: made[0]}))
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		return s
+	}
+	t.Run("a sink that is forgotten begins anew", func(t *testing.T) {
+		s := retired(t)
+		s.must(s.Forget(t.Context(), "b"))
+		if _, err := s.Cursor(t.Context(), "b"); err == nil {
+			t.Error("it has a cursor")
+		}
+		if _, there := s.stats().Sinks["b"]; there || len(s.dead(checkpoint.SinkOwner("b"))) != 0 {
+			t.Error("something of it is left")
+		}
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 {
+			t.Errorf("%+v, want a new sink", got)
+		}
+		s.wantQueue("a", "")
+		if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
+			t.Error("another sink has lost dead letters")
+		}
+	})
+	t.Run("a sink that is renamed keeps all it had", func(t *testing.T) {
+		s := retired(t)
+		before := s.stats().Sinks["b"]
+		s.must(s.Rename(t.Context(), "b", "c"))
+		check := func() {
+			t.Helper()
+			stats := s.stats()
+			if _, there := stats.Sinks["b"]; there || stats.Sinks["c"] != before {
+				t.Errorf("%+v, want %+v under the new name alone", stats.Sinks, before)
+			}
+			if dead := s.dead(checkpoint.SinkOwner("c")); len(dead) != 1 || dead[0].Key != "x" || stats.DeadLetters[checkpoint.SinkOwner("c")].Count != 1 {
+				t.Errorf("dead letters %v, want x", dead)
+			}
+			s.wantQueue("c", "y 4")
+		}
+		check()
+		s.reopen()
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		check()
+		s.requeue("c", "x")
+		s.wantQueue("c", "y 4 x")
+	})
+	t.Run("a sink that is configured is left alone", func(t *testing.T) {
+		s := retired(t)
+		for i, err := range []error{
+			s.Forget(t.Context(), "a"), s.Rename(t.Context(), "a", "c"), s.Rename(t.Context(), "b", "a"),
+		} {
+			if err == nil {
+				t.Errorf("call %d: no error", i)
+			}
+		}
+		s.wantQueue("b", "y 4")
+	})
+	t.Run("names that are unknown, taken or none are refused", func(t *testing.T) {
+		s := retired(t)
+		s.configure(map[string]checkpoint.Start{})
+		for i, err := range []error{
+			s.Forget(t.Context(), "c"), s.Rename(t.Context(), "c", "d"), s.Rename(t.Context(), "b", "a"),
+			s.Rename(t.Context(), "b", "b"), s.Rename(t.Context(), "b", ""),
+		} {
+			if err == nil {
+				t.Errorf("call %d: no error", i)
+			}
+		}
+	})
+}
+
+func (b Backend) testBackup(t *testing.T) {
+	t.Run("a copy is a state as of one moment", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		s.requeue("a", "y")
+		var copied bytes.Buffer
+		n, err := s.Backup(t.Context(), &copied)
+		if err != nil || n != int64(copied.Len()) || n == 0 {
+			t.Fatalf("%d bytes, %v, want %d", n, err, copied.Len())
+		}
+		s.append(made[0])
+		after := &state{t: t, backend: b, path: s.path + ".copy", options: s.options}
+		s.must(os.WriteFile(after.path, copied.Bytes(), 0o600))
+		after.openStore()
+		after.wantJournal(0, made...)
+		after.wantQueue("a", "y")
+		if got := after.cursor("a"); got != 6 {
+			t.Errorf("cursor %d, want 6", got)
+		}
+		s.must(after.Store.Close())
+	})
+	t.Run("whoever takes the copy slowly holds up nobody", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		from, to := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Backup(t.Context(), to)
+			to.CloseWithError(err)
+			done <- err
+		}()
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(from, first); err != nil {
+			t.Fatal(err)
+		}
+		for range 40 {
+			s.append(events(100, 2000)...) // beyond what is mapped of the file
+		}
+		if _, err := io.Copy(io.Discard, from); err != nil {
+			t.Fatal(err)
+		}
+		s.must(<-done)
+	})
+	t.Run("the end of the context ends it", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		if _, err := s.Backup(cancelled(t), io.Discard); err == nil {
+			t.Error("no error")
+		}
+	})
+}

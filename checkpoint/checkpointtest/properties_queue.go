@@ -1,0 +1,283 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// queuedEvent is an event that a sink is to get again.
+type queuedEvent struct {
+	seq   uint64 // 0: it was a dead letter
+	key   string
+	event transform.Event
+}
+
+// gone tells whether an event was seen to be trimmed.
+func (m *machine) gone(q queuedEvent) bool { return q.seq != 0 && q.seq < m.first }
+
+// held is the lowest number that a configured sink is to get again, or one
+// beyond the journal.
+func (m *machine) held() uint64 {
+	lowest := uint64(len(m.events)) + 1
+	for _, sink := range m.sinks {
+		for _, q := range m.queues[sink] {
+			if q.seq >= m.first {
+				lowest = min(lowest, q.seq)
+			}
+		}
+	}
+	return lowest
+}
+
+// trimmable is the last event that may be trimmed.
+func (m *machine) trimmable() uint64 {
+	if m.options.Limits.MaxBytes < unbounded {
+		return m.settled() // it may be full at any time
+	}
+	return min(m.settled(), m.held()-1)
+}
+
+func (m *machine) knownSink(t *rapid.T) string {
+	if len(m.cursors) == 0 {
+		t.Skip("no sink is known")
+	}
+	return rapid.SampledFrom(slices.Sorted(maps.Keys(m.cursors))).Draw(t, "sink")
+}
+
+func (m *machine) skip(t *rapid.T) {
+	sink := m.knownSink(t)
+	cursor := m.cursors[sink]
+	if cursor == uint64(len(m.events)) {
+		t.Skip("the sink has all")
+	}
+	m.made++
+	s := checkpoint.Skip{
+		Sink: sink, Expect: cursor, Cursor: rapid.Uint64Range(cursor+1, uint64(len(m.events))).Draw(t, "to"),
+		Event: event(fmt.Sprint(m.made), m.clock.Now(), 300),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "wrong") == 0 {
+		s.Expect++
+		if err := m.store.Skip(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Fatalf("skip that expects another cursor: %v, want ErrFenced", err)
+		}
+		return
+	}
+	if err := m.store.Skip(context.Background(), s); err != nil {
+		t.Fatalf("skip: %v", err)
+	}
+	m.cursors[sink] = s.Cursor
+	m.skipped[sink] += s.Cursor - cursor
+	m.events = append(m.events, s.Event)
+}
+
+// someKeys returns keys of an owner's dead letters, some that are not there, or
+// nil for all.
+func (m *machine) someKeys(t *rapid.T, o checkpoint.Owner) (keys, meant []string) {
+	if rapid.Bool().Draw(t, "all") {
+		return nil, slices.Sorted(maps.Keys(m.dead[o]))
+	}
+	keys = rapid.SliceOfN(modelKey, 1, 4).Draw(t, "keys")
+	for _, key := range keys {
+		if _, there := m.dead[o][key]; there && !slices.Contains(meant, key) {
+			meant = append(meant, key)
+		}
+	}
+	return keys, meant
+}
+
+func (m *machine) unbury(o checkpoint.Owner, key string) {
+	if delete(m.dead[o], key); len(m.dead[o]) == 0 {
+		delete(m.dead, o)
+	}
+}
+
+func (m *machine) requeue(t *rapid.T) {
+	sink := m.knownSink(t)
+	o := checkpoint.SinkOwner(sink)
+	keys, meant := m.someKeys(t, o)
+	want := 0
+	for _, key := range meant {
+		e, err := transform.Parse(m.dead[o][key].Body)
+		if err != nil {
+			continue
+		}
+		m.queues[sink] = append(m.queues[sink], queuedEvent{key: key, event: e})
+		m.unbury(o, key)
+		want++
+	}
+	if n, err := m.store.Requeue(context.Background(), sink, keys); err != nil || n != want {
+		t.Fatalf("requeue %q: %d, %v, want %d", keys, n, err, want)
+	}
+}
+
+func (m *machine) dropDead(t *rapid.T) {
+	o := rapid.SampledFrom([]checkpoint.Owner{
+		checkpoint.SinkOwner("a"), checkpoint.SinkOwner("b"), checkpoint.SourceOwner(detections),
+	}).Draw(t, "owner")
+	keys, meant := m.someKeys(t, o)
+	for _, key := range meant {
+		m.unbury(o, key)
+	}
+	if n, err := m.store.DropDead(context.Background(), o, keys); err != nil || n != len(meant) {
+		t.Fatalf("drop %q: %d, %v, want %d", keys, n, err, len(meant))
+	}
+}
+
+func (m *machine) replay(t *rapid.T) {
+	sink := m.knownSink(t)
+	since := noon.Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "since")) * time.Second)
+	got, err := m.store.Replay(context.Background(), sink, since)
+	if err != nil {
+		t.Fatalf("replay: %v", err)
+	}
+	want := uint64(1)
+	for want <= uint64(len(m.events)) && m.events[want-1].RecordedTime.Before(since) {
+		want++
+	}
+	if got == (checkpoint.Range{}) {
+		if first := max(m.stats(t).First, want); first <= m.cursors[sink] {
+			t.Fatalf("replayed nothing, want %d to %d", first, m.cursors[sink])
+		}
+		return
+	}
+	// Old events may have been trimmed just before.
+	if got.First < want || got.First > max(want, m.stats(t).First) || got.Last != m.cursors[sink] {
+		t.Fatalf("replayed %v, want %d to %d", got, want, m.cursors[sink])
+	}
+	for seq := got.First; seq <= got.Last; seq++ {
+		m.queues[sink] = append(m.queues[sink], queuedEvent{seq: seq, key: checkpoint.DeadKey(seq), event: m.events[seq-1]})
+	}
+}
+
+func (m *machine) redeliver(t *rapid.T) {
+	sink := m.knownSink(t)
+	bound := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 4).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 5000).Draw(t, "bytes")}
+	next, err := m.store.Redeliver(context.Background(), sink, bound)
+	if err != nil {
+		t.Fatalf("redeliver: %v", err)
+	}
+	m.observe(t, m.trimmable())
+	size, ends := 0, make([]int, len(next.Records)) // how much of the queue each record ends
+	queue := m.queues[sink]
+	at := 0
+	for i, r := range next.Records {
+		for ; at < len(queue) && queue[at].key != r.Key && m.gone(queue[at]); at++ {
+		}
+		if at == len(queue) || queue[at].key != r.Key || queue[at].seq != r.Seq || !bytes.Equal(queue[at].event.Structured(), r.Event.Structured()) {
+			t.Fatalf("record %d is %q (%d), which is not what is queued at %d of %d", i, r.Key, r.Seq, at, len(queue))
+		}
+		at++
+		ends[i] = at
+		size += len(r.Event.Structured())
+	}
+	whole := at
+	for ; whole < len(queue) && m.gone(queue[whole]); whole++ {
+	}
+	switch {
+	case bound.MaxEvents > 0 && len(next.Records) > bound.MaxEvents, bound.MaxBytes > 0 && len(next.Records) > 1 && size > bound.MaxBytes:
+		t.Fatalf("%d events of %d bytes, want within %+v", len(next.Records), size, bound)
+	case bound == checkpoint.Batch{} && whole != len(queue), len(next.Records) == 0 && whole != len(queue):
+		t.Fatalf("the queue ends after %d of %d events", whole, len(queue))
+	case len(next.Records) == 0:
+		return
+	}
+	m.settleRedelivery(t, sink, next, ends)
+}
+
+func (m *machine) settleRedelivery(t *rapid.T, sink string, next checkpoint.Redelivery, ends []int) {
+	n := rapid.IntRange(1, len(next.Records)).Draw(t, "settled")
+	s := checkpoint.RedeliverySettlement{Sink: sink, Expect: next.Place, Last: next.Records[n-1].Place, Events: n}
+	if rapid.Bool().Draw(t, "refused") {
+		r := next.Records[n-1]
+		s.Dead = []checkpoint.DeadLetter{{Key: r.Key, Class: "rejected", Reason: "again", Time: m.clock.Now(), Body: r.Event.Structured()}}
+	}
+	o := checkpoint.SinkOwner(sink)
+	want := m.deadFull(sink, s.Dead)
+	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
+		s.Expect.Item++
+		want = checkpoint.ErrFenced
+	}
+	if err := m.store.SettleRedelivery(context.Background(), s); !errors.Is(err, want) {
+		t.Fatalf("settle %d of %d redelivered events: %v, want %v", n, len(next.Records), err, want)
+	}
+	if want == nil {
+		m.skipped[sink] += uint64(ends[n-1] - n)
+		m.queues[sink] = slices.Clone(m.queues[sink][ends[n-1]:])
+		m.bury(o, s.Dead)
+	}
+}
+
+// deadFull is what a settlement with letters must say.
+func (m *machine) deadFull(sink string, letters []checkpoint.DeadLetter) error {
+	bound := m.options.Limits.DeadBytes
+	if bound == 0 {
+		return nil
+	}
+	sizes := map[string]int{}
+	now, then := 0, 0
+	for key, d := range m.dead[checkpoint.SinkOwner(sink)] {
+		sizes[key] = len(d.Body)
+		now += len(d.Body)
+	}
+	for _, d := range letters {
+		sizes[d.Key] = len(d.Body)
+	}
+	for _, size := range sizes {
+		then += size
+	}
+	if then > now && int64(then) > bound/int64(max(1, len(m.sinks))) {
+		return checkpoint.ErrDeadFull
+	}
+	return nil
+}
+
+func (m *machine) forget(t *rapid.T) {
+	sink := m.knownSink(t)
+	err := m.store.Forget(context.Background(), sink)
+	if configured := slices.Contains(m.sinks, sink); (err != nil) != configured {
+		t.Fatalf("forget %s, configured: %v: %v", sink, configured, err)
+	} else if !configured {
+		m.move(sink, "")
+	}
+}
+
+func (m *machine) rename(t *rapid.T) {
+	from, to := m.knownSink(t), rapid.SampledFrom(modelSinks).Draw(t, "to")
+	_, there := m.cursors[to]
+	refused := there || slices.Contains(m.sinks, from) || slices.Contains(m.sinks, to)
+	if err := m.store.Rename(context.Background(), from, to); (err != nil) != refused {
+		t.Fatalf("rename %s to %s: %v, want it refused: %v", from, to, err, refused)
+	}
+	if !refused {
+		m.move(from, to)
+	}
+}
+
+// move gives what is known of a sink to another name, or to nobody.
+func (m *machine) move(from, to string) {
+	move(m.cursors, from, to)
+	move(m.queues, from, to)
+	move(m.skipped, from, to)
+	owner := checkpoint.Owner("")
+	if to != "" {
+		owner = checkpoint.SinkOwner(to)
+	}
+	move(m.dead, checkpoint.SinkOwner(from), owner)
+}
+
+func move[K ~string, V any](of map[K]V, from, to K) {
+	if v, there := of[from]; there && to != "" {
+		of[to] = v
+	}
+	delete(of, from)
+}

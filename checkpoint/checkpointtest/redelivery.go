@@ -1,0 +1,407 @@
+package checkpointtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// redelivered is what a sink is to get next, as a text of keys: a sequence
+// number where it has one.
+func (s *state) redelivered(sink string, max checkpoint.Batch) (checkpoint.Redelivery, string) {
+	s.t.Helper()
+	next, err := s.Redeliver(s.t.Context(), sink, max)
+	s.must(err)
+	var keys []string
+	for _, r := range next.Records {
+		if r.Seq != 0 {
+			r.Key = fmt.Sprint(r.Seq)
+		}
+		keys = append(keys, r.Key)
+	}
+	return next, strings.Join(keys, " ")
+}
+
+func (s *state) wantQueue(sink, want string) {
+	s.t.Helper()
+	if _, got := s.redelivered(sink, checkpoint.Batch{}); got != want {
+		s.t.Fatalf("queued for %s: %q, want %q", sink, got, want)
+	}
+}
+
+// settleRedelivery settles the first n events of the queue.
+func (s *state) settleRedelivery(sink string, n int, dead ...checkpoint.DeadLetter) error {
+	s.t.Helper()
+	next, _ := s.redelivered(sink, checkpoint.Batch{})
+	return s.SettleRedelivery(s.t.Context(), checkpoint.RedeliverySettlement{
+		Sink: sink, Expect: next.Place, Last: next.Records[n-1].Place, Events: n, Dead: dead,
+	})
+}
+
+func (s *state) requeue(sink string, keys ...string) int {
+	s.t.Helper()
+	n, err := s.Requeue(s.t.Context(), sink, keys)
+	s.must(err)
+	return n
+}
+
+func (s *state) replay(sink string, since time.Time) checkpoint.Range {
+	s.t.Helper()
+	queued, err := s.Replay(s.t.Context(), sink, since)
+	s.must(err)
+	return queued
+}
+
+func letterOf(key string, e transform.Event) checkpoint.DeadLetter {
+	return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400", Time: noon, Body: e.Structured()}
+}
+
+// delivered is a state of six events, all of which sink a has settled: x, y and
+// z are dead letters of the first three.
+func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []transform.Event) {
+	s, made := b.open(t, limits), events(6, 1000)
+	s.configure(map[string]checkpoint.Start{"a": {}})
+	s.append(made...)
+	s.settle("a", 6, letterOf("x", made[0]), letterOf("y", made[1]), letterOf("z", made[2]))
+	return s, made
+}
+
+func (b Backend) testRedelivery(t *testing.T) {
+	t.Run("dead letters and ranges come in the order in which they were queued, over a restart too", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		if n := s.requeue("a", "z", "none", "x"); n != 2 {
+			t.Errorf("%d requeued, want 2", n)
+		}
+		if got := s.replay("a", noon.Add(3500*time.Millisecond)); got != (checkpoint.Range{First: 5, Last: 6}) {
+			t.Errorf("replayed %v, want 5 to 6", got)
+		}
+		if n := s.requeue("a"); n != 1 {
+			t.Errorf("%d requeued, want the one that is left", n)
+		}
+		s.wantQueue("a", "z x 5 6 y")
+		s.reopen()
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.wantQueue("a", "z x 5 6 y")
+		next, _ := s.redelivered("a", checkpoint.Batch{})
+		for i, want := range []transform.Event{made[2], made[0], made[4], made[5], made[1]} {
+			if got := next.Records[i].Event; string(got.Structured()) != string(want.Structured()) {
+				t.Errorf("event %d is\n%s, want\n%s", i, got.Structured(), want.Structured())
+			}
+		}
+		got := s.stats().Sinks["a"]
+		if want := bytesOf(made) - bytesOf(made[3:4]); got.Queued != 5 || got.QueuedBytes != want || got.Cursor != 6 {
+			t.Errorf("%+v, want 5 events of %d bytes queued", got, want)
+		}
+		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 0 {
+			t.Errorf("dead letters %v, want none: they are queued", dead)
+		}
+	})
+
+	t.Run("a batch is bounded, and has one event at least", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		s.requeue("a", "y")
+		s.replay("a", time.Time{})
+		size := int(bytesOf(made[:1]))
+		for want, max := range map[string]checkpoint.Batch{
+			"y 1": {MaxEvents: 2}, "y": {MaxBytes: 1}, "y 1 2": {MaxBytes: 3 * size, MaxEvents: 5},
+		} {
+			if _, got := s.redelivered("a", max); got != want {
+				t.Errorf("%+v: %q, want %q", max, got, want)
+			}
+		}
+	})
+
+	t.Run("the leading part of a batch leaves the queue with its dead letters", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		s.requeue("a", "x", "y")
+		s.replay("a", noon.Add(3*time.Second))
+		s.must(s.settleRedelivery("a", 1))
+		s.wantQueue("a", "y 4 5 6")
+		s.must(s.settleRedelivery("a", 2, letterOf("y", made[1]), letterOf(checkpoint.DeadKey(4), made[3])))
+		s.wantQueue("a", "5 6")
+		s.must(s.settleRedelivery("a", 1))
+		s.wantQueue("a", "6")
+		s.must(s.settleRedelivery("a", 1))
+		s.wantQueue("a", "")
+		if n := s.requeue("a"); n != 3 {
+			t.Errorf("%d dead letters, want y, z and event 4", n)
+		}
+		s.wantQueue("a", checkpoint.DeadKey(4)+" y z")
+		if got := s.stats().Sinks["a"]; got.Skipped != 0 || got.Queued != 3 {
+			t.Errorf("%+v, want 3 queued, none skipped", got)
+		}
+	})
+
+	t.Run("a queue that begins elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		s.replay("a", time.Time{})
+		stale, _ := s.redelivered("a", checkpoint.Batch{})
+		s.must(s.settleRedelivery("a", 1))
+		settled := checkpoint.RedeliverySettlement{
+			Sink: "a", Expect: stale.Place, Last: stale.Records[2].Place, Events: 3, Dead: []checkpoint.DeadLetter{letterOf("new", made[1])},
+		}
+		for range 2 { // with something in the queue, then with nothing
+			if err := s.SettleRedelivery(t.Context(), settled); !errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("error %v, want ErrFenced", err)
+			}
+			s.must(s.settleRedelivery("a", 5))
+			if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
+				t.Error("a dead letter was written")
+			}
+			s.replay("a", time.Time{})
+		}
+	})
+
+	t.Run("what the queue does not hold cannot be settled", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		s.requeue("a", "x")
+		s.replay("a", time.Time{})
+		next, _ := s.redelivered("a", checkpoint.Batch{})
+		last := next.Records[6].Place
+		for name, settled := range map[string]checkpoint.RedeliverySettlement{
+			"more events than there are": {Last: last, Events: 8},
+			"a letter that was left out": {Last: last, Events: 0},
+			"a place behind the range":   {Last: checkpoint.Place{Item: last.Item, Seq: 7}, Events: 7},
+			"a place in no item":         {Last: checkpoint.Place{Item: last.Item + 1}, Events: 7},
+		} {
+			settled.Sink, settled.Expect = "a", next.Place
+			if err := s.SettleRedelivery(t.Context(), settled); err == nil || errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("%s: error %v, want a refusal", name, err)
+			}
+		}
+		s.wantQueue("a", "x 1 2 3 4 5 6")
+	})
+
+	t.Run("a letter that holds no event stays where it is", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		s.settle("a", 6, checkpoint.DeadLetter{Key: "none", Class: "rejected", Time: noon, Body: []byte("[]")})
+		if n := s.requeue("a"); n != 3 {
+			t.Errorf("%d requeued, want 3", n)
+		}
+		if dead := s.dead(checkpoint.SinkOwner("a")); len(dead) != 1 || dead[0].Key != "none" {
+			t.Errorf("dead letters %v, want the one", dead)
+		}
+	})
+
+	t.Run("many letters are moved, all of them", func(t *testing.T) {
+		s := b.open(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		var dead []checkpoint.DeadLetter
+		for i := range 2500 {
+			dead = append(dead, letterOf(checkpoint.DeadKey(uint64(i)), event(fmt.Sprint(i), noon, 300)))
+		}
+		s.settle("a", 0, dead...)
+		if n := s.requeue("a"); n != len(dead) {
+			t.Errorf("%d requeued, want %d", n, len(dead))
+		}
+		if next, _ := s.redelivered("a", checkpoint.Batch{}); len(next.Records) != len(dead) {
+			t.Errorf("%d queued, want %d", len(next.Records), len(dead))
+		}
+	})
+
+	t.Run("a sink that is behind is replayed up to its cursor", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.settle("b", 2)
+		if got := s.replay("b", noon.Add(time.Second)); got != (checkpoint.Range{First: 2, Last: 2}) {
+			t.Errorf("replayed %v, want event 2", got)
+		}
+		if got := s.replay("b", noon.Add(time.Minute)); got != (checkpoint.Range{}) {
+			t.Errorf("replayed %v, want nothing", got)
+		}
+		s.wantQueue("b", "2")
+		s.wantQueue("a", "")
+	})
+
+	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
+		s := b.open(t, roomy)
+		_, err1 := s.Requeue(t.Context(), "a", nil)
+		_, err2 := s.Replay(t.Context(), "a", time.Time{})
+		_, err3 := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
+		for i, err := range []error{err1, err2, err3, s.WaitRedelivery(t.Context(), "a"), s.SettleRedelivery(t.Context(), checkpoint.RedeliverySettlement{Sink: "a"})} {
+			if err == nil {
+				t.Errorf("call %d: no error", i)
+			}
+		}
+	})
+}
+
+func (b Backend) testQueuedTrimming(t *testing.T) {
+	t.Run("what is queued outlives its time, until it was delivered again", func(t *testing.T) {
+		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
+		s.replay("a", noon.Add(2*time.Second))
+		s.clock.advance(1000 * time.Hour)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.until("what is not queued is trimmed", func() bool { return s.stats().First == 3 })
+		s.must(s.settleRedelivery("a", 2))
+		s.until("what was delivered again is trimmed", func() bool { return s.stats().First == 5 })
+		s.wantJournal(4, made[4:]...)
+		s.configure(nil)
+		s.until("a sink that is not configured holds nothing", func() bool { return s.stats().Events == 0 })
+	})
+
+	t.Run("a full journal trims what is queued; it is passed over and counted", func(t *testing.T) {
+		made := events(9, 1000)
+		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(made[:4]...)
+		s.settle("a", 4)
+		s.replay("a", time.Time{})
+		before, _ := s.redelivered("a", checkpoint.Batch{})
+		s.append(made[4:7]...)
+		s.settle("a", 7)
+		s.until("the journal is within its bound", func() bool { return s.stats().First == 3 })
+		s.wantQueue("a", "3 4")
+		if got := s.stats().Sinks["a"]; got.Queued != 2 || got.QueuedBytes != bytesOf(made[2:4]) || got.Skipped != 2 {
+			t.Errorf("%+v, want 2 queued and 2 skipped", got)
+		}
+		// Event 1 was in flight when it was trimmed.
+		s.must(s.SettleRedelivery(t.Context(), checkpoint.RedeliverySettlement{
+			Sink: "a", Expect: before.Place, Last: before.Records[0].Place, Events: 1,
+		}))
+		if got := s.stats().Sinks["a"]; got.Skipped != 1 {
+			t.Errorf("%+v, want 1 skipped", got)
+		}
+		s.must(s.settleRedelivery("a", 1))
+		s.append(made[7], made[8])
+		s.settle("a", 9)
+		s.until("all that was queued is trimmed", func() bool { return s.stats().First == 5 })
+		s.wantQueue("a", "")
+		if got := s.stats().Sinks["a"]; got.Queued != 0 || got.QueuedBytes != 0 || got.Skipped != 2 {
+			t.Errorf("%+v, want none queued, and events 2 and 4 skipped", got)
+		}
+		s.replay("a", noon.Add(8*time.Second))
+		s.wantQueue("a", "9")
+		s.must(s.settleRedelivery("a", 1))
+		if got := s.stats().Sinks["a"]; got.Skipped != 2 {
+			t.Errorf("%+v, want 2 skipped for good", got)
+		}
+	})
+}
+
+func (b Backend) testRedeliveryWaiting(t *testing.T) {
+	wait := func(s *state, ctx context.Context) chan error {
+		done := make(chan error, 1)
+		go func() { done <- s.WaitRedelivery(ctx, "a") }()
+		return done
+	}
+	t.Run("what is queued is not waited for", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		s.replay("a", time.Time{})
+		s.must(s.WaitRedelivery(t.Context(), "a"))
+	})
+	t.Run("it ends with what is queued next", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		done := wait(s, t.Context())
+		s.append(made[0]) // comes by the cursor, and is no redelivery
+		select {
+		case err := <-done:
+			t.Fatalf("ended with %v, although nothing is queued", err)
+		default:
+		}
+		s.requeue("a", "x")
+		s.must(<-done)
+	})
+	t.Run("it ends with its context", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := wait(s, ctx)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the context's", err)
+		}
+	})
+	t.Run("it ends when the store is closed", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		done := wait(s, t.Context())
+		s.must(s.Store.Close())
+		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
+			t.Errorf("error %v, want ErrClosed", err)
+		}
+	})
+}
+
+func (b Backend) testSkipping(t *testing.T) {
+	told := event("skipped", noon, 300)
+	t.Run("a skip moves the cursor, is counted, and tells so after all that is there", func(t *testing.T) {
+		s, made := b.delivered(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: told}))
+		check := func() {
+			t.Helper()
+			s.wantJournal(s.cursor("b"), made[4], made[5], told)
+			s.wantJournal(s.cursor("a"), told)
+			if got := s.stats().Sinks["b"]; got.Skipped != 4 || got.LagEvents != 3 {
+				t.Errorf("%+v, want 4 skipped", got)
+			}
+		}
+		check()
+		s.reopen()
+		check()
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: told}))
+		if got := s.stats().Sinks["b"]; got.Skipped != 5 {
+			t.Errorf("%+v, want 5 skipped", got)
+		}
+	})
+	t.Run("it needs no room, and makes some", func(t *testing.T) {
+		made := events(3, 1000)
+		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(made[:2]...)
+		c := s.next(made[2])
+		done := make(chan error, 1)
+		go func() { done <- s.Commit(t.Context(), c) }()
+		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "a", Cursor: 2, Event: told}))
+		s.must(<-done)
+		s.wantJournal(2, told, made[2])
+	})
+	t.Run("what does not fit is refused and writes nothing", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.settle("b", 2)
+		for name, test := range map[string]struct {
+			skip   checkpoint.Skip
+			fenced bool
+		}{
+			"another cursor":     {checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 4, Event: told}, true},
+			"back":               {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 1, Event: told}, false},
+			"nothing":            {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 2, Event: told}, false},
+			"beyond the journal": {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 7, Event: told}, false},
+			"an unknown sink":    {checkpoint.Skip{Sink: "c", Cursor: 1, Event: told}, false},
+			"no event":           {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 4}, false},
+		} {
+			if err := s.Skip(t.Context(), test.skip); err == nil || errors.Is(err, checkpoint.ErrFenced) != test.fenced {
+				t.Errorf("%s: error %v, fenced: %v", name, err, test.fenced)
+			}
+		}
+		if got := s.stats(); got.Last != 6 || got.Sinks["b"].Cursor != 2 || got.Sinks["b"].Skipped != 0 {
+			t.Errorf("%+v, want nothing written", got)
+		}
+	})
+	t.Run("a sink that comes back can tell what was trimmed, and skip it", func(t *testing.T) {
+		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.settle("b", 1)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.clock.advance(time.Hour + 3*time.Second)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.until("old events are trimmed", func() bool { return s.stats().First == 5 })
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		got := s.stats().Sinks["b"]
+		if got.Cursor != 1 || got.Trimmed != 3 || got.LagEvents != 2 || got.Skipped != 0 {
+			t.Errorf("%+v, want 3 trimmed", got)
+		}
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 1 + got.Trimmed, Event: told}))
+		s.wantJournal(s.cursor("b"), made[4], made[5], told)
+		if got := s.stats().Sinks["b"]; got.Trimmed != 0 || got.Skipped != 3 {
+			t.Errorf("%+v, want 3 skipped", got)
+		}
+	})
+}

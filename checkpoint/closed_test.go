@@ -1,0 +1,173 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// closedState is a state of many pages that was closed in order.
+func closedState(t *testing.T) string {
+	t.Helper()
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{})
+	fill(t, s)
+	c := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("p")}
+	for i := range 1500 {
+		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Unix(200, 0), 1000))
+	}
+	if err := errors.Join(s.Commit(t.Context(), c), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// overwrite changes bytes in the middle of a file, where the journal is.
+func overwrite(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(bytes.Repeat([]byte{0xff}, 64<<10), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
+	ctx := t.Context()
+	t.Run("damage is met by those who read it, and nothing is written any more", func(t *testing.T) {
+		path := closedState(t)
+		overwrite(t, path)
+		s := open(t, path, checkpoint.Options{})
+		if _, err := s.Read(ctx, 0, checkpoint.Batch{MaxEvents: 10}); err != nil {
+			t.Errorf("what is not damaged: %v", err)
+		}
+		if _, err := s.Read(ctx, 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("what is damaged: error %v, want ErrDamaged", err)
+		}
+		use(s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a copy is read through", func(t *testing.T) {
+		path := closedState(t)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := path + ".copy"
+		if err := os.WriteFile(copied, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, copied)
+		if _, err := checkpoint.Open(copied, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("error %v, want ErrDamaged", err)
+		}
+	})
+	t.Run("a file that was not closed after it was written is read through", func(t *testing.T) {
+		path := closedState(t)
+		s := open(t, path, checkpoint.Options{})
+		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 8}); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// The same file as before the end, so that its name is the mark's.
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, path)
+		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("error %v, want ErrDamaged", err)
+		}
+	})
+	t.Run("a file that was cut short is refused", func(t *testing.T) {
+		path := closedState(t)
+		if err := os.Truncate(path, 100<<10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkpoint.Open(path, checkpoint.Options{}); !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("error %v, want ErrDamaged", err)
+		}
+	})
+	t.Run("it is closed in order again and again", func(t *testing.T) {
+		path := closedState(t)
+		for range 3 {
+			s := open(t, path, checkpoint.Options{})
+			use(s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		overwrite(t, path)
+		open(t, path, checkpoint.Options{})
+	})
+}
+
+func TestFileThatIsCutShortWhileItIsOpenDoesNotEndTheProcess(t *testing.T) {
+	path := closedState(t)
+	s := open(t, path, checkpoint.Options{})
+	if err := os.Truncate(path, 64<<10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
+		t.Errorf("read: error %v, want ErrDamaged", err)
+	}
+	commit := checkpoint.Commit{Source: source, Expect: []byte("p"), Position: []byte("q"), Events: []transform.Event{newEvent(t, "e", time.Now(), 100)}}
+	for range 2 {
+		if err := s.Commit(t.Context(), commit); !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("commit: error %v, want ErrDamaged", err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStateThatIsOnlyReadIsNotChanged(t *testing.T) {
+	path := closedState(t)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, checkpoint.Options{ReadOnly: true})
+	ctx := t.Context()
+	if stats, err := s.Stats(ctx); err != nil || stats.Last != 1561 || stats.Sinks["a"].Queued != 3 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	second := open(t, path, checkpoint.Options{ReadOnly: true})
+	if err := second.Configure(ctx, nil); err == nil {
+		t.Error("configured, want an error")
+	}
+	if _, err := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil); err == nil {
+		t.Error("dropped, want an error")
+	}
+	var copied bytes.Buffer
+	if _, err := s.Backup(context.Background(), &copied); err != nil || copied.Len() == 0 {
+		t.Errorf("backup: %d bytes, %v", copied.Len(), err)
+	}
+	if err := errors.Join(s.Close(), second.Close()); err != nil {
+		t.Error(err)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Error("the file was changed")
+	}
+	if _, err := checkpoint.Open(statePath(t), checkpoint.Options{ReadOnly: true}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: error %v, want that it does not exist", err)
+	}
+}

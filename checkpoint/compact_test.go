@@ -1,0 +1,127 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestCompactGivesBackRoomAndKeepsTheRest(t *testing.T) {
+	path := closedState(t)
+	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 1500}))
+	for stats, err := s.Stats(ctx); stats.First != 1501; stats, err = s.Stats(ctx) {
+		must(err)
+		time.Sleep(time.Millisecond)
+	}
+	before, err := s.Stats(ctx)
+	must(err)
+	must(s.Close())
+
+	from, to, err := checkpoint.Compact(path)
+	info, statErr := os.Stat(path)
+	must(errors.Join(err, statErr))
+	if to >= from/2 || to != info.Size() || from != before.FileBytes || info.Mode().Perm() != 0o600 {
+		t.Errorf("%d bytes became %d, of mode %o; the file has %d", from, to, info.Mode().Perm(), info.Size())
+	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("%v, want the state alone", names)
+	}
+	s = open(t, path, checkpoint.Options{})
+	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
+	after, err := s.Stats(ctx)
+	must(err)
+	if after.First != 1501 || after.Last != 1561 || after.Bytes != before.Bytes || after.Sinks["a"] != before.Sinks["a"] {
+		t.Errorf("%+v, want %+v", after, before)
+	}
+	known, err := s.Known(ctx, source, checkpoint.Entry{}, 1000)
+	if err != nil || len(known) != 599 {
+		t.Errorf("%d entries are known, %v, want 599", len(known), err)
+	}
+}
+
+func TestCompactRefuses(t *testing.T) {
+	write := func(t *testing.T, content []byte) string {
+		path := statePath(t)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	refused := func(t *testing.T, path string, want error) {
+		t.Helper()
+		before, _ := os.ReadFile(path)
+		if _, _, err := checkpoint.Compact(path); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+			t.Error("the file was changed")
+		}
+		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) > 1 {
+			t.Errorf("%v, want the state alone", names)
+		}
+	}
+	t.Run("a state that is damaged", func(t *testing.T) {
+		content := image(t, 2)
+		clear(content[2*16<<10:])
+		refused(t, write(t, content), checkpoint.ErrDamaged)
+	})
+	t.Run("a damaged state that was closed in order", func(t *testing.T) {
+		path := closedState(t)
+		overwrite(t, path)
+		refused(t, path, checkpoint.ErrDamaged)
+	})
+	t.Run("a state of a newer version", func(t *testing.T) {
+		path := write(t, image(t, 2))
+		edit(t, path, "meta", "version", []byte("3"))
+		refused(t, path, checkpoint.ErrNewer)
+	})
+	t.Run("a state that is in use", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			path := statePath(t)
+			open(t, path, checkpoint.Options{})
+			refused(t, path, checkpoint.ErrLocked)
+		})
+	})
+	t.Run("no state", func(t *testing.T) { refused(t, statePath(t), os.ErrNotExist) })
+}
+
+func TestCompactKeepsTheLayout(t *testing.T) {
+	path := statePath(t)
+	if err := os.WriteFile(path, image(t, 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := checkpoint.Compact(path); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(func(tx *bolt.Tx) error {
+		if got := tx.Bucket([]byte("meta")).Get([]byte("version")); string(got) != "1" {
+			t.Errorf("version %q, want 1", got)
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Error(err)
+	}
+	wantFilled(t, open(t, path, checkpoint.Options{}))
+}

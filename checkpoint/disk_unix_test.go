@@ -1,0 +1,99 @@
+//go:build unix
+
+package checkpoint_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// limitFiles lets no file of this process grow beyond a size; what would is
+// refused as by a disk that is full. It returns what takes the bound away.
+func limitFiles(t *testing.T, size uint64) (free func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	set := func(size uint64) {
+		var limit syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		limit.Cur = min(size, limit.Max)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(size)
+	t.Cleanup(func() { set(math.MaxUint64); signal.Reset(syscall.SIGXFSZ) })
+	return func() { set(math.MaxUint64) }
+}
+
+func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{})
+	ctx := t.Context()
+	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
+		t.Fatal(err)
+	}
+	free := limitFiles(t, 2<<20)
+	position := []byte(nil)
+	commit := func(n int) error {
+		c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
+		for i := range 50 {
+			c.Events = append(c.Events, newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Now(), 2000))
+		}
+		err := s.Commit(ctx, c)
+		if err == nil {
+			position = c.Position
+		}
+		return err
+	}
+	commits, err := 0, error(nil)
+	for ; err == nil && commits < 100; commits++ {
+		err = commit(commits)
+	}
+	commits--
+	if err == nil {
+		t.Fatal("the disk was never full")
+	}
+	check := func() {
+		t.Helper()
+		records, err := s.Read(ctx, 0, checkpoint.Batch{})
+		if err != nil || len(records) != 50*commits {
+			t.Fatalf("%d events, %v, want %d", len(records), err, 50*commits)
+		}
+		if got, err := s.Position(ctx, source); err != nil || string(got) != string(position) {
+			t.Fatalf("position %q, %v, want %q", got, err, position)
+		}
+	}
+	check()
+	for range 3 {
+		if err := commit(commits); err == nil {
+			t.Fatal("written into a full disk")
+		}
+	}
+	check()
+	// What dies now has what was acknowledged.
+	if err := s.Close(); err != nil {
+		t.Errorf("close with a full disk: %v", err)
+	}
+	s = open(t, path, checkpoint.Options{})
+	check()
+	free()
+	for range 20 {
+		if err := commit(commits); err != nil {
+			t.Fatalf("with room again: %v", err)
+		}
+		commits++
+	}
+	check()
+	if info, err := os.Stat(path); err != nil || info.Size() <= 2<<20 {
+		t.Errorf("the file did not grow: %v", err)
+	}
+}

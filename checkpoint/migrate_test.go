@@ -1,0 +1,85 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
+	old := image(t, 1)
+	path := statePath(t)
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path, checkpoint.Options{})
+	wantFilled(t, s)
+	ctx := t.Context()
+	if queued, err := s.Replay(ctx, "a", time.Time{}); err != nil || queued.Last != 7 {
+		t.Errorf("replayed %v, %v, want up to event 7", queued, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	wantCopy := func(path string) {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("the copy has mode %o, want 600", info.Mode().Perm())
+		}
+		s := open(t, path, checkpoint.Options{ReadOnly: true})
+		wantFilled(t, s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantCopy(path + ".v1.bak")
+
+	t.Run("a copy that is there stays as it is", func(t *testing.T) {
+		first, err := os.ReadFile(path + ".v1.bak")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, copied := range []string{path + ".v1.2.bak", path + ".v1.3.bak"} {
+			if err := os.WriteFile(path, old, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			open(t, path, checkpoint.Options{}).Close()
+			wantCopy(copied)
+		}
+		if again, err := os.ReadFile(path + ".v1.bak"); err != nil || !bytes.Equal(again, first) {
+			t.Errorf("the first copy was changed (%v)", err)
+		}
+	})
+	t.Run("a file that was migrated is not migrated again, and nothing else lies beside it", func(t *testing.T) {
+		open(t, path, checkpoint.Options{}).Close()
+		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 4 {
+			t.Errorf("%v, want the state and three copies", names)
+		}
+	})
+	t.Run("a file that is only read is not migrated", func(t *testing.T) {
+		path := statePath(t)
+		if err := os.WriteFile(path, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path, checkpoint.Options{ReadOnly: true})
+		wantFilled(t, s)
+		if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
+			t.Errorf("%v, %v, want an empty queue", next, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if after, _ := os.ReadFile(path); !bytes.Equal(after, old) {
+			t.Error("the file was changed")
+		}
+	})
+}

@@ -1,0 +1,302 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Replay implements Redeliveries.
+func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range, error) {
+	r := &replay{sink: sink, since: since}
+	if err := s.do(ctx, r); err != nil {
+		return Range{}, fmt.Errorf("replay to %s: %w", sink, err)
+	}
+	return r.queued, nil
+}
+
+// replay is the change that Replay makes.
+type replay struct {
+	sink   string
+	since  time.Time
+	queued Range
+}
+
+func (p *replay) check(r *round) error {
+	_, err := cursorOf(r.tx.Tx, p.sink)
+	return err
+}
+
+func (p *replay) write(r *round) error {
+	p.queued = Range{}
+	last, err := cursorOf(r.tx.Tx, p.sink)
+	if err != nil {
+		return err
+	}
+	first, err := r.journal.since(p.since)
+	if err != nil || first > last {
+		return err
+	}
+	_, replayed, number, err := nextItem(r.tx, p.sink)
+	if err != nil {
+		return err
+	}
+	if err := replayed.add(number, appendReplayed(first, last)); err != nil {
+		return fmt.Errorf("redelivery queue: %w", err)
+	}
+	p.queued = Range{First: first, Last: last}
+	r.changed, r.queued = true, true
+	return nil
+}
+
+// Redeliver implements Redeliveries.
+func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelivery, error) {
+	var (
+		next   Redelivery
+		values [][]byte
+	)
+	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
+		if _, err := cursorOf(tx, sink); err != nil {
+			return err
+		}
+		next, values, err = openQueue(tx, sink).read(tx, max)
+		return err
+	})
+	for i := range next.Records {
+		if err != nil {
+			break
+		}
+		next.Records[i].Event, err = parseEvent(values[i])
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	}
+	if err != nil {
+		return Redelivery{}, fmt.Errorf("redeliver to %s: %w", sink, err)
+	}
+	return next, nil
+}
+
+// read returns the queue's next events, whose bytes are the values. All of it is
+// copied.
+func (q queue) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
+	j, err := openJournal(tx)
+	if err != nil {
+		return next, nil, err
+	}
+	size := 0
+	add := func(r Redelivered, value []byte) bool {
+		if max.MaxEvents > 0 && len(values) >= max.MaxEvents ||
+			max.MaxBytes > 0 && len(values) > 0 && size+len(value) > max.MaxBytes {
+			return false
+		}
+		next.Records, values = append(next.Records, r), append(values, value)
+		size += len(value)
+		return true
+	}
+	err = q.items(func(i item) (bool, error) {
+		if next.Place == (Place{}) {
+			next.Place = i.place()
+		}
+		if !i.replays() {
+			return add(Redelivered{Place: i.place(), Key: string(i.key)}, i.event), nil
+		}
+		cursor := j.events.Cursor()
+		for key, value := cursor.Seek(appendUint64(i.first)); key != nil; key, value = cursor.Next() {
+			m, err := parseMark(key)
+			if err != nil {
+				return false, fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			if m.seq > i.last {
+				break
+			}
+			if !add(Redelivered{Record: Record{Seq: m.seq}, Place: Place{i.number, m.seq}, Key: DeadKey(m.seq)}, value) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	own(values, size)
+	return next, values, err
+}
+
+// WaitRedelivery implements Redeliveries.
+func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
+	for {
+		s.mu.Lock()
+		queued := s.queued // before the look, so that nothing comes between the two
+		s.mu.Unlock()
+		next, err := s.Redeliver(ctx, sink, Batch{MaxEvents: 1})
+		if err != nil || len(next.Records) > 0 {
+			return err
+		}
+		select {
+		case <-queued:
+		case <-s.closing:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// SettleRedelivery implements Redeliveries.
+func (s *Store) SettleRedelivery(ctx context.Context, settled RedeliverySettlement) error {
+	err := validateDead(settled.Dead)
+	if err == nil {
+		err = s.do(ctx, &redeliverySettlement{settled})
+	}
+	if err != nil {
+		return fmt.Errorf("settle the redelivery to %s: %w", settled.Sink, err)
+	}
+	return nil
+}
+
+// redeliverySettlement is the change that SettleRedelivery makes.
+type redeliverySettlement struct{ RedeliverySettlement }
+
+func (s *redeliverySettlement) check(r *round) error {
+	if _, err := cursorOf(r.tx.Tx, s.Sink); err != nil {
+		return err
+	}
+	q := openQueue(r.tx.Tx, s.Sink)
+	begin, err := q.begin()
+	switch {
+	case err != nil:
+		return err
+	case begin == (Place{}) || begin != s.Expect:
+		return ErrFenced
+	}
+	if _, err := q.upTo(s.Last, s.Events); err != nil {
+		return err
+	}
+	return r.deadRoom(s.Sink, s.Dead)
+}
+
+// leading is what a settlement takes out of a queue.
+type leading struct {
+	requeued [][]byte // numbers of items; they are copies
+	replayed [][]byte
+	bytes    int64  // of requeued events
+	skipped  uint64 // events that had been trimmed
+	left     *item  // what stays of the last range; nil: nothing
+}
+
+// upTo finds what lies in the queue up to a place, of which so many events were
+// delivered.
+func (q queue) upTo(last Place, delivered int) (leading, error) {
+	var (
+		l     leading
+		found bool
+		total uint64
+	)
+	err := q.items(func(i item) (bool, error) {
+		if i.number > last.Item {
+			return false, nil
+		}
+		found = i.number == last.Item
+		number := appendUint64(i.number)
+		if !i.replays() {
+			l.requeued, l.bytes = append(l.requeued, number), l.bytes+int64(len(i.event))
+			found = found && last.Seq == 0
+			total++
+			return !found, nil
+		}
+		if found {
+			found = i.first <= last.Seq && last.Seq <= i.last
+			if found && last.Seq < i.last {
+				total += last.Seq + 1 - i.first
+				l.left = &item{number: i.number, first: last.Seq + 1, last: i.last}
+				return false, nil
+			}
+		}
+		l.replayed = append(l.replayed, number)
+		total += i.events()
+		return !found, nil
+	})
+	switch {
+	case err != nil:
+		return l, err
+	case !found:
+		return l, errors.New("the queue does not hold what is to be settled")
+	case delivered < 0 || uint64(delivered) > total || len(l.requeued) > delivered:
+		return l, fmt.Errorf("%d events are said to be settled of %d", delivered, total)
+	}
+	l.skipped = total - uint64(delivered)
+	return l, nil
+}
+
+func (s *redeliverySettlement) write(r *round) error {
+	r.changed = true
+	q := openQueue(r.tx.Tx, s.Sink)
+	l, err := q.upTo(s.Last, s.Events)
+	if err != nil {
+		return err
+	}
+	requeued := r.tx.table(requeuedBucket).inside([]byte(s.Sink))
+	for _, number := range l.requeued {
+		if err := requeued.remove(number); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	replayed := r.tx.table(replayedBucket).inside([]byte(s.Sink))
+	for _, number := range l.replayed {
+		if err := replayed.remove(number); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	if l.left != nil {
+		if err := replayed.put(appendUint64(l.left.number), appendReplayed(l.left.first, l.left.last)); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	if len(l.requeued) > 0 || l.skipped > 0 {
+		c := countsOf(r.tx.Tx, s.Sink)
+		c.requeued -= uint64(len(l.requeued))
+		c.requeuedBytes -= l.bytes
+		c.skipped += l.skipped
+		if err := c.put(r.tx, s.Sink); err != nil {
+			return err
+		}
+	}
+	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+}
+
+// Requeue implements Redeliveries.
+func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		_, err := cursorOf(tx, sink)
+		return err
+	})
+	if err == nil {
+		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *round, key string, value []byte) (bool, error) {
+			_, event, _ := bytes.Cut(value, []byte{'\n'})
+			if _, err := parseEvent(event); err != nil {
+				return false, nil
+			}
+			return true, r.requeue(sink, key, event)
+		})
+	}
+	if err != nil {
+		return n, fmt.Errorf("requeue dead letters of %s: %w", sink, err)
+	}
+	return n, nil
+}
+
+// requeue puts an event at the end of a sink's queue.
+func (r *round) requeue(sink, key string, event []byte) error {
+	requeued, _, number, err := nextItem(r.tx, sink)
+	if err != nil {
+		return err
+	}
+	if err := requeued.add(number, appendRequeued(key, event)); err != nil {
+		return fmt.Errorf("redelivery queue: %w", err)
+	}
+	c := countsOf(r.tx.Tx, sink)
+	c.requeued++
+	c.requeuedBytes += int64(len(event))
+	r.queued = true
+	return c.put(r.tx, sink)
+}

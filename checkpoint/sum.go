@@ -1,0 +1,138 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A file holds a sum over all its entries, but those of the meta bucket. bbolt
+// writes new pages and uses old ones again, so a file that is copied while it is
+// written can have pages of several moments, each of them sound: the sum tells.
+// It is the sum of the entries' own, so that a change costs what it changes.
+
+// writeTx is a transaction that keeps the sum.
+type writeTx struct {
+	*bolt.Tx
+	sum uint64
+}
+
+func openSum(tx *bolt.Tx) *writeTx {
+	w := &writeTx{Tx: tx}
+	w.sum, _ = sumOf(tx)
+	return w
+}
+
+// sumOf returns the sum that the file says it has. Files of version 1 have none.
+func sumOf(tx *bolt.Tx) (sum uint64, there bool) {
+	value := tx.Bucket(metaBucket).Get(sumKey)
+	if len(value) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(value), true
+}
+
+// put writes the sum down.
+func (tx *writeTx) put() error {
+	if err := tx.Tx.Bucket(metaBucket).Put(sumKey, appendUint64(tx.sum)); err != nil {
+		return fmt.Errorf("sum of the entries: %w", err)
+	}
+	return nil
+}
+
+// table returns one of the layout's buckets.
+func (tx *writeTx) table(name []byte) *table {
+	return &table{Bucket: tx.Bucket(name), tx: tx, path: pathSum(0, name)}
+}
+
+// table is a bucket in a writeTx. Its entries are changed by the methods here
+// alone.
+type table struct {
+	*bolt.Bucket
+	tx   *writeTx
+	path uint32
+}
+
+// inside returns a bucket inside, nil where there is none.
+func (t *table) inside(name []byte) *table {
+	inner := t.Bucket.Bucket(name)
+	if inner == nil {
+		return nil
+	}
+	return &table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
+}
+
+// make returns a bucket inside, which it makes where there is none.
+func (t *table) make(name []byte) (*table, error) {
+	inner, err := t.CreateBucketIfNotExists(name)
+	if err != nil {
+		return nil, err
+	}
+	return &table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}, nil
+}
+
+// put sets an entry. value is not nil, and stays as it is until the transaction
+// ends.
+func (t *table) put(key, value []byte) error {
+	if old := t.Get(key); old != nil {
+		t.tx.sum -= entrySum(t.path, key, old)
+	}
+	return t.add(key, value)
+}
+
+// add is put for a key that is new.
+func (t *table) add(key, value []byte) error {
+	t.tx.sum += entrySum(t.path, key, value)
+	return t.Put(key, value)
+}
+
+// remove deletes an entry, if it is there.
+func (t *table) remove(key []byte) error {
+	old := t.Get(key)
+	if old == nil {
+		return nil
+	}
+	t.tx.sum -= entrySum(t.path, key, old)
+	return t.Delete(key)
+}
+
+// removeAll deletes a bucket inside, if it is there.
+func (t *table) removeAll(name []byte) error {
+	inner := t.inside(name)
+	if inner == nil {
+		return nil
+	}
+	err := inner.ForEach(func(key, value []byte) error {
+		t.tx.sum -= entrySum(inner.path, key, value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.DeleteBucket(name)
+}
+
+// sumUp adds what is in a bucket, and in those inside, to the sum.
+func (t *table) sumUp() error {
+	return t.ForEach(func(key, value []byte) error {
+		if value == nil {
+			return t.inside(key).sumUp()
+		}
+		t.tx.sum += entrySum(t.path, key, value)
+		return nil
+	})
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// pathSum goes from a bucket, 0 for the file, to one in it.
+func pathSum(outer uint32, name []byte) uint32 {
+	return crc32.Update(crc32.Update(outer, castagnoli, []byte{'/'}), castagnoli, name)
+}
+
+func entrySum(path uint32, key, value []byte) uint64 {
+	sum := crc32.Update(crc32.Update(path, castagnoli, key), castagnoli, value)
+	return (uint64(sum)<<32 | uint64(len(key))) * 0x9e3779b97f4a7c15
+}
