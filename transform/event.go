@@ -44,6 +44,7 @@ type Attributes struct {
 	SeverityText   string    // empty: absent
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
 	Unenriched     string    // what could not be added to data, by comma; empty: absent
+	Redelivered    bool      // sent again, by request, apart from the order of its stream
 }
 
 // Event is one CloudEvent, encoded once when it is made. It is immutable: the
@@ -52,7 +53,8 @@ type Attributes struct {
 type Event struct {
 	Attributes
 	structured []byte
-	data       int // where the value of "data" begins in structured
+	data       int    // where the value of "data" begins in structured
+	redelivery uint64 // see Redelivery
 }
 
 // attributeTime is RFC 3339 with the milliseconds that the appliance counts in.
@@ -62,6 +64,9 @@ const attributeTime = "2006-01-02T15:04:05.000Z07:00"
 // error tells an attribute that CloudEvents does not allow: an empty id, source
 // or type, or text that is not UTF-8.
 func New(a Attributes, data []byte) (Event, error) { return encode(a, data) }
+
+// beforeData is what an encoded event has in front of its data.
+const beforeData = `,"datacontenttype":"application/json","data":`
 
 // encode is New for data that comes in pieces.
 func encode(a Attributes, data ...[]byte) (Event, error) {
@@ -80,7 +85,7 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 		b = append(b, name...)
 		b = append(b, `":`...)
 		switch name {
-		case "severitynumber", "repaired": // an integer, a boolean
+		case "severitynumber", "repaired", "redelivered": // an integer, a boolean
 			b = append(b, value...)
 		default:
 			var err error
@@ -89,7 +94,7 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 			}
 		}
 	}
-	b = append(b, `,"datacontenttype":"application/json","data":`...)
+	b = append(b, beforeData...)
 	dataStart := len(b)
 	for _, part := range data {
 		b = append(b, part...)
@@ -117,7 +122,8 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 		(a.SeverityNumber == 0 || yield("severitynumber", strconv.Itoa(int(a.SeverityNumber)))) &&
 		text("severitytext", a.SeverityText) &&
 		(!a.Repaired || yield("repaired", "true")) &&
-		text("unenriched", a.Unenriched)
+		text("unenriched", a.Unenriched) &&
+		(!a.Redelivered || yield("redelivered", "true"))
 }
 
 func (a *Attributes) set(name, value string) (err error) {
@@ -149,6 +155,8 @@ func (a *Attributes) set(name, value string) (err error) {
 		a.Repaired = value == "true"
 	case "unenriched":
 		a.Unenriched = value
+	case "redelivered":
+		a.Redelivered = value == "true"
 	default:
 		err = errors.New("unknown attribute")
 	}
@@ -223,6 +231,25 @@ func (e Event) Structured() []byte { return e.structured }
 
 // Data is the event's data: the payload of binary mode.
 func (e Event) Data() []byte { return e.structured[e.data : len(e.structured)-1] }
+
+// Redeliver returns the event as it is sent again, with its attribute redelivered.
+// n is a number above 0 that this redelivery has alone, to the sink that gets it.
+func (e Event) Redeliver(n uint64) Event {
+	if !e.Redelivered {
+		const attribute = `,"redelivered":true`
+		at := e.data - len(beforeData)
+		b := make([]byte, 0, len(e.structured)+len(attribute))
+		b = append(append(append(b, e.structured[:at]...), attribute...), e.structured[at:]...)
+		e.structured, e.data = b, e.data+len(attribute)
+		e.Redelivered = true
+	}
+	e.redelivery = n
+	return e
+}
+
+// Redelivery is the number that Redeliver was given, 0 for an event that comes
+// in its turn. It is no part of the encoded form.
+func (e Event) Redelivery() uint64 { return e.redelivery }
 
 // Stream is detections, audit, records or events: what {stream} stands for.
 func (e Event) Stream() string {

@@ -34,6 +34,7 @@ func anyAttributes(t *rapid.T) transform.Attributes {
 		Appliance: anyText.Draw(t, "appliance"), RecordedTime: moment.Draw(t, "recorded"),
 		SeverityNumber: rapid.Int32Range(0, 24).Draw(t, "severity"), SeverityText: anyText.Draw(t, "severity text"),
 		Repaired: rapid.Bool().Draw(t, "repaired"), Unenriched: optional.Draw(t, "unenriched"),
+		Redelivered: rapid.Bool().Draw(t, "redelivered"),
 	}
 }
 
@@ -54,6 +55,29 @@ func TestAnEventReadBackIsTheEventThatWasMade(t *testing.T) {
 		}
 		if string(made.Data()) != data || string(read.Data()) != data {
 			t.Fatalf("data %q, read back %q, want %q", made.Data(), read.Data(), data)
+		}
+	})
+}
+
+func TestAnEventThatIsSentAgainSaysSoAndIsOtherwiseTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := anyAttributes(t)
+		made, err := transform.New(a, []byte(`{"detection":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := bytes.Clone(made.Structured())
+		again := made.Redeliver(7)
+		a.Redelivered = true
+		want, err := transform.New(a, []byte(`{"detection":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(again.Structured(), want.Structured()) || !bytes.Equal(again.Data(), want.Data()) || again.Attributes != a {
+			t.Fatalf("%s\nwant %s", again.Structured(), want.Structured())
+		}
+		if again.Redelivery() != 7 || made.Redelivery() != 0 || !bytes.Equal(made.Structured(), before) {
+			t.Fatalf("the event itself has changed: %s, redelivery %d", made.Structured(), made.Redelivery())
 		}
 	})
 }

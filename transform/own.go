@@ -71,6 +71,41 @@ func (c Encoder) Reachability(r Reachability, recorded time.Time) (Event, error)
 	return c.own(kind, kind+"-"+strconv.FormatInt(recorded.UnixMilli(), 10), recorded, "appliance", data)
 }
 
+// Bridge is what the bridge calls itself where an event is about no appliance.
+const Bridge = "bridge"
+
+// Heartbeat makes the event that tells that the bridge lives. Its id follows
+// from when.
+func (c Encoder) Heartbeat(version string, started, now time.Time) (Event, error) {
+	data := struct {
+		Version string    `json:"version"`
+		Started time.Time `json:"started"`
+	}{version, milliseconds(started)}
+	return c.own("heartbeat", "heartbeat-"+strconv.FormatInt(now.UnixMilli(), 10), now, "heartbeat", data)
+}
+
+// Skipped is a stretch of the journal that a sink will not get.
+type Skipped struct {
+	Sink        string `json:"sink"`
+	First, Last uint64 `json:"-"` // numbers of events in the journal
+	// Events is how many they are, those that the sink would not have wanted
+	// among them.
+	Events uint64 `json:"events"`
+	Bytes  int64  `json:"bytes,omitzero"` // of them; 0: not known
+	// Oldest and Newest are when the bridge saw the first and the last of them;
+	// zero: not known.
+	Oldest time.Time `json:"oldest,omitzero"`
+	Newest time.Time `json:"newest,omitzero"`
+	Reason string    `json:"reason"` // for a person
+}
+
+// SinkSkipped makes the event that tells that a sink will not get events. Its id
+// follows from the stretch.
+func (c Encoder) SinkSkipped(s Skipped, recorded time.Time) (Event, error) {
+	id := fmt.Sprintf("sink.skipped-%s-%d-%d", s.Sink, s.First, s.Last)
+	return c.own("sink.skipped", id, recorded, "skipped", s)
+}
+
 // own makes an event of the bridge's own about the appliance, with data under
 // one key.
 func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event, error) {

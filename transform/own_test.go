@@ -89,3 +89,45 @@ func TestWhetherAnApplianceCanBePolledIsTold(t *testing.T) {
 		})
 	}
 }
+
+func TestABeatTellsWhoLives(t *testing.T) {
+	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	e, err := c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ownAttributes("heartbeat-1795222923004", "heartbeat")
+	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"
+	expect(t, e, want, `{"heartbeat":{"version":"1.2.3","started":"`+recorded.Add(-time.Hour).Format("2006-01-02T15:04:05.999Z07:00")+`"}}`)
+}
+
+func TestWhatASinkNeverGetsIsTold(t *testing.T) {
+	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	want := ownAttributes("sink.skipped-chat-4-9", "sink.skipped")
+	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"
+	oldest := time.Date(2026, 11, 21, 2, 0, 0, 5e6, time.UTC)
+	for _, c2 := range []struct {
+		name    string
+		skipped transform.Skipped
+		data    string
+	}{
+		{
+			"with its size and age",
+			transform.Skipped{Sink: "chat", First: 4, Last: 9, Events: 6, Bytes: 100, Oldest: oldest, Newest: oldest.Add(time.Second), Reason: "too old"},
+			`{"skipped":{"sink":"chat","events":6,"bytes":100,"oldest":"2026-11-21T02:00:00.005Z","newest":"2026-11-21T02:00:01.005Z","reason":"too old"}}`,
+		},
+		{
+			"without what is not known of events that are gone",
+			transform.Skipped{Sink: "chat", First: 4, Last: 9, Events: 6, Reason: "trimmed"},
+			`{"skipped":{"sink":"chat","events":6,"reason":"trimmed"}}`,
+		},
+	} {
+		t.Run(c2.name, func(t *testing.T) {
+			e, err := c.SinkSkipped(c2.skipped, recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, e, want, c2.data)
+		})
+	}
+}

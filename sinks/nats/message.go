@@ -1,6 +1,8 @@
 package nats
 
 import (
+	"strconv"
+
 	nats "github.com/nats-io/nats.go"
 
 	"ndrbridge/transform"
@@ -42,9 +44,14 @@ func (m *message) of(e transform.Event, mode transform.Mode, id bool) *nats.Msg 
 }
 
 // messageID is what a stream knows an event by: its source and its id, since ids
-// are unique only within their source.
+// are unique only within their source. One that is sent again by request must not
+// be taken for a duplicate, but by its own repetition.
 func messageID(e transform.Event) string {
-	return transform.PercentEncode(e.Source) + " " + transform.PercentEncode(e.ID)
+	id := transform.PercentEncode(e.Source) + " " + transform.PercentEncode(e.ID)
+	if n := e.Redelivery(); n > 0 {
+		id += " r" + strconv.FormatUint(n, 10)
+	}
+	return id
 }
 
 // header is the name of an attribute's header.
