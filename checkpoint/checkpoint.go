@@ -189,9 +189,30 @@ type Skip struct {
 	Event transform.Event
 }
 
+// Budget bounds what a sink may have yet to settle.
+type Budget struct {
+	Since    time.Time // events recorded before it are too old; zero: none is
+	MaxBytes int64     // of events; 0: no bound
+}
+
+// Excess is what a sink has yet to settle beyond a Budget, or nothing where
+// Cursor is Expect.
+type Excess struct {
+	Expect uint64 // the cursor
+	Cursor uint64 // the sequence number of the last event that is too much
+	Events uint64 // those that were trimmed already among them
+	Bytes  int64  // of those that were not trimmed
+	// Oldest and Newest are the times up to which the first and the last of those
+	// that were not trimmed were recorded; zero where all were.
+	Oldest, Newest time.Time
+}
+
 // Skips is the part of a store that lag policies use. It is safe for concurrent
 // use.
 type Skips interface {
+	// Over returns what a sink would have to skip to be within a budget. It costs
+	// no more with a large journal than with a small one.
+	Over(ctx context.Context, sink string, b Budget) (Excess, error)
 	// Skip moves the cursor, counts what was skipped, and appends the event, all
 	// at once. It needs no room in the journal. ErrFenced where the cursor is not
 	// s.Expect; a cursor beyond the journal is an error.
@@ -281,6 +302,10 @@ type Operations interface {
 	// Forget drops the cursor, the redelivery queue and the dead letters of a
 	// sink. It is an error while the sink is configured, or was never.
 	Forget(ctx context.Context, sink string) error
+	// Pause keeps, over restarts, whether an operator has paused a sink: Stats tells
+	// it. Nothing else follows from it here. A sink that was never configured is an
+	// error.
+	Pause(ctx context.Context, sink string, paused bool) error
 	// Rename gives what the state holds of a sink to another name, at once. It is
 	// an error while either is configured, where from never was, and where the
 	// state holds something of to.
@@ -326,6 +351,8 @@ type SinkStats struct {
 	LagBytes   int64     // their bytes
 	Oldest     time.Time // RecordedTime of the first of them; zero where there is none
 	Configured bool
+	// PausedSince is when an operator paused it; zero: it is not paused.
+	PausedSince time.Time
 	// Trimmed counts events behind the cursor that were trimmed while the sink was
 	// not configured: it will never get them. A Skip over them counts them.
 	Trimmed     uint64

@@ -118,13 +118,20 @@ func (j *journal) since(t time.Time) (uint64, error) {
 	if t.After(time.UnixMilli(milliseconds)) {
 		milliseconds++
 	}
+	return j.search(func(m mark) bool { return m.recorded >= milliseconds })
+}
+
+// search returns the number of the first event for whose mark is holds, or the
+// number that the next one will get. is holds for every event behind one that it
+// holds for.
+func (j *journal) search(is func(mark) bool) (uint64, error) {
 	var failed error
 	n := sort.Search(int(j.last+1-j.first), func(i int) bool {
 		m, _, err := j.at(j.first + uint64(i))
 		if err != nil {
 			failed = err
 		}
-		return m.recorded >= milliseconds
+		return is(m)
 	})
 	return j.first + uint64(n), failed
 }

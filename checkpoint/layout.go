@@ -33,8 +33,9 @@ import (
 //	replayed   a bucket per sink: number of the item → first and last sequence
 //	           number that are yet to be delivered again
 //	counts     sink → number of its requeued events, bytes of them, events skipped
+//	paused     sink → since when, milliseconds since 1970
 //
-// The last three, and the sum, came with version 2.
+// The last four, and the sum, came with version 2.
 //
 // The journal's keys carry what is summed up over the events, so that no lag is
 // counted by reading events:
@@ -53,6 +54,7 @@ var (
 	requeuedBucket  = []byte("requeued")
 	replayedBucket  = []byte("replayed")
 	countsBucket    = []byte("counts")
+	pausedBucket    = []byte("paused")
 
 	// buckets are those of version 1, then what each version added.
 	buckets = [layoutVersion][][]byte{
@@ -60,7 +62,7 @@ var (
 			metaBucket, positionsBucket, knownBucket, forgetBucket,
 			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
 		},
-		{requeuedBucket, replayedBucket, countsBucket},
+		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
 	}
 
 	versionKey = []byte("version")

@@ -46,6 +46,7 @@ func partsOf(tx *writeTx, sink string) []part {
 		{tx.table(requeuedBucket), name},
 		{tx.table(replayedBucket), name},
 		{tx.table(countsBucket), name},
+		{tx.table(pausedBucket), name},
 	}
 }
 

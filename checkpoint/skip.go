@@ -4,9 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/transform"
 )
+
+// Over implements Skips.
+func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err != nil {
+			return err
+		}
+		cursor, err := cursorOf(tx, sink)
+		if err == nil {
+			over, err = j.over(cursor, b)
+		}
+		return err
+	})
+	if err != nil {
+		return Excess{}, fmt.Errorf("what %s would have to skip: %w", sink, err)
+	}
+	return over, nil
+}
+
+func (j *journal) over(cursor uint64, b Budget) (Excess, error) {
+	over := Excess{Expect: cursor, Cursor: cursor}
+	if !b.Since.IsZero() {
+		young, err := j.since(b.Since)
+		if err != nil {
+			return over, err
+		}
+		over.Cursor = max(over.Cursor, young-1)
+	}
+	if b.MaxBytes > 0 {
+		few, err := j.search(func(m mark) bool { return int64(j.total-m.total) <= b.MaxBytes })
+		if err != nil {
+			return over, err
+		}
+		if from, err := j.totalAt(max(cursor, j.first-1)); err != nil {
+			return over, err
+		} else if int64(j.total-from) > b.MaxBytes {
+			over.Cursor = max(over.Cursor, min(few, j.last))
+		}
+	}
+	over.Events = over.Cursor - cursor
+	first := max(cursor+1, j.first)
+	if over.Cursor < first {
+		return over, nil
+	}
+	oldest, _, err := j.at(first)
+	if err != nil {
+		return over, err
+	}
+	newest, _, err := j.at(over.Cursor)
+	if err != nil {
+		return over, err
+	}
+	before, err := j.totalAt(first - 1)
+	over.Bytes = int64(newest.total - before)
+	over.Oldest, over.Newest = time.UnixMilli(oldest.recorded), time.UnixMilli(newest.recorded)
+	return over, err
+}
 
 // Skip implements Skips.
 func (s *Store) Skip(ctx context.Context, skipped Skip) error {

@@ -14,10 +14,10 @@ import (
 // dead letters that the state knows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	s.mu.Lock()
-	configured, waiting := s.configured, s.waiting
+	configured, waiting, limits := s.configured, s.waiting, s.limits
 	s.mu.Unlock()
 	stats := Stats{
-		MaxBytes: s.limits.MaxBytes, SourcesWait: waiting,
+		MaxBytes: limits.MaxBytes, SourcesWait: waiting,
 		Sinks: map[string]SinkStats{}, DeadLetters: map[Owner]DeadStats{},
 	}
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -33,6 +33,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 				err = j.queueStats(tx, string(sink), &sinkStats)
 			}
 			sinkStats.Configured = configured[string(sink)]
+			sinkStats.PausedSince = pausedSince(tx, string(sink))
 			stats.Sinks[string(sink)] = sinkStats
 			return err
 		})

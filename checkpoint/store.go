@@ -30,10 +30,9 @@ type Options struct {
 // ends while it waits returns ctx's error and nothing was written; once its
 // transaction has begun, the call waits the milliseconds until that is over.
 type Store struct {
-	db     *bolt.DB
-	path   string
-	limits Limits
-	now    func() time.Time
+	db   *bolt.DB
+	path string
+	now  func() time.Time
 
 	readOnly bool
 	// Both belong to the writer.
@@ -46,6 +45,7 @@ type Store struct {
 
 	mu         sync.Mutex
 	closed     bool
+	limits     Limits
 	queue      []*operation
 	waiting    bool            // a commit waits for room
 	configured map[string]bool // nil until Configure; replaced, never changed
@@ -96,6 +96,16 @@ func Open(path string, o Options) (*Store, error) {
 		go s.write()
 	}
 	return s, nil
+}
+
+// SetLimits replaces Options.Limits. Events and dead letters that are there
+// already may be beyond the new ones: then nothing more comes in, until there is
+// room.
+func (s *Store) SetLimits(l Limits) {
+	s.mu.Lock()
+	s.limits = l
+	s.mu.Unlock()
+	s.poke() // what waits for room may have it now
 }
 
 // Close ends the store: writes that were called before it are still done, but

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/checkpoint/checkpointtest"
+	"ndrbridge/transform"
 )
 
 func TestStore(t *testing.T) {
@@ -35,4 +37,31 @@ func copyOpenFile(path string) (string, error) {
 		last = now
 	}
 	return "", errors.New("the file is never still")
+}
+
+func TestLimitsThatAreRaisedGiveRoomAtOnce(t *testing.T) {
+	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
+	defer s.Close()
+	ctx := t.Context()
+	first := checkpoint.Commit{Source: source, Position: []byte("1"), Events: []transform.Event{newEvent(t, "1", time.Unix(1, 0), 300)}}
+	if err := errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), s.Commit(ctx, first)); err != nil {
+		t.Fatal(err)
+	}
+	second := checkpoint.Commit{Source: source, Expect: []byte("1"), Position: []byte("2"), Events: first.Events}
+	done := make(chan error, 1)
+	go func() { done <- s.Commit(ctx, second) }()
+	for waits := false; !waits; {
+		stats, err := s.Stats(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits = stats.SourcesWait
+	}
+	s.SetLimits(checkpoint.Limits{MaxBytes: 1 << 20})
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if stats, err := s.Stats(ctx); err != nil || stats.MaxBytes != 1<<20 || stats.Events != 2 {
+		t.Errorf("%+v, %v", stats, err)
+	}
 }

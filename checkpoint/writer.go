@@ -138,11 +138,11 @@ func (s *Store) round() (next time.Duration, more bool) {
 	s.mu.Lock()
 	ops := s.queue
 	s.queue = nil
-	configured := s.configured
+	configured, limits := s.configured, s.limits
 	s.mu.Unlock()
 
 	results := make([]error, len(ops))
-	r := &round{configured: configured, limits: s.limits}
+	r := &round{configured: configured, limits: limits}
 	trimmed, err := s.transact(r, ops, results)
 	if err != nil {
 		// What a check found may rest on what was undone, so all of them fail.
@@ -237,7 +237,6 @@ func (s *Store) publish(r *round, committed bool) {
 		s.configured = r.configured
 	}
 	if r.queued { // woken in vain where it was undone
-
 		close(s.queued)
 		s.queued = make(chan struct{})
 	}

@@ -422,6 +422,8 @@ func (b Backend) testClosing(t *testing.T) {
 		"Skip": func(ctx context.Context) error {
 			return s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)})
 		},
+		"Over":           func(ctx context.Context) error { _, err := s.Over(ctx, "a", checkpoint.Budget{}); return err },
+		"Pause":          func(ctx context.Context) error { return s.Pause(ctx, "a", true) },
 		"Requeue":        func(ctx context.Context) error { _, err := s.Requeue(ctx, "a", []string{"k"}); return err },
 		"Replay":         func(ctx context.Context) error { _, err := s.Replay(ctx, "a", noon); return err },
 		"Redeliver":      func(ctx context.Context) error { _, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); return err },

@@ -93,6 +93,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.settle("b", 4, letterOf("x", made[0]), letterOf("y", made[1]))
 		s.requeue("b", "y")
 		s.replay("b", noon.Add(3*time.Second))
+		s.must(s.Pause(t.Context(), "b", true))
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: made[0]}))
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		return s
@@ -107,7 +108,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 			t.Error("something of it is left")
 		}
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 {
+		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 || !got.PausedSince.IsZero() {
 			t.Errorf("%+v, want a new sink", got)
 		}
 		s.wantQueue("a", "")

@@ -1,0 +1,123 @@
+package checkpointtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+func (b Backend) testLag(t *testing.T) {
+	const size = 1000
+	second := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+	each := bytesOf(events(1, size))
+	// Six events, a second apart from noon on, of which b has settled one.
+	behind := func(t *testing.T) *state {
+		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.append(events(6, size)...)
+		s.settle("b", 1)
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		budget checkpoint.Budget
+		want   checkpoint.Excess
+	}{
+		{"no budget is never used up", checkpoint.Budget{}, checkpoint.Excess{Expect: 1, Cursor: 1}},
+		{"young events are within an age", checkpoint.Budget{Since: second(1)}, checkpoint.Excess{Expect: 1, Cursor: 1}},
+		{
+			"older events are too much", checkpoint.Budget{Since: second(4)},
+			checkpoint.Excess{Expect: 1, Cursor: 4, Events: 3, Bytes: 3 * each, Oldest: second(1), Newest: second(3)},
+		},
+		{
+			"all of them may be too old", checkpoint.Budget{Since: second(60)},
+			checkpoint.Excess{Expect: 1, Cursor: 6, Events: 5, Bytes: 5 * each, Oldest: second(1), Newest: second(5)},
+		},
+		{"what is just as large as it may be is within a size", checkpoint.Budget{MaxBytes: 5 * each}, checkpoint.Excess{Expect: 1, Cursor: 1}},
+		{
+			"what is larger by a byte costs a whole event", checkpoint.Budget{MaxBytes: 5*each - 1},
+			checkpoint.Excess{Expect: 1, Cursor: 2, Events: 1, Bytes: each, Oldest: second(1), Newest: second(1)},
+		},
+		{
+			"a size below that of any event leaves none", checkpoint.Budget{MaxBytes: 1},
+			checkpoint.Excess{Expect: 1, Cursor: 6, Events: 5, Bytes: 5 * each, Oldest: second(1), Newest: second(5)},
+		},
+		{
+			"of an age and a size the stricter rules", checkpoint.Budget{Since: second(2), MaxBytes: 2 * each},
+			checkpoint.Excess{Expect: 1, Cursor: 4, Events: 3, Bytes: 3 * each, Oldest: second(1), Newest: second(3)},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) { behind(t).wantOver("b", c.budget, c.want) })
+	}
+	t.Run("what was trimmed already is counted, but has no size", func(t *testing.T) {
+		s := behind(t)
+		s.settle("a", 6)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.clock.advance(time.Hour + 3*time.Second)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.until("old events are trimmed", func() bool { return s.stats().First == 5 })
+		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+		s.wantOver("b", checkpoint.Budget{MaxBytes: each},
+			checkpoint.Excess{Expect: 1, Cursor: 5, Events: 4, Bytes: each, Oldest: second(4), Newest: second(4)})
+	})
+	t.Run("a sink that is not known has no lag", func(t *testing.T) {
+		s := behind(t)
+		if _, err := s.Over(t.Context(), "c", checkpoint.Budget{}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func (s *state) wantOver(sink string, b checkpoint.Budget, want checkpoint.Excess) {
+	s.t.Helper()
+	got, err := s.Over(s.t.Context(), sink, b)
+	if err != nil || got.Expect != want.Expect || got.Cursor != want.Cursor || got.Events != want.Events || got.Bytes != want.Bytes ||
+		!got.Oldest.Equal(want.Oldest) || !got.Newest.Equal(want.Newest) {
+		s.t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+func (b Backend) testPausing(t *testing.T) {
+	s := b.open(t, roomy)
+	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
+	want := func(a time.Time) {
+		t.Helper()
+		stats := s.stats()
+		if got := stats.Sinks["a"].PausedSince; !got.Equal(a) {
+			t.Errorf("paused since %v, want %v", got, a)
+		}
+		if got := stats.Sinks["b"].PausedSince; !got.IsZero() {
+			t.Errorf("another sink is paused since %v", got)
+		}
+	}
+	pause := func(paused bool) {
+		t.Helper()
+		s.must(s.Pause(context.Background(), "a", paused))
+	}
+	t.Run("a sink is not paused at first", func(t *testing.T) { want(time.Time{}) })
+	t.Run("it is paused from when it was said", func(t *testing.T) {
+		pause(true)
+		want(noon)
+	})
+	t.Run("saying it twice changes nothing", func(t *testing.T) {
+		s.clock.advance(time.Minute)
+		pause(true)
+		want(noon)
+	})
+	t.Run("it is paused over a restart", func(t *testing.T) {
+		s.reopen()
+		want(noon)
+	})
+	t.Run("it is not when that was ended", func(t *testing.T) {
+		pause(false)
+		pause(false)
+		want(time.Time{})
+	})
+	t.Run("a sink that is not known cannot be paused", func(t *testing.T) {
+		if err := s.Pause(t.Context(), "c", true); err == nil {
+			t.Error("no error")
+		}
+	})
+}
