@@ -10,9 +10,9 @@ import (
 
 // batch is what is in flight, and how far it has come.
 type batch struct {
-	records []checkpoint.Record
-	events  []transform.Event // those of records, as they are sent
-	done    []bool            // acknowledged, or in dead
+	records []checkpoint.Redelivered // those of the journal have no Place
+	events  []transform.Event        // those of records, as they are sent
+	done    []bool                   // acknowledged, or in dead
 	dead    []dead
 	firm    int // of dead: those in front of the last event that was taken
 
@@ -32,24 +32,17 @@ type dead struct {
 	reason error
 }
 
-// add appends records. prepare returns what is sent of each; nil: all of it.
-func (b *batch) add(records []checkpoint.Record, prepare func(transform.Event) (transform.Event, error)) {
-	for _, record := range records {
-		event := record.Event
-		b.records = append(b.records, record)
-		b.events = append(b.events, event)
-		b.done = append(b.done, false)
-		if prepare == nil {
-			continue
-		}
-		i := len(b.events) - 1
-		var err error
-		if b.events[i], err = prepare(event); err != nil {
-			b.bury(i, fmt.Errorf("prepare the event: %w", err))
-		}
+// add appends a record, and event, which is what is sent of it, or says why there
+// is none.
+func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err error) {
+	b.records = append(b.records, record)
+	b.events = append(b.events, event)
+	b.done = append(b.done, false)
+	b.attempts = append(b.attempts, 0)
+	b.alone = append(b.alone, 0)
+	if err != nil {
+		b.bury(len(b.events)-1, fmt.Errorf("prepare the event: %w", err))
 	}
-	b.attempts = append(b.attempts, make([]int, len(records))...)
-	b.alone = append(b.alone, make([]int, len(records))...)
 }
 
 // pending returns the indexes of what is not done.
@@ -151,7 +144,7 @@ func (b *batch) settled(now time.Time) (n int, letters []checkpoint.DeadLetter) 
 	for _, d := range b.dead {
 		if d.index < n {
 			letters = append(letters, checkpoint.DeadLetter{
-				Key: fmt.Sprintf("%020d", b.records[d.index].Seq), Class: string(Rejected), Reason: d.reason.Error(),
+				Key: b.records[d.index].Key, Class: string(Rejected), Reason: d.reason.Error(),
 				Time: now, Body: b.records[d.index].Event.Structured(),
 			})
 		}

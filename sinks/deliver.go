@@ -27,10 +27,11 @@ const (
 	rejectAll = 20
 )
 
-// deliver sends the events of a batch until each is done, or ctx ends.
+// deliver sends the events of a batch until each is done, ctx ends, or the lag
+// policy skips it.
 func (l *lane) deliver(ctx, late context.Context, b *batch) {
 	b.isolateAt = isolateAfter
-	for ctx.Err() == nil {
+	for l.allowed(ctx) {
 		pending := b.pending()
 		if len(pending) == 0 {
 			return
@@ -169,9 +170,10 @@ func first(a, b error) error {
 }
 
 // divide sends events of a batch, and where one of them is rejected without it
-// being known which, halves of them, until it is. Where held is not nil, it does so for what fails transiently, too; what comes
-// behind an event that failed by itself, under its key, is not tried. It returns
-// once each event was tried, or something concerns them all.
+// being known which, halves of them, until it is. Where held is not nil, it does so for
+// what fails transiently, too; what comes behind an event that failed by itself,
+// under its key, is not tried. It returns once each event was tried, or something
+// concerns them all.
 func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
 	indexes = b.left(indexes, held)
 	switch {

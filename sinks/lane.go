@@ -13,7 +13,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// queue is what a lane delivers.
+// queue is what a lane delivers: the journal behind a cursor, or what is to be
+// delivered again.
 type queue interface {
 	// begin reads where the queue stands.
 	begin(ctx context.Context) error
@@ -27,6 +28,9 @@ type queue interface {
 	// settle takes the first n records of a batch out of the queue, together with
 	// dead letters. checkpoint.ErrFenced: it stands elsewhere.
 	settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error
+	// skip leaves behind what the sink's lag policy gives up, a batch in flight
+	// too. It says whether there was something.
+	skip(ctx context.Context) (bool, error)
 }
 
 // lane takes a queue to its sink, one batch at a time.
@@ -36,8 +40,9 @@ type lane struct {
 	log   *slog.Logger
 	retry *backoff.ExponentialBackOff
 
-	rejections int // in a row, without an event that was taken
-	passed     int // events that were taken
+	rejections int  // in a row, without an event that was taken
+	passed     int  // events that were taken
+	skipped    bool // the queue stands behind the batch in flight
 
 	mu     sync.Mutex
 	status Status
@@ -58,6 +63,12 @@ func newLane(r *Runner, q queue, log *slog.Logger) *lane {
 // run delivers until ctx ends. Sends go on under late.
 func (l *lane) run(ctx, late context.Context) {
 	for begun := false; ctx.Err() == nil; {
+		if l.skipped {
+			begun, l.skipped = false, false
+		}
+		if !l.allowed(ctx) {
+			continue
+		}
 		if !begun {
 			if err := l.queue.begin(ctx); err != nil {
 				l.pause(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), l.retry.NextBackOff(), nil)
@@ -65,6 +76,9 @@ func (l *lane) run(ctx, late context.Context) {
 			}
 			begun = true
 			l.resume()
+		}
+		if l.checkLag(ctx); l.skipped {
+			continue
 		}
 		b, err := l.queue.next(ctx)
 		if err != nil {
@@ -74,10 +88,26 @@ func (l *lane) run(ctx, late context.Context) {
 			continue
 		}
 		l.deliver(ctx, late, b)
+		if l.skipped {
+			continue
+		}
 		if err := l.settle(ctx, b); errors.Is(err, checkpoint.ErrFenced) {
 			begun = false // somebody moved the cursor: go on from there
 		}
 	}
+}
+
+// allowed waits while the sink is paused, and says whether to go on: not when
+// ctx has ended, or the batch in flight was skipped.
+func (l *lane) allowed(ctx context.Context) bool {
+	for ctx.Err() == nil && !l.skipped {
+		paused, steered := l.r.steered()
+		if !paused {
+			return true
+		}
+		l.wait(ctx, steered)
+	}
+	return false
 }
 
 // settle takes the leading records of a batch that are done out of the queue. It
@@ -100,17 +130,27 @@ func (l *lane) settle(ctx context.Context, b *batch) error {
 			return nil
 		}
 		err = fmt.Errorf("move the cursor: %w", err)
-		if errors.Is(err, checkpoint.ErrFenced) || ctx.Err() != nil {
+		switch {
+		case errors.Is(err, checkpoint.ErrFenced), ctx.Err() != nil:
 			l.log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
 			return err
+		case errors.Is(err, checkpoint.ErrDeadFull):
+			err = fmt.Errorf("%w: drop or requeue some of them, or raise dead_letters.max_bytes", err)
+			l.pause(ctx, StateHalted, err, l.r.o.Probe, nil)
+		default:
+			l.pause(ctx, StateRetrying, err, l.retry.NextBackOff(), nil)
 		}
-		l.pause(ctx, StateRetrying, err, l.retry.NextBackOff(), nil)
+		if l.skipped {
+			return nil
+		}
 	}
 }
 
-// pause tells a failure and waits, or until ctx ends. Where b is not nil and
-// holds a poisoned event, events behind it end the wait, too.
+// pause tells a failure and waits, or until ctx ends, the runner is steered, or
+// the batch in flight is skipped. Where b is not nil and holds a poisoned event,
+// events behind it end the wait, too.
 func (l *lane) pause(ctx context.Context, state State, err error, wait time.Duration, b *batch) {
+	_, steered := l.r.steered()
 	if l.enter(state, err.Error()) {
 		level := slog.LevelWarn
 		if state == StateHalted {
@@ -129,7 +169,35 @@ func (l *lane) pause(ctx context.Context, state State, err error, wait time.Dura
 		})
 		defer cancel()
 	}
-	<-ctx.Done()
+	l.wait(ctx, steered)
+}
+
+// wait waits until ctx ends, the runner is steered, or the batch in flight is
+// skipped.
+func (l *lane) wait(ctx context.Context, steered <-chan struct{}) {
+	for !l.skipped {
+		select {
+		case <-ctx.Done():
+			return
+		case <-steered:
+			return
+		case <-time.After(lagEvery):
+			l.checkLag(ctx)
+		}
+	}
+}
+
+// checkLag applies the lag policy. A failure is told and no more: it is applied
+// again before long.
+func (l *lane) checkLag(ctx context.Context) {
+	skipped, err := l.queue.skip(ctx)
+	switch {
+	case skipped:
+		l.skipped = true
+		l.log.Warn("the sink is too far behind; the oldest of its events are skipped, as its lag policy says")
+	case err != nil && ctx.Err() == nil:
+		l.log.Warn("the lag policy could not be applied; it is tried again", "error", err)
+	}
 }
 
 // resume ends a state of failure.
@@ -150,7 +218,7 @@ func (l *lane) enter(state State, text string) bool {
 	l.status.Error = text
 	l.mu.Unlock()
 	if news {
-		l.r.metrics.entered(state)
+		l.r.metrics.entered(l.r.Status().State)
 	}
 	return news
 }

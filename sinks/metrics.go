@@ -24,7 +24,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"sink", "class"}),
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ndrbridge_sink_state",
-			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted.",
+			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted, 3 paused.",
 		}, []string{"sink"}),
 		send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_sink_send_seconds",
@@ -63,5 +63,5 @@ func (m *Metrics) of(sink string) sinkMetrics {
 func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(class)).Inc() }
 
 func (m sinkMetrics) entered(state State) {
-	m.state.Set(map[State]float64{StateRunning: 0, StateRetrying: 1, StateHalted: 2}[state])
+	m.state.Set(float64(state.severity()))
 }

@@ -2,15 +2,22 @@ package sinks
 
 import (
 	"context"
+	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
 )
 
 // journalQueue is the journal behind the sink's cursor.
 type journalQueue struct {
-	journal checkpoint.Journal
+	journal Journal
 	o       *Options
 	cursor  uint64
+	lag     lagPolicy
+}
+
+func newJournalQueue(journal Journal, o *Options) *journalQueue {
+	return &journalQueue{journal: journal, o: o, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
 }
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
@@ -33,8 +40,9 @@ func (q *journalQueue) next(ctx context.Context) (*batch, error) {
 
 func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max checkpoint.Batch) error {
 	records, err := q.journal.Read(ctx, after, max)
-	if err == nil {
-		b.add(records, q.o.Prepare)
+	for _, r := range records {
+		event, err := q.o.prepare(r.Event)
+		b.add(checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}, event, err)
 	}
 	return err
 }
@@ -45,15 +53,12 @@ func (q *journalQueue) extend(ctx context.Context, b *batch) error {
 	}
 	more := q.o.Batch
 	more.MaxEvents = max(more.MaxEvents, 1) // no bound would be the whole of a backlog
-	return q.read(ctx, b, b.last(), more)
+	return q.read(ctx, b, b.last().Seq, more)
 }
 
 func (q *journalQueue) wait(ctx context.Context, b *batch) {
-	_ = q.journal.Wait(ctx, b.last()) // its end is no failure
+	_ = q.journal.Wait(ctx, b.last().Seq) // its end is no failure
 }
-
-// last is the number of the batch's last record.
-func (b *batch) last() uint64 { return b.records[len(b.records)-1].Seq }
 
 func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
 	s := checkpoint.Settlement{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: letters}
@@ -62,4 +67,88 @@ func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []ch
 	}
 	q.cursor = s.Cursor
 	return nil
+}
+
+func (q *journalQueue) skip(ctx context.Context) (bool, error) { return q.lag.apply(ctx, time.Now()) }
+
+// redeliveryQueue is what operators asked to be delivered again.
+type redeliveryQueue struct {
+	journal Journal
+	o       *Options
+	place   checkpoint.Place // where it begins
+}
+
+// begin has nothing to do: next reads where the queue stands.
+func (q *redeliveryQueue) begin(context.Context) error { return nil }
+
+func (q *redeliveryQueue) next(ctx context.Context) (*batch, error) {
+	for {
+		if err := q.journal.WaitRedelivery(ctx, q.o.Name); err != nil {
+			return nil, err
+		}
+		next, err := q.journal.Redeliver(ctx, q.o.Name, q.o.Batch)
+		if err != nil {
+			return nil, err
+		}
+		if len(next.Records) == 0 {
+			continue // trimmed in the meantime
+		}
+		b := new(batch)
+		q.place = next.Place
+		q.add(b, next.Records)
+		return b, nil
+	}
+}
+
+func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
+	for _, r := range records {
+		event, err := q.o.prepare(r.Event)
+		if err == nil {
+			event = event.Redeliver(r.Place.Item)
+		}
+		b.add(r, event, err)
+	}
+}
+
+func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
+	if most := q.o.Batch.MaxEvents; most > 0 && len(b.pending()) > most {
+		return nil
+	}
+	// The queue is read from its beginning.
+	next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: len(b.records) + max(q.o.Batch.MaxEvents, 1)})
+	if err != nil {
+		return err
+	}
+	last := b.last().Place
+	for i, r := range next.Records {
+		if r.Place.Item > last.Item || r.Place.Item == last.Item && r.Place.Seq > last.Seq {
+			q.add(b, next.Records[i:])
+			break
+		}
+	}
+	return nil
+}
+
+// wait waits for ctx alone: what is queued meanwhile is found by the next
+// attempt.
+func (q *redeliveryQueue) wait(ctx context.Context, _ *batch) { <-ctx.Done() }
+
+func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
+	return q.journal.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
+		Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: n, Dead: letters,
+	})
+}
+
+// skip skips nothing: no lag policy rules what an operator asked for.
+func (q *redeliveryQueue) skip(context.Context) (bool, error) { return false, nil }
+
+// last is the batch's last record.
+func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
+
+// prepare returns what is sent of an event.
+func (o *Options) prepare(e transform.Event) (transform.Event, error) {
+	if o.Prepare == nil {
+		return e, nil
+	}
+	return o.Prepare(e)
 }

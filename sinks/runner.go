@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -28,8 +29,12 @@ type Options struct {
 	Probe       time.Duration // between two attempts of a halted sink
 	// RateLimit is in events a second; 0: no limit.
 	RateLimit float64
+	Lag       Lag
+	// PausedSince is when an operator paused the sink before; zero: it is not
+	// paused.
+	PausedSince time.Time
 	// Prepare returns what is sent of an event; nil: all of it. One that it fails
-	// for is rejected.
+	// for is rejected. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
 	// Grace is how long a Send may go on after Run was told to stop.
 	Grace   time.Duration
@@ -37,21 +42,34 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Runner takes one sink from its cursor to the journal's end. It has one batch
-// in flight, and moves the cursor when every event in front of it is acknowledged
-// or among the dead letters.
+// Journal is what a Runner needs of the state.
+type Journal interface {
+	checkpoint.Journal
+	checkpoint.Skips
+	checkpoint.Redeliveries
+}
+
+// Runner takes one sink from its cursor to the journal's end, and beside that
+// delivers again what operators ask for. It has one batch of each in flight, and
+// settles an event when it is acknowledged or among the dead letters.
 type Runner struct {
 	o       Options
 	metrics sinkMetrics
 	limiter *rate.Limiter // nil: none
-	lane    *lane
+	lanes   []*lane
+
+	sending sync.Mutex
 	sink    Sink // nil: to be opened
+
+	mu      sync.Mutex
+	paused  time.Time     // since when; zero: not
+	steerer chan struct{} // closed and replaced when waits are to end
 }
 
 // NewRunner returns a Runner that delivers from journal, which has been
 // configured with the sink's name.
-func NewRunner(journal checkpoint.Journal, o Options) *Runner {
-	r := &Runner{o: o, metrics: o.Metrics.of(o.Name)}
+func NewRunner(journal Journal, o Options) *Runner {
+	r := &Runner{o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince, steerer: make(chan struct{})}
 	if o.RateLimit > 0 {
 		burst := max(1, int(o.RateLimit))
 		r.limiter = rate.NewLimiter(rate.Limit(o.RateLimit), burst)
@@ -59,7 +77,11 @@ func NewRunner(journal checkpoint.Journal, o Options) *Runner {
 			r.o.Batch.MaxEvents = burst
 		}
 	}
-	r.lane = newLane(r, &journalQueue{journal: journal, o: &r.o}, o.Log)
+	r.lanes = []*lane{
+		newLane(r, newJournalQueue(journal, &r.o), o.Log),
+		newLane(r, &redeliveryQueue{journal: journal, o: &r.o}, o.Log.With("redelivery", true)),
+	}
+	r.metrics.entered(r.Status().State)
 	return r
 }
 
@@ -79,14 +101,58 @@ func (r *Runner) Run(ctx context.Context) {
 	defer stop()
 	defer r.reopen()
 
-	r.lane.run(ctx, late)
+	var running sync.WaitGroup
+	for _, l := range r.lanes {
+		running.Go(func() { l.run(ctx, late) })
+	}
+	running.Wait()
 }
 
-// Status is safe for concurrent use.
+// Status is how the sink is doing: paused, or as its journal or its redeliveries
+// do, whichever is worse. It is safe for concurrent use.
 func (r *Runner) Status() Status {
-	r.lane.mu.Lock()
-	defer r.lane.mu.Unlock()
-	return r.lane.status
+	r.mu.Lock()
+	paused := r.paused
+	r.mu.Unlock()
+	if !paused.IsZero() {
+		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed"}
+	}
+	var worst Status
+	for _, l := range r.lanes {
+		l.mu.Lock()
+		if s := l.status; worst.Sink == "" || s.State.severity() > worst.State.severity() {
+			worst = s
+		}
+		l.mu.Unlock()
+	}
+	return worst
+}
+
+// Pause stops delivery behind what is in flight, until Resume. It is safe for
+// concurrent use.
+func (r *Runner) Pause() { r.steer(time.Now()) }
+
+// Resume ends a pause, and tries at once what was to be tried later. It is safe
+// for concurrent use.
+func (r *Runner) Resume() { r.steer(time.Time{}) }
+
+func (r *Runner) steer(paused time.Time) {
+	r.mu.Lock()
+	if r.paused.IsZero() || paused.IsZero() {
+		r.paused = paused
+	}
+	close(r.steerer)
+	r.steerer = make(chan struct{})
+	r.mu.Unlock()
+	r.metrics.entered(r.Status().State)
+}
+
+// steered says whether the sink is paused. The channel is closed when that may
+// have changed, and when waits are to end.
+func (r *Runner) steered() (paused bool, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.paused.IsZero(), r.steerer
 }
 
 // send sends events in one call.
@@ -96,6 +162,8 @@ func (r *Runner) send(ctx context.Context, events []transform.Event) error {
 			return fmt.Errorf("wait for the rate limit: %w", err)
 		}
 	}
+	r.sending.Lock()
+	defer r.sending.Unlock()
 	if r.sink == nil {
 		sink, err := r.o.Open()
 		if err != nil {
@@ -111,6 +179,8 @@ func (r *Runner) send(ctx context.Context, events []transform.Event) error {
 
 // reopen closes the sink, so that the next send opens it anew.
 func (r *Runner) reopen() {
+	r.sending.Lock()
+	defer r.sending.Unlock()
 	if r.sink == nil {
 		return
 	}

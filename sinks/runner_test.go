@@ -57,7 +57,9 @@ func (s *target) Send(ctx context.Context, events []transform.Event) error {
 	s.sizes = append(s.sizes, len(events))
 	ids := make([]string, len(events))
 	for i, e := range events {
-		ids[i] = e.ID
+		if ids[i] = e.ID; e.Redelivered {
+			ids[i] += fmt.Sprint(" again ", e.Redelivery())
+		}
 	}
 	err := s.answer(s.attempts, ids)
 	each, some := errors.AsType[sinks.EventErrors](err)

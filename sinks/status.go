@@ -10,7 +10,13 @@ const (
 	StateRunning  State = "running"  // delivering, or waiting for events
 	StateRetrying State = "retrying" // waiting to try a batch again
 	StateHalted   State = "halted"   // misconfigured or not allowed; probing slowly
+	StatePaused   State = "paused"   // by an operator
 )
+
+// severity orders the states; it is the value of a metric.
+func (s State) severity() int {
+	return map[State]int{StateRunning: 0, StateRetrying: 1, StateHalted: 2, StatePaused: 3}[s]
+}
 
 // Status is how a sink is doing.
 type Status struct {

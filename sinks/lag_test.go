@@ -1,0 +1,106 @@
+package sinks_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// told returns what the journal's events say was skipped.
+func (f *fixture) told(t *testing.T) []transform.Skipped {
+	t.Helper()
+	records, err := f.store.Read(t.Context(), 0, checkpoint.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []transform.Skipped
+	for _, r := range records {
+		if r.Event.Action() != "skipped" {
+			continue
+		}
+		var data struct{ Skipped transform.Skipped }
+		if err := json.Unmarshal(r.Event.Data(), &data); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data.Skipped)
+	}
+	return all
+}
+
+func TestASinkThatIsTooFarBehindSkipsTheOldestAndTellsSo(t *testing.T) {
+	policy := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
+	const size = 160 // of an event, about
+	for _, c := range []struct {
+		name   string
+		lag    sinks.Lag
+		reason string
+		// Of 100 events, one a minute, so many at least and at most are taken when
+		// the sink that was down all the time is well.
+		least, most int
+	}{
+		{"by the age of events", sinks.Lag{Skip: true, MaxAge: 30 * time.Minute, Events: policy}, "lag.max_age (30m0s)", 28, 32},
+		{"by their size", sinks.Lag{Skip: true, MaxBytes: 50 * size, Events: policy}, "lag.max_bytes (8000)", 8, 60},
+		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 50 * size, Events: policy}, "", 100, 100},
+	} {
+		for _, paused := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, ", paused: ", paused), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					down := true
+					f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
+						if down {
+							return errors.New("connection refused")
+						}
+						return nil
+					}}, func(o *sinks.Options) { o.Lag = c.lag })
+					stop := f.start()
+					if paused {
+						f.runner.Pause()
+					}
+					for i := 1; i <= 100; i++ {
+						f.append(t, i, i)
+						time.Sleep(time.Minute)
+					}
+					synctest.Wait()
+					down = false
+					f.runner.Resume()
+					time.Sleep(2 * time.Minute)
+					stop()
+					stats, err := f.store.Stats(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					var taken, skips int
+					for _, id := range f.taken {
+						if strings.HasPrefix(id, "sink.skipped-lake-") {
+							skips++
+						} else {
+							taken++
+						}
+					}
+					if taken < c.least || taken > c.most {
+						t.Errorf("%d events taken, want %d to %d", taken, c.least, c.most)
+					}
+					var events uint64
+					for _, s := range f.told(t) {
+						events += s.Events
+						if s.Sink != "lake" || !strings.Contains(s.Reason, c.reason) || s.Bytes == 0 || s.Newest.Before(s.Oldest) {
+							t.Errorf("told %+v", s)
+						}
+					}
+					// What tells of older skips may have been skipped itself.
+					if got := stats.Sinks["lake"].Skipped; got != events || int(got)+taken+skips != int(stats.Last) {
+						t.Errorf("%d skipped, told %d; %d taken, and %d that tell of skips, of %d", got, events, taken, skips, stats.Last)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package sinks_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+)
+
+func TestASinkThatIsPausedTakesNothingUntilItIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, &target{answer: func(int, []string) error { return nil }})
+		stop := f.start()
+		time.Sleep(time.Second)
+		f.runner.Pause()
+		since := time.Now()
+		time.Sleep(time.Second)
+		f.runner.Pause()
+		f.append(t, 4, 6)
+		if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		// What waited for events was in flight: it may take some.
+		if taken := len(f.taken); taken > 6 {
+			t.Errorf("taken %v while it was paused", f.taken)
+		}
+		f.append(t, 7, 9)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if slices.Contains(f.taken, "7") {
+			t.Errorf("taken %v while it was paused", f.taken)
+		}
+		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) {
+			t.Errorf("status %+v, want paused since %v", s, since)
+		}
+		f.runner.Resume()
+		time.Sleep(time.Second)
+		stop()
+		want := append(numbers(1, 9), "1 again 1", "2 again 1", "3 again 1")
+		if !slices.Equal(sorted(f.taken), sorted(want)) {
+			t.Errorf("taken %v, want %v", f.taken, want)
+		}
+		if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestASinkThatWasPausedBeforeStartsPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		since := time.Now().Add(-time.Hour)
+		f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.PausedSince = since })
+		stop := f.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) || len(f.taken) > 0 {
+			t.Errorf("status %+v, taken %v", s, f.taken)
+		}
+		stop()
+	})
+}
+
+func TestResumingTriesAtOnceWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, &target{answer: func(attempt int, _ []string) error {
+			if attempt == 1 {
+				return sinks.Errorf(sinks.Halted, "401 unauthorized")
+			}
+			return nil
+		}})
+		stop := f.start()
+		time.Sleep(time.Second)
+		f.runner.Resume()
+		time.Sleep(time.Millisecond)
+		stop()
+		if !slices.Equal(f.taken, numbers(1, 3)) {
+			t.Errorf("taken %v", f.taken)
+		}
+	})
+}
+
+func TestASinkWhoseDeadLettersAreFullHaltsUntilThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids))
+			for i, id := range ids {
+				if id == "2" || id == "4" {
+					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+				}
+			}
+			return each
+		}})
+		f.store.SetLimits(checkpoint.Limits{DeadBytes: 300})
+		stop := f.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "dead_letters.max_bytes") {
+			t.Errorf("status %+v", s)
+		}
+		f.store.SetLimits(checkpoint.Limits{DeadBytes: 30000})
+		time.Sleep(time.Minute)
+		stop()
+		if dead := f.dead(t); !slices.Equal(dead, []string{"2", "4"}) || f.cursor(t) != 8 || !slices.Equal(f.taken, numbers(1, 8, "2", "4")) {
+			t.Errorf("dead letters %v, cursor %d, taken %v", dead, f.cursor(t), f.taken)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package sinks_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+)
+
+func TestWhatIsAskedForIsDeliveredAgain(t *testing.T) {
+	rejects := func(poison ...string) func(int, []string) error {
+		return func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids))
+			for i, id := range ids {
+				if slices.Contains(poison, id) {
+					each[i] = sinks.Errorf(sinks.Rejected, "400 bad event")
+				}
+			}
+			return each
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		answer func(int, []string) error
+		ask    func(t *testing.T, f *fixture) error
+		taken  []string // after all has been delivered once
+		dead   []string
+	}{
+		{
+			"a stretch of the journal, in its order",
+			rejects(),
+			func(t *testing.T, f *fixture) error {
+				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
+				return err
+			},
+			[]string{"1 again 1", "2 again 1", "3 again 1"}, nil,
+		},
+		{
+			"dead letters",
+			rejects("2"),
+			func(t *testing.T, f *fixture) error {
+				_, err := f.store.Requeue(t.Context(), "lake", nil)
+				return err
+			},
+			[]string{"2 again 1"}, nil,
+		},
+		{
+			"what is rejected again is a dead letter again",
+			rejects("2", "2 again 1"),
+			func(t *testing.T, f *fixture) error {
+				_, err := f.store.Requeue(t.Context(), "lake", nil)
+				return err
+			},
+			nil, []string{"2"},
+		},
+		{
+			"each time with another number",
+			rejects(),
+			func(t *testing.T, f *fixture) error {
+				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
+				_, err2 := f.store.Replay(t.Context(), "lake", time.Time{})
+				return errors.Join(err, err2)
+			},
+			[]string{"1 again 1", "2 again 1", "3 again 1", "1 again 2", "2 again 2", "3 again 2"}, nil,
+		},
+		{
+			"and tried again with the same one",
+			func(attempt int, ids []string) error {
+				if ids[0] == "1 again 1" && attempt < 5 {
+					return errors.New("503 service unavailable")
+				}
+				return nil
+			},
+			func(t *testing.T, f *fixture) error {
+				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
+				return err
+			},
+			[]string{"1 again 1", "2 again 1", "3 again 1"}, nil,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 3, &target{answer: c.answer})
+				stop := f.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				once := len(f.taken)
+				if err := c.ask(t, f); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				stop()
+				if !slices.Equal(f.taken[once:], c.taken) {
+					t.Errorf("taken %v, want %v", f.taken[once:], c.taken)
+				}
+				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
+					t.Errorf("dead letters %v, want %v", dead, c.dead)
+				}
+				if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
+					t.Errorf("%v, %v are queued still", next, err)
+				}
+				if f.cursor(t) != 3 {
+					t.Errorf("cursor at %d", f.cursor(t))
+				}
+			})
+		})
+	}
+}
+
+func TestRedeliveriesAndNewEventsDoNotWaitForEachOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(id string) bool
+		want  []string
+	}{
+		"a redelivery that keeps failing":      {func(id string) bool { return len(id) > 3 }, numbers(1, 6)},
+		"a journal that does not go on beside": {func(id string) bool { return id >= "4" && len(id) < 3 }, append(numbers(1, 3), "1 again 1", "2 again 1", "3 again 1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 3, &target{answer: func(_ int, ids []string) error {
+					if slices.ContainsFunc(ids, c.fails) {
+						return errors.New("503 service unavailable")
+					}
+					return nil
+				}})
+				stop := f.start()
+				time.Sleep(time.Second)
+				if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				f.append(t, 4, 6)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if s := f.runner.Status(); s.State != sinks.StateRetrying {
+					t.Errorf("status %+v, want the worse of the two", s)
+				}
+				stop()
+				if !slices.Equal(f.taken, c.want) {
+					t.Errorf("taken %v, want %v", f.taken, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestAPoisonedRedeliveryIsFoundBesideOthersThatPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 5, &target{answer: failsOn("3 again 1")})
+		stop := f.start()
+		time.Sleep(time.Second)
+		want := numbers(1, 5)
+		for n := 1; n <= 25; n++ { // others have to come, or the sink might be down
+			if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range numbers(1, 5) {
+				if again := fmt.Sprint(id, " again ", n); again != "3 again 1" {
+					want = append(want, again)
+				}
+			}
+			time.Sleep(30 * time.Minute)
+		}
+		stop()
+		if !slices.Equal(sorted(f.taken), sorted(want)) {
+			t.Errorf("taken %v, want %v", f.taken, want)
+		}
+		if dead := f.dead(t); !slices.Equal(dead, []string{"3"}) {
+			t.Errorf("dead letters %v, want 3", dead)
+		}
+	})
+}
