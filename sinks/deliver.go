@@ -10,11 +10,8 @@ import (
 // The numbers that decide when an event is taken for what keeps a sink from
 // going on.
 const (
-	// isolateAfter is how many attempts of a batch fail in a row before it is
-	// divided, to find an event at fault. Where nothing passes then, the target is
-	// down, and it is divided less and less often: isolateRarely attempts lie
-	// between at most.
-	isolateAfter  = 5
+	// Where nothing of a batch that is divided passes, the target is down, and it
+	// is divided less and less often: so many attempts lie between at most.
 	isolateRarely = 60
 	// isolateLeast is how many events that failed by themselves, none of them
 	// having passed, are enough to say that the target is down.
@@ -30,7 +27,7 @@ const (
 // deliver sends the events of a batch until each is done, ctx ends, or the lag
 // policy skips it.
 func (l *lane) deliver(ctx, late context.Context, b *batch) {
-	b.isolateAt = isolateAfter
+	b.isolateAt = l.r.o.IsolateAfter
 	for l.allowed(ctx) {
 		pending := b.pending()
 		if len(pending) == 0 {
@@ -38,18 +35,18 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) {
 		}
 		var err error
 		passed := l.passed
-		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= isolateAfter && len(pending) == 1
+		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= l.r.o.IsolateAfter && len(pending) == 1
 		switch {
 		case l.rejectsAll(b):
 			err = l.probe(ctx, late, b, pending)
 		case isolating:
-			b.isolateAt = b.failures + min(max(b.failures, isolateAfter), isolateRarely)
+			b.isolateAt = b.failures + min(max(b.failures, l.r.o.IsolateAfter), isolateRarely)
 			err = l.isolate(ctx, late, b)
 		default:
 			err = l.divide(ctx, late, b, pending, nil)
 		}
 		if l.passed > passed {
-			b.failures, b.isolateAt = 0, isolateAfter
+			b.failures, b.isolateAt = 0, l.r.o.IsolateAfter
 		}
 		if err == nil {
 			l.resume()
@@ -272,7 +269,9 @@ func (l *lane) probe(ctx, late context.Context, b *batch, pending []int) error {
 
 func (l *lane) acknowledge(b *batch, index int, now time.Time) {
 	l.r.metrics.delivered.Inc()
-	l.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
+	if !b.events[index].Redelivered { // how old those are says nothing of delivery
+		l.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
+	}
 	b.take(index)
 	l.rejections = 0
 	l.passed++

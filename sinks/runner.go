@@ -26,7 +26,10 @@ type Options struct {
 	// MaxAttempts is after how many transient failures an event counts as
 	// rejected; 0: never.
 	MaxAttempts int
-	Probe       time.Duration // between two attempts of a halted sink
+	// IsolateAfter is how many attempts of a batch fail in a row before it is
+	// divided, to find an event at fault; 0: 5.
+	IsolateAfter int
+	Probe        time.Duration // between two attempts of a halted sink
 	// RateLimit is in events a second; 0: no limit.
 	RateLimit float64
 	Lag       Lag
@@ -70,6 +73,9 @@ type Runner struct {
 // configured with the sink's name.
 func NewRunner(journal Journal, o Options) *Runner {
 	r := &Runner{o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince, steerer: make(chan struct{})}
+	if o.IsolateAfter == 0 {
+		r.o.IsolateAfter = 5
+	}
 	if o.RateLimit > 0 {
 		burst := max(1, int(o.RateLimit))
 		r.limiter = rate.NewLimiter(rate.Limit(o.RateLimit), burst)
