@@ -341,6 +341,7 @@ type Stats struct {
 	Sinks       map[string]SinkStats // by name, those no longer configured too
 	DeadLetters map[Owner]DeadStats
 	FileBytes   int64 // size of the file on disk
+	Layout      int   // version of the file's layout
 	SourcesWait bool  // sources wait for room in the journal
 }
 

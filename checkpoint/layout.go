@@ -110,13 +110,8 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 // older one, and whether what lies in it fits together as far as a few look-ups
 // show. The error is ErrNewer, or one that says what is damaged.
 func checkLayout(tx *bolt.Tx) (version int, err error) {
-	meta := tx.Bucket(metaBucket)
-	if meta == nil || meta.Get(versionKey) == nil {
-		return 0, errors.New("this is a bbolt file, but not the state of ndrbridge")
-	}
-	version, err = strconv.Atoi(string(meta.Get(versionKey)))
-	if err != nil || version < 1 {
-		return 0, fmt.Errorf("the layout version %.20q is no number of a version", meta.Get(versionKey))
+	if version, err = layoutOf(tx); err != nil {
+		return 0, err
 	}
 	if version > layoutVersion {
 		return 0, fmt.Errorf("%w (layout %d, this version reads up to %d)", ErrNewer, version, layoutVersion)
@@ -129,6 +124,19 @@ func checkLayout(tx *bolt.Tx) (version int, err error) {
 		}
 	}
 	return version, checkEnds(tx)
+}
+
+// layoutOf returns the version of a file's layout.
+func layoutOf(tx *bolt.Tx) (int, error) {
+	meta := tx.Bucket(metaBucket)
+	if meta == nil || meta.Get(versionKey) == nil {
+		return 0, errors.New("this is a bbolt file, but not the state of ndrbridge")
+	}
+	version, err := strconv.Atoi(string(meta.Get(versionKey)))
+	if err != nil || version < 1 {
+		return 0, fmt.Errorf("the layout version %.20q is no number of a version", meta.Get(versionKey))
+	}
+	return version, nil
 }
 
 // checkEnds looks at the journal's first and last event, and at what points into

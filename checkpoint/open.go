@@ -16,14 +16,14 @@ import (
 // fileMode is the state's mode: it holds what the appliance knows of a network.
 const fileMode = 0o600
 
-// lockTimeout is how long another process that is about to end is waited for.
-const lockTimeout = time.Second
+// defaultLockWait is how long another process that is about to end is waited for.
+const defaultLockWait = time.Second
 
 // boltOptions are measured: pages of 16 KiB double the events that are written
 // in a second. They are the size of new files alone; others keep their own.
 func boltOptions() bolt.Options {
 	return bolt.Options{
-		Timeout:        lockTimeout,
+		Timeout:        defaultLockWait,
 		PageSize:       16 << 10,
 		FreelistType:   bolt.FreelistMapType,
 		NoFreelistSync: true,
@@ -34,9 +34,9 @@ func boltOptions() bolt.Options {
 // openFile opens the state, or makes it where there is none. A file that is
 // there is opened for writing only after it was found sound. closed says that it
 // has the mark of a file that was closed in order.
-func openFile(path string, readOnly bool) (db *bolt.DB, closed bool, err error) {
+func openFile(path string, o Options) (db *bolt.DB, closed bool, err error) {
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) && !readOnly {
+	if errors.Is(err, fs.ErrNotExist) && !o.ReadOnly {
 		if err = createFile(path); err == nil {
 			info, err = os.Stat(path)
 		}
@@ -50,14 +50,19 @@ func openFile(path string, readOnly bool) (db *bolt.DB, closed bool, err error) 
 	if info.Size() == 0 {
 		return nil, false, damaged(path, errors.New("the file is empty"))
 	}
-	found, err := checkFile(path)
+	wait := defaultLockWait
+	if o.LockWait != 0 {
+		wait = max(o.LockWait, 1) // bbolt waits for ever with 0
+	}
+	found, err := checkFile(path, wait)
 	if err != nil {
 		return nil, false, err
 	}
-	if readOnly {
-		o := boltOptions()
-		o.ReadOnly = true
-		db, err = openBolt(path, &o)
+	options := boltOptions()
+	options.Timeout = wait
+	if o.ReadOnly {
+		options.ReadOnly = true
+		db, err = openBolt(path, &options)
 		return db, found.closed, err
 	}
 	if info.Mode().Perm()&^fileMode != 0 {
@@ -65,8 +70,7 @@ func openFile(path string, readOnly bool) (db *bolt.DB, closed bool, err error) 
 			return nil, false, fmt.Errorf("the state must be readable by its owner alone: %w", err)
 		}
 	}
-	o := boltOptions()
-	if db, err = openBolt(path, &o); err != nil {
+	if db, err = openBolt(path, &options); err != nil {
 		return nil, false, err
 	}
 	if found.version < layoutVersion {
@@ -130,9 +134,9 @@ type finding struct {
 // behind the end of a file that was cut short. So the file is read through,
 // unless it was closed in order: nothing but a failing disk has damaged it then,
 // and where bbolt meets that later on, guard makes an error of it.
-func checkFile(path string) (found finding, err error) {
+func checkFile(path string, wait time.Duration) (found finding, err error) {
 	o := boltOptions()
-	o.ReadOnly = true
+	o.ReadOnly, o.Timeout = true, wait
 	db, err := openBolt(path, &o)
 	if err != nil {
 		return found, err

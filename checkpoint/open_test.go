@@ -106,7 +106,7 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	ctx := t.Context()
 	stats, err := s.Stats(ctx)
-	if err != nil || stats.First != 1 || stats.Last != 61 || stats.Sinks["a"].LagEvents != 54 || stats.Sinks["b"].LagEvents != 61 {
+	if err != nil || stats.Layout != 2 || stats.First != 1 || stats.Last != 61 || stats.Sinks["a"].LagEvents != 54 || stats.Sinks["b"].LagEvents != 61 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	want := checkpoint.DeadStats{Count: 1, Bytes: 2}
@@ -337,7 +337,12 @@ func TestLockedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no second is waited for in earnest
 		path := statePath(t)
 		first := open(t, path, checkpoint.Options{})
-		_, err := checkpoint.Open(path, checkpoint.Options{})
+		begun := time.Now()
+		_, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
+		if !errors.Is(err, checkpoint.ErrLocked) || time.Since(begun) > 0 {
+			t.Fatalf("error %v after %v, want ErrLocked at once", err, time.Since(begun))
+		}
+		_, err = checkpoint.Open(path, checkpoint.Options{})
 		if !errors.Is(err, checkpoint.ErrLocked) {
 			t.Fatalf("error %v, want ErrLocked", err)
 		}

@@ -25,6 +25,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		if err != nil {
 			return err
 		}
+		if stats.Layout, err = layoutOf(tx); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
 		stats.First, stats.Last = j.first, j.last
 		stats.Events, stats.Bytes = j.last+1-j.first, j.bytes()
 		err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {

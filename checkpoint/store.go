@@ -20,6 +20,9 @@ type Options struct {
 	// version wrote it. Every method that writes fails. The state must not be in
 	// use by another process, but that reads it in the same way.
 	ReadOnly bool
+	// LockWait is how long another process that has the state open, and may be
+	// about to end, is waited for; 0: a second; below 0: not at all.
+	LockWait time.Duration
 }
 
 // Store keeps the state in one bbolt file. It implements Sources, Journal,
@@ -69,7 +72,7 @@ var (
 // that an older version wrote is changed to this one's layout, after a copy of
 // it was made beside it as <path>.v<version of the layout>.bak.
 //
-// ErrLocked where another process has it open, after a second; ErrDamaged where
+// ErrLocked where another process has it open, after Options.LockWait; ErrDamaged where
 // it cannot be read (an empty file too), ErrNewer where a newer version wrote
 // it: the file is then left as it is, and the error says what to do. Damage that
 // is met later is ErrDamaged of the method that meets it; where that is one that
@@ -78,7 +81,7 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db, closed, err := openFile(path, o.ReadOnly)
+	db, closed, err := openFile(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
