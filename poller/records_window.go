@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"ndrbridge/appliance"
@@ -397,7 +398,8 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	return complete, nil
 }
 
-// maxDeadKey bounds the key of a dead letter, which is the appliance's to choose.
+// maxDeadKey bounds the key of a dead letter, which is the appliance's to choose,
+// in bytes. What is left of a character at the cut is dropped: keys are text.
 const maxDeadKey = 512
 
 // deadLetter is what is kept of a record that became no event.
@@ -407,7 +409,7 @@ func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
 		class = "too_large"
 	}
 	return checkpoint.DeadLetter{
-		Key: r.key[:min(len(r.key), maxDeadKey)], Class: class, Reason: r.err.Error(), Time: now,
+		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: class, Reason: r.err.Error(), Time: now,
 		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
 	}
 }

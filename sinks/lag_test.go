@@ -3,7 +3,6 @@ package sinks_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,8 +49,8 @@ func TestASinkThatIsTooFarBehindSkipsTheOldestAndTellsSo(t *testing.T) {
 		{"by their size", sinks.Lag{Skip: true, MaxBytes: 50 * size, Events: policy}, "lag.max_bytes (8000)", 8, 60},
 		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 50 * size, Events: policy}, "", 100, 100},
 	} {
-		for _, paused := range []bool{false, true} {
-			t.Run(fmt.Sprint(c.name, ", paused: ", paused), func(t *testing.T) {
+		for _, meanwhile := range []string{"down", "down and retried each second", "paused"} {
+			t.Run(c.name+", while it is "+meanwhile, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					down := true
 					f := newFixtureWith(t, 0, &target{answer: func(int, []string) error {
@@ -59,9 +58,14 @@ func TestASinkThatIsTooFarBehindSkipsTheOldestAndTellsSo(t *testing.T) {
 							return errors.New("connection refused")
 						}
 						return nil
-					}}, func(o *sinks.Options) { o.Lag = c.lag })
+					}}, func(o *sinks.Options) {
+						o.Lag = c.lag
+						if meanwhile == "down and retried each second" {
+							o.RetryMax = time.Second
+						}
+					})
 					stop := f.start()
-					if paused {
+					if meanwhile == "paused" {
 						f.runner.Pause()
 					}
 					for i := 1; i <= 100; i++ {

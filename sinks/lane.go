@@ -175,7 +175,7 @@ func (l *lane) pause(ctx context.Context, state State, err error, wait time.Dura
 // wait waits until ctx ends, the runner is steered, or the batch in flight is
 // skipped.
 func (l *lane) wait(ctx context.Context, steered <-chan struct{}) {
-	for !l.skipped {
+	for l.checkLag(ctx); !l.skipped; {
 		select {
 		case <-ctx.Done():
 			return
