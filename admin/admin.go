@@ -34,29 +34,55 @@ type Options struct {
 //	/healthz  200 while the process lives
 //	/readyz   200 when it is ready, else 503 with the reasons
 //	/metrics  Prometheus' metrics
-//	/api/v1/  what Client asks for
+//	/api/v1/  what Control does:
 //
-// Its own errors are problem documents (RFC 9457).
+//	GET    status                               Status
+//	GET    events?since=TIME                    the events, as server-sent events
+//	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters, with bodies=true their bodies too
+//	GET    sinks/NAME/dead/KEY                  one dead letter
+//	DELETE sinks/NAME/dead                      forgets dead letters: {"keys": [KEY]} or {"all": true}
+//	POST   sinks/NAME/requeue                   delivers them again: {"keys": [KEY]} or {"all": true}
+//	POST   sinks/NAME/replay                    delivers the journal again: {"since": TIME}
+//	POST   sinks/NAME/pause, sinks/NAME/resume
+//	…      appliances/NAME/dead?stream=STREAM   as sinks/NAME/dead
+//	GET    backup                               a copy of the state
+//	POST   reload                               loads the configuration again
+//	POST   rewind                               {"appliance": NAME, "stream": STREAM, "to": TIME}
+//	POST   verify                               {"appliance": NAME, "since": TIME}; lines of JSON
+//
+// TIME is RFC 3339. Its own errors are problem documents (RFC 9457): 404 for
+// what is not there, 409 for what cannot be done as things are, 422 for a
+// configuration that is wrong.
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeText(w, "ok\n")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
+	mux.Handle("/readyz", readOnly(func(w http.ResponseWriter, _ *http.Request) {
 		if reasons := o.NotReady(); len(reasons) > 0 {
 			writeProblem(w, http.StatusServiceUnavailable, "not ready: "+strings.Join(reasons, "; "))
 			return
 		}
 		writeText(w, "ready\n")
-	})
-	mux.Handle("GET /metrics", authorize(o.Token, promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})))
-	mux.Handle("POST /api/v1/rewind", authorize(o.Token, o.control(rewind)))
-	mux.Handle("POST /api/v1/verify", authorize(o.Token, o.control(verify)))
-	mux.Handle("/", authorize(o.Token, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /healthz, /readyz or /metrics")
-	})))
+	}))
+	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
+	mux.Handle("/metrics", authorize(o.Token, readOnly(metrics.ServeHTTP)))
+	mux.Handle("/", authorize(o.Token, o.api()))
 	// A page in a browser on this machine must not be able to act here.
-	return http.NewCrossOriginProtection().Handler(byAddress(o.Token, mux))
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, http.StatusForbidden, "a page of another site cannot act here")
+	}))
+	return protection.Handler(byAddress(o.Token, mux))
+}
+
+// readOnly lets requests that read through to next.
+func readOnly(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			refuseMethod(w, r, []string{http.MethodGet, http.MethodHead})
+			return
+		}
+		next(w, r)
+	})
 }
 
 // byAddress refuses, where no token protects the interface, requests to a name

@@ -18,6 +18,7 @@ func TestAnswers(t *testing.T) {
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ndrbridge_test", Help: "A gauge."}, func() float64 { return 1 }))
 	for _, c := range []struct {
 		name, token, path, authorization string
+		method                           string // empty: GET
 		host                             string // that is asked for; empty: the address
 		notReady                         []string
 		status                           int
@@ -25,6 +26,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "a process that lives is healthy", path: "/healthz", notReady: []string{"x"}, status: 200, body: "ok"},
 		{name: "health needs no token", token: "s3cret", path: "/healthz", status: 200, body: "ok"},
+		{name: "health can be asked for without a body", method: http.MethodHead, path: "/healthz", status: 200},
 		{name: "readiness needs no token", token: "s3cret", path: "/readyz", status: 200, body: "ready"},
 		{name: "what is not ready is told", path: "/readyz", notReady: []string{"stream hq/detections has not been read yet", "sink lake is halted"}, status: 503, body: "sink lake is halted"},
 		{name: "metrics are served", path: "/metrics", status: 200, body: "ndrbridge_test 1"},
@@ -43,7 +45,7 @@ func TestAnswers(t *testing.T) {
 				Token: c.token, NotReady: func() []string { return c.notReady }, Metrics: registry,
 			}))
 			defer server.Close()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+c.path, nil)
+			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

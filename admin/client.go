@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,10 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
-
-	"ndrbridge/checkpoint"
-	"ndrbridge/poller"
+	"strings"
 )
 
 // Client asks the admin API of a running bridge. It is a Control.
@@ -22,6 +18,8 @@ type Client struct {
 	token string
 	http  http.Client
 }
+
+var _ Control = (*Client)(nil)
 
 // NewClient returns a client of the API at address, which is an http or https
 // URL without a path. token is the bearer token; empty: none.
@@ -33,58 +31,38 @@ func NewClient(address, token string) (*Client, error) {
 	return &Client{base: base, token: token}, nil
 }
 
-// Rewind implements Control.
-func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	body, err := c.post(ctx, "/api/v1/rewind", rewindRequest{source.Appliance, source.Stream, to})
-	if err != nil {
-		return err
-	}
-	return body.Close()
+// call is one request to the API.
+type call struct {
+	method string
+	path   []string // behind /api/v1, segment by segment
+	query  url.Values
+	body   any // as JSON; nil: none
 }
 
-// Verify implements Control.
-func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
-	body, err := c.post(ctx, "/api/v1/verify", verifyRequest{appliance, since})
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	var all []poller.Verification
-	for r := bufio.NewReader(body); ; {
-		text, err := r.ReadBytes('\n')
+// open sends a request and returns the body of an answer with a status of 2xx.
+func (c *Client) open(ctx context.Context, a call) (io.ReadCloser, error) {
+	var body io.Reader
+	if a.body != nil {
+		encoded, err := json.Marshal(a.body)
 		if err != nil {
-			return all, fmt.Errorf("the bridge's answer broke off: %w", err)
+			return nil, fmt.Errorf("encode the request: %w", err)
 		}
-		var line verifyLine
-		if err := json.Unmarshal(text, &line); err != nil {
-			return all, fmt.Errorf("read the bridge's answer: %w", err)
-		}
-		switch {
-		case line.Progress != nil:
-			report.Progress(line.Progress.Stream, line.Progress.Compared, line.Progress.At)
-		case line.Difference != nil:
-			report.Found(*line.Difference)
-		case line.Verification != nil:
-			all = append(all, *line.Verification)
-		case line.Error != "":
-			return all, errors.New(line.Error)
-		case line.Done:
-			return all, nil
-		}
+		body = bytes.NewReader(encoded)
 	}
-}
-
-// post sends a request and returns the body of an answer with a status of 2xx.
-func (c *Client) post(ctx context.Context, path string, request any) (io.ReadCloser, error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return nil, fmt.Errorf("encode the request: %w", err)
+	segments := []string{"api", "v1"}
+	for _, s := range a.path {
+		// A segment of dots alone would be taken for a step up.
+		segments = append(segments, strings.ReplaceAll(url.PathEscape(s), ".", "%2E"))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath(path).String(), bytes.NewReader(body))
+	at := c.base.JoinPath(segments...)
+	at.RawQuery = a.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, a.method, at.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("ask the bridge: %w", err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -100,5 +78,22 @@ func (c *Client) post(ctx context.Context, path string, request any) (io.ReadClo
 	if json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(&p) != nil || p.Detail == "" {
 		return nil, fmt.Errorf("the bridge at %s answered %s", c.base.Host, resp.Status)
 	}
-	return nil, errors.New(p.Detail)
+	return nil, &p
+}
+
+// ask sends a request and reads the JSON that it is answered with into answer;
+// nil: the answer has no body.
+func (c *Client) ask(ctx context.Context, a call, answer any) error {
+	body, err := c.open(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if answer == nil {
+		return nil
+	}
+	if err := json.NewDecoder(body).Decode(answer); err != nil {
+		return fmt.Errorf("read the bridge's answer: %w", err)
+	}
+	return nil
 }

@@ -6,16 +6,27 @@ import (
 )
 
 // problem is a problem document of the type about:blank (RFC 9457, section
-// 4.2.1).
+// 4.2.1). To the client it is the error that it tells.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 }
 
+func newProblem(status int, detail string) *problem {
+	return &problem{http.StatusText(status), status, detail}
+}
+
+func (p *problem) Error() string { return p.Detail }
+
+// Is makes a 404 the error that the bridge answered with.
+func (p *problem) Is(target error) bool {
+	return p.Status == http.StatusNotFound && target == ErrUnknown
+}
+
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	// A client that went away misses it.
-	_ = json.NewEncoder(w).Encode(problem{http.StatusText(status), status, detail})
+	_ = json.NewEncoder(w).Encode(newProblem(status, detail))
 }

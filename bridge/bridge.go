@@ -1,6 +1,7 @@
 // Package bridge puts the parts together: it opens the state, starts a poller
-// for each stream and a runner for each sink, serves the admin interface, and
-// stops them in the order that loses nothing.
+// for each stream and a runner for each sink, serves the admin interface, changes
+// what runs when the configuration changes, and stops it all in the order that
+// loses nothing.
 package bridge
 
 import (
@@ -16,83 +17,100 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"ndrbridge/admin"
-	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/poller"
 	"ndrbridge/sinks"
 )
 
 // Options are what a bridge needs beside its configuration.
 type Options struct {
 	Version string
-	Log     *slog.Logger
-	Stdout  io.Writer // where file sinks with the path - write
+	// Log is what NewLog returned, or another whose level stays as it is.
+	Log    *slog.Logger
+	Stdout io.Writer // where file sinks with the path - write
+	// Load returns the configuration anew, for Reload; nil: there is no other.
+	Load func() (*configs.Config, error)
 }
 
 // Bridge is a running service, or one that is about to run.
 type Bridge struct {
-	config   *configs.Config
+	version  string
+	load     func() (*configs.Config, error)
 	log      *slog.Logger
+	stdout   io.Writer
+	started  time.Time
+	metrics  *metrics
 	store    *checkpoint.Store
-	clients  map[string]*appliance.Client // by the appliance's name
-	watches  []*poller.Watch
-	pollers  []*poller.Poller
-	runners  []*sinks.Runner
 	listener net.Listener
 	admin    *http.Server
 	serving  sync.WaitGroup // of admin
-	opened   atomic.Bool    // pollers and runners are what they will be
+
+	// arranged is replaced by a reload; nil until the state is open.
+	arranged  atomic.Pointer[arrangement]
+	orders    chan func(lifetimes) // carried out by Run
+	ended     chan struct{}        // closed when no more orders are taken
+	unsettled growth               // of the sink that would fill the journal
+
+	verifying sync.Mutex
+}
+
+// lifetimes are the contexts that parts run under.
+type lifetimes struct {
+	sources context.Context
+	sinks   context.Context // ends after sources
 }
 
 // New opens the state and makes every part, without contacting an appliance or
 // a sink's target. The error says what to do. Run must be called after it, or
 // Close.
 func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err error) {
-	b := &Bridge{config: config, log: o.Log, clients: make(map[string]*appliance.Client)}
+	b := &Bridge{
+		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
+		orders: make(chan func(lifetimes)), ended: make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-
-	if err := b.listen(registry); err != nil {
+	if err := b.listen(config.Admin); err != nil {
 		return nil, err
 	}
 	b.store, err = checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
 	if err != nil {
 		return nil, err
 	}
-	registry.MustRegister(&stateCollector{store: b.store})
-	if err := b.makeSinks(ctx, registry, o); err != nil {
+	b.metrics.registry.MustRegister(&stateCollector{store: b.store})
+	all, err := b.arrange(config, new(arrangement))
+	if err != nil {
 		return nil, err
 	}
-	if err := b.makeSources(registry, o); err != nil {
+	stats, err := b.introduce(ctx, config.Sinks, ownEvents(config))
+	if err != nil {
 		return nil, err
 	}
-	b.opened.Store(true)
+	b.tellUnconfigured(config, stats)
+	for _, s := range all.sinks {
+		s.employ(b.store, stats.Sinks[s.config.Name])
+	}
+	b.arranged.Store(all)
 	return b, nil
 }
 
 // listen serves the admin interface from now on: a large state takes a while to
 // be opened, and who asks for health should not take that for death.
-func (b *Bridge) listen(registry *prometheus.Registry) error {
-	token, err := b.config.Admin.Token.Read()
+func (b *Bridge) listen(a configs.Admin) error {
+	token, err := a.Token.Read()
 	if err != nil {
 		return fmt.Errorf("admin.token: %w", err)
 	}
-	b.listener, err = net.Listen("tcp", b.config.Admin.Listen)
+	b.listener, err = net.Listen("tcp", a.Listen)
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w (another bridge may be running; choose another address)", err)
 	}
 	b.admin = &http.Server{
-		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: registry, Control: b.control}),
+		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
@@ -113,30 +131,60 @@ func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 func (b *Bridge) Run(ctx context.Context) error {
 	sinksCtx, stopSinks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSinks()
+	l := lifetimes{sources: ctx, sinks: sinksCtx}
 
-	var sources, delivery sync.WaitGroup
-	sources.Go(func() { b.watchRoom(ctx) })
-	for _, r := range b.runners {
-		delivery.Go(func() { r.Run(sinksCtx) })
+	all := b.arranged.Load()
+	streams := 0
+	for _, s := range all.sinks {
+		s.start(l.sinks)
 	}
-	for _, w := range b.watches {
-		sources.Go(func() { w.Run(ctx) })
+	for _, a := range all.appliances {
+		a.start(l.sources)
+		streams += len(a.streams)
 	}
-	for _, p := range b.pollers {
-		sources.Go(func() { p.Run(ctx) })
-	}
-	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", len(b.pollers), "sinks", len(b.runners))
+	all.heart.start(l.sources)
+	room := startPart(ctx, b.watchRoom)
+	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 
-	<-ctx.Done()
-	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", b.config.ShutdownTimeout)
-	sources.Wait()
+	b.obey(ctx, l)
+	all = b.arranged.Load()
+	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", all.config.ShutdownTimeout)
+	end(append(all.sources(), room)...)
 	stopSinks()
-	delivery.Wait()
+	end(all.delivery()...)
 	err := b.Close()
 	if err == nil {
 		b.log.Info("stopped")
 	}
 	return err
+}
+
+// obey carries out orders until ctx ends.
+func (b *Bridge) obey(ctx context.Context, l lifetimes) {
+	defer close(b.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case order := <-b.orders:
+			order(l)
+		}
+	}
+}
+
+// order has Run carry out what starts, stops or steers parts, so that no two of
+// that are under way at once. It returns when that is done, even if ctx has ended
+// in the meantime. admin.ErrNotRunning once Run is about to end.
+func (b *Bridge) order(ctx context.Context, do func(lifetimes) error) error {
+	result := make(chan error, 1)
+	select {
+	case b.orders <- func(l lifetimes) { result <- do(l) }:
+		return <-result
+	case <-b.ended:
+		return fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Close closes a bridge that never ran; Run closes it otherwise.
@@ -146,8 +194,10 @@ func (b *Bridge) Close() error {
 		errs = append(errs, b.admin.Close())
 		b.serving.Wait()
 	}
-	for _, c := range b.clients {
-		c.Close()
+	if all := b.arranged.Load(); all != nil {
+		for _, a := range all.appliances {
+			a.client.Close()
+		}
 	}
 	if b.store != nil {
 		errs = append(errs, b.store.Close())
@@ -155,31 +205,23 @@ func (b *Bridge) Close() error {
 	return errors.Join(errs...)
 }
 
-// control is what the admin API acts on; nil until the state is open.
-func (b *Bridge) control() admin.Control {
-	if !b.opened.Load() {
-		return nil
-	}
-	return &operator{
-		config: b.config, store: b.store, log: b.log,
-		client: func(a configs.Appliance) (*appliance.Client, error) { return b.clients[a.Name], nil },
-	}
-}
-
 // notReady says why the bridge is not ready: a stream that has not been read
 // once, or a sink that is halted.
 func (b *Bridge) notReady() []string {
-	if !b.opened.Load() {
+	all := b.arranged.Load()
+	if all == nil {
 		return []string{"the state is being opened"}
 	}
 	var reasons []string
-	for _, p := range b.pollers {
-		if s := p.Status(); s.LastSuccess.IsZero() {
-			reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
+	for _, a := range all.appliances {
+		for _, stream := range a.streams {
+			if s := stream.poller.Status(); s.LastSuccess.IsZero() {
+				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
+			}
 		}
 	}
-	for _, r := range b.runners {
-		if s := r.Status(); s.State == sinks.StateHalted {
+	for _, p := range all.sinks {
+		if s := p.runner.Status(); s.State == sinks.StateHalted {
 			reasons = append(reasons, fmt.Sprintf("sink %s is halted", s.Sink))
 		}
 	}

@@ -17,7 +17,10 @@ var (
 	stateBytes    = prometheus.NewDesc("ndrbridge_state_file_bytes", "Size of the state file.", nil, nil)
 	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to settle.", []string{"sink"}, nil)
 	sinkLagTime   = prometheus.NewDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to settle.", []string{"sink"}, nil)
+	sinkSkipped   = prometheus.NewDesc("ndrbridge_sink_skipped_total", "Events that the sink never got: its lag policy skipped them, or they were trimmed before.", []string{"sink"}, nil)
+	redeliveries  = prometheus.NewDesc("ndrbridge_sink_redeliveries", "Events that are queued to be delivered to the sink again.", []string{"sink"}, nil)
 	deadLetters   = prometheus.NewDesc("ndrbridge_dead_letters", "Dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
+	deadBytes     = prometheus.NewDesc("ndrbridge_dead_letter_bytes", "Bytes of the dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
 )
 
 // stateCollector reads the state's metrics when they are asked for.
@@ -47,15 +50,18 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(journalEvents, float64(stats.Events))
 	gauge(journalFull, full)
 	gauge(stateBytes, float64(stats.FileBytes))
-	var ofSources uint64
+	var ofSources checkpoint.DeadStats
 	for owner, dead := range stats.DeadLetters {
 		if sink, ok := owner.Sink(); ok {
 			gauge(deadLetters, float64(dead.Count), sink)
+			gauge(deadBytes, float64(dead.Bytes), sink)
 		} else {
-			ofSources += dead.Count
+			ofSources.Count += dead.Count
+			ofSources.Bytes += dead.Bytes
 		}
 	}
-	gauge(deadLetters, float64(ofSources), "")
+	gauge(deadLetters, float64(ofSources.Count), "")
+	gauge(deadBytes, float64(ofSources.Bytes), "")
 	for name, sink := range stats.Sinks {
 		if !sink.Configured {
 			continue
@@ -66,5 +72,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(sinkLagEvents, float64(sink.LagEvents), name)
 		gauge(sinkLagTime, lag, name)
+		gauge(redeliveries, float64(sink.Queued), name)
+		ch <- prometheus.MustNewConstMetric(sinkSkipped, prometheus.CounterValue, float64(sink.Skipped), name)
 	}
 }

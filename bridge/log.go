@@ -7,15 +7,29 @@ import (
 	"ndrbridge/configs"
 )
 
-// NewLog returns the log that a configuration asks for.
+// NewLog returns the log that a configuration asks for. A bridge that is given it
+// as Options.Log changes its level with the configuration.
 func NewLog(w io.Writer, l configs.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		level = slog.LevelInfo // configs has refused what is no level
-	}
+	level := new(slog.LevelVar)
+	level.Set(levelOf(l))
 	o := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(levelled{slog.NewJSONHandler(w, o), level})
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(levelled{slog.NewTextHandler(w, o), level})
+}
+
+// levelled is a handler whose level can be changed, also of what was derived from
+// it.
+type levelled struct {
+	slog.Handler
+	level *slog.LevelVar
+}
+
+func levelOf(l configs.Log) slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return slog.LevelInfo // configs has refused what is no level
+	}
+	return level
 }

@@ -2,31 +2,118 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"log/slog"
-	"os"
+	"maps"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/poller"
+	"ndrbridge/transform"
 )
 
-// operator does what an operator asks for: on the state of a bridge that runs,
-// or of one that does not.
+// operator does what an operator asks for on a state, whether its bridge runs or
+// not.
 type operator struct {
-	config *configs.Config
-	store  *checkpoint.Store
-	log    *slog.Logger
+	config  *configs.Config
+	version string
+	log     *slog.Logger
+	// state returns the state, for reading alone or not.
+	state func(access) (*checkpoint.Store, error)
 	// client returns the client of an appliance.
 	client func(configs.Appliance) (*appliance.Client, error)
+}
+
+// access is what is done to a state.
+type access int
+
+const (
+	reading access = iota
+	writing
+)
+
+// Dead implements admin.Control.
+func (p *operator) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
+	store, err := p.lettersOf(ctx, owner, reading)
+	if err != nil {
+		return nil, err
+	}
+	return store.Dead(ctx, owner, after, limit)
+}
+
+// DeadLetter implements admin.Control.
+func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
+	store, err := p.lettersOf(ctx, owner, reading)
+	if err != nil {
+		return checkpoint.DeadLetter{}, err
+	}
+	letter, found, err := store.DeadLetterOf(ctx, owner, key)
+	if err == nil && !found {
+		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list those that there are", admin.ErrUnknown, key)
+	}
+	return letter, err
+}
+
+// DropDead implements admin.Control.
+func (p *operator) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
+	store, err := p.lettersOf(ctx, owner, writing)
+	if err != nil {
+		return 0, err
+	}
+	n, err := store.DropDead(ctx, owner, keys)
+	p.log.Info("dead letters were dropped on request", "owner", owner, "dropped", n)
+	return n, err
+}
+
+// Requeue implements admin.Control.
+func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
+	store, err := p.cursorOf(ctx, sink, writing)
+	if err != nil {
+		return 0, err
+	}
+	n, err := store.Requeue(ctx, sink, keys)
+	p.log.Info("dead letters were queued on request, to be delivered again", "sink", sink, "events", n)
+	return n, err
+}
+
+// Replay implements admin.Control.
+func (p *operator) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+	store, err := p.cursorOf(ctx, sink, writing)
+	if err != nil {
+		return 0, err
+	}
+	r, err := store.Replay(ctx, sink, since)
+	if err != nil || r == (checkpoint.Range{}) {
+		return 0, err
+	}
+	n := r.Last + 1 - r.First
+	p.log.Info("events were queued on request, to be delivered again", "sink", sink, "since", since, "events", n)
+	return n, nil
+}
+
+// pause keeps in the state whether a sink is paused.
+func (p *operator) pause(ctx context.Context, sink string, paused bool) error {
+	store, err := p.cursorOf(ctx, sink, writing)
+	if err != nil {
+		return err
+	}
+	return store.Pause(ctx, sink, paused)
+}
+
+// Backup implements admin.Control.
+func (p *operator) Backup(ctx context.Context, w io.Writer) error {
+	store, err := p.state(reading)
+	if err != nil {
+		return err
+	}
+	_, err = store.Backup(ctx, w)
+	return err
 }
 
 // Rewind moves the position of a stream back to a time, as poller.Rewind does.
@@ -36,62 +123,76 @@ func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, name := range streamsOf(a) {
-		if name == source.Stream {
-			return poller.Rewind(ctx, p.store, source, to)
-		}
-		names = append(names, name)
+	if names := streamsOf(a); !slices.Contains(names, source.Stream) {
+		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
 	}
-	return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
+	store, err := p.state(writing)
+	if err != nil {
+		return err
+	}
+	return poller.Rewind(ctx, store, source, to)
 }
 
-// Verify compares what an appliance shows since a time with what was
-// journalled, stream by stream.
-func (p *operator) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
-	a, err := p.appliance(name)
+// lettersOf opens the state for what is done to an owner's dead letters.
+// admin.ErrUnknown where neither the configuration nor the state has the owner.
+func (p *operator) lettersOf(ctx context.Context, owner checkpoint.Owner, a access) (*checkpoint.Store, error) {
+	store, err := p.state(a)
 	if err != nil {
 		return nil, err
 	}
-	client, err := p.client(a)
+	stats, err := store.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := streams{
-		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
-		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
+	known := make(map[checkpoint.Owner]bool)
+	for _, s := range p.config.Sinks {
+		known[checkpoint.SinkOwner(s.Name)] = true
 	}
-	var all []poller.Verification
-	if a.Detections.Enabled {
-		o, err := s.detections()
-		if err != nil {
-			return all, err
-		}
-		v, err := poller.VerifyDetections(ctx, s.client, s.store, o, since, report)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
+	for name := range stats.Sinks {
+		known[checkpoint.SinkOwner(name)] = true
 	}
-	if a.Audit.Enabled {
-		v, err := poller.VerifyAudit(ctx, s.client, s.store, s.audit(), since, report)
-		if err != nil {
-			return all, err
+	for _, a := range p.config.Appliances {
+		for _, stream := range streamsOf(a) {
+			known[checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream})] = true
 		}
-		all = append(all, v)
 	}
-	for _, q := range a.Records {
-		o, err := s.records(q)
-		if err != nil {
-			return all, err
-		}
-		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, since, report)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, v)
+	for o := range stats.DeadLetters {
+		known[o] = true
 	}
-	return all, nil
+	if known[owner] {
+		return store, nil
+	}
+	var sinks, streams []string
+	for o := range known {
+		if sink, ok := o.Sink(); ok {
+			sinks = append(sinks, sink)
+		} else {
+			streams = append(streams, strings.TrimPrefix(string(o), "source/"))
+		}
+	}
+	slices.Sort(sinks)
+	slices.Sort(streams)
+	if name, ok := owner.Sink(); ok {
+		return nil, fmt.Errorf("%w sink %q: there is %s", admin.ErrUnknown, name, strings.Join(sinks, ", "))
+	}
+	return nil, fmt.Errorf("%w stream %q: there is %s", admin.ErrUnknown, strings.TrimPrefix(string(owner), "source/"), strings.Join(streams, ", "))
+}
+
+// cursorOf opens the state for what needs the cursor of a sink. admin.ErrUnknown
+// where the state has none.
+func (p *operator) cursorOf(ctx context.Context, sink string, a access) (*checkpoint.Store, error) {
+	store, err := p.state(a)
+	if err != nil {
+		return nil, err
+	}
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := stats.Sinks[sink]; !ok {
+		return nil, fmt.Errorf("%w sink %q: the state has %s", admin.ErrUnknown, sink, strings.Join(slices.Sorted(maps.Keys(stats.Sinks)), ", "))
+	}
+	return store, nil
 }
 
 func (p *operator) appliance(name string) (configs.Appliance, error) {
@@ -109,52 +210,13 @@ func (p *operator) appliance(name string) (configs.Appliance, error) {
 func streamsOf(a configs.Appliance) []string {
 	var names []string
 	if a.Detections.Enabled {
-		names = append(names, "detections")
+		names = append(names, transform.StreamDetections)
 	}
 	if a.Audit.Enabled {
-		names = append(names, "audit")
+		names = append(names, transform.StreamAudit)
 	}
 	for _, q := range a.Records {
-		names = append(names, "records/"+q.Name)
+		names = append(names, transform.StreamRecords+"/"+q.Name)
 	}
 	return names
-}
-
-// Offline is the state of a bridge that does not run, for an operator.
-type Offline struct {
-	operator
-	clients []*appliance.Client
-}
-
-// OpenOffline opens the state of a configuration, which must be there. The error
-// wraps checkpoint.ErrLocked while a bridge runs on it.
-func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
-	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", config.State)
-	}
-	store, err := checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
-	if err != nil {
-		return nil, err
-	}
-	f := &Offline{operator: operator{config: config, store: store, log: o.Log}}
-	f.client = func(a configs.Appliance) (*appliance.Client, error) {
-		client, err := newClient(a, o.Version, nil)
-		if err == nil {
-			f.clients = append(f.clients, client)
-		}
-		return client, err
-	}
-	return f, nil
-}
-
-// Close closes the state.
-func (f *Offline) Close() error {
-	for _, c := range f.clients {
-		c.Close()
-	}
-	return f.store.Close()
-}
-
-func limits(config *configs.Config) checkpoint.Limits {
-	return checkpoint.Limits{MaxBytes: int64(config.Journal.MaxBytes), Retain: time.Duration(config.Journal.Retain)}
 }

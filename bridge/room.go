@@ -3,34 +3,81 @@ package bridge
 import (
 	"context"
 	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
 )
 
-// watchRoom tells when sources begin to wait for room in the journal, and which
-// sink holds it, until ctx ends.
+// watchRoom measures how the journal fills, and tells when sources begin to wait
+// for room in it and when a sink is too far behind, and when that is over, until
+// ctx ends.
 func (b *Bridge) watchRoom(ctx context.Context) {
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()
-	for waiting := false; ; {
+	waiting, behind := false, make(map[string]bool)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 		stats, err := b.store.Stats(ctx)
-		if err != nil || stats.SourcesWait == waiting {
+		if err != nil {
 			continue
 		}
-		if waiting = stats.SourcesWait; !waiting {
-			b.log.Info("the journal has room again; polling goes on")
-			continue
+		config := b.arranged.Load().config
+		b.unsettled.add(time.Now(), stats.Sinks[filling(config, stats)].LagBytes)
+		if stats.SourcesWait != waiting {
+			waiting = stats.SourcesWait
+			b.tellRoom(stats)
 		}
-		slowest := ""
-		for name, s := range stats.Sinks {
-			if s.Configured && (slowest == "" || s.LagBytes > stats.Sinks[slowest].LagBytes) {
-				slowest = name
-			}
+		for _, s := range config.Sinks {
+			b.tellLag(ctx, s, stats, behind)
 		}
-		b.log.Warn("the journal is full, so polling pauses; the appliance keeps the data",
-			"sink_that_is_behind", slowest, "lag_events", stats.Sinks[slowest].LagEvents, "max_bytes", stats.MaxBytes)
 	}
+}
+
+// filling names the sink that would fill the journal: of those that skip nothing,
+// the one with most to settle. It is empty where each of them skips.
+func filling(config *configs.Config, stats checkpoint.Stats) string {
+	most := ""
+	for _, s := range config.Sinks {
+		if s.Lag.Policy == configs.LagBlock && (most == "" || stats.Sinks[s.Name].LagBytes > stats.Sinks[most].LagBytes) {
+			most = s.Name
+		}
+	}
+	return most
+}
+
+// tellRoom tells that sources wait, or that they wait no more.
+func (b *Bridge) tellRoom(stats checkpoint.Stats) {
+	if !stats.SourcesWait {
+		b.log.Info("the journal has room again; polling goes on")
+		return
+	}
+	slowest := ""
+	for name, s := range stats.Sinks {
+		if s.Configured && (slowest == "" || s.LagBytes > stats.Sinks[slowest].LagBytes) {
+			slowest = name
+		}
+	}
+	b.log.Warn("the journal is full, so polling pauses; the appliance keeps the data",
+		"sink_that_is_behind", slowest, "lag_events", stats.Sinks[slowest].LagEvents, "max_bytes", stats.MaxBytes)
+}
+
+// tellLag tells that a sink that skips nothing has come to be too far behind, or is
+// no more. behind holds those that are.
+func (b *Bridge) tellLag(ctx context.Context, s configs.Sink, stats checkpoint.Stats, behind map[string]bool) {
+	over, err := overLag(ctx, b.store, s, stats)
+	if err != nil || s.Lag.Policy != configs.LagBlock || over == behind[s.Name] {
+		return
+	}
+	behind[s.Name] = over
+	if !over {
+		b.log.Info("the sink is within its lag budget again", "sink", s.Name)
+		return
+	}
+	b.log.Warn("the sink is too far behind; its events are kept, and may in the end fill the journal",
+		"sink", s.Name, "lag_events", stats.Sinks[s.Name].LagEvents, "oldest", stats.Sinks[s.Name].Oldest,
+		"max_age", s.Lag.MaxAge, "max_bytes", s.Lag.MaxBytes)
 }

@@ -4,9 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -18,61 +17,72 @@ import (
 	"ndrbridge/transform"
 )
 
-// makeSinks makes a runner for each sink, and says to the state which there
-// are.
-func (b *Bridge) makeSinks(ctx context.Context, registry *prometheus.Registry, o Options) error {
-	metrics := sinks.NewMetrics(registry)
-	starts := make(map[string]checkpoint.Start)
-	for _, s := range b.config.Sinks {
-		open := func() (sinks.Sink, error) { return openSink(s, o) }
-		// What is wrong with the configuration itself is told now, not while
-		// running.
-		sink, err := open()
-		if err != nil {
-			return fmt.Errorf("sink %s: %w", s.Name, err)
-		}
-		if err := sink.Close(); err != nil {
-			return fmt.Errorf("sink %s: %w", s.Name, err)
-		}
-		prepare, err := prepareFor(s)
-		if err != nil {
-			return fmt.Errorf("sink %s: %w", s.Name, err)
-		}
-		starts[s.Name] = checkpoint.Start{Now: s.Start.IsNow(), Since: s.Start.At(time.Now())}
-		b.runners = append(b.runners, sinks.NewRunner(b.store, sinks.Options{
-			Name:         s.Name,
-			Open:         open,
-			Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
-			Linger:       time.Duration(s.Batch.Linger),
-			RetryInitial: time.Duration(s.Retry.Initial),
-			RetryMax:     time.Duration(s.Retry.Max),
-			MaxAttempts:  s.MaxAttempts,
-			Probe:        time.Duration(s.Probe),
-			RateLimit:    s.RateLimit,
-			Prepare:      prepare,
-			Grace:        time.Duration(b.config.ShutdownTimeout),
-			Log:          o.Log.With("sink", s.Name),
-			Metrics:      metrics,
-		}))
-	}
-	if err := b.store.Configure(ctx, starts); err != nil {
-		return fmt.Errorf("tell the state which sinks there are: %w", err)
-	}
-	stats, err := b.store.Stats(ctx)
+// sinkPart is one sink and what delivers to it.
+type sinkPart struct {
+	config  configs.Sink
+	made    blueprint
+	options sinks.Options // but for PausedSince
+	runner  *sinks.Runner
+	running *part // nil until it runs
+}
+
+// arrangeSink returns now, if it is made as the configuration says, or else a part
+// in its place, without its runner.
+func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPart) (*sinkPart, error) {
+	made, err := newBlueprint(s.Files(), s, config.Events.TypePrefix, config.ShutdownTimeout)
 	if err != nil {
-		return fmt.Errorf("read the state: %w", err)
+		return nil, err
 	}
-	for name, s := range stats.Sinks {
-		if missed := stats.First - 1; s.Configured && s.Cursor < missed {
-			o.Log.Warn("events were trimmed while the sink was not configured; it goes on behind them",
-				"sink", name, "missed_events", missed-s.Cursor)
-		}
-		if !s.Configured {
-			o.Log.Warn("the state has a cursor of a sink that is not configured; it holds nothing back, and is kept",
-				"sink", name, "lag_events", s.LagEvents)
-		}
+	if now != nil && now.made.equal(made) {
+		return now, nil
 	}
-	return nil
+	open := func() (sinks.Sink, error) { return openSink(s, b.version, b.stdout) }
+	// What is wrong with the configuration itself is told now, not while running.
+	sink, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if err := sink.Close(); err != nil {
+		return nil, err
+	}
+	prepare, err := prepareFor(s)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkPart{config: s, made: made, options: sinks.Options{
+		Name:         s.Name,
+		Open:         open,
+		Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
+		Linger:       time.Duration(s.Batch.Linger),
+		RetryInitial: time.Duration(s.Retry.Initial),
+		RetryMax:     time.Duration(s.Retry.Max),
+		IsolateAfter: s.IsolateAfter,
+		MaxAttempts:  s.MaxAttempts,
+		Probe:        time.Duration(s.Probe),
+		RateLimit:    s.RateLimit,
+		Lag: sinks.Lag{
+			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
+			Events: ownEvents(config),
+		},
+		Prepare: prepare,
+		Grace:   time.Duration(config.ShutdownTimeout),
+		Log:     b.log.With("sink", s.Name),
+		Metrics: b.metrics.sinks,
+	}}, nil
+}
+
+// employ makes the runner of a sink that the state knows. No other of that sink
+// may run.
+func (p *sinkPart) employ(journal sinks.Journal, stats checkpoint.SinkStats) {
+	p.options.PausedSince = stats.PausedSince
+	p.runner = sinks.NewRunner(journal, p.options)
+}
+
+func (p *sinkPart) start(ctx context.Context) { p.running = startPart(ctx, p.runner.Run) }
+
+// ownEvents makes the events that are about no appliance.
+func ownEvents(config *configs.Config) transform.Encoder {
+	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
 }
 
 // prepareFor is what a sink sends of an event; nil: all of it.
@@ -88,7 +98,7 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 }
 
 // openSink makes a sink. It reads the secrets anew each time.
-func openSink(s configs.Sink, o Options) (sinks.Sink, error) {
+func openSink(s configs.Sink, version string, stdout io.Writer) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
 	case s.Kafka != nil:
@@ -96,10 +106,10 @@ func openSink(s configs.Sink, o Options) (sinks.Sink, error) {
 	case s.NATS != nil:
 		return openNATS(*s.NATS, mode)
 	case s.Webhook != nil:
-		return openWebhook(*s.Webhook, mode, o.Version)
+		return openWebhook(*s.Webhook, mode, version)
 	default:
 		return file.New(file.Options{
-			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout,
+			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: stdout,
 		})
 	}
 }

@@ -1,12 +1,11 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
@@ -14,48 +13,84 @@ import (
 	"ndrbridge/poller"
 )
 
-// makeSources makes a client for each appliance, and a poller for each of its
-// streams. Appliances share nothing but the state.
-func (b *Bridge) makeSources(registry *prometheus.Registry, o Options) error {
-	metrics := poller.NewMetrics(registry)
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ndrbridge_source_requests_total",
-		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
-	}, []string{"appliance", "code"})
-	registry.MustRegister(requests)
+// appliancePart is one appliance and what polls it. Appliances share nothing but
+// the state.
+type appliancePart struct {
+	config  configs.Appliance
+	made    blueprint
+	client  *appliance.Client
+	watch   *poller.Watch
+	streams []stream
+	running *part // nil until it runs
+}
 
-	for _, a := range b.config.Appliances {
-		client, err := newClient(a, o.Version, func(code string) { requests.WithLabelValues(a.Name, code).Inc() })
-		if err != nil {
-			return fmt.Errorf("appliance %s: %w", a.Name, err)
-		}
-		b.clients[a.Name] = client
-		watch := poller.NewWatch(b.store, poller.WatchOptions{
-			Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: b.config.Events.TypePrefix,
-			Now: time.Now, Log: o.Log.With("appliance", a.Name),
-		})
-		b.watches = append(b.watches, watch)
-		s := streams{
-			appliance: a, prefix: b.config.Events.TypePrefix,
-			client: client, store: b.store, metrics: metrics, log: o.Log,
-		}
-		sources, err := s.sources()
-		if err != nil {
-			return fmt.Errorf("appliance %s: %w", a.Name, err)
-		}
-		for _, source := range sources {
-			b.pollers = append(b.pollers, poller.New(source.Source, poller.Options{
-				Interval:     time.Duration(source.interval),
-				RetryInitial: time.Duration(a.Retry.Initial),
-				RetryMax:     time.Duration(a.Retry.Max),
-				AuthRetry:    time.Duration(a.AuthRetry),
-				Watch:        watch,
-				Log:          s.streamLog(source.Source.Source().Stream),
-				Metrics:      metrics,
-			}))
+// stream is one that is polled.
+type stream struct {
+	source poller.Source
+	poller *poller.Poller
+}
+
+// arrangeAppliance returns now, if it is made as the configuration says, or else a
+// part in its place.
+func (b *Bridge) arrangeAppliance(a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
+	var files []string
+	if a.TLS.CAFile != "" {
+		files = append(files, a.TLS.CAFile) // the others are read anew when they are needed
+	}
+	made, err := newBlueprint(files, a, config.Events.TypePrefix)
+	if err != nil {
+		return nil, err
+	}
+	if now != nil && now.made.equal(made) {
+		return now, nil
+	}
+	p := &appliancePart{config: a, made: made}
+	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() })
+	if err != nil {
+		return nil, err
+	}
+	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
+		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
+		Now: time.Now, Log: b.log.With("appliance", a.Name),
+	})
+	s := streams{
+		appliance: a, prefix: config.Events.TypePrefix,
+		client: p.client, store: b.store, metrics: b.metrics.sources, log: b.log,
+	}
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		p.streams = append(p.streams, stream{source.Source, poller.New(source.Source, poller.Options{
+			Interval:     time.Duration(source.interval),
+			RetryInitial: time.Duration(a.Retry.Initial),
+			RetryMax:     time.Duration(a.Retry.Max),
+			AuthRetry:    time.Duration(a.AuthRetry),
+			Watch:        p.watch,
+			Log:          s.streamLog(source.Source.Source().Stream),
+			Metrics:      b.metrics.sources,
+		})})
+	}
+	return p, nil
+}
+
+func (p *appliancePart) start(ctx context.Context) {
+	tasks := []func(context.Context){p.watch.Run}
+	for _, s := range p.streams {
+		tasks = append(tasks, s.poller.Run)
+	}
+	p.running = startPart(ctx, tasks...)
+}
+
+// has says whether a stream of the appliance is polled.
+func (p *appliancePart) has(stream string) bool {
+	for _, s := range p.streams {
+		if s.source.Source().Stream == stream {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // streams makes the sources of one appliance.

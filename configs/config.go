@@ -18,7 +18,9 @@ type Config struct {
 	ShutdownTimeout Duration `yaml:"shutdown_timeout" env:"SHUTDOWN_TIMEOUT" default:"20s"`
 	Admin           Admin    `yaml:"admin" envPrefix:"ADMIN_"`
 	Journal         Journal  `yaml:"journal" envPrefix:"JOURNAL_"`
-	Events          Events   `yaml:"events" envPrefix:"EVENTS_"`
+	// DeadLetters bounds what the targets refused.
+	DeadLetters DeadLetters `yaml:"dead_letters" envPrefix:"DEAD_LETTERS_"`
+	Events      Events      `yaml:"events" envPrefix:"EVENTS_"`
 	// Appliances holds at least one, each with a name of its own.
 	Appliances []Appliance `yaml:"appliances" envPrefix:"APPLIANCES_"`
 	// Sinks holds at least one, each with a name of its own.
@@ -50,10 +52,21 @@ type Journal struct {
 	Retain Duration `yaml:"retain" env:"RETAIN" default:"24h"`
 }
 
-// Events says what all events have in common.
+// DeadLetters bounds the dead letters of the sinks.
+type DeadLetters struct {
+	// MaxBytes is how large those of all sinks may become, in equal shares: a sink
+	// that has used up its own halts. 0: no bound.
+	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"256MiB"`
+}
+
+// Events says what all events have in common, and which the bridge sends of its
+// own accord.
 type Events struct {
 	// TypePrefix begins the type of every event.
 	TypePrefix string `yaml:"type_prefix" env:"TYPE_PREFIX" default:"io.ndrbridge"`
+	// Heartbeat is the time between two events that tell that the bridge lives; at
+	// least a second, or 0: none.
+	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0"`
 }
 
 // Appliance is one appliance that is polled. Exactly one of APIKey and OAuth
@@ -238,8 +251,12 @@ type Sink struct {
 	Batch Batch `yaml:"batch" envPrefix:"BATCH_"`
 	// Retry is the wait after a transient failure.
 	Retry SendRetry `yaml:"retry" envPrefix:"RETRY_"`
+	Lag   Lag       `yaml:"lag" envPrefix:"LAG_"`
 	// Probe is the wait of a halted sink between attempts; above 0.
 	Probe Duration `yaml:"probe" env:"PROBE" default:"30s"`
+	// IsolateAfter is after how many attempts in a row that failed a batch is
+	// divided, to find an event at fault; at least 1.
+	IsolateAfter int `yaml:"isolate_after" env:"ISOLATE_AFTER" default:"5"`
 	// MaxAttempts is after how many transient failures an event counts as
 	// rejected; 0: never.
 	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0"`
@@ -280,6 +297,26 @@ type SendRetry struct {
 	Initial Duration `yaml:"initial" env:"INITIAL" default:"500ms"`
 	Max     Duration `yaml:"max" env:"MAX" default:"1m"`
 }
+
+// The policies of Lag.
+const (
+	LagBlock = "block"
+	LagSkip  = "skip"
+)
+
+// Lag is how far a sink may be behind, and what happens to one that is further:
+// with LagBlock its events stay, though they may fill the journal; with LagSkip
+// the oldest are skipped, and at least one of the bounds is set.
+type Lag struct {
+	// MaxAge bounds the age of what is yet to be delivered; 0: any.
+	MaxAge Duration `yaml:"max_age" env:"MAX_AGE" default:"0"`
+	// MaxBytes bounds the size of all of it; below Journal.MaxBytes; 0: any.
+	MaxBytes Size   `yaml:"max_bytes" env:"MAX_BYTES" default:"0"`
+	Policy   string `yaml:"policy" env:"POLICY" default:"block" oneof:"block,skip"`
+}
+
+// IsBounded tells whether l has a budget that can be used up.
+func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
 
 // Kafka is a topic, or several by template.
 type Kafka struct {

@@ -3,14 +3,20 @@ package configs
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
+		{"an event at fault looked for before the first attempt", `file: {path: "-"}, isolate_after: 0`, "sinks[0].isolate_after: is 0; it must be at least 1"},
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be at least 0"},
 		{"a rate below none", `file: {path: "-"}, rate_limit: -0.5`, "sinks[0].rate_limit: is -0.5; write how many events a second"},
 		{"a rate that is no number", `file: {path: "-"}, rate_limit: .nan`, "sinks[0].rate_limit: "},
 		{"a field that is no path", `file: {path: "-"}, redact: [detection.title, ".title"]`, `sinks[0].redact[1]: ".title" is no path of a field`},
+		{"a lag below none", `file: {path: "-"}, lag: {max_age: -1h}`, "sinks[0].lag.max_age: is -1h; it must be 0 or more"},
+		{"a lag that the journal cannot hold", `file: {path: "-"}, lag: {max_bytes: 2GiB}`, "sinks[0].lag.max_bytes: is 2GiB, which the journal cannot hold (journal.max_bytes: 2GiB)"},
+		{"a policy that is none", `file: {path: "-"}, lag: {policy: drop}`, `sinks[0].lag.policy: "drop" is not one of block, skip`},
+		{"skipping without a bound", `file: {path: "-"}, lag: {policy: skip}`, "sinks[0].lag.policy: is skip without a bound; set max_age, max_bytes or both"},
 		{"no request in flight", `webhook: {url: "https://h", concurrency: 0}`, "sinks[0].webhook.concurrency: is 0; it must be at least 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -21,9 +27,36 @@ func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 		})
 	}
 	t.Run("what is right is taken", func(t *testing.T) {
-		s := parse(t, sink(`webhook: {url: "https://h", concurrency: 8, gzip: true}, max_attempts: 5, rate_limit: 0.5, redact: [detection.title]`)).Sinks[0]
-		if s.MaxAttempts != 5 || s.RateLimit != 0.5 || len(s.Redact) != 1 || s.Webhook.Concurrency != 8 || !s.Webhook.Gzip {
+		s := parse(t, sink(`webhook: {url: "https://h", concurrency: 8, gzip: true}, lag: {max_age: 6h, policy: skip}, isolate_after: 2, max_attempts: 5, rate_limit: 0.5, redact: [detection.title]`)).Sinks[0]
+		if s.IsolateAfter != 2 || s.MaxAttempts != 5 || s.RateLimit != 0.5 || len(s.Redact) != 1 || s.Webhook.Concurrency != 8 || !s.Webhook.Gzip {
 			t.Errorf("%+v", s)
+		}
+		if want := (Lag{MaxAge: Duration(6 * time.Hour), Policy: LagSkip}); s.Lag != want {
+			t.Errorf("lag %+v", s.Lag)
+		}
+	})
+}
+
+func TestWhatBoundsTheBridge(t *testing.T) {
+	for _, test := range []struct{ name, keys, want string }{
+		{"a heartbeat is not made more often than each second", "events: {heartbeat: 500ms}", "events.heartbeat: is 500ms; write at least 1s, or 0 for none"},
+		{"a heartbeat does not go back", "events: {heartbeat: -1m}", "events.heartbeat: is -1m; write at least 1s, or 0 for none"},
+		{"dead letters cannot be fewer than none", "dead_letters: {max_bytes: -1}", `dead_letters.max_bytes: "-1" is not a size`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(test.keys+valid), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	t.Run("what is right is taken, and the rest has its defaults", func(t *testing.T) {
+		c := parse(t, "events: {heartbeat: 1m}"+valid, "NDRBRIDGE_DEAD_LETTERS_MAX_BYTES=0", "NDRBRIDGE_SINKS_0_LAG_MAX_BYTES=1MiB")
+		if c.Events.Heartbeat != Duration(time.Minute) || c.DeadLetters.MaxBytes != 0 || c.Sinks[0].Lag != (Lag{MaxBytes: MiB, Policy: LagBlock}) {
+			t.Errorf("%+v", c)
+		}
+		if c := parse(t, valid); c.Events.Heartbeat != 0 || c.DeadLetters.MaxBytes != 256*MiB || c.Sinks[0].Lag != (Lag{Policy: LagBlock}) {
+			t.Errorf("%+v", c)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // checks finds what is wrong with values that were read.
@@ -32,8 +33,14 @@ func validate(p *places, config *Config) {
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q cannot begin a type; write words of letters, digits, - and _ with dots between them", config.Events.TypePrefix)
 	}
+	if beat := config.Events.Heartbeat; beat != 0 && beat < Duration(time.Second) {
+		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", beat)
+	}
 	c.appliances(config.Appliances)
 	c.sinks(config.Sinks, config.State)
+	for i, s := range config.Sinks {
+		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
+	}
 }
 
 // wrong records a mistake, unless the value there could not even be read.

@@ -78,6 +78,7 @@ func (c checks) sink(path string, s Sink) {
 	c.notNegative(path+".batch.linger", s.Batch.Linger)
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	c.positive(path+".probe", s.Probe)
+	c.atLeast(path+".isolate_after", s.IsolateAfter, 1)
 	c.atLeast(path+".max_attempts", s.MaxAttempts, 0)
 	if !(s.RateLimit >= 0) || math.IsInf(s.RateLimit, 0) {
 		c.wrong(path+".rate_limit", "is %v; write how many events a second, or 0 for no limit", s.RateLimit)
@@ -86,6 +87,16 @@ func (c checks) sink(path string, s Sink) {
 		if !fieldPath.MatchString(field) {
 			c.wrong(item(path+".redact", i), "%q is no path of a field; write names joined by dots, such as detection.description", field)
 		}
+	}
+}
+
+func (c checks) lag(path string, l Lag, journal Size) {
+	c.notNegative(path+".max_age", l.MaxAge)
+	if l.MaxBytes >= journal && l.MaxBytes > 0 {
+		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
+	}
+	if l.Policy == LagSkip && !l.IsBounded() && !c.failed(path+".max_age") && !c.failed(path+".max_bytes") {
+		c.wrong(path+".policy", "is skip without a bound; set max_age, max_bytes or both")
 	}
 }
 

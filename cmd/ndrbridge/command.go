@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 )
@@ -19,71 +17,52 @@ var version = "dev"
 
 // run runs the command line until ctx ends, and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c := &command{environ: os.Environ(), stdout: stdout, stderr: stderr}
+	c := &command{
+		environ: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: stderr,
+		interactive: isTerminal(os.Stdin), terminal: isTerminal(stdout),
+	}
 	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }
 
+// command is what the commands have in common.
 type command struct {
 	environ        []string
+	stdin          io.Reader
 	stdout, stderr io.Writer
-	configFile     string
-	adminURL       string
-	tokenFile      string
+	interactive    bool // stdin is a terminal
+	terminal       bool // stdout is a terminal
+
+	// The flags that more than one command has.
+	configFile string
+	adminURL   string
+	tokenFile  string
+	asJSON     bool
 }
 
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ndrbridge",
-		Short: "Deliver a network detection appliance's detections to Kafka, NATS, webhooks and files",
-		Long: `ndrbridge polls network detection appliances for detections and delivers every
-version of them as CloudEvents to Kafka, NATS, webhooks and files: at least once,
-in order per detection, whatever crashes in between.`,
+		Short: "Deliver what a network detection appliance shows to Kafka, NATS, webhooks and files",
+		Long: `ndrbridge polls network detection appliances for detections, audit log entries and
+records, and delivers them as CloudEvents to Kafka, NATS, webhooks and files: every
+version of a detection, at least once and in order, whatever crashes in between.`,
 		Example: `  ndrbridge config example > ndrbridge.yaml   # then edit it
   ndrbridge check --config ndrbridge.yaml
-  ndrbridge run --config ndrbridge.yaml`,
+  ndrbridge run --config ndrbridge.yaml
+  ndrbridge status --config ndrbridge.yaml`,
 	}
 	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(),
-		c.rewindCommand(), c.verifyCommand(), c.versionCommand())
+		c.statusCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
+		c.rewindCommand(), c.verifyCommand(), c.stateCommand(), c.versionCommand())
+	c.addCompletion(root)
 	return root
 }
 
 // withConfig adds --config to a command.
 func (c *command) withConfig(cmd *cobra.Command) *cobra.Command {
-	fromEnvironment := ""
-	for _, variable := range c.environ {
-		if value, ok := strings.CutPrefix(variable, "NDRBRIDGE_CONFIG="); ok {
-			fromEnvironment = value
-		}
-	}
-	cmd.Flags().StringVarP(&c.configFile, "config", "c", fromEnvironment,
+	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
 		"the configuration file; without one, NDRBRIDGE_ variables alone (or NDRBRIDGE_CONFIG names it)")
 	return cmd
-}
-
-func (c *command) runCommand() *cobra.Command {
-	return c.withConfig(&cobra.Command{
-		Use:   "run",
-		Short: "Run the service",
-		Long: `Run the service until SIGINT or SIGTERM. Polling stops first; batches in flight
-are given shutdown_timeout to end. A second signal ends it at once: what was not
-acknowledged is delivered again at the next start.`,
-		Example: "  ndrbridge run --config ndrbridge.yaml",
-		Args:    commandline.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := configs.Load(c.configFile, c.environ)
-			if err != nil {
-				return err
-			}
-			tuneMemory(c.environ, len(config.Appliances)+len(config.Sinks))
-			b, err := bridge.New(cmd.Context(), config, bridge.Options{
-				Version: version, Log: bridge.NewLog(c.stderr, config.Log), Stdout: c.stdout,
-			})
-			if err != nil {
-				return err
-			}
-			return b.Run(cmd.Context())
-		},
-	})
 }
 
 func (c *command) checkCommand() *cobra.Command {
@@ -107,12 +86,14 @@ its place in the file and the path of its key. Nothing is contacted.`,
 }
 
 func (c *command) configCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Print an example configuration, or the effective one",
-		Args:  commandline.NoArgs,
-	}
-	cmd.AddCommand(
+	return group(
+		&cobra.Command{
+			Use:   "config",
+			Short: "Print an example configuration, or the effective one",
+			Long: `Print an example configuration file with every key, or the values that the file,
+the environment and the defaults come to.`,
+			Example: "  ndrbridge config example > ndrbridge.yaml",
+		},
 		&cobra.Command{
 			Use:     "example",
 			Short:   "Print a commented configuration file with every key",
@@ -137,7 +118,6 @@ func (c *command) configCommand() *cobra.Command {
 			},
 		}),
 	)
-	return cmd
 }
 
 func (c *command) versionCommand() *cobra.Command {

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,21 +85,4 @@ func dialable(listen string) string {
 		}
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// parseTime reads a time on the command line: RFC 3339, a negative duration
-// before now, or beginning, which is 1970.
-func parseTime(flag, text string) (time.Time, error) {
-	const advice = "write -7d, beginning, or a time such as 2026-01-31T08:00:00Z"
-	if text == "" {
-		return time.Time{}, fmt.Errorf("%w: --%s is missing: %s", commandline.ErrUsage, flag, advice)
-	}
-	var start configs.Start
-	if err := start.UnmarshalText([]byte(text)); err != nil || start.IsNow() {
-		return time.Time{}, fmt.Errorf("%w: --%s: %q is no time that is past: %s", commandline.ErrUsage, flag, text, advice)
-	}
-	if at := start.At(time.Now()); !at.IsZero() {
-		return at, nil
-	}
-	return time.UnixMilli(0), nil
 }

@@ -31,7 +31,9 @@ type installation struct {
 	admin     string // where the admin API listens
 }
 
-func install(t *testing.T) *installation {
+// install makes an appliance and a configuration with a file sink log, and others
+// where they are given.
+func install(t *testing.T, sinks ...string) *installation {
 	t.Helper()
 	folder := t.TempDir()
 	i := &installation{
@@ -60,8 +62,10 @@ appliances:
     detections: {start: beginning, interval: 20ms}
     audit: {start: beginning, interval: 20ms}
     records: [{name: all, start: -1h, interval: 20ms, delay: 100ms}]
-sinks: [{name: log, file: {path: %q}, start: beginning, batch: {linger: 1ms}}]
-`, filepath.Join(folder, "state.db"), i.admin, server.URL, standin.DefaultAPIKey, i.events)
+sinks:
+  - {name: log, file: {path: %q}, start: beginning, batch: {linger: 1ms}}
+  %s
+`, filepath.Join(folder, "state.db"), i.admin, server.URL, standin.DefaultAPIKey, i.events, strings.Join(sinks, "\n  "))
 	if err := os.WriteFile(i.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +124,7 @@ func (i *installation) await(source string, events int) {
 }
 
 func TestStreamsAreRewoundAndVerified(t *testing.T) {
+	t.Parallel()
 	i := install(t)
 	i.appliance.AddBacklog(20, time.Hour)
 	i.appliance.AddAudit(10)
@@ -137,13 +142,9 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 	t.Run("through a bridge that runs", func(t *testing.T) {
 		i.run(0, "rewind", "hq", "detections", "--to", "-2h", "--config", i.config)
 		i.await("detections", 40)
-		i.run(0, "rewind", "hq", "audit", "--to", "beginning", "--config", i.config)
+		i.run(0, append([]string{"rewind", "hq", "audit", "--to", "beginning"}, i.byAddress()...)...)
 		i.await("auditlog", 20)
-		token := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(token, []byte("s3cret-token\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		i.run(0, "rewind", "hq", "records/all", "--to", "-2h", "--admin", "http://"+i.admin, "--token-file", token)
+		i.run(0, append([]string{"rewind", "hq", "records/all", "--to", "-2h"}, i.byAddress()...)...)
 		i.await("records/all", 60)
 		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)
 		for _, want := range []string{"detections since", "20 shown, 20 of them", "audit since", "10 shown, 10 of them", "records/all since", "30 shown, 30 of them", "no difference"} {
@@ -153,14 +154,15 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 		}
 	})
 	t.Run("what cannot be done is told", func(t *testing.T) {
+		address := i.byAddress()
 		for _, c := range []struct {
 			exit int
 			want string
 			args []string
 		}{
-			{1, `unknown appliance "branch": the configuration has hq`, []string{"rewind", "branch", "detections", "--to", "-1h"}},
-			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, []string{"rewind", "hq", "dns", "--to", "-1h"}},
-			{1, "unknown appliance", []string{"verify", "branch", "--since", "-1h"}},
+			{1, `unknown appliance "branch": the configuration has hq`, append([]string{"rewind", "branch", "detections", "--to", "-1h"}, address...)},
+			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, append([]string{"rewind", "hq", "dns", "--to", "-1h"}, address...)},
+			{1, "unknown appliance", append([]string{"verify", "branch", "--since", "-1h"}, address...)},
 			{2, "--to is missing", []string{"rewind", "hq", "detections"}},
 			{2, `"now" is no time that is past`, []string{"rewind", "hq", "detections", "--to", "now"}},
 			{2, "takes [APPLIANCE STREAM]", []string{"rewind", "hq", "--to", "-1h"}},

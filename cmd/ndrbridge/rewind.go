@@ -1,18 +1,17 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
-	"ndrbridge/cmd/internal/commandline"
 )
 
 func (c *command) rewindCommand() *cobra.Command {
 	var to string
-	cmd := c.withControl(&cobra.Command{
+	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "rewind APPLIANCE STREAM --to TIME",
 		Short: "Read a stream again from a time",
 		Long: `Move the position of a stream back to a time of the appliance. What the appliance
@@ -22,25 +21,25 @@ records/ and the name of the query. A detection that was known comes as updated,
 without changes. What the appliance no longer shows does not come.`,
 		Example: `  ndrbridge rewind hq detections --to -2h
   ndrbridge rewind hq records/dns --to 2026-01-31T08:00:00Z`,
-		Args: exactly("APPLIANCE", "STREAM"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		Args:              exactly("APPLIANCE", "STREAM"),
+		ValidArgsFunction: c.complete(applianceNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := parseTime("to", to)
 			if err != nil {
 				return err
 			}
-			control, done, err := c.control()
-			if err != nil {
-				return err
-			}
-			defer commandline.Close(done, &err)
 			source := checkpoint.Source{Appliance: args[0], Stream: args[1]}
-			if err := control.Rewind(cmd.Context(), source, at); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.stdout, "%s is read again from %s\n", source, readable(at))
-			return nil
+			return c.acting(func(control admin.Control) error {
+				if err := control.Rewind(cmd.Context(), source, at); err != nil {
+					return err
+				}
+				return c.tell(struct {
+					Stream string    `json:"stream"`
+					To     time.Time `json:"to"`
+				}{source.String(), at}, "%s is read again from %s", source, readable(at))
+			})
 		},
-	})
+	}))
 	cmd.Flags().StringVar(&to, "to", "", "where to read again from: -2h, beginning, or a time such as 2026-01-31T08:00:00Z")
 	return cmd
 }
@@ -51,14 +50,4 @@ func readable(at time.Time) string {
 		return "the beginning"
 	}
 	return at.UTC().Format(time.RFC3339)
-}
-
-// exactly wants an argument for each name.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != len(names) {
-			return fmt.Errorf("%w: %s takes %v, and %d arguments were given", commandline.ErrUsage, cmd.CommandPath(), names, len(args))
-		}
-		return nil
-	}
 }

@@ -15,8 +15,7 @@ import (
 
 func (c *command) verifyCommand() *cobra.Command {
 	var since string
-	var asJSON bool
-	cmd := c.withControl(&cobra.Command{
+	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "verify APPLIANCE --since TIME",
 		Short: "Compare what an appliance shows with what was journalled",
 		Long: `Ask an appliance for everything that it shows since a time, stream by stream, and
@@ -35,7 +34,8 @@ The exit code is 1 where something is missing, and 0 otherwise. Records are
 compared as far as the journal reaches back.`,
 		Example: `  ndrbridge verify hq --since -24h
   ndrbridge verify hq --since 2026-01-31T08:00:00Z --json`,
-		Args: exactly("APPLIANCE"),
+		Args:              exactly("APPLIANCE"),
+		ValidArgsFunction: c.complete(applianceNames),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			at, err := parseTime("since", since)
 			if err != nil {
@@ -46,7 +46,7 @@ compared as far as the journal reaches back.`,
 				return err
 			}
 			defer commandline.Close(done, &err)
-			v := verifyPrinter{command: c, json: asJSON}
+			v := verifyPrinter{command: c}
 			all, err := control.Verify(cmd.Context(), args[0], at, poller.VerifyReport{Progress: v.progress, Found: v.found})
 			missing := v.end(all)
 			switch {
@@ -57,9 +57,8 @@ compared as far as the journal reaches back.`,
 			}
 			return nil
 		},
-	})
+	}))
 	cmd.Flags().StringVar(&since, "since", "", "where to begin: -24h, beginning, or a time such as 2026-01-31T08:00:00Z")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, an object a line")
 	return cmd
 }
 
@@ -67,7 +66,6 @@ compared as far as the journal reaches back.`,
 // its progress on standard error.
 type verifyPrinter struct {
 	*command
-	json bool
 	told time.Time
 }
 
@@ -80,7 +78,7 @@ func (v *verifyPrinter) progress(stream string, compared int, at time.Time) {
 }
 
 func (v *verifyPrinter) found(d poller.Difference) {
-	if v.json {
+	if v.asJSON {
 		v.line("difference", d)
 		return
 	}
@@ -98,7 +96,7 @@ func versionOf(what string, version int64) string {
 func (v *verifyPrinter) end(all []poller.Verification) (missing int) {
 	for _, stream := range all {
 		missing += stream.Differences[poller.DiffMissing]
-		if v.json {
+		if v.asJSON {
 			v.line("verification", stream)
 			continue
 		}

@@ -1,0 +1,99 @@
+package admin_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestABackupIsAStateOfItsOwn(t *testing.T) {
+	c := newControl(t)
+	c.journal(t, 50, `{}`)
+	c.settle(t, 3)
+	client, server := serve(t, c)
+	var copied bytes.Buffer
+	if err := client.Backup(t.Context(), &copied); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := checkpoint.Open(path, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	stats, err := store.Stats(t.Context())
+	if err != nil || stats.Events != 50 || stats.Sinks["lake"].Cursor != 50 || stats.DeadLetters[lake].Count != 3 {
+		t.Errorf("the copy holds %+v (%v)", stats, err)
+	}
+
+	answer, _ := request(t, http.MethodGet, server.URL+"/api/v1/backup", "", token)
+	if got := answer.Header.Get("Content-Type"); got != "application/octet-stream" {
+		t.Errorf("content type %q", got)
+	}
+	if got := answer.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment; filename=") {
+		t.Errorf("content disposition %q", got)
+	}
+}
+
+func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
+	for _, written := range []int{1, 1 << 10, 1 << 20} {
+		t.Run(fmt.Sprintf("after %d bytes", written), func(t *testing.T) {
+			c := newControl(t)
+			c.backup = func(w io.Writer) error {
+				_, err := w.Write(make([]byte, written))
+				return errors.Join(err, errors.New("the disk failed"))
+			}
+			client, _ := serve(t, c)
+			if err := client.Backup(t.Context(), io.Discard); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%v, want that it broke off", err)
+			}
+		})
+	}
+	t.Run("what cannot begin says why", func(t *testing.T) {
+		c := newControl(t)
+		c.err = errors.New("no space left on device")
+		client, _ := serve(t, c)
+		var copied bytes.Buffer
+		if err := client.Backup(t.Context(), &copied); err == nil || err.Error() != c.err.Error() || copied.Len() > 0 {
+			t.Errorf("%v and %d bytes", err, copied.Len())
+		}
+	})
+	t.Run("a full disk here is an error", func(t *testing.T) {
+		c := newControl(t)
+		client, _ := serve(t, c)
+		full := errors.New("the disk is full")
+		if err := client.Backup(t.Context(), refusing{full}); !errors.Is(err, full) {
+			t.Errorf("%v, want %v", err, full)
+		}
+	})
+	t.Run("HTTP/1.0, which cannot tell, gets none", func(t *testing.T) {
+		_, server := serve(t, newControl(t))
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "GET /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 505 ") {
+			t.Errorf("%.200s (%v)", answer, err)
+		}
+	})
+}
+
+// refusing is a writer that fails.
+type refusing struct{ err error }
+
+func (r refusing) Write([]byte) (int, error) { return 0, r.err }

@@ -1,0 +1,283 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+const token = "s3cret"
+
+var (
+	lake       = checkpoint.SinkOwner("lake")
+	detections = checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	dns        = checkpoint.Source{Appliance: "hq", Stream: "records/dns"}
+)
+
+// control is a Control on a real state with a sink lake and an appliance hq. What
+// is set is what a method answers with.
+type control struct {
+	store  *checkpoint.Store
+	path   string
+	status admin.Status
+	err    error // of every method
+	reload admin.Reloaded
+	backup func(io.Writer) error
+	tail   func(context.Context, func(transform.Event) error) error
+	verify func(poller.VerifyReport) ([]poller.Verification, error)
+
+	tailing   chan struct{} // gets an element when Tail waits for events, and is closed when it has returned
+	rewoundTo time.Time
+}
+
+func newControl(t testing.TB) *control {
+	t.Helper()
+	c := &control{path: filepath.Join(t.TempDir(), "state.db"), tailing: make(chan struct{}, 1)}
+	var err error
+	limits := checkpoint.Limits{Retain: 100 * 365 * 24 * time.Hour} // the events are of 1970
+	if c.store, err = checkpoint.Open(c.path, checkpoint.Options{Limits: limits}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// journal commits events to the journal. The event number n, from 1, was recorded
+// at second n; fill is a JSON value in it.
+func (c *control) journal(t testing.TB, count int, fill string) {
+	t.Helper()
+	stats, err := c.store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := checkpoint.Commit{Source: detections}
+	if commit.Expect, err = c.store.Position(t.Context(), detections); err != nil {
+		t.Fatal(err)
+	}
+	for n := int(stats.Last) + 1; n <= int(stats.Last)+count; n++ {
+		commit.Events = append(commit.Events, event(t, n, fill))
+		commit.Position = []byte(strconv.Itoa(n))
+	}
+	if err := c.store.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func event(t testing.TB, n int, fill string) transform.Event {
+	t.Helper()
+	e, err := transform.New(transform.Attributes{
+		ID: strconv.Itoa(n), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
+		Appliance: "hq", RecordedTime: time.Unix(int64(n), 0),
+	}, []byte(fill))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// settle moves the cursor of lake over all there is and gives up the first n of
+// it, which have to be events of the journal.
+func (c *control) settle(t testing.TB, n int) {
+	t.Helper()
+	cursor, err := c.store.Cursor(t.Context(), "lake")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := c.store.Read(t.Context(), cursor, checkpoint.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := checkpoint.Settlement{Sink: "lake", Expect: cursor, Cursor: records[len(records)-1].Seq}
+	for _, r := range records[:n] {
+		s.Dead = append(s.Dead, checkpoint.DeadLetter{
+			Key: checkpoint.DeadKey(r.Seq), Class: "rejected", Reason: "422 <no>", Time: time.Unix(1000, 0).UTC(), Body: r.Event.Structured(),
+		})
+	}
+	if err := c.store.Settle(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sourceDead gives up objects of a source.
+func (c *control) sourceDead(t testing.TB, source checkpoint.Source, letters ...checkpoint.DeadLetter) {
+	t.Helper()
+	expect, err := c.store.Position(t.Context(), source)
+	if err == nil {
+		err = c.store.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: []byte("1"), Dead: letters})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *control) known(o checkpoint.Owner) error {
+	if c.err != nil {
+		return c.err
+	}
+	if o != lake && o != checkpoint.SourceOwner(detections) && o != checkpoint.SourceOwner(dns) {
+		return fmt.Errorf("%w owner %q: there is lake", admin.ErrUnknown, o)
+	}
+	return nil
+}
+
+func (c *control) Status(context.Context) (admin.Status, error) { return c.status, c.err }
+
+func (c *control) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
+	defer close(c.tailing)
+	if c.err != nil {
+		return c.err
+	}
+	if c.tail != nil {
+		return c.tail(ctx, yield)
+	}
+	stats, err := c.store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	after := stats.Last
+	if !since.IsZero() {
+		after = 0
+	}
+	for {
+		records, err := c.store.Read(ctx, after, checkpoint.Batch{MaxEvents: 100})
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			after = r.Seq
+			if r.Event.RecordedTime.Before(since) {
+				continue
+			}
+			if err := yield(r.Event); err != nil {
+				return err
+			}
+		}
+		select {
+		case c.tailing <- struct{}{}:
+		default:
+		}
+		if err := c.store.Wait(ctx, after); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func (c *control) Dead(ctx context.Context, o checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
+	if err := c.known(o); err != nil {
+		return nil, err
+	}
+	return c.store.Dead(ctx, o, after, limit)
+}
+
+func (c *control) DeadLetter(ctx context.Context, o checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
+	if err := c.known(o); err != nil {
+		return checkpoint.DeadLetter{}, err
+	}
+	letter, found, err := c.store.DeadLetterOf(ctx, o, key)
+	if err == nil && !found {
+		err = fmt.Errorf("%w dead letter %q", admin.ErrUnknown, key)
+	}
+	return letter, err
+}
+
+func (c *control) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
+	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
+		return 0, err
+	}
+	return c.store.Requeue(ctx, sink, keys)
+}
+
+func (c *control) DropDead(ctx context.Context, o checkpoint.Owner, keys []string) (int, error) {
+	if err := c.known(o); err != nil {
+		return 0, err
+	}
+	return c.store.DropDead(ctx, o, keys)
+}
+
+func (c *control) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
+		return 0, err
+	}
+	r, err := c.store.Replay(ctx, sink, since)
+	if err != nil || r == (checkpoint.Range{}) {
+		return 0, err
+	}
+	return r.Last + 1 - r.First, nil
+}
+
+func (c *control) Pause(ctx context.Context, sink string) error  { return c.pause(ctx, sink, true) }
+func (c *control) Resume(ctx context.Context, sink string) error { return c.pause(ctx, sink, false) }
+
+func (c *control) pause(ctx context.Context, sink string, paused bool) error {
+	if err := c.known(checkpoint.SinkOwner(sink)); err != nil {
+		return err
+	}
+	return c.store.Pause(ctx, sink, paused)
+}
+
+func (c *control) Backup(ctx context.Context, w io.Writer) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.backup != nil {
+		return c.backup(w)
+	}
+	_, err := c.store.Backup(ctx, w)
+	return err
+}
+
+func (c *control) Reload(context.Context) (admin.Reloaded, error) { return c.reload, c.err }
+
+func (c *control) Rewind(_ context.Context, source checkpoint.Source, to time.Time) error {
+	c.rewoundTo = to
+	return c.known(checkpoint.SourceOwner(source))
+}
+
+func (c *control) Verify(_ context.Context, _ string, _ time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	if c.verify == nil {
+		return nil, c.err
+	}
+	return c.verify(report)
+}
+
+// handler serves a Control.
+func handler(c admin.Control) admin.Options {
+	return admin.Options{
+		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
+		Control: func() admin.Control { return c },
+	}
+}
+
+// serve serves a Control on a free port and returns a client of it.
+func serve(t testing.TB, c admin.Control) (*admin.Client, *httptest.Server) {
+	t.Helper()
+	server := httptest.NewServer(admin.NewHandler(handler(c)))
+	t.Cleanup(server.Close)
+	client, err := admin.NewClient(server.URL, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, server
+}

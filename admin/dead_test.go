@@ -1,0 +1,230 @@
+package admin_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+)
+
+// listed is a page of dead letters as another program reads it.
+type listed struct {
+	DeadLetters []map[string]any `json:"dead_letters"`
+	Next        *string
+}
+
+func list(t *testing.T, address string) listed {
+	t.Helper()
+	answer, body := request(t, http.MethodGet, address, "", token)
+	var page listed
+	if err := json.Unmarshal([]byte(body), &page); err != nil || answer.StatusCode != http.StatusOK || page.DeadLetters == nil {
+		t.Fatalf("%d %s (%v)", answer.StatusCode, body, err)
+	}
+	return page
+}
+
+func TestDeadLettersAreListed(t *testing.T) {
+	c := newControl(t)
+	c.journal(t, 7, `{"title":"<script>"}`)
+	c.settle(t, 5)
+	c.sourceDead(t, dns,
+		checkpoint.DeadLetter{Key: "a/b?c", Class: "invalid", Reason: "no timestamp", Time: time.Unix(1, 0), Body: []byte(`{"n": 1.10}`)},
+		checkpoint.DeadLetter{Key: "b", Class: "too_large", Reason: "cut", Time: time.Unix(2, 0), Body: []byte(`{"n":`)},
+	)
+	_, server := serve(t, c)
+	sink, source := server.URL+"/api/v1/sinks/lake/dead", server.URL+"/api/v1/appliances/hq/dead"
+
+	t.Run("with what is known of each, and without their bodies", func(t *testing.T) {
+		page := list(t, sink)
+		if len(page.DeadLetters) != 5 || page.Next != nil {
+			t.Fatalf("%d letters, next %v; want all 5", len(page.DeadLetters), page.Next)
+		}
+		want := map[string]any{
+			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "time": "1970-01-01T00:16:40Z",
+			"bytes": float64(len(event(t, 1, `{"title":"<script>"}`).Structured())), "event_id": "1",
+		}
+		if got := page.DeadLetters[0]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+	t.Run("page by page", func(t *testing.T) {
+		var ids []any
+		after, pages := "", 0
+		for ; ; pages++ {
+			page := list(t, sink+"?limit=2&after="+after)
+			for _, l := range page.DeadLetters {
+				ids = append(ids, l["event_id"])
+			}
+			if page.Next == nil {
+				break
+			}
+			after = *page.Next
+		}
+		if !reflect.DeepEqual(ids, []any{"1", "2", "3", "4", "5"}) || pages != 2 {
+			t.Errorf("%v in %d pages that have another", ids, pages)
+		}
+	})
+	t.Run("a page that holds the last says so", func(t *testing.T) {
+		if page := list(t, sink+"?limit=5"); len(page.DeadLetters) != 5 || page.Next != nil {
+			t.Errorf("%d letters, next %v", len(page.DeadLetters), page.Next)
+		}
+	})
+	t.Run("those of a stream", func(t *testing.T) {
+		page := list(t, source+"?stream=records/dns&bodies=true")
+		if len(page.DeadLetters) != 2 {
+			t.Fatalf("%d letters, want 2", len(page.DeadLetters))
+		}
+		if got := page.DeadLetters[1]["body_base64"]; got != base64.StdEncoding.EncodeToString([]byte(`{"n":`)) || page.DeadLetters[1]["event_id"] != nil {
+			t.Errorf("what is no JSON is %v", page.DeadLetters[1])
+		}
+	})
+	t.Run("none of a stream that has none", func(t *testing.T) {
+		if page := list(t, source+"?stream=detections"); len(page.DeadLetters) != 0 {
+			t.Errorf("%v", page.DeadLetters)
+		}
+	})
+	t.Run("one is shown with its body, the numbers as they came", func(t *testing.T) {
+		_, body := request(t, http.MethodGet, source+"/a%2Fb%3Fc?stream=records/dns", "", token)
+		if !strings.Contains(body, `"body":{"n":1.10}`) {
+			t.Errorf("%s", body)
+		}
+	})
+}
+
+func TestAPageOfLargeDeadLettersIsBounded(t *testing.T) {
+	c := newControl(t)
+	c.journal(t, 4, `"`+strings.Repeat("x", 600<<10)+`"`)
+	c.settle(t, 4)
+	client, server := serve(t, c)
+	page := list(t, server.URL+"/api/v1/sinks/lake/dead?bodies=true")
+	if len(page.DeadLetters) != 2 || page.Next == nil {
+		t.Errorf("%d letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
+	}
+	if page := list(t, server.URL+"/api/v1/sinks/lake/dead"); len(page.DeadLetters) != 4 {
+		t.Errorf("%d letters without their bodies, want 4", len(page.DeadLetters))
+	}
+	t.Run("and the client puts pages together", func(t *testing.T) {
+		for _, limit := range []int{3, 5000} {
+			letters, err := client.Dead(t.Context(), lake, "", limit)
+			if err != nil || len(letters) != min(limit, 4) {
+				t.Errorf("%d letters (%v), want %d", len(letters), err, min(limit, 4))
+			}
+		}
+	})
+}
+
+func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
+	keys := func(n ...uint64) (keys []string) {
+		for _, seq := range n {
+			keys = append(keys, checkpoint.DeadKey(seq))
+		}
+		return keys
+	}
+	for _, test := range []struct {
+		name    string
+		keys    []string
+		n, left int
+		requeue bool
+	}{
+		{name: "those that are named are dropped", keys: keys(2, 4, 9), n: 2, left: 3},
+		{name: "all are dropped", keys: nil, n: 5},
+		{name: "no key is not all", keys: []string{}, n: 0, left: 5},
+		{name: "those that are named are requeued", keys: keys(3), n: 1, left: 4, requeue: true},
+		{name: "all are requeued", keys: nil, n: 5, requeue: true},
+		{name: "no key requeues nothing", keys: []string{}, n: 0, left: 5, requeue: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newControl(t)
+			c.journal(t, 5, `{}`)
+			c.settle(t, 5)
+			client, _ := serve(t, c)
+			do := func() (int, error) { return client.DropDead(t.Context(), lake, test.keys) }
+			if test.requeue {
+				do = func() (int, error) { return client.Requeue(t.Context(), "lake", test.keys) }
+			}
+			if n, err := do(); n != test.n || err != nil {
+				t.Errorf("%d (%v), want %d", n, err, test.n)
+			}
+			stats, err := c.store.Stats(t.Context())
+			if err != nil || stats.DeadLetters[lake].Count != uint64(test.left) {
+				t.Errorf("%d are left (%v), want %d", stats.DeadLetters[lake].Count, err, test.left)
+			}
+			if queued := stats.Sinks["lake"].Queued; test.requeue && queued != uint64(test.n) {
+				t.Errorf("%d are queued, want %d", queued, test.n)
+			}
+		})
+	}
+	t.Run("those of a stream are dropped", func(t *testing.T) {
+		c := newControl(t)
+		c.sourceDead(t, dns, checkpoint.DeadLetter{Key: "a"}, checkpoint.DeadLetter{Key: "b"})
+		client, _ := serve(t, c)
+		if n, err := client.DropDead(t.Context(), checkpoint.SourceOwner(dns), []string{"b"}); n != 1 || err != nil {
+			t.Errorf("%d (%v), want 1", n, err)
+		}
+	})
+	t.Run("an owner that is neither a sink nor a stream has none", func(t *testing.T) {
+		client, _ := serve(t, newControl(t))
+		for _, owner := range []checkpoint.Owner{"", "lake", "source/hq"} {
+			if _, err := client.DropDead(t.Context(), owner, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", owner)) {
+				t.Errorf("%q: %v", owner, err)
+			}
+		}
+	})
+}
+
+// Whatever a dead letter holds, a client gets what the state keeps: JSON without
+// the white space between its parts, anything else byte by byte.
+func TestDeadLettersComeAsTheyAre(t *testing.T) {
+	c := newControl(t)
+	client, _ := serve(t, c)
+	owner := checkpoint.SourceOwner(dns)
+	rapid.Check(t, func(r *rapid.T) {
+		if _, err := c.store.DropDead(t.Context(), owner, nil); err != nil {
+			t.Fatal(err)
+		}
+		body := rapid.OneOf(
+			rapid.SliceOf(rapid.Byte()),
+			rapid.SampledFrom([][]byte{nil, []byte("null"), []byte(`{"a": [1.10, "<&>\u2028"]}`), []byte(`{"a":1,"a":2}`), []byte("\"\xff\""), []byte("{\"a\":\n1}")}),
+		)
+		var want []checkpoint.DeadLetter
+		for _, key := range rapid.SliceOfNDistinct(rapid.StringN(1, 40, 100), 0, 4, rapid.ID).Draw(r, "keys") {
+			want = append(want, checkpoint.DeadLetter{
+				Key: key, Class: "invalid", Reason: rapid.String().Draw(r, "reason"),
+				Time: time.Unix(rapid.Int64Range(0, 1<<33).Draw(r, "time"), 0).UTC(), Body: body.Draw(r, "body"),
+			})
+		}
+		c.sourceDead(t, dns, want...)
+		slices.SortFunc(want, func(a, b checkpoint.DeadLetter) int { return strings.Compare(a.Key, b.Key) })
+		got, err := client.Dead(t.Context(), owner, "", 10)
+		if err != nil || len(got) != len(want) {
+			r.Fatalf("%d letters (%v), want %d", len(got), err, len(want))
+		}
+		for i, letter := range got {
+			one, err := client.DeadLetter(t.Context(), owner, want[i].Key)
+			if err != nil || !reflect.DeepEqual(one, letter) {
+				r.Fatalf("shown %v (%v), listed %v", one, err, letter)
+			}
+			var compact bytes.Buffer
+			if json.Compact(&compact, want[i].Body) == nil {
+				want[i].Body = compact.Bytes()
+			}
+			if !bytes.Equal(letter.Body, want[i].Body) {
+				r.Errorf("body %q, want %q", letter.Body, want[i].Body)
+			}
+			letter.Body, want[i].Body = nil, nil
+			if !reflect.DeepEqual(letter, want[i]) {
+				r.Errorf("%+v, want %+v", letter, want[i])
+			}
+		}
+	})
+}

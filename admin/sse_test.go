@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestMessagesAreRead(t *testing.T) {
+	for _, c := range []struct {
+		name, stream string
+		want         []message
+		end          error
+	}{
+		{"a message is its fields", "id: 1\nevent: a.b\ndata: {}\n\n", []message{{"1", "a.b", []byte("{}")}}, io.EOF},
+		{"messages come one after the other", "data: 1\n\ndata: 2\n\n", []message{{data: []byte("1")}, {data: []byte("2")}}, io.EOF},
+		{"comments are passed over", ":\n\n: alive\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
+		{"a field needs no space behind its name, and loses one", "data:1\n\ndata:  2\n\n", []message{{data: []byte("1")}, {data: []byte(" 2")}}, io.EOF},
+		{"lines of data are joined", "data: [1,\ndata: 2]\n\n", []message{{data: []byte("[1,\n2]")}}, io.EOF},
+		{"lines may end as on Windows", "data: 1\r\n\r\n", []message{{data: []byte("1")}}, io.EOF},
+		{"unknown fields are passed over", "retry: 5\nmood\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
+		{"fields without data are no message", "id: 1\n\ndata: 2\n\n", []message{{data: []byte("2")}}, io.EOF},
+		{"a message cut short is none", "data: 1\n\ndata: 2\n", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
+		{"a line cut short is none", "data: 1\n\ndat", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
+		{"nothing is the end", "", nil, io.EOF},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := bufio.NewReader(strings.NewReader(c.stream))
+			for _, want := range c.want {
+				got, err := readMessage(r)
+				if err != nil || got.id != want.id || got.event != want.event || !bytes.Equal(got.data, want.data) {
+					t.Fatalf("%q (%v), want %q", got, err, want)
+				}
+			}
+			if got, err := readMessage(r); !errors.Is(err, c.end) {
+				t.Errorf("then %q (%v), want %v", got, err, c.end)
+			}
+		})
+	}
+}
+
+// Whatever an event holds, its message is one message, and the data is on one
+// line.
+func FuzzMessagesAreReadAsTheyWereWritten(f *testing.F) {
+	f.Add("7-1700000000000", "io.ndrbridge.detection.created", []byte(`{"data":{}}`))
+	f.Add("a\nevent: x", "b\r", []byte("{\n\t\"a\": 1\r\n}"))
+	f.Add("", "", []byte(" "))
+	f.Fuzz(func(t *testing.T, id, event string, data []byte) {
+		written := message{id, event, data}.appendTo(nil)
+		r := bufio.NewReader(bytes.NewReader(append(written, keepAlive...)))
+		got, err := readMessage(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := strings.NewReplacer("\r", " ", "\n", " ")
+		if want := line.Replace(string(data)); string(got.data) != want {
+			t.Errorf("data %q was read as %q", want, got.data)
+		}
+		for field, read := range map[string]string{id: got.id, event: got.event} {
+			if read != field && !(read == "" && strings.ContainsAny(field, "\r\n\x00")) {
+				t.Errorf("%q was read as %q", field, read)
+			}
+		}
+		if _, err := readMessage(r); !errors.Is(err, io.EOF) {
+			t.Errorf("behind the message is another (%v)", err)
+		}
+	})
+}
+
+func FuzzReadMessage(f *testing.F) {
+	f.Add([]byte("id: 1\ndata: {}\n\n:\n\n"))
+	f.Add([]byte("data\n\ndata:\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		r := bufio.NewReader(bytes.NewReader(stream))
+		for {
+			_, err := readMessage(r)
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatal(err)
+			}
+			return
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package admin
+
+import "net/http"
+
+func status(c Control, w http.ResponseWriter, r *http.Request) {
+	s, err := c.Status(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, s)
+}
+
+func reload(c Control, w http.ResponseWriter, r *http.Request) {
+	done, err := c.Reload(r.Context())
+	if err != nil {
+		// What is none of the errors that are told apart is about the configuration.
+		writeProblem(w, statusOf(err, http.StatusUnprocessableEntity), err.Error())
+		return
+	}
+	if done.Changes == nil {
+		done.Changes = []string{}
+	}
+	writeJSON(w, done)
+}
+
+func backup(c Control, w http.ResponseWriter, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) {
+		// HTTP/1.0 cannot tell a copy that broke off from a whole one.
+		writeProblem(w, http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
+		return
+	}
+	d := &download{w: w}
+	err := c.Backup(r.Context(), d)
+	switch {
+	case err == nil:
+	case !d.begun:
+		writeError(w, err)
+	default:
+		panic(http.ErrAbortHandler) // so that nobody takes what was sent for a copy
+	}
+}
+
+// download sends the headers of a file with its first bytes: what fails before
+// them is answered with a problem.
+type download struct {
+	w     http.ResponseWriter
+	begun bool
+}
+
+func (d *download) Write(b []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", "application/octet-stream")
+		d.w.Header().Set("Content-Disposition", `attachment; filename="ndrbridge.db"`)
+	}
+	return d.w.Write(b)
+}

@@ -1,0 +1,95 @@
+package admin
+
+import "time"
+
+// Status is how a bridge is doing. Its JSON is stable: fields are added, and
+// never change their meaning. What only a running bridge knows is absent where
+// Running is false.
+type Status struct {
+	Version string      `json:"version"`
+	Running bool        `json:"running"`
+	Started time.Time   `json:"started,omitzero"`
+	State   StateStatus `json:"state"`
+	// Appliances and Sinks are in the order of the configuration.
+	Appliances []ApplianceStatus `json:"appliances"`
+	Sinks      []SinkStatus      `json:"sinks"`
+	// Unconfigured are sinks that the state keeps a cursor of, and that the
+	// configuration does not have: they hold nothing back. They are in the order
+	// of their names, and have neither Kind nor State.
+	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
+}
+
+// StateStatus is the state file and the journal in it.
+type StateStatus struct {
+	Path      string  `json:"path"`
+	FileBytes int64   `json:"file_bytes"`
+	Journal   Journal `json:"journal"`
+}
+
+// Journal is what lies between sources and sinks.
+type Journal struct {
+	Events   uint64 `json:"events"`
+	Bytes    int64  `json:"bytes"`
+	MaxBytes int64  `json:"max_bytes"`
+	// Full says that the sources wait for room.
+	Full bool `json:"full"`
+}
+
+// ApplianceStatus is one appliance.
+type ApplianceStatus struct {
+	Name    string         `json:"name"`
+	URL     string         `json:"url"`
+	Streams []StreamStatus `json:"streams"`
+}
+
+// StreamStatus is one stream of an appliance.
+type StreamStatus struct {
+	Stream string `json:"stream"`
+	// LastSuccess is when a poll last succeeded; absent: none has.
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	// Failures counts the polls that failed since, and Error tells the last.
+	Failures    int    `json:"failures"`
+	Error       string `json:"error,omitempty"`
+	DeadLetters uint64 `json:"dead_letters"`
+	// Backlog is there while a backlog is read.
+	Backlog *Backlog `json:"backlog,omitempty"`
+}
+
+// Backlog is how the reading of a backlog goes.
+type Backlog struct {
+	At               time.Time `json:"at"` // up to where it was read
+	BehindSeconds    float64   `json:"behind_seconds"`
+	RecordsPerSecond float64   `json:"records_per_second"`
+	// LeftSeconds is how long it may take; 0: not known yet.
+	LeftSeconds float64 `json:"left_seconds"`
+}
+
+// SinkStatus is one sink.
+type SinkStatus struct {
+	Name string `json:"name"`
+	Kind string `json:"kind,omitempty"` // kafka, nats, webhook or file
+	// State is running, retrying, halted or paused, since Since; Error says why
+	// it is not running. A bridge that does not run has no State but paused.
+	State string    `json:"state,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	Error string    `json:"error,omitempty"`
+	// The lag is what it has yet to settle, and Oldest when the oldest of it was
+	// seen.
+	LagEvents uint64    `json:"lag_events"`
+	LagBytes  int64     `json:"lag_bytes"`
+	Oldest    time.Time `json:"oldest,omitzero"`
+	// OverLag says that the lag budget is used up.
+	OverLag bool `json:"over_lag,omitempty"`
+	// FillsJournalInSeconds is when, at the pace of the last minutes, what it has yet to
+	// settle fills the journal; 0: not foreseeable.
+	FillsJournalInSeconds float64 `json:"fills_journal_in_seconds,omitzero"`
+	DeadLetters           uint64  `json:"dead_letters"`
+	DeadLetterBytes       int64   `json:"dead_letter_bytes"`
+	// DeadLetterMaxBytes is the sink's share; at it, the sink halts.
+	DeadLetterMaxBytes int64 `json:"dead_letter_max_bytes,omitempty"`
+	// Redeliveries are events queued to be delivered again.
+	Redeliveries uint64 `json:"redeliveries"`
+	// Skipped counts, for good, the events that the sink never got: those that its
+	// lag policy skipped, and those that were trimmed before it had them.
+	Skipped uint64 `json:"skipped"`
+}

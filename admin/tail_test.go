@@ -1,0 +1,210 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/transform"
+)
+
+// ids calls a Tail until it has yielded so many events, and sends their ids.
+func ids(t *testing.T, client *admin.Client, since time.Time, n int) <-chan []string {
+	done := make(chan []string, 1)
+	go func() {
+		enough := errors.New("enough")
+		var got []string
+		err := client.Tail(t.Context(), since, func(e transform.Event) error {
+			if got = append(got, e.ID); len(got) == n {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) {
+			t.Errorf("after %d of %d events: %v", len(got), n, err)
+		}
+		done <- got
+	}()
+	return done
+}
+
+func upTo(first, last int) (ids []string) {
+	for n := first; n <= last; n++ {
+		ids = append(ids, strconv.Itoa(n))
+	}
+	return ids
+}
+
+func TestEventsAreTailed(t *testing.T) {
+	t.Run("from a time on, and then as they are journalled", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 500, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, time.Unix(101, 0), 403)
+		<-c.tailing
+		c.journal(t, 3, `{}`)
+		if got, want := <-tailed, upTo(101, 503); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+	t.Run("without a time, from now on", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 5, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, time.Time{}, 2)
+		<-c.tailing
+		c.journal(t, 2, `{}`)
+		if got := <-tailed; fmt.Sprint(got) != "[6 7]" {
+			t.Errorf("%v, want 6 and 7", got)
+		}
+	})
+	t.Run("however large and oddly written they are", func(t *testing.T) {
+		c := newControl(t)
+		fill := "{\"a\":\r\n\t\"" + strings.Repeat("x", 3<<20) + "\"\n}"
+		c.journal(t, 1, fill)
+		client, _ := serve(t, c)
+		enough := errors.New("enough")
+		err := client.Tail(t.Context(), time.Unix(1, 0), func(e transform.Event) error {
+			if want := strings.NewReplacer("\r", " ", "\n", " ").Replace(fill); string(e.Data()) != want {
+				t.Errorf("data of %d bytes, want %d", len(e.Data()), len(want))
+			}
+			return enough
+		})
+		if !errors.Is(err, enough) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestATailIsServerSentEvents(t *testing.T) {
+	c := newControl(t)
+	e := event(t, 7, `{"detection":{}}`)
+	c.tail = func(_ context.Context, yield func(transform.Event) error) error { return yield(e) }
+	_, server := serve(t, c)
+	answer, body := request(t, http.MethodGet, server.URL+"/api/v1/events", "", token)
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("content type %q", got)
+	}
+	if want := ":\n\nid: 7\nevent: io.ndrbridge.detection.created\ndata: " + string(e.Structured()) + "\n\n"; body != want {
+		t.Errorf("%q, want %q", body, want)
+	}
+}
+
+func TestATailEnds(t *testing.T) {
+	ignore := func(transform.Event) error { return nil }
+	ended := func(t *testing.T, c *control) {
+		t.Helper()
+		for range c.tailing { // it is closed when the bridge has let go
+		}
+	}
+	t.Run("when the client goes", func(t *testing.T) {
+		c := newControl(t)
+		client, _ := serve(t, c)
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- client.Tail(ctx, time.Time{}, ignore) }()
+		<-c.tailing
+		leave()
+		if err := <-done; err != nil {
+			t.Errorf("%v, want nil", err)
+		}
+		ended(t, c)
+	})
+	t.Run("when the server closes, and the client does not take that for an end that it wanted", func(t *testing.T) {
+		c := newControl(t)
+		client, server := serve(t, c)
+		done := make(chan error)
+		go func() { done <- client.Tail(t.Context(), time.Time{}, ignore) }()
+		<-c.tailing
+		if err := server.Config.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err == nil {
+			t.Error("no error")
+		}
+		ended(t, c)
+	})
+	t.Run("when the bridge says so", func(t *testing.T) {
+		c := newControl(t)
+		c.tail = func(context.Context, func(transform.Event) error) error { return nil }
+		client, _ := serve(t, c)
+		if err := client.Tail(t.Context(), time.Time{}, ignore); err == nil || !strings.Contains(err.Error(), "ended the stream") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("with what went wrong", func(t *testing.T) {
+		c := newControl(t)
+		c.tail = func(_ context.Context, yield func(transform.Event) error) error {
+			return errors.Join(yield(event(t, 1, `{}`)), errors.New("the state is\ndamaged"))
+		}
+		client, _ := serve(t, c)
+		seen := 0
+		err := client.Tail(t.Context(), time.Time{}, func(transform.Event) error { seen++; return nil })
+		if message(err) != "the state is\ndamaged" || seen != 1 {
+			t.Errorf("after %d events: %v", seen, err)
+		}
+	})
+	t.Run("although a client never reads", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 16, `"`+strings.Repeat("x", 1<<20)+`"`)
+		_, server := serve(t, c)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/api/v1/events?since=1970-01-01T00:00:01Z", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		c.journal(t, 1, `{}`) // the journal takes more meanwhile
+		if err := server.Config.Close(); err != nil {
+			t.Error(err)
+		}
+		ended(t, c)
+	})
+}
+
+func TestAnIdleTailSaysThatItLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &control{tailing: make(chan struct{})}
+		c.tail = func(ctx context.Context, _ func(transform.Event) error) error {
+			<-ctx.Done()
+			return nil
+		}
+		ctx, leave := context.WithTimeout(t.Context(), 46*time.Second)
+		defer leave()
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/api/v1/events", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		admin.NewHandler(handler(c)).ServeHTTP(w, r)
+		if want := strings.Repeat(":\n\n", 4); w.Body.String() != want || !w.Flushed {
+			t.Errorf("%q, want a comment at first and each 15 s", w.Body)
+		}
+	})
+}
+
+func TestAStreamThatCannotBeTailedSaysWhy(t *testing.T) {
+	c := newControl(t)
+	c.err = admin.ErrNotRunning
+	_, server := serve(t, c)
+	_, body := request(t, http.MethodGet, server.URL+"/api/v1/events", "", token)
+	_, data, _ := strings.Cut(body, "event: problem\ndata: ")
+	var p struct {
+		Status int
+		Detail string
+	}
+	if err := json.Unmarshal([]byte(data), &p); err != nil || p.Status != http.StatusConflict || p.Detail != c.err.Error() {
+		t.Errorf("%s (%v)", body, err)
+	}
+}

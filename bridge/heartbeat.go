@@ -1,0 +1,81 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/transform"
+)
+
+// heart tells, by events in the journal, that the bridge lives, so that whoever
+// listens can tell silence from a bridge that is gone.
+type heart struct {
+	config  configs.Events
+	every   time.Duration // 0: never
+	events  transform.Encoder
+	store   checkpoint.Sources
+	version string
+	started time.Time // when the bridge was
+	log     *slog.Logger
+	running *part
+}
+
+// arrangeHeart returns now, where it is to beat as it does.
+func (b *Bridge) arrangeHeart(config *configs.Config, now *heart) *heart {
+	e := config.Events
+	if now != nil && now.config == e {
+		return now
+	}
+	return &heart{
+		config: e, every: time.Duration(e.Heartbeat),
+		events: ownEvents(config),
+		store:  b.store, version: b.version, started: b.started, log: b.log,
+	}
+}
+
+func (h *heart) start(ctx context.Context) { h.running = startPart(ctx, h.run) }
+
+// run commits an event every so often until ctx ends.
+func (h *heart) run(ctx context.Context) {
+	if h.every == 0 {
+		return
+	}
+	ticker := time.NewTicker(h.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		// One that waits for room in the journal gives way to the next, so that none
+		// is old when it gets in.
+		limited, cancel := context.WithTimeout(ctx, h.every)
+		err := h.beat(limited)
+		if err != nil && limited.Err() == nil {
+			h.log.Warn("a heartbeat could not be journalled", "error", err)
+		}
+		cancel()
+	}
+}
+
+func (h *heart) beat(ctx context.Context) error {
+	now, source := time.Now(), checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
+	event, err := h.events.Heartbeat(h.version, h.started, now)
+	if err != nil {
+		return err
+	}
+	last, err := h.store.Position(ctx, source)
+	if err != nil {
+		return fmt.Errorf("read when the last one was: %w", err)
+	}
+	return h.store.Commit(ctx, checkpoint.Commit{
+		Source: source, Expect: last,
+		Position: fmt.Appendf(nil, `{"last":%d}`, now.UnixMilli()),
+		Events:   []transform.Event{event},
+	})
+}

@@ -1,0 +1,103 @@
+package bridge
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/transform"
+)
+
+// newHeart returns a heart that beats every minute, and the state that it beats
+// into.
+func newHeart(t *testing.T, limits checkpoint.Limits) (*heart, *checkpoint.Store) {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bridge{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
+	config := &configs.Config{Events: configs.Events{TypePrefix: "io.ndrbridge", Heartbeat: configs.Duration(time.Minute)}}
+	return b.arrangeHeart(config, nil), store
+}
+
+// beats returns the heartbeats of the journal.
+func beats(t *testing.T, store *checkpoint.Store) []transform.Event {
+	t.Helper()
+	records, err := store.Read(t.Context(), 0, checkpoint.Batch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []transform.Event
+	for _, r := range records {
+		if r.Event.Type == "io.ndrbridge.heartbeat" {
+			all = append(all, r.Event)
+		}
+	}
+	return all
+}
+
+func TestHeartbeat(t *testing.T) {
+	t.Run("it comes as often as it is configured", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, store := newHeart(t, checkpoint.Limits{})
+			defer store.Close()
+			start := time.Now()
+			h.start(t.Context())
+			time.Sleep(5*time.Minute + time.Second)
+			end(h.running)
+			all := beats(t, store)
+			if len(all) != 5 {
+				t.Fatalf("%d beats", len(all))
+			}
+			for i, e := range all {
+				if want := start.Add(time.Duration(i+1) * time.Minute); !e.Time.Equal(want) || e.Source != "ndrbridge://bridge/events" {
+					t.Errorf("%+v, want one of %s", e.Attributes, want)
+				}
+			}
+		})
+	})
+	t.Run("it goes on over restarts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, store := newHeart(t, checkpoint.Limits{})
+			defer store.Close()
+			for range 2 {
+				h.start(t.Context())
+				time.Sleep(time.Minute + time.Second)
+				end(h.running)
+			}
+			if n := len(beats(t, store)); n != 2 {
+				t.Errorf("%d beats", n)
+			}
+		})
+	})
+	t.Run("those that wait for room do not pile up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, store := newHeart(t, checkpoint.Limits{MaxBytes: 1})
+			defer store.Close()
+			h.start(t.Context())
+			time.Sleep(time.Hour + time.Second)
+			if n := len(beats(t, store)); n != 1 { // one commit may pass the bound
+				t.Errorf("%d beats in a full journal", n)
+			}
+			store.SetLimits(checkpoint.Limits{})
+			time.Sleep(time.Second)
+			all := beats(t, store)
+			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
+				t.Errorf("with room there are %d beats, the last of %s", len(all), all[len(all)-1].Time)
+			}
+			end(h.running)
+		})
+	})
+	t.Run("it is off by default", func(t *testing.T) {
+		h, store := newHeart(t, checkpoint.Limits{})
+		defer store.Close()
+		h.every = 0
+		h.start(t.Context())
+		h.running.running.Wait()
+	})
+}

@@ -1,0 +1,83 @@
+package bridge_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
+	a, url := startAppliance(t, 100)
+	here, away := startInbox(t), startInbox(t)
+	away.respond(http.StatusServiceUnavailable)
+	both := "journal: {retain: 0}\n" + configuration(t, url, webhookSink("here", here.url)+webhookSink("away", away.url))
+	r := run(t, both)
+	await(t, "the events", func() bool { return here.count("") == 100 })
+	r.stop()
+	r = run(t, strings.Replace(both, webhookSink("away", away.url), "", 1))
+	a.AddMany(1)
+	await(t, "what is new, and the journal to be trimmed", func() bool {
+		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+		return here.count("") == 101 && strings.Contains(metrics, "ndrbridge_journal_events 0")
+	})
+	if s := sinkStatus(t, r.control(t), "away"); s.Skipped != 101 {
+		t.Errorf("%+v", s)
+	}
+	away.respond(0)
+	// It comes back by a reload, as it would by a restart.
+	r.reload(t, both)
+	await(t, "the word of it", func() bool {
+		return away.count("io.ndrbridge.sink.skipped") == 1 && here.count("io.ndrbridge.sink.skipped") == 1
+	})
+	if data := string(away.of("")[0].Data()); !strings.Contains(data, `"sink":"away"`) || !strings.Contains(data, `"events":101`) {
+		t.Errorf("it is told %s", data)
+	}
+	r.stop()
+	for _, want := range []string{"a sink that is not configured", "ndrbridge state rename NAME OTHER", "sink=away missed_events=101"} {
+		if !strings.Contains(r.log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, r.log)
+		}
+	}
+	r = run(t, both)
+	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	if !strings.Contains(metrics, `ndrbridge_sink_skipped_total{sink="away"} 101`) {
+		t.Error("what was missed is not counted")
+	}
+	r.stop()
+	if strings.Contains(r.log.String(), "missed_events") {
+		t.Errorf("it is told twice:\n%s", r.log)
+	}
+}
+
+func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 0)
+	siem, chat := startInbox(t), startInbox(t)
+	chat.respond(http.StatusNotFound)
+	skipping := strings.Replace(webhookSink("chat", chat.url), "batch:", "lag: {max_bytes: 2MiB, policy: skip}, batch:", 1)
+	yaml := "journal: {max_bytes: 16MiB, retain: 0}\n" + configuration(t, url, webhookSink("siem", siem.url)+skipping)
+	r := run(t, strings.Replace(yaml, "page_size: 200", "page_size: 4", 1))
+	c := r.control(t)
+	const large, kind = 12, "io.ndrbridge.sink.skipped"
+	for round := range 2 { // together more than the journal holds
+		for range large {
+			a.AddHuge(1 << 20)
+		}
+		await(t, "what is new at the other sink", func() bool { return siem.count("")-siem.count(kind) == large*(round+1) })
+		if status, err := c.Status(t.Context()); err != nil || status.State.Journal.Full {
+			t.Fatalf("%+v, %v", status, err)
+		}
+		if round == 0 {
+			await(t, "what is too much to be skipped", func() bool { return sinkStatus(t, c, "chat").LagBytes < 3<<20 && siem.count(kind) > 0 })
+		}
+	}
+	chat.respond(0)
+	if err := c.Resume(t.Context(), "chat"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the rest, and the word of what was skipped", func() bool {
+		s := sinkStatus(t, c, "chat")
+		return s.LagEvents == 0 && chat.count(kind) > 0 && chat.count("")+int(s.Skipped) == 2*large+siem.count(kind)
+	})
+	chat.refuseDuplicates(t)
+}

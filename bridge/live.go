@@ -1,0 +1,117 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// live is a running bridge, for an operator.
+type live struct {
+	operator
+	bridge *Bridge
+	all    *arrangement
+}
+
+var _ admin.Control = (*live)(nil)
+
+// control is what the admin API acts on; nil until the state is open.
+func (b *Bridge) control() admin.Control {
+	all := b.arranged.Load()
+	if all == nil {
+		return nil
+	}
+	return &live{bridge: b, all: all, operator: operator{
+		config: all.config, version: b.version, log: b.log,
+		state:  func(access) (*checkpoint.Store, error) { return b.store, nil },
+		client: func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
+	}}
+}
+
+// Pause implements admin.Control.
+func (l *live) Pause(ctx context.Context, sink string) error { return l.steer(ctx, sink, true) }
+
+// Resume implements admin.Control.
+func (l *live) Resume(ctx context.Context, sink string) error { return l.steer(ctx, sink, false) }
+
+// steer pauses or resumes a sink, in the state first: a runner that is made
+// meanwhile would not know of it otherwise.
+func (l *live) steer(ctx context.Context, sink string, paused bool) error {
+	return l.bridge.order(ctx, func(lifetimes) error {
+		if err := l.pause(ctx, sink, paused); err != nil {
+			return err
+		}
+		l.log.Info("a sink was paused or resumed on request", "sink", sink, "paused", paused)
+		p := l.bridge.arranged.Load().sink(sink)
+		switch {
+		case p == nil: // it is not configured
+		case paused:
+			p.runner.Pause()
+		default:
+			p.runner.Resume()
+		}
+		return nil
+	})
+}
+
+// Reload implements admin.Control.
+func (l *live) Reload(ctx context.Context) (admin.Reloaded, error) { return l.bridge.Reload(ctx) }
+
+// Verify is operator.Verify, which asks much of an appliance: one at a time.
+func (l *live) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	if !l.bridge.verifying.TryLock() {
+		return nil, fmt.Errorf("another verification is under way; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer l.bridge.verifying.Unlock()
+	return l.operator.Verify(ctx, name, since, report)
+}
+
+// Tail implements admin.Control. The journal is read at the pace of yield.
+func (l *live) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
+	after, err := l.before(ctx, since)
+	for err == nil {
+		if err = l.bridge.store.Wait(ctx, after); err != nil {
+			break
+		}
+		var records []checkpoint.Record
+		records, err = l.bridge.store.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: 1 << 20})
+		for _, r := range records {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := yield(r.Event); err != nil {
+				return err
+			}
+			after = r.Seq
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// before returns the number of the event in front of the first that was recorded at
+// or after a time; of the journal's last for the zero time.
+func (l *live) before(ctx context.Context, since time.Time) (uint64, error) {
+	stats, err := l.bridge.store.Stats(ctx)
+	if err != nil || since.IsZero() {
+		return stats.Last, err
+	}
+	n := sort.Search(int(stats.Last+1-stats.First), func(i int) bool {
+		var records []checkpoint.Record
+		if err == nil {
+			records, err = l.bridge.store.Read(ctx, stats.First-1+uint64(i), checkpoint.Batch{MaxEvents: 1})
+		}
+		return len(records) == 0 || !records[0].Event.RecordedTime.Before(since)
+	})
+	return stats.First - 1 + uint64(n), err
+}

@@ -1,0 +1,54 @@
+package bridge
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"ndrbridge/poller"
+	"ndrbridge/sinks"
+)
+
+// metrics are made once for a bridge, whatever parts come and go.
+type metrics struct {
+	registry *prometheus.Registry
+	vectors  *vectors
+	sinks    *sinks.Metrics
+	sources  *poller.Metrics
+	requests *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.vectors = &vectors{Registerer: m.registry}
+	m.sinks = sinks.NewMetrics(m.vectors)
+	m.sources = poller.NewMetrics(m.vectors)
+	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ndrbridge_source_requests_total",
+		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
+	}, []string{"appliance", "code"})
+	m.vectors.MustRegister(m.requests)
+	return m
+}
+
+// forget drops the metrics of what there was before and is there no more.
+func (m *metrics) forget(before, now *arrangement) {
+	for _, p := range before.sinks {
+		if now.sink(p.config.Name) == nil {
+			m.vectors.forget(prometheus.Labels{"sink": p.config.Name})
+		}
+	}
+	for _, p := range before.appliances {
+		name := p.config.Name
+		stays := now.appliance(name)
+		if stays == nil {
+			m.vectors.forget(prometheus.Labels{"appliance": name})
+			continue
+		}
+		for _, s := range p.streams {
+			if stream := s.source.Source().Stream; !stays.has(stream) {
+				m.vectors.forget(prometheus.Labels{"appliance": name, "stream": stream})
+			}
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package bridge_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/bridge"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+)
+
+// openOffline opens the state of a bridge that does not run.
+func openOffline(t *testing.T, yaml string) *bridge.Offline {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := bridge.OpenOffline(config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
+	_, url := startAppliance(t, 12)
+	soc, away := startInbox(t), startInbox(t)
+	both := configuration(t, url, webhookSink("soc", soc.url)+webhookSink("away", away.url))
+	r := run(t, both)
+	await(t, "the backlog", func() bool { return soc.count("") == 12 && away.count("") == 12 })
+	r.stop()
+	yaml := strings.Replace(both, webhookSink("away", away.url), "", 1)
+	path := statePath(t, yaml)
+
+	t.Run("it is told without being written to", func(t *testing.T) {
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := openOffline(t, yaml)
+		status, err := f.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
+			t.Errorf("%+v", status)
+		}
+		if len(status.Sinks) != 1 || status.Sinks[0].Kind != "webhook" || status.Sinks[0].State != "" ||
+			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
+			t.Errorf("%+v", status)
+		}
+		if letters, err := f.Dead(t.Context(), checkpoint.SinkOwner("away"), "", 10); len(letters) != 0 || err != nil {
+			t.Errorf("%v, %v", letters, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+			t.Error("the file has changed", err)
+		}
+	})
+	t.Run("what a running bridge alone can do is refused", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Tail(t.Context(), time.Time{}, nil); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a sink is paused for when it runs again", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Pause(t.Context(), "soc"); err != nil {
+			t.Fatal(err)
+		}
+		if s := sinkStatus(t, f, "soc"); s.State != "paused" || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		if err := f.Resume(t.Context(), "soc"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("events are queued for when it runs again", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if n, err := f.Replay(t.Context(), "soc", time.Now().Add(-time.Hour)); n != 12 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if s := sinkStatus(t, f, "soc"); s.Redeliveries != 12 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Forget(t.Context(), "soc"); err == nil || !strings.Contains(err.Error(), "take it out first") {
+			t.Errorf("%v", err)
+		}
+		if err := f.Rename(t.Context(), "soc", "other"); err == nil || !strings.Contains(err.Error(), "rename it there first") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a sink that was renamed in the configuration goes on where it stood", func(t *testing.T) {
+		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
+		f := openOffline(t, renamed)
+		if err := f.Rename(t.Context(), "soc", "siem"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, renamed)
+		await(t, "what was queued", func() bool { return soc.redelivered() == 12 })
+		r.stop()
+		if n := soc.count(""); n != 24 {
+			t.Errorf("%d events came", n)
+		}
+	})
+	t.Run("a sink is forgotten once", func(t *testing.T) {
+		f := openOffline(t, yaml)
+		if err := f.Forget(t.Context(), "away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Forget(t.Context(), "away"); !errors.Is(err, admin.ErrUnknown) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package bridge
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	"ndrbridge/sinks"
+)
+
+// status is what the state and the configuration tell.
+func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
+	store, err := p.state(reading)
+	if err != nil {
+		return admin.Status{}, checkpoint.Stats{}, err
+	}
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		return admin.Status{}, stats, err
+	}
+	status := admin.Status{
+		Version: p.version,
+		State: admin.StateStatus{Path: p.config.State, FileBytes: stats.FileBytes, Journal: admin.Journal{
+			Events: stats.Events, Bytes: stats.Bytes, MaxBytes: int64(p.config.Journal.MaxBytes), Full: stats.SourcesWait,
+		}},
+	}
+	for _, a := range p.config.Appliances {
+		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
+		for _, stream := range streamsOf(a) {
+			owner := checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream})
+			of.Streams = append(of.Streams, admin.StreamStatus{Stream: stream, DeadLetters: stats.DeadLetters[owner].Count})
+		}
+		status.Appliances = append(status.Appliances, of)
+	}
+	unconfigured := maps.Clone(stats.Sinks)
+	for _, s := range p.config.Sinks {
+		of := sinkStatus(s.Name, stats)
+		of.Kind = s.Kind()
+		of.DeadLetterMaxBytes = int64(p.config.DeadLetters.MaxBytes) / int64(len(p.config.Sinks))
+		if of.OverLag, err = overLag(ctx, store, s, stats); err != nil {
+			return admin.Status{}, stats, err
+		}
+		status.Sinks = append(status.Sinks, of)
+		delete(unconfigured, s.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unconfigured)) {
+		of := sinkStatus(name, stats)
+		of.State, of.Since = "", time.Time{}
+		status.Unconfigured = append(status.Unconfigured, of)
+	}
+	return status, stats, nil
+}
+
+func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
+	s, dead := stats.Sinks[name], stats.DeadLetters[checkpoint.SinkOwner(name)]
+	of := admin.SinkStatus{
+		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest,
+		DeadLetters: dead.Count, DeadLetterBytes: dead.Bytes,
+		Redeliveries: s.Queued,
+		// What was trimmed is counted for good when the sink is told of it.
+		Skipped: s.Skipped + s.Trimmed,
+	}
+	if !s.PausedSince.IsZero() {
+		of.State, of.Since = string(sinks.StatePaused), s.PausedSince
+	}
+	return of
+}
+
+// overLag says whether a sink has more to settle than its lag allows.
+func overLag(ctx context.Context, store checkpoint.Skips, s configs.Sink, stats checkpoint.Stats) (bool, error) {
+	if _, known := stats.Sinks[s.Name]; !known || !s.Lag.IsBounded() {
+		return false, nil
+	}
+	budget := checkpoint.Budget{MaxBytes: int64(s.Lag.MaxBytes)}
+	if s.Lag.MaxAge > 0 {
+		budget.Since = time.Now().Add(-time.Duration(s.Lag.MaxAge))
+	}
+	over, err := store.Over(ctx, s.Name, budget)
+	return over.Cursor > over.Expect, err
+}
+
+// Status implements admin.Control.
+func (l *live) Status(ctx context.Context) (admin.Status, error) {
+	status, stats, err := l.status(ctx)
+	if err != nil {
+		return admin.Status{}, err
+	}
+	status.Running, status.Started = true, l.bridge.started
+	for i, a := range l.all.appliances {
+		for n, stream := range a.streams {
+			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
+			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
+			of.Backlog = backlogOf(stream.source)
+		}
+	}
+	fills := filling(l.config, stats)
+	for i, p := range l.all.sinks {
+		of, s := &status.Sinks[i], p.runner.Status()
+		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
+		if of.Name == fills {
+			of.FillsJournalInSeconds = l.bridge.unsettled.secondsUntil(stats.MaxBytes)
+		}
+	}
+	return status, nil
+}
+
+// backlogOf is nil where a source reads no backlog.
+func backlogOf(source poller.Source) *admin.Backlog {
+	records, ok := source.(*poller.Records)
+	if !ok {
+		return nil
+	}
+	p, ok := records.Progress()
+	if !ok || p.Behind == 0 {
+		return nil
+	}
+	return &admin.Backlog{
+		At: p.At, BehindSeconds: p.Behind.Seconds(), RecordsPerSecond: p.RecordsPerSecond, LeftSeconds: p.Left.Seconds(),
+	}
+}

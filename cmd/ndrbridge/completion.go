@@ -1,0 +1,77 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"ndrbridge/configs"
+)
+
+// addCompletion adds cobra's own command completion to the root.
+func (c *command) addCompletion(root *cobra.Command) {
+	root.SetOut(c.stdout) // where its scripts are printed
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Short = "Print a script that lets a shell complete commands, flags and names"
+		cmd.Long = `Print a script that lets a shell complete the commands and flags of ndrbridge, and
+the names of the sinks, appliances and streams of the configuration that
+NDRBRIDGE_CONFIG or --config names. The help of each shell's command says where its
+script belongs.`
+		cmd.Example = `  source <(ndrbridge completion bash)
+  ndrbridge completion zsh > "${fpath[1]}/_ndrbridge"
+  ndrbridge completion fish > ~/.config/fish/completions/ndrbridge.fish`
+		group(cmd)
+	}
+}
+
+// complete completes the first argument of a command with names that the
+// configuration has, without contacting anything.
+func (c *command) complete(names func(*configs.Config) []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		config, err := configs.Load(c.configFile, c.environ)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(config), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func sinkNames(config *configs.Config) []string {
+	var names []string
+	for _, s := range config.Sinks {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func applianceNames(config *configs.Config) []string {
+	var names []string
+	for _, a := range config.Appliances {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// streamNames are appliance/stream.
+func streamNames(config *configs.Config) []string {
+	var names []string
+	for _, a := range config.Appliances {
+		if a.Detections.Enabled {
+			names = append(names, a.Name+"/detections")
+		}
+		if a.Audit.Enabled {
+			names = append(names, a.Name+"/audit")
+		}
+		for _, q := range a.Records {
+			names = append(names, a.Name+"/records/"+q.Name)
+		}
+	}
+	return names
+}
+
+// ownerNames are those who have dead letters.
+func ownerNames(config *configs.Config) []string {
+	return append(sinkNames(config), streamNames(config)...)
+}

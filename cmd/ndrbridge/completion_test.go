@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func TestNamesAreCompleted(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	if err := os.WriteFile(config, []byte(streams), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"the sinks", []string{"pause", ""}, "log"},
+		{"one argument alone", []string{"pause", "log", ""}, ""},
+		{"the appliances", []string{"verify", ""}, "hq dc"},
+		{"the owners of dead letters", []string{"dead", "list", ""}, "log hq/detections hq/audit hq/records/dns hq/records/rest dc/detections"},
+		{"nothing without a configuration", []string{"replay", "--config", "/none", ""}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			command := &command{environ: []string{"NDRBRIDGE_CONFIG=" + config}, stdout: &out, stderr: &errs}
+			if exit := commandline.Run(t.Context(), command.root(), append([]string{"__completeNoDesc"}, c.args...), &out, &errs); exit != 0 {
+				t.Fatalf("exit %d: %s", exit, &errs)
+			}
+			names, directive, _ := strings.Cut(out.String(), ":")
+			if got := strings.Join(strings.Fields(names), " "); got != c.want || directive != "4\n" {
+				t.Errorf("%q with the directive %q, want %q with 4, no files", got, directive, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// bury makes the state of an installation whose bridge has not run, with so many
+// dead letters of its stream of detections.
+func (i *installation) bury(letters int) {
+	i.t.Helper()
+	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte(`{}`)}
+	for n := range letters {
+		c.Dead = append(c.Dead, checkpoint.DeadLetter{
+			Key: fmt.Sprintf("%03d", n), Class: "invalid", Reason: "id: no number", Time: time.Unix(int64(n), 0), Body: []byte("\xff\x1b not JSON"),
+		})
+	}
+	if err := store.Commit(i.t.Context(), c); err != nil {
+		i.t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func TestWhatAStreamCouldNotMakeIntoEventsIsListed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.bury(70)
+	config := []string{"--config", i.config}
+	for _, c := range []struct {
+		name  string
+		flags []string
+		first string
+		n     int
+		more  string
+	}{
+		{"all of them, over several pages", []string{"--limit", "0"}, "000", 70, ""},
+		{"a hundred at most where nothing is said", nil, "000", 70, ""},
+		{"as many as were asked for", []string{"--limit", "40"}, "000", 40, "--after 039"},
+		{"those behind a key", []string{"--after", "039"}, "040", 30, ""},
+		{"no more than there are, when that is the limit", []string{"--limit", "70"}, "000", 70, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, errs := i.run(0, append(append([]string{"dead", "list", "hq/detections", "--json"}, c.flags...), config...)...)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			var first struct {
+				Key        string
+				EventID    string          `json:"event_id"`
+				Body       json.RawMessage `json:"body"`
+				BodyBase64 []byte          `json:"body_base64"`
+			}
+			if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
+				t.Fatal(err)
+			}
+			if len(lines) != c.n || first.Key != c.first || first.Body != nil || first.EventID != "" || string(first.BodyBase64) != "\xff\x1b not JSON" {
+				t.Errorf("%d lines, the first of them %s", len(lines), lines[0])
+			}
+			if (c.more != "") != (errs != "") || !strings.Contains(errs, c.more) {
+				t.Errorf("it says %q, want %q", errs, c.more)
+			}
+		})
+	}
+	i.expect(config, []expected{
+		{[]string{"dead", "show", "hq/detections", "007"}, 0, []string{"event   -", `"\xff\x1b not JSON"`}},
+		{[]string{"status"}, 0, []string{"ndrbridge dead list hq/detections"}},
+		{[]string{"dead", "drop", "hq/detections", "--all", "--yes"}, 0, []string{"70 dead letters of hq/detections dropped"}},
+		{[]string{"dead", "list", "hq/detections"}, 0, []string{"hq/detections has no dead letters"}},
+	})
+}

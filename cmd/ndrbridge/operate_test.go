@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+// receiver is a webhook's target that refuses the audit log while told to.
+type receiver struct {
+	url       string
+	refusing  atomic.Bool
+	taken     atomic.Int64
+	taken2nd  atomic.Int64 // of them, those that were redelivered
+	forbidden atomic.Bool  // it answers everything with 403
+}
+
+func receive(t *testing.T) *receiver {
+	t.Helper()
+	r := new(receiver)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		switch {
+		case err != nil || r.forbidden.Load():
+			http.Error(w, "not you", http.StatusForbidden)
+		case r.refusing.Load() && bytes.Contains(body, []byte(`"type":"io.ndrbridge.audit.logged"`)):
+			http.Error(w, "no\x1b[2J audit log here", http.StatusUnprocessableEntity)
+		default:
+			r.taken.Add(1)
+			if bytes.Contains(body, []byte(`"redelivered":true`)) {
+				r.taken2nd.Add(1)
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *receiver) sink() string {
+	return fmt.Sprintf(`- {name: soc, webhook: {url: %q}, start: beginning, probe: 20ms, batch: {linger: 1ms}}`, r.url)
+}
+
+// byAddress are the flags that name a bridge that runs: a command need not find
+// out that it does.
+func (i *installation) byAddress() []string {
+	i.t.Helper()
+	token := filepath.Join(filepath.Dir(i.config), "token")
+	if err := os.WriteFile(token, []byte("s3cret-token\n"), 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+	return []string{"--admin", "http://" + i.admin, "--token-file", token}
+}
+
+// awaitSink waits until a status of the sink soc is as wanted.
+func (i *installation) awaitSink(what string, wanted func(admin.SinkStatus) bool) {
+	i.t.Helper()
+	var last string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		last, _ = i.run(0, append([]string{"status", "--json"}, i.byAddress()...)...)
+		var status admin.Status
+		if err := json.Unmarshal([]byte(last), &status); err != nil {
+			i.t.Fatal(err)
+		}
+		for _, s := range status.Sinks {
+			if s.Name == "soc" && wanted(s) {
+				return
+			}
+		}
+	}
+	i.t.Fatalf("the sink never became %s:\n%s", what, last)
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for %s", what)
+}
+
+// expect runs commands in turn and looks for texts in what they print.
+func (i *installation) expect(flags []string, commands []expected) {
+	i.t.Helper()
+	for _, c := range commands {
+		out, errs := i.run(c.exit, append(c.args, flags...)...)
+		for _, want := range c.want {
+			if !strings.Contains(out+errs, want) {
+				i.t.Errorf("%v lacks %q:\n%s%s", c.args, want, out, errs)
+			}
+		}
+		if strings.Contains(out+errs, "\x1b") {
+			i.t.Errorf("%v prints an escape character:\n%q", c.args, out+errs)
+		}
+	}
+}
+
+type expected struct {
+	args []string
+	exit int
+	want []string
+}
+
+// keysOf are those of the dead letters of soc.
+func (i *installation) keysOf(flags []string) (keys []string) {
+	i.t.Helper()
+	out, _ := i.run(0, append([]string{"dead", "list", "soc", "--json"}, flags...)...)
+	for line := range strings.Lines(out) {
+		var letter struct {
+			Key, Class, Reason string
+			EventID            string `json:"event_id"`
+			Body               struct{ Data json.RawMessage }
+		}
+		if err := json.Unmarshal([]byte(line), &letter); err != nil {
+			i.t.Fatal(err)
+		}
+		if letter.Key == "" || letter.Class != "rejected" || letter.EventID == "" || letter.Body.Data == nil || !strings.Contains(letter.Reason, "422") {
+			i.t.Errorf("dead list --json prints %s", line)
+		}
+		keys = append(keys, letter.Key)
+	}
+	return keys
+}
+
+func TestDeadLettersAreSeenAndSettled(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	r.refusing.Store(true)
+	i := install(t, r.sink())
+	i.appliance.AddMany(2)
+	i.appliance.AddAudit(5)
+	stop := i.start()
+	i.awaitSink("one with five dead letters", func(s admin.SinkStatus) bool { return s.DeadLetters == 5 })
+	keys := i.keysOf(i.byAddress())
+	if len(keys) != 5 {
+		t.Fatalf("keys %v", keys)
+	}
+	t.Run("through a bridge that runs", func(t *testing.T) {
+		i.expect(i.byAddress(), []expected{
+			{[]string{"dead", "list", "soc"}, 0, []string{"KEY", "rejected", keys[0], keys[4], "no [2J audit log here"}},
+			{[]string{"dead", "list", "soc", "--limit", "2"}, 0, []string{keys[1], "ndrbridge dead list soc --after " + keys[1]}},
+			{[]string{"dead", "list", "log"}, 0, []string{"log has no dead letters"}},
+			{[]string{"dead", "list", "hq/detections"}, 0, []string{"hq/detections has no dead letters"}},
+			{[]string{"dead", "list", "nobody"}, 1, []string{"unknown sink", "soc"}},
+			{[]string{"dead", "list", "hq/none"}, 1, []string{"unknown stream", "records/all"}},
+			{[]string{"dead", "show", "soc", keys[0]}, 0, []string{"key     " + keys[0], "class   rejected", "reason  ", `"type": "io.ndrbridge.audit.logged"`}},
+			{[]string{"dead", "show", "soc", keys[0], "--json"}, 0, []string{`{"key":"` + keys[0] + `","class":"rejected"`}},
+			{[]string{"dead", "show", "soc", "none"}, 1, []string{"none"}},
+			{[]string{"dead", "drop", "soc", keys[0]}, 0, []string{"1 dead letter of soc dropped"}},
+			{[]string{"dead", "drop", "soc", keys[0], keys[1], "--json"}, 1, []string{`{"dropped":1}`, "1 of 2 keys are not there"}},
+			{[]string{"dead", "drop", "soc", "--all"}, 2, []string{"(3 now)", "add --yes"}},
+		})
+		r.refusing.Store(false)
+		i.expect(i.byAddress(), []expected{{[]string{"dead", "requeue", "soc", keys[2]}, 0, []string{"1 dead letter of soc requeued"}}})
+		await(t, "the one that was requeued", func() bool { return r.taken2nd.Load() == 1 })
+	})
+	stop()
+	t.Run("on the state of one that does not", func(t *testing.T) {
+		offline := []string{"--config", i.config}
+		i.expect(offline, []expected{
+			{[]string{"dead", "show", "soc", keys[3]}, 0, []string{"key     " + keys[3]}},
+			{[]string{"dead", "drop", "soc", keys[3]}, 0, []string{"1 dead letter of soc dropped"}},
+			{[]string{"dead", "requeue", "soc", "--all", "--json"}, 0, []string{`{"requeued":1}`}},
+			{[]string{"dead", "drop", "soc", "--all", "--yes"}, 0, []string{"0 dead letters of soc dropped"}},
+		})
+		i.start()
+		await(t, "the one that was requeued", func() bool { return r.taken2nd.Load() == 2 })
+	})
+}
+
+func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	i := install(t, r.sink())
+	i.appliance.AddMany(6)
+	stop := i.start()
+	await(t, "all detections", func() bool { return r.taken.Load() == 6 })
+
+	i.awaitSink("one that has settled all", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	i.expect(i.byAddress(), []expected{
+		{[]string{"replay", "soc", "--since", "-1h"}, 0, []string{"6 events to be delivered to soc again"}},
+		{[]string{"replay", "nobody", "--since", "-1h"}, 1, []string{"unknown sink", "soc"}},
+		{[]string{"replay", "soc"}, 2, []string{"--since is missing"}},
+	})
+	await(t, "the replay", func() bool { return r.taken2nd.Load() == 6 })
+
+	i.expect(i.byAddress(), []expected{
+		{[]string{"pause", "soc"}, 0, []string{"sink soc is paused"}},
+		{[]string{"pause", "nobody"}, 1, []string{"unknown sink"}},
+		{[]string{"status"}, 0, []string{"running for", "soc is paused: go on with: ndrbridge resume soc"}},
+	})
+	i.appliance.AddMany(1)
+	i.await("detections", 7) // through the other sink
+	stop()
+	offline := []string{"--config", i.config}
+	i.expect(offline, []expected{
+		{[]string{"status"}, 0, []string{"ndrbridge does not run", "paused"}},
+		{[]string{"resume", "soc", "--json"}, 0, []string{`{"sink":"soc","paused":false}`}},
+		{[]string{"replay", "soc", "--since", "beginning", "--json"}, 0, []string{`{"replayed":6}`}},
+	})
+	if r.taken.Load() != 12 {
+		t.Errorf("%d events were taken while the sink was paused", r.taken.Load()-12)
+	}
+	i.start()
+	await(t, "what came meanwhile, and the replay", func() bool { return r.taken.Load() == 12+1+6 })
+}
+
+func TestStatusSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	r.forbidden.Store(true)
+	i := install(t, r.sink())
+	i.appliance.AddMany(1)
+	i.expect([]string{"--config", i.config}, []expected{{[]string{"status"}, 1, []string{"the bridge has not run"}}})
+	i.start()
+	i.awaitSink("halted", func(s admin.SinkStatus) bool { return s.State == "halted" })
+	i.expect(i.byAddress(), []expected{
+		{[]string{"status"}, 0, []string{"halted", "403", "soc is halted until this is mended: "}},
+	})
+	r.forbidden.Store(false)
+	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc is delivered to"}}})
+	i.awaitSink("well", func(s admin.SinkStatus) bool { return s.State == "running" && s.LagEvents == 0 })
+}
+
+// printed is what a command that goes on has printed so far.
+type printed struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *printed) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+func TestEventsAreTailed(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.appliance.AddMany(1)
+	stop := i.start()
+	i.await("detections", 1)
+	for _, c := range []struct {
+		name  string
+		args  []string
+		want  string
+		lacks string
+	}{
+		{"from now on", nil, "audit      logged", "detections"},
+		{"with what the journal holds", []string{"--since", "-1h"}, "detections created", ""},
+		{"one stream alone", []string{"--since", "beginning", "--stream", "audit"}, "audit      logged", "detections"},
+		{"as they are", []string{"--since", "-1h", "--json"}, `{"specversion":"1.0","id":"`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var out, errs printed
+			tail := &command{stdout: &out, stderr: &errs}
+			exit := make(chan int, 1)
+			go func() {
+				exit <- commandline.Run(ctx, tail.root(), append(append([]string{"tail"}, c.args...), i.byAddress()...), &out, &errs)
+			}()
+			await(t, c.want, func() bool {
+				i.appliance.AddAudit(1) // the tail may begin behind the one before
+				return strings.Contains(out.String(), c.want)
+			})
+			interrupt()
+			if code := <-exit; code != 0 || errs.String() != "" {
+				t.Errorf("Ctrl-C ends it with %d: %s", code, &errs)
+			}
+			if c.lacks != "" && strings.Contains(out.String(), c.lacks) {
+				t.Errorf("it prints %q:\n%s", c.lacks, &out)
+			}
+		})
+	}
+	stop()
+	i.expect([]string{"--config", i.config}, []expected{
+		{[]string{"tail"}, 1, []string{"start it with ndrbridge run"}},
+		{[]string{"tail", "--stream", "dns"}, 2, []string{"records/NAME"}},
+		{[]string{"tail", "--since", "now"}, 2, []string{"no time that is past"}},
+	})
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// withJSON adds --json to a command.
+func (c *command) withJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON, an object a line")
+	return cmd
+}
+
+// tell prints what a command did: value where JSON is asked for, else a line for
+// a person.
+func (c *command) tell(value any, line string, args ...any) error {
+	if c.asJSON {
+		return c.printJSON(value)
+	}
+	_, err := fmt.Fprintf(c.stdout, line+"\n", args...)
+	return err
+}
+
+// printJSON prints a value as a line.
+func (c *command) printJSON(value any) error {
+	encoder := json.NewEncoder(c.stdout)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// whileWorking calls tell every few seconds while work goes on, with how long it
+// has done so.
+func whileWorking(tell func(time.Duration), work func() error) error {
+	const every = 2 * time.Second
+	done := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		ticker, began := time.NewTicker(every), time.Now()
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				tell(now.Sub(began))
+			case <-done:
+				return
+			}
+		}
+	})
+	defer telling.Wait()
+	defer close(done)
+	return work()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func TestLongWorkIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Duration
+		failed := errors.New("failed")
+		err := whileWorking(func(d time.Duration) { told = append(told, d) }, func() error {
+			time.Sleep(5 * time.Second)
+			return failed
+		})
+		if !slices.Equal(told, []time.Duration{2 * time.Second, 4 * time.Second}) || !errors.Is(err, failed) {
+			t.Errorf("told after %v, %v", told, err)
+		}
+	})
+}
+
+func TestWhatCannotBeUndoneIsAsked(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		yes         bool
+		interactive bool
+		answer      string
+		want        error
+	}{
+		{"yes is the answer beforehand", true, false, "", nil},
+		{"y is yes", false, true, "y\n", nil},
+		{"Yes is yes", false, true, "Yes\n", nil},
+		{"nothing is no", false, true, "\n", commandline.ErrTold},
+		{"the end of the input is no", false, true, "", commandline.ErrTold},
+		{"another word is no", false, true, "why\n", commandline.ErrTold},
+		{"without a terminal nobody is asked", false, false, "y\n", commandline.ErrUsage},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			command := &command{stdin: strings.NewReader(c.answer), stderr: &out, interactive: c.interactive}
+			if err := command.confirm(t.Context(), c.yes, "Drop it?"); !errors.Is(err, c.want) || err != nil && c.want == nil {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if asked := strings.Contains(out.String(), "Drop it?"); asked != (c.interactive && !c.yes) {
+				t.Errorf("printed %q", &out)
+			}
+		})
+	}
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		terminal bool
+		environ  []string
+		colours  bool
+		width    int
+	}{
+		{"a file gets none, and whole lines", false, []string{"COLUMNS=80"}, false, 0},
+		{"a terminal gets them", true, nil, true, 120},
+		{"NO_COLOR turns them off", true, []string{"NO_COLOR=1", "COLUMNS=80"}, false, 80},
+		{"an empty NO_COLOR says nothing", true, []string{"NO_COLOR="}, true, 120},
+		{"a dumb terminal gets none", true, []string{"TERM=dumb"}, false, 120},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			command := &command{terminal: c.terminal, environ: c.environ}
+			if command.colours() != c.colours || command.width() != c.width {
+				t.Errorf("colours %v, width %d", command.colours(), command.width())
+			}
+		})
+	}
+}

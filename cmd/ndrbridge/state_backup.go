@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func (c *command) stateBackupCommand() *cobra.Command {
+	var force bool
+	cmd := c.withJSON(c.withControl(&cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write a copy of the state as it is at one moment",
+		Long: `Write a copy of the state as it is at one moment, while the bridge goes on. FILE
+appears when it is whole and on the disk, with mode 0600; - is standard output. The
+copy is a state of its own: to go back to it, stop the bridge, put the copy in the
+place of the state, and start the bridge. What was read and delivered since is then
+read and delivered again.`,
+		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
+  ndrbridge state backup - | gzip > ndrbridge.db.gz`,
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.acting(func(control admin.Control) error {
+				if args[0] == "-" {
+					return c.backupToOutput(cmd.Context(), control)
+				}
+				n, err := c.backupToFile(cmd.Context(), control, args[0], force)
+				if err != nil {
+					return err
+				}
+				return c.tell(struct {
+					File  string `json:"file"`
+					Bytes int64  `json:"bytes"`
+				}{args[0], n}, "%s: %s", printable(args[0]), bytesText(n))
+			})
+		},
+	}))
+	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	return cmd
+}
+
+func (c *command) backupToOutput(ctx context.Context, control admin.Control) error {
+	switch {
+	case c.terminal:
+		return fmt.Errorf("%w: a state is nothing for a terminal: redirect the output", commandline.ErrUsage)
+	case c.asJSON:
+		return fmt.Errorf("%w: --json goes with a file; standard output is the copy", commandline.ErrUsage)
+	}
+	return control.Backup(ctx, c.stdout)
+}
+
+// backupToFile writes the copy beside its place, and gives it the name when it is
+// whole. It returns the size.
+func (c *command) backupToFile(ctx context.Context, control admin.Control, path string, force bool) (_ int64, err error) {
+	status, err := control.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := replaceable(path, status.State.Path, force); err != nil {
+		return 0, err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // of mode 0600
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name()) // gone already where it has the name
+	w := &countingWriter{w: file}
+	err = whileWorking(func(time.Duration) {
+		fmt.Fprintf(c.stderr, "%s of %s written\n", bytesText(w.n.Load()), bytesText(status.State.FileBytes))
+	}, func() error { return control.Backup(ctx, w) })
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	return w.n.Load(), os.Rename(file.Name(), path)
+}
+
+// replaceable is nil where a backup may get the name path.
+func replaceable(path, state string, force bool) error {
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if own, err := os.Stat(state); err == nil && os.SameFile(own, there) {
+		return fmt.Errorf("%s is the state itself: name another file", path)
+	}
+	switch {
+	case !there.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path)
+	case !force:
+		return fmt.Errorf("%s is there already: name another file, or replace it with --force", path)
+	}
+	return nil
+}
+
+// countingWriter counts what was written.
+type countingWriter struct {
+	w io.Writer
+	n atomic.Int64
+}
+
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+)
+
+func (c *command) stateCompactCommand() *cobra.Command {
+	return c.withJSON(c.withConfig(&cobra.Command{
+		Use:   "compact",
+		Short: "Give the room that was freed in the state file back to the disk",
+		Long: `Write the state file anew, without the room that was freed in it: a file that was
+large once, as after a long outage of a sink, stays so otherwise, and uses that room
+again. The new file is made beside the old one and replaces it when it is whole, so
+that the disk must have room for both. The bridge must be stopped.`,
+		Example: "  ndrbridge state compact --config ndrbridge.yaml",
+		Args:    commandline.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			config, err := configs.Load(c.configFile, c.environ)
+			if err != nil {
+				return err
+			}
+			var before, after int64
+			err = whileWorking(func(since time.Duration) {
+				fmt.Fprintf(c.stderr, "compacting for %s\n", durationText(since))
+			}, func() (err error) {
+				before, after, err = checkpoint.Compact(config.State)
+				return err
+			})
+			if err != nil {
+				return stateError(config.State, err)
+			}
+			return c.tell(struct {
+				Before int64 `json:"before_bytes"`
+				After  int64 `json:"after_bytes"`
+			}{before, after}, "%s: %s before, %s now", config.State, bytesText(before), bytesText(after))
+		},
+	}))
+}

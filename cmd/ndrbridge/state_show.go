@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func (c *command) stateShowCommand() *cobra.Command {
+	return c.withJSON(c.withControl(&cobra.Command{
+		Use:   "show",
+		Short: "Show what the state file holds",
+		Long: `Show what the state file holds: its size, the journal, the position of each stream,
+and each sink's cursor, lag and dead letters. Positions and cursors are told while
+no bridge runs. Nothing is changed.`,
+		Example: "  ndrbridge state show --config ndrbridge.yaml",
+		Args:    commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown, err := c.stateShown(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.asJSON {
+				return c.printJSON(shown)
+			}
+			c.printState(shown, time.Now())
+			return nil
+		},
+	}))
+}
+
+// stateShown is what a state holds. Its JSON is stable: fields are added, and
+// never change their meaning. What only the file itself tells is absent where a
+// bridge runs on it.
+type stateShown struct {
+	Running bool `json:"running"`
+	admin.StateStatus
+	Layout  int           `json:"layout,omitzero"` // version of the file's layout
+	First   uint64        `json:"first,omitzero"`  // sequence numbers of the journal's ends
+	Last    uint64        `json:"last,omitzero"`
+	Streams []streamShown `json:"streams"`
+	Sinks   []sinkShown   `json:"sinks"`
+}
+
+type streamShown struct {
+	Appliance   string          `json:"appliance"`
+	Stream      string          `json:"stream"`
+	Position    json.RawMessage `json:"position,omitempty"` // as the source wrote it
+	DeadLetters uint64          `json:"dead_letters"`
+}
+
+type sinkShown struct {
+	Name            string    `json:"name"`
+	Configured      bool      `json:"configured"`
+	Paused          bool      `json:"paused"`
+	Cursor          *uint64   `json:"cursor,omitempty"` // sequence number of the last event that it settled
+	LagEvents       uint64    `json:"lag_events"`
+	LagBytes        int64     `json:"lag_bytes"`
+	Oldest          time.Time `json:"oldest,omitzero"`
+	DeadLetters     uint64    `json:"dead_letters"`
+	DeadLetterBytes int64     `json:"dead_letter_bytes"`
+	Redeliveries    uint64    `json:"redeliveries"`
+	Skipped         uint64    `json:"skipped"`
+}
+
+// stateShown is what the bridge tells, and what only the file tells where nobody
+// has it open.
+func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) {
+	err = c.acting(func(control admin.Control) error {
+		status, err := control.Status(ctx)
+		shown = toldState(status)
+		return err
+	})
+	if err != nil || shown.Running {
+		return shown, err
+	}
+	return shown, shown.read(ctx)
+}
+
+// toldState is what the status tells of the state.
+func toldState(s admin.Status) stateShown {
+	shown := stateShown{Running: s.Running, StateStatus: s.State}
+	for _, a := range s.Appliances {
+		for _, stream := range a.Streams {
+			shown.Streams = append(shown.Streams, streamShown{Appliance: a.Name, Stream: stream.Stream, DeadLetters: stream.DeadLetters})
+		}
+	}
+	add := func(sinks []admin.SinkStatus, configured bool) {
+		for _, s := range sinks {
+			shown.Sinks = append(shown.Sinks, sinkShown{
+				Name: s.Name, Configured: configured, Paused: s.State == "paused",
+				LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest,
+				DeadLetters: s.DeadLetters, DeadLetterBytes: s.DeadLetterBytes,
+				Redeliveries: s.Redeliveries, Skipped: s.Skipped,
+			})
+		}
+	}
+	add(s.Sinks, true)
+	add(s.Unconfigured, false)
+	return shown
+}
+
+// read adds what only the file tells. It leaves the file as it is.
+func (s *stateShown) read(ctx context.Context) (err error) {
+	store, err := checkpoint.Open(s.Path, checkpoint.Options{ReadOnly: true, LockWait: -1})
+	if err != nil {
+		return stateError(s.Path, err)
+	}
+	defer commandline.Close(store.Close, &err)
+	stats, err := store.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	s.Layout, s.First, s.Last = stats.Layout, stats.First, stats.Last
+	for i := range s.Streams {
+		stream := &s.Streams[i]
+		position, err := store.Position(ctx, checkpoint.Source{Appliance: stream.Appliance, Stream: stream.Stream})
+		if err != nil {
+			return err
+		}
+		if json.Valid(position) {
+			stream.Position = position
+		}
+	}
+	for i := range s.Sinks {
+		if known, ok := stats.Sinks[s.Sinks[i].Name]; ok {
+			s.Sinks[i].Cursor = &known.Cursor
+		}
+	}
+	return nil
+}
+
+func (c *command) printState(s stateShown, now time.Time) {
+	fmt.Fprintf(c.stdout, "state    %s, %s", printable(s.Path), bytesText(s.FileBytes))
+	if s.Layout > 0 {
+		fmt.Fprintf(c.stdout, ", layout %d", s.Layout)
+	}
+	fmt.Fprintln(c.stdout)
+	fmt.Fprintf(c.stdout, "journal  %s", journalText(s.Journal))
+	if s.Last > 0 {
+		fmt.Fprintf(c.stdout, ", numbers %d to %d", s.First, s.Last)
+	}
+	fmt.Fprint(c.stdout, "\n\n")
+	streams := newTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
+	for _, stream := range s.Streams {
+		streams.add(stream.Appliance, stream.Stream, deadCell(stream.DeadLetters), cmp.Or(string(stream.Position), "-"))
+	}
+	streams.print(c.stdout, c.width(), c.colours())
+	fmt.Fprintln(c.stdout)
+	sinks := newTable("SINK", "CURSOR", "LAG", "BYTES", "OLDEST", "DEAD", "BYTES", "AGAIN", "SKIPPED", "NOTE")
+	for _, sink := range s.Sinks {
+		cursor, note := "-", cell{}
+		if sink.Cursor != nil {
+			cursor = fmt.Sprint(*sink.Cursor)
+		}
+		switch {
+		case !sink.Configured:
+			note = cell{"not configured", yellow}
+		case sink.Paused:
+			note = cell{"paused", cyan}
+		}
+		sinks.add(sink.Name, cursor, sink.LagEvents, bytesText(sink.LagBytes), ago(sink.Oldest, now),
+			deadCell(sink.DeadLetters), bytesText(sink.DeadLetterBytes), sink.Redeliveries, sink.Skipped, note)
+	}
+	sinks.print(c.stdout, c.width(), c.colours())
+	if s.Running {
+		fmt.Fprintln(c.stdout, "\nPositions and cursors are told while the bridge does not run.")
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func TestTheStateIsShown(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	offline := []string{"--config", i.config}
+	i.expect(offline, []expected{{[]string{"state", "show"}, 1, []string{"the bridge has not run"}}})
+	i.appliance.AddMany(3)
+	stop := i.start()
+	i.await("detections", 3)
+	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"3 events", "Positions and cursors are told while", "log "}}})
+	stop()
+	i.expect(offline, []expected{
+		{[]string{"state", "show"}, 0, []string{"3 events", "numbers 1 to 3", "hq", "records/all", `"mod_time"`, "log   3"}},
+	})
+	out, _ := i.run(0, append([]string{"state", "show", "--json"}, offline...)...)
+	var shown struct {
+		Running bool
+		Path    string
+		Journal struct{ Events int }
+		Streams []struct {
+			Stream   string
+			Position json.RawMessage
+		}
+		Sinks []struct {
+			Name       string
+			Configured bool
+			Cursor     int
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if shown.Running || shown.Path == "" || shown.Journal.Events != 3 || len(shown.Streams) != 3 || shown.Streams[0].Position == nil ||
+		len(shown.Sinks) != 1 || !shown.Sinks[0].Configured || shown.Sinks[0].Cursor != 3 {
+		t.Errorf("state show --json prints %s", out)
+	}
+}
+
+func TestTheStateIsBackedUp(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.appliance.AddMany(3)
+	stop := i.start()
+	i.await("detections", 3)
+	folder := t.TempDir()
+	first, second := filepath.Join(folder, "first.db"), filepath.Join(folder, "second.db")
+	i.expect(i.byAddress(), []expected{
+		{[]string{"state", "backup", first}, 0, []string{first + ": ", "iB"}},
+		{[]string{"state", "backup", first}, 1, []string{"is there already", "--force"}},
+		{[]string{"state", "backup", first, "--force", "--json"}, 0, []string{`"bytes":`}},
+		{[]string{"state", "backup", folder, "--force"}, 1, []string{"is not a file"}},
+		{[]string{"state", "backup", filepath.Join(filepath.Dir(i.config), "state.db"), "--force"}, 1, []string{"is the state itself"}},
+		{[]string{"state", "backup", filepath.Join(folder, "none", "x.db")}, 1, []string{"no such file"}},
+		{[]string{"state", "backup", "-", "--json"}, 2, []string{"--json goes with a file"}},
+	})
+	stop()
+	i.expect([]string{"--config", i.config}, []expected{{[]string{"state", "backup", second}, 0, []string{second}}})
+	third := filepath.Join(folder, "third.db")
+	out, _ := i.run(0, "state", "backup", "-", "--config", i.config)
+	if err := os.WriteFile(third, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{first, second, third} {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v (%v)", info, err)
+		}
+		store, err := checkpoint.Open(path, checkpoint.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := store.Stats(t.Context())
+		if err != nil || stats.Last != 3 {
+			t.Errorf("%s holds %d events (%v)", path, stats.Last, err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(folder, ".*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v are left behind (%v)", left, err)
+	}
+}
+
+func TestTheStateIsTidied(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	r.refusing.Store(true)
+	i := install(t, r.sink())
+	i.appliance.AddMany(3)
+	i.appliance.AddAudit(2)
+	offline := []string{"--config", i.config}
+	i.expect(offline, []expected{{[]string{"state", "compact"}, 1, []string{"the bridge has not run"}}})
+	stop := i.start()
+	i.awaitSink("one with two dead letters", func(s admin.SinkStatus) bool { return s.DeadLetters == 2 })
+	i.expect(offline, []expected{{[]string{"state", "compact"}, 1, []string{"stop it first"}}})
+	stop()
+	i.expect(offline, []expected{
+		{[]string{"state", "compact"}, 0, []string{"before", "now"}},
+		{[]string{"state", "compact", "--json"}, 0, []string{`{"before_bytes":`, `"after_bytes":`}},
+		{[]string{"state", "forget", "soc"}, 1, []string{"sink soc is configured"}},
+		{[]string{"state", "rename", "soc", "chat"}, 1, []string{"sink soc is configured"}},
+	})
+	text, err := os.ReadFile(i.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(i.config, bytes.Replace(text, []byte("name: soc"), []byte("name: chat"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.expect(offline, []expected{
+		{[]string{"status"}, 0, []string{"soc is not configured: drop what the state keeps of it with ndrbridge state forget soc"}},
+		{[]string{"state", "rename", "none", "chat"}, 1, []string{"none"}},
+		{[]string{"state", "rename", "soc", "chat"}, 0, []string{"what the state kept of sink soc is that of chat now"}},
+		{[]string{"dead", "list", "chat"}, 0, []string{"rejected"}},
+	})
+	stop = i.start()
+	i.expect(offline, []expected{
+		{[]string{"state", "forget", "soc"}, 1, []string{"stop it first"}},
+		{[]string{"state", "rename", "soc", "other"}, 1, []string{"stop it first"}},
+	})
+	stop()
+	if r.taken.Load() != 3 {
+		t.Errorf("the renamed sink got %d events, not those three once", r.taken.Load())
+	}
+	if err := os.WriteFile(i.config, []byte(strings.Replace(string(text), r.sink(), "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.expect(offline, []expected{
+		{[]string{"state", "forget", "none"}, 1, []string{"none"}},
+		{[]string{"state", "forget", "chat"}, 2, []string{"2 dead letters", "add --yes"}},
+		{[]string{"state", "forget", "chat", "--yes", "--json"}, 0, []string{`{"forgotten":"chat"}`}},
+	})
+	if out, _ := i.run(0, "status", "--config", i.config); strings.Contains(out, "chat") {
+		t.Errorf("the state still knows what was forgotten:\n%s", out)
+	}
+}
+
+func TestAStateIsNotWrittenToATerminal(t *testing.T) {
+	var errs bytes.Buffer
+	i := install(t)
+	stop := i.start()
+	stop()
+	c := &command{stdout: &errs, stderr: &errs, terminal: true}
+	if exit := commandline.Run(t.Context(), c.root(), []string{"state", "backup", "-", "--config", i.config}, &errs, &errs); exit != 2 || !strings.Contains(errs.String(), "redirect") {
+		t.Errorf("exit %d: %s", exit, &errs)
+	}
+}

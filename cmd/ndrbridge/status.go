@@ -1,0 +1,45 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func (c *command) statusCommand() *cobra.Command {
+	return c.withJSON(c.withControl(&cobra.Command{
+		Use:   "status",
+		Short: "Tell how appliances, streams, sinks and the journal are doing",
+		Long: `Tell how the bridge is doing: the journal, each stream with its last success and
+what failed since, each sink with its state and what it has yet to settle, and what
+to do about what is wrong.
+
+  LAG      what the sink has yet to settle; OLDEST is when the oldest of it was seen
+  DEAD     dead letters: what a target refused for good, or what could not be made
+           into an event
+  AGAIN    events that are queued to be delivered again
+  SKIPPED  events that the sink never got, by its lag policy or because it was not
+           configured, counted for good
+
+The exit code is 0 whatever the status is: ask /readyz to be told by a code.`,
+		Example: `  ndrbridge status --config ndrbridge.yaml
+  ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
+		Args: commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.acting(func(control admin.Control) error {
+				status, err := control.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if c.asJSON {
+					return c.printJSON(status)
+				}
+				c.printStatus(status, time.Now())
+				return nil
+			})
+		},
+	}))
+}

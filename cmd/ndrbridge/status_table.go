@@ -1,0 +1,114 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"ndrbridge/admin"
+)
+
+// printStatus prints a status for a person.
+func (c *command) printStatus(s admin.Status, now time.Time) {
+	if s.Running {
+		fmt.Fprintf(c.stdout, "ndrbridge %s, running for %s\n", printable(s.Version), durationText(now.Sub(s.Started)))
+	} else {
+		fmt.Fprintln(c.stdout, "ndrbridge does not run; this is what its state tells")
+	}
+	fmt.Fprintf(c.stdout, "state    %s, %s\n", printable(s.State.Path), bytesText(s.State.FileBytes))
+	fmt.Fprintf(c.stdout, "journal  %s\n\n", journalText(s.State.Journal))
+
+	streamsTable(s.Appliances, now).print(c.stdout, c.width(), c.colours())
+	fmt.Fprintln(c.stdout)
+	sinksTable(s, now).print(c.stdout, c.width(), c.colours())
+	if lines := advice(s); len(lines) > 0 {
+		fmt.Fprintln(c.stdout, "\nWhat to do:")
+		for _, line := range lines {
+			fmt.Fprintln(c.stdout, "  "+printable(line))
+		}
+	}
+}
+
+func journalText(j admin.Journal) string {
+	text := fmt.Sprintf("%s, %s", counted(j.Events, "event"), bytesText(j.Bytes))
+	if j.MaxBytes > 0 {
+		text += fmt.Sprintf(" of %s", bytesText(j.MaxBytes))
+	}
+	if j.Full {
+		text += ", full: the sources wait for room"
+	}
+	return text
+}
+
+func streamsTable(appliances []admin.ApplianceStatus, now time.Time) *table {
+	t := newTable("APPLIANCE", "STREAM", "LAST SUCCESS", "FAILURES", "DEAD", "NOTE")
+	for _, a := range appliances {
+		for _, s := range a.Streams {
+			failures := cell{text: fmt.Sprint(s.Failures)}
+			if s.Failures > 0 {
+				failures.colour = red
+			}
+			t.add(a.Name, s.Stream, ago(s.LastSuccess, now), failures, deadCell(s.DeadLetters), backlogText(s.Backlog))
+		}
+	}
+	return t
+}
+
+func backlogText(b *admin.Backlog) string {
+	if b == nil {
+		return ""
+	}
+	text := fmt.Sprintf("a backlog is read, up to %s: %s behind, %.0f records/s",
+		b.At.UTC().Format(time.RFC3339), secondsText(b.BehindSeconds), b.RecordsPerSecond)
+	if b.LeftSeconds > 0 {
+		text += fmt.Sprintf(", %s left", secondsText(b.LeftSeconds))
+	}
+	return text
+}
+
+func sinksTable(status admin.Status, now time.Time) *table {
+	t := newTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "DEAD", "AGAIN", "SKIPPED", "NOTE")
+	for _, s := range status.Sinks {
+		addSink(t, s, stateCell(s.State), now)
+	}
+	for _, s := range status.Unconfigured {
+		addSink(t, s, cell{"not configured", yellow}, now)
+	}
+	return t
+}
+
+func addSink(t *table, s admin.SinkStatus, state cell, now time.Time) {
+	var notes []string
+	if s.FillsJournalInSeconds > 0 {
+		notes = append(notes, "fills the journal in "+secondsText(s.FillsJournalInSeconds))
+	}
+	if s.OverLag {
+		notes = append(notes, "over its lag budget")
+	}
+	t.add(s.Name, cmp.Or(s.Kind, "-"), state, ago(s.Since, now), s.LagEvents, bytesText(s.LagBytes), ago(s.Oldest, now),
+		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, cell{strings.Join(notes, "; "), yellow})
+}
+
+func stateCell(state string) cell {
+	switch state {
+	case "":
+		return cell{text: "-"}
+	case "running":
+		return cell{state, green}
+	case "paused":
+		return cell{state, cyan}
+	case "halted":
+		return cell{state, red}
+	default:
+		return cell{state, yellow}
+	}
+}
+
+func deadCell(n uint64) cell {
+	c := cell{text: fmt.Sprint(n)}
+	if n > 0 {
+		c.colour = yellow
+	}
+	return c
+}

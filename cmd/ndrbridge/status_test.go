@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+)
+
+func TestAStatusIsPrinted(t *testing.T) {
+	now := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	running := admin.Status{
+		Version: "1.2", Running: true, Started: now.Add(-3 * time.Hour),
+		State: admin.StateStatus{Path: "/s.db", FileBytes: 3 << 20, Journal: admin.Journal{Events: 7, Bytes: 2048, MaxBytes: 1 << 20}},
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*admin.Status)
+		want   []string // lines, with single blanks
+		lacks  string
+	}{
+		{"a bridge where all is well", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "detections", LastSuccess: now.Add(-2 * time.Second)}}}}
+			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "kafka", State: "running", Since: now.Add(-time.Minute)}}
+		}, []string{
+			"ndrbridge 1.2, running for 3h00m", "state /s.db, 3.0 MiB", "journal 7 events, 2.0 KiB of 1.0 MiB",
+			"hq detections 2s ago 0 0", "lake kafka running 1m ago 0 0 B - 0 0 0",
+		}, "What to do"},
+		{"a full journal names who holds it", func(s *admin.Status) {
+			s.State.Journal.Full = true
+			s.Sinks = []admin.SinkStatus{{Name: "lake", LagBytes: 10}, {Name: "soc", LagBytes: 20}}
+		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: the sources wait for room", "the journal is full, and polling waits: mend soc, give it lag.policy skip, or raise journal.max_bytes"}, ""},
+		{"a stream that fails", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
+		}, []string{"hq audit - 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
+		{"a backlog that is read", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "records/dns", Backlog: &admin.Backlog{At: now.Add(-time.Hour), BehindSeconds: 3600, RecordsPerSecond: 1200.4, LeftSeconds: 90}}}}}
+		}, []string{"hq records/dns - 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200 records/s, 1m left"}, ""},
+		{"a sink that is halted", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{{
+				Name: "lake", Kind: "webhook", State: "halted", Since: now.Add(-time.Hour), Error: "403 forbidden", LagEvents: 5, LagBytes: 1024, Oldest: now.Add(-49 * time.Hour),
+				OverLag: true, FillsJournalInSeconds: 7200, DeadLetters: 2, DeadLetterBytes: 90, DeadLetterMaxBytes: 100, Redeliveries: 3, Skipped: 4,
+			}}
+		}, []string{
+			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 2 3 4 fills the journal in 2h00m; over its lag budget",
+			"lake is halted until this is mended: 403 forbidden",
+			"lake is tried again by itself, or at once with: ndrbridge resume lake",
+			"lake has dead letters: see why with ndrbridge dead list lake, then requeue or drop them",
+			"lake: its dead letters take 90 B of 100 B; when they are full, it halts",
+			"lake is over its lag budget: see why it is slow, or change its lag",
+		}, ""},
+		{"a sink that is tried again", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "nats", State: "retrying", Since: now, Error: "no answer"}}
+		}, []string{"lake nats retrying 0s ago 0 0 B - 0 0 0", "lake fails, and is tried again: no answer"}, ""},
+		{"a sink that is paused", func(s *admin.Status) {
+			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "paused", Since: now}}
+		}, []string{"lake file paused 0s ago 0 0 B - 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
+		{"a sink that is no longer configured", func(s *admin.Status) {
+			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
+		}, []string{"old - not configured - 1 0 B - 0 0 0", "old is not configured: drop what the state keeps of it with ndrbridge state forget old, or move it with ndrbridge state rename old NEW"}, ""},
+		{"a bridge that does not run", func(s *admin.Status) { s.Running = false },
+			[]string{"ndrbridge does not run; this is what its state tells", "start the bridge with: ndrbridge run"}, "running for"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status := running
+			c.change(&status)
+			var out bytes.Buffer
+			(&command{stdout: &out}).printStatus(status, now)
+			var lines []string
+			for line := range strings.Lines(out.String()) {
+				lines = append(lines, strings.Join(strings.Fields(line), " "))
+			}
+			got := strings.Join(lines, "\n") + "\n"
+			for _, want := range c.want {
+				if !strings.Contains(got, want+"\n") {
+					t.Errorf("it lacks %q:\n%s", want, &out)
+				}
+			}
+			if c.lacks != "" && strings.Contains(out.String(), c.lacks) {
+				t.Errorf("it has %q:\n%s", c.lacks, &out)
+			}
+		})
+	}
+}

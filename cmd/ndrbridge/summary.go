@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"ndrbridge/transform"
+)
+
+// summary is what an event is about, for a person: the title of a detection and
+// what changed, the action of an audit log entry, why the bridge tells something.
+func summary(e transform.Event) string {
+	var data struct {
+		Detection struct{ Title string }
+		Changes   map[string]json.RawMessage
+		Audit     struct{ Body json.RawMessage }
+
+		Gap       struct{ Explanation string }
+		Appliance struct{ Reason string }
+		Skipped   struct{ Sink, Reason string }
+	}
+	// What is of another type than usual stays empty, and the rest is read.
+	_ = json.Unmarshal(e.Data(), &data)
+	switch e.Stream() {
+	case transform.StreamDetections:
+		if len(data.Changes) == 0 {
+			return data.Detection.Title
+		}
+		changed := slices.Sorted(maps.Keys(data.Changes))
+		return data.Detection.Title + " (" + strings.Join(changed, ", ") + ")"
+	case transform.StreamAudit:
+		return auditAction(data.Audit.Body)
+	default:
+		return join(": ", data.Skipped.Sink, data.Gap.Explanation+data.Appliance.Reason+data.Skipped.Reason)
+	}
+}
+
+// auditAction is what an entry's body tells; some appliances write a text there.
+func auditAction(body json.RawMessage) string {
+	var text string
+	if json.Unmarshal(body, &text) == nil {
+		return text
+	}
+	var action struct{ Operation, User, Details string }
+	_ = json.Unmarshal(body, &action)
+	return join(": ", join(" by ", action.Operation, action.User), action.Details)
+}
+
+// join joins those of the texts that are not empty.
+func join(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), separator)
+}

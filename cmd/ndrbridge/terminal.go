@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"ndrbridge/cmd/internal/commandline"
+)
+
+// isTerminal tells whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// variable returns a variable of the environment, empty where it is not set.
+func (c *command) variable(name string) string {
+	for _, v := range c.environ {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// colours tells whether the output may have colours (https://no-color.org).
+func (c *command) colours() bool {
+	return c.terminal && c.variable("NO_COLOR") == "" && c.variable("TERM") != "dumb"
+}
+
+// width is how many characters of a line the terminal shows; 0 where the output
+// is none, and nothing has to be cut.
+func (c *command) width() int {
+	const usual = 120
+	if !c.terminal {
+		return 0
+	}
+	if columns, err := strconv.Atoi(c.variable("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	return usual
+}
+
+// confirm asks whether to do what cannot be undone, unless yes says so already.
+// The error is that of a command that must not go on.
+func (c *command) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !c.interactive {
+		return fmt.Errorf("%w: %s This cannot be undone, and there is no terminal to ask at: add --yes", commandline.ErrUsage, question)
+	}
+	fmt.Fprintf(c.stderr, "%s This cannot be undone. [y/N] ", question)
+	answer := make(chan string, 1)
+	// A read of a terminal cannot be broken off: where Ctrl-C is the answer, it
+	// ends with the process.
+	go func() {
+		line, err := bufio.NewReader(c.stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if line = strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		fmt.Fprintln(c.stderr)
+	}
+	fmt.Fprintln(c.stderr, "nothing was changed")
+	return commandline.ErrTold
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// bytesText is a number of bytes for a person.
+func bytesText(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for value >= unit && prefix < len("KMGTPE")-1 {
+		value /= unit
+		prefix++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
+}
+
+// durationText is a duration for a person: its largest unit, and the next where
+// the largest is small.
+func durationText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}
+
+// ago is how long ago a time was; - where there is none.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return durationText(now.Sub(at)) + " ago"
+}
+
+// secondsText is a number of seconds for a person.
+func secondsText(seconds float64) string {
+	return durationText(time.Duration(seconds * float64(time.Second)))
+}
+
+// counted is a number of things, such as "1 event" and "2 events".
+func counted[N int | uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

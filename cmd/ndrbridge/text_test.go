@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNumbersForPeople(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{bytesText(0), "0 B"},
+		{bytesText(1023), "1023 B"},
+		{bytesText(1536), "1.5 KiB"},
+		{bytesText(2 << 30), "2.0 GiB"},
+		{bytesText(1 << 62), "4.0 EiB"},
+		{durationText(-time.Second), "0s"},
+		{durationText(59 * time.Second), "59s"},
+		{durationText(59 * time.Minute), "59m"},
+		{durationText(3*time.Hour + 5*time.Minute), "3h05m"},
+		{durationText(75 * time.Hour), "3d3h"},
+		{secondsText(90), "1m"},
+		{ago(time.Time{}, time.Now()), "-"},
+		{ago(time.Unix(100, 0), time.Unix(160, 0)), "1m ago"},
+		{counted(1, "event"), "1 event"},
+		{counted(uint64(0), "event"), "0 events"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestATableIsLaidOut(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		width   int
+		colours bool
+		want    string
+	}{
+		{"its columns stand below each other", 0, false, "SINK  NOTE\nlake  a long reason, on one line\nü     -\n"},
+		{"what is too long for the terminal is cut", 16, false, "SINK  NOTE\nlake  a long re…\nü     -\n"},
+		{"colours do not move the columns", 0, true, "\x1b[1mSINK\x1b[0m  \x1b[1mNOTE\x1b[0m\nlake  \x1b[31ma long reason, on one line\x1b[0m\nü     -\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := newTable("SINK", "NOTE")
+			table.add("lake", cell{"a long reason,\non one line", red})
+			table.add("ü", "-")
+			var out bytes.Buffer
+			table.print(&out, c.width, c.colours)
+			if out.String() != c.want {
+				t.Errorf("%q\nwant %q", &out, c.want)
+			}
+		})
+	}
+}
+
+func FuzzATerminalIsSentNothingThatItObeys(f *testing.F) {
+	f.Add("\x1b[2J")
+	f.Add("a\u009b31mb\r\n")
+	f.Add("\xff\xfe")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range printable(text) + strings.ReplaceAll(bodyText([]byte(text)), "\n", "") {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				t.Fatalf("%q is printed as %q", text, printable(text))
+			}
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package configs
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestFilesOfASink(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		sink Sink
+		want []string
+	}{
+		{"a sink that names none", Sink{Webhook: &Webhook{}}, nil},
+		{"what it writes is not read", Sink{File: &File{Path: "events.jsonl"}}, nil},
+		{"files of keys, secrets and blocks that are optional", Sink{Kafka: &Kafka{
+			TLS: &TLS{CAFile: "ca.pem", KeyFile: "key.pem"}, SASL: SASL{Password: Secret{File: "password"}},
+		}}, []string{"ca.pem", "key.pem", "password"}},
+		{"a file that is named twice", Sink{NATS: &NATS{CredsFile: "creds", TLS: &TLS{CertFile: "pem", KeyFile: "pem"}}}, []string{"creds", "pem"}},
+		{"a secret without a file", Sink{Webhook: &Webhook{Auth: WebhookAuth{Bearer: NewSecret("sesame")}}}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.sink.Files(); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
