@@ -16,7 +16,12 @@ func migrate(db *bolt.DB, path string, from int) error {
 	if err := keep(db, path, from); err != nil {
 		return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
 	}
-	err := update(db, func(tx *bolt.Tx) error { return raiseLayout(tx, from) })
+	err := update(db, func(tx *bolt.Tx) error {
+		if err := unmark(tx); err != nil {
+			return err
+		}
+		return raiseLayout(tx, from)
+	})
 	if err != nil {
 		return fmt.Errorf("change %s to layout %d: %w", path, layoutVersion, err)
 	}

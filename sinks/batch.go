@@ -12,6 +12,7 @@ import (
 type batch struct {
 	records []checkpoint.Redelivered // those of the journal have no Place
 	events  []transform.Event        // those of records, as they are sent
+	sizes   []int                    // of records, in bytes
 	done    []bool                   // acknowledged, or in dead
 	dead    []dead
 	firm    int // of dead: those in front of the last event that was taken
@@ -22,6 +23,7 @@ type batch struct {
 	failures        int  // attempts in a row in which nothing passed
 	isolateAt       int  // failures at which it is divided next
 	poisoned        bool // some events failed by themselves while others passed
+	waits           bool // no events lie behind it, and it has room for some
 	mixed           bool // the target rejects some of it and takes others
 	probed          int  // where the next probe of a sink that rejects everything begins
 }
@@ -37,12 +39,61 @@ type dead struct {
 func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err error) {
 	b.records = append(b.records, record)
 	b.events = append(b.events, event)
+	b.sizes = append(b.sizes, len(record.Event.Structured()))
 	b.done = append(b.done, false)
 	b.attempts = append(b.attempts, 0)
 	b.alone = append(b.alone, 0)
 	if err != nil {
 		b.bury(len(b.events)-1, fmt.Errorf("prepare the event: %w", err))
 	}
+}
+
+// room says whether a batch that goes on failing may become larger. Where some
+// of it fails by itself, it needs others beside it in each of giveUpAfter attempts;
+// where all does, more of it says nothing new. It never becomes as large as a
+// backlog.
+func (b *batch) room(bound checkpoint.Batch) bool {
+	const batches = 32
+	events, bytes := 0, 0
+	for i, done := range b.done {
+		if !done {
+			events, bytes = events+1, bytes+b.sizes[i]
+		}
+	}
+	if bound.MaxBytes > 0 && bytes >= batches/4*bound.MaxBytes {
+		return false
+	}
+	if !b.poisoned {
+		return events <= max(bound.MaxEvents, 8*isolateLeast)
+	}
+	return bound.MaxEvents <= 0 || len(b.records) < batches*max(bound.MaxEvents, isolateLeast)
+}
+
+// first is the index of the first of n leading records that is to be a dead
+// letter, else n.
+func (b *batch) first(n int) int {
+	for _, d := range b.dead {
+		n = min(n, d.index)
+	}
+	return n
+}
+
+// cut takes the first n records away, which are settled.
+func (b *batch) cut(n int) {
+	b.records, b.events, b.sizes, b.done = b.records[n:], b.events[n:], b.sizes[n:], b.done[n:]
+	b.attempts, b.alone = b.attempts[n:], b.alone[n:]
+	var left []dead
+	firm := 0
+	for i, d := range b.dead {
+		if d.index < n {
+			continue
+		}
+		if i < b.firm {
+			firm++
+		}
+		left = append(left, dead{d.index - n, d.reason})
+	}
+	b.dead, b.firm = left, firm
 }
 
 // pending returns the indexes of what is not done.
@@ -60,7 +111,7 @@ func (b *batch) pending() []int {
 func (b *batch) left(indexes []int, f *failures) []int {
 	left := make([]int, 0, len(indexes))
 	for _, i := range indexes {
-		if !b.done[i] && !f.holds(i, b.events[i].PartitionKey) {
+		if !b.done[i] && !f.holds(i, orderKey(b.events[i])) {
 			left = append(left, i)
 		}
 	}
@@ -90,8 +141,30 @@ func (f *failures) add(index int, key string) {
 	}
 }
 
+// hold holds back what comes behind some events, which were not tried.
+func (f *failures) hold(b *batch, indexes []int) {
+	if f == nil {
+		return
+	}
+	for _, i := range b.left(indexes, nil) {
+		if key := orderKey(b.events[i]); key != "" {
+			f.keys[key] = true
+		}
+	}
+}
+
 func (f *failures) holds(index int, key string) bool {
 	return f != nil && (f.indexes[index] || f.keys[key])
+}
+
+// orderKey is the key of events that must not pass each other: those of one
+// detection. Other events have none, and so no bad one holds up what has nothing
+// to do with it.
+func orderKey(e transform.Event) string {
+	if e.Stream() == transform.StreamDetections {
+		return e.PartitionKey
+	}
+	return ""
 }
 
 // eventsAt returns the events with these indexes.
@@ -136,10 +209,16 @@ func (b *batch) exhume() {
 }
 
 // settled returns how many of the leading records are done, and the dead
-// letters among them.
-func (b *batch) settled(now time.Time) (n int, letters []checkpoint.DeadLetter) {
+// letters among them. Where whole is false, it stops in front of what may be
+// exhumed.
+func (b *batch) settled(now time.Time, whole bool) (n int, letters []checkpoint.DeadLetter) {
 	for n < len(b.done) && b.done[n] {
 		n++
+	}
+	if !whole && n < len(b.done) {
+		for _, d := range b.dead[b.firm:] {
+			n = min(n, d.index)
+		}
 	}
 	for _, d := range b.dead {
 		if d.index < n {

@@ -24,15 +24,20 @@ const (
 	rejectAll = 20
 )
 
-// deliver sends the events of a batch until each is done, ctx ends, or the lag
-// policy skips it.
-func (l *lane) deliver(ctx, late context.Context, b *batch) {
+// deliver sends the events of a batch until each is done and settled, ctx ends,
+// or the lag policy skips it. What is done in front of events that keep failing is
+// settled before these are tried again. The error is that of settling.
+func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 	b.isolateAt = l.r.o.IsolateAfter
 	for l.allowed(ctx) {
-		pending := b.pending()
-		if len(pending) == 0 {
-			return
+		if err := l.settle(ctx, b, false); err != nil {
+			return err
 		}
+		pending := b.pending()
+		if len(pending) == 0 || l.skipped {
+			break
+		}
+		b.waits = false
 		var err error
 		passed := l.passed
 		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= l.r.o.IsolateAfter && len(pending) == 1
@@ -72,6 +77,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) {
 			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), b)
 		}
 	}
+	return l.settle(ctx, b, true)
 }
 
 // attempt sends events of a batch in one call, and takes the fate of each that
@@ -99,7 +105,7 @@ func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failu
 		}
 		return nil
 	case class == Transient && len(indexes) == 1:
-		held.add(indexes[0], b.events[indexes[0]].PartitionKey)
+		held.add(indexes[0], orderKey(b.events[indexes[0]]))
 		l.fail(b, indexes[0], err)
 	case class == Transient && held == nil:
 		for _, i := range indexes {
@@ -137,7 +143,7 @@ func (l *lane) sort(b *batch, indexes []int, each EventErrors, now time.Time, he
 			}
 		case !errors.Is(err, ErrNotTried):
 			transient = first(transient, err)
-			held.add(i, b.events[i].PartitionKey)
+			held.add(i, orderKey(b.events[i]))
 			l.fail(b, i, err)
 		}
 	}
@@ -181,11 +187,14 @@ func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *
 	}
 	err := l.attempt(late, b, indexes, held)
 	class, _ := ClassOf(err)
-	if err == nil || class == Halted || class == Throttled || class == Transient && held == nil || l.rejectsAll(b) {
+	if err == nil || class == Halted || class == Throttled || class == Transient && held == nil {
 		return err
 	}
-	if held != nil && len(held.indexes) >= isolateLeast && l.passed == held.passed {
-		return err // nothing passes: the target is down
+	if l.rejectsAll(b) || held != nil && len(held.indexes) >= isolateLeast && l.passed == held.passed {
+		// Nothing passes: the target is down. What is left of these must not be
+		// passed by what the caller tries yet.
+		held.hold(b, indexes)
+		return err
 	}
 	left := b.left(indexes, held)
 	if len(left) < len(indexes) { // some are told from the others already
@@ -206,12 +215,15 @@ func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *
 // some events behind it, so that it is seen whether others pass. An event that
 // failed by itself while others passed often enough is buried.
 func (l *lane) isolate(ctx, late context.Context, b *batch) error {
-	if err := l.queue.extend(ctx, b); err != nil {
+	if err := l.extend(ctx, b); err != nil {
 		return fmt.Errorf("read events behind a batch that keeps failing: %w", err)
 	}
 	held := newFailures(l.passed)
 	err := l.divide(ctx, late, b, b.pending(), held)
 	if l.passed == held.passed {
+		if len(held.indexes) >= isolateLeast {
+			b.poisoned = false // or not by now: the target is down
+		}
 		return err
 	}
 	for _, i := range b.pending() {
@@ -225,21 +237,30 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 	return err
 }
 
+// extend adds some events to a batch that keeps failing, where it has room.
+func (l *lane) extend(ctx context.Context, b *batch) error {
+	if !b.room(l.r.o.Batch) {
+		return nil
+	}
+	before := len(b.records)
+	err := l.queue.extend(ctx, b)
+	b.waits = err == nil && b.poisoned && len(b.records) == before
+	return err
+}
+
 // probe tries some events of a sink that rejected everything, one after the
 // other, until it takes one: then it is the data that is bad, and delivery goes
 // on. What it rejects stays.
 func (l *lane) probe(ctx, late context.Context, b *batch, pending []int) error {
-	if len(pending) <= rejectAll {
-		// It may be that all of these are bad, and those behind them are not.
-		if err := l.queue.extend(ctx, b); err != nil {
-			return fmt.Errorf("read events behind those that were rejected: %w", err)
-		}
-		pending = b.pending()
+	// It may be that all of these are bad, and those behind them are not.
+	if err := l.extend(ctx, b); err != nil {
+		return fmt.Errorf("read events behind those that were rejected: %w", err)
 	}
+	pending = b.pending()
 	var candidates []int // the first of each key
 	keys := make(map[string]bool)
 	for _, i := range pending {
-		if key := b.events[i].PartitionKey; !keys[key] || key == "" {
+		if key := orderKey(b.events[i]); !keys[key] || key == "" {
 			keys[key] = true
 			candidates = append(candidates, i)
 		}
@@ -277,10 +298,13 @@ func (l *lane) acknowledge(b *batch, index int, now time.Time) {
 	l.passed++
 }
 
-// reject buries an event that the target will never take.
+// reject buries an event that the target will never take. One that was a dead
+// letter before goes back to where it was, and says nothing new of the target.
 func (l *lane) reject(b *batch, index int, err error) {
 	b.bury(index, err)
-	l.rejections++
+	if b.records[index].Seq != 0 {
+		l.rejections++
+	}
 }
 
 // rejectsAll says whether so much was rejected that no data explains it.

@@ -37,8 +37,9 @@ type lagPolicy struct {
 	looked, skipped time.Time
 }
 
-// apply skips what is too much, and says whether there was something.
-func (p *lagPolicy) apply(ctx context.Context, now time.Time) (bool, error) {
+// apply skips what is too much, and says whether there was something. Before
+// that, settle settles what of it is done.
+func (p *lagPolicy) apply(ctx context.Context, now time.Time, settle func() error) (bool, error) {
 	if !p.Skip || now.Sub(p.looked) < lagEvery {
 		return false, nil
 	}
@@ -48,6 +49,11 @@ func (p *lagPolicy) apply(ctx context.Context, now time.Time) (bool, error) {
 		budget.Since = now.Add(-p.MaxAge)
 	}
 	over, err := p.journal.Over(ctx, p.sink, budget)
+	if err == nil && over.Cursor > over.Expect {
+		if err = settle(); err == nil {
+			over, err = p.journal.Over(ctx, p.sink, budget)
+		}
+	}
 	if err != nil || over.Cursor == over.Expect {
 		return false, err
 	}

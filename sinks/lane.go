@@ -20,8 +20,7 @@ type queue interface {
 	begin(ctx context.Context) error
 	// next waits for events and returns them.
 	next(ctx context.Context) (*batch, error)
-	// extend adds some of the events behind a batch to it, where it is not large
-	// already.
+	// extend adds some of the events behind a batch to it, if there are any.
 	extend(ctx context.Context, b *batch) error
 	// wait returns when there are events behind a batch, or ctx ends.
 	wait(ctx context.Context, b *batch)
@@ -29,8 +28,9 @@ type queue interface {
 	// dead letters. checkpoint.ErrFenced: it stands elsewhere.
 	settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error
 	// skip leaves behind what the sink's lag policy gives up, a batch in flight
-	// too. It says whether there was something.
-	skip(ctx context.Context) (bool, error)
+	// too, of which settle first settles what is done. It says whether there was
+	// something.
+	skip(ctx context.Context, settle func() error) (bool, error)
 }
 
 // lane takes a queue to its sink, one batch at a time.
@@ -40,9 +40,10 @@ type lane struct {
 	log   *slog.Logger
 	retry *backoff.ExponentialBackOff
 
-	rejections int  // in a row, without an event that was taken
-	passed     int  // events that were taken
-	skipped    bool // the queue stands behind the batch in flight
+	rejections int    // in a row, without an event that was taken
+	passed     int    // events that were taken
+	batch      *batch // in flight; nil: none
+	skipped    bool   // the queue stands behind the batch in flight
 
 	mu     sync.Mutex
 	status Status
@@ -87,13 +88,11 @@ func (l *lane) run(ctx, late context.Context) {
 			}
 			continue
 		}
-		l.deliver(ctx, late, b)
-		if l.skipped {
-			continue
-		}
-		if err := l.settle(ctx, b); errors.Is(err, checkpoint.ErrFenced) {
+		l.batch = b
+		if err := l.deliver(ctx, late, b); errors.Is(err, checkpoint.ErrFenced) {
 			begun = false // somebody moved the cursor: go on from there
 		}
+		l.batch = nil
 	}
 }
 
@@ -110,27 +109,16 @@ func (l *lane) allowed(ctx context.Context) bool {
 	return false
 }
 
-// settle takes the leading records of a batch that are done out of the queue. It
-// tries until the store has it, or once where ctx has ended: the events have
-// been delivered, and would be once more.
-func (l *lane) settle(ctx context.Context, b *batch) error {
-	n, letters := b.settled(time.Now())
-	if n == 0 {
-		return nil
-	}
-	for {
+// settle takes the leading records of a batch that are done out of the queue and
+// off the batch. It tries until the store has it or the batch is skipped, or once
+// where ctx has ended: the events have been delivered, and would be once more.
+func (l *lane) settle(ctx context.Context, b *batch, whole bool) error {
+	for !l.skipped {
 		// What took the whole of Grace is acknowledged all the same.
-		err := l.queue.settle(context.WithoutCancel(ctx), b, n, letters)
-		if err == nil {
-			for _, d := range letters {
-				l.r.metrics.dead.Inc()
-				l.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
-			}
-			l.resume()
-			return nil
-		}
-		err = fmt.Errorf("move the cursor: %w", err)
+		err := l.settleOnce(context.WithoutCancel(ctx), b, whole)
 		switch {
+		case err == nil:
+			return nil
 		case errors.Is(err, checkpoint.ErrFenced), ctx.Err() != nil:
 			l.log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
 			return err
@@ -140,15 +128,42 @@ func (l *lane) settle(ctx context.Context, b *batch) error {
 		default:
 			l.pause(ctx, StateRetrying, err, l.retry.NextBackOff(), nil)
 		}
-		if l.skipped {
-			return nil
-		}
 	}
+	return nil
+}
+
+// settleOnce makes one attempt to settle. What lies in front of letters that have
+// no room is settled without them.
+func (l *lane) settleOnce(ctx context.Context, b *batch, whole bool) error {
+	n, letters := b.settled(time.Now(), whole)
+	if n == 0 {
+		return nil
+	}
+	full := l.queue.settle(ctx, b, n, letters)
+	if errors.Is(full, checkpoint.ErrDeadFull) {
+		if n, letters = b.first(n), nil; n == 0 {
+			return fmt.Errorf("move the cursor: %w", full)
+		}
+		if err := l.queue.settle(ctx, b, n, nil); err != nil {
+			return fmt.Errorf("move the cursor: %w", err)
+		}
+	} else if full != nil {
+		return fmt.Errorf("move the cursor: %w", full)
+	}
+	b.cut(n)
+	for _, d := range letters {
+		l.r.metrics.dead.Inc()
+		l.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
+	}
+	if full != nil {
+		return fmt.Errorf("move the cursor: %w", full)
+	}
+	return nil
 }
 
 // pause tells a failure and waits, or until ctx ends, the runner is steered, or
-// the batch in flight is skipped. Where b is not nil and holds a poisoned event,
-// events behind it end the wait, too.
+// the batch in flight is skipped. Where b is not nil and waits for events behind
+// it, these end the wait, too.
 func (l *lane) pause(ctx context.Context, state State, err error, wait time.Duration, b *batch) {
 	_, steered := l.r.steered()
 	if l.enter(state, err.Error()) {
@@ -160,7 +175,7 @@ func (l *lane) pause(ctx context.Context, state State, err error, wait time.Dura
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if b != nil && b.poisoned {
+	if b != nil && b.waits {
 		var waiting sync.WaitGroup
 		defer waiting.Wait()
 		waiting.Go(func() {
@@ -190,7 +205,12 @@ func (l *lane) wait(ctx context.Context, steered <-chan struct{}) {
 // checkLag applies the lag policy. A failure is told and no more: it is applied
 // again before long.
 func (l *lane) checkLag(ctx context.Context) {
-	skipped, err := l.queue.skip(ctx)
+	skipped, err := l.queue.skip(ctx, func() error {
+		if l.batch == nil {
+			return nil
+		}
+		return l.settleOnce(ctx, l.batch, true)
+	})
 	switch {
 	case skipped:
 		l.skipped = true
@@ -218,7 +238,7 @@ func (l *lane) enter(state State, text string) bool {
 	l.status.Error = text
 	l.mu.Unlock()
 	if news {
-		l.r.metrics.entered(l.r.Status().State)
+		l.r.tell()
 	}
 	return news
 }

@@ -16,7 +16,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_events_total",
-			Help: "Events that are settled, by result: delivered, or dead (kept among the dead letters).",
+			Help: "Events by result: delivered (acknowledged, again where they came again), or dead (kept among the dead letters).",
 		}, []string{"sink", "result"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_retries_total",

@@ -48,9 +48,6 @@ func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max che
 }
 
 func (q *journalQueue) extend(ctx context.Context, b *batch) error {
-	if most := q.o.Batch.MaxEvents; most > 0 && len(b.pending()) > most {
-		return nil
-	}
 	more := q.o.Batch
 	more.MaxEvents = max(more.MaxEvents, 1) // no bound would be the whole of a backlog
 	return q.read(ctx, b, b.last().Seq, more)
@@ -69,13 +66,15 @@ func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []ch
 	return nil
 }
 
-func (q *journalQueue) skip(ctx context.Context) (bool, error) { return q.lag.apply(ctx, time.Now()) }
+func (q *journalQueue) skip(ctx context.Context, settle func() error) (bool, error) {
+	return q.lag.apply(ctx, time.Now(), settle)
+}
 
 // redeliveryQueue is what operators asked to be delivered again.
 type redeliveryQueue struct {
 	journal Journal
 	o       *Options
-	place   checkpoint.Place // where it begins
+	place   checkpoint.Place // where it begins; zero: to be read
 }
 
 // begin has nothing to do: next reads where the queue stands.
@@ -111,11 +110,14 @@ func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
 }
 
 func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
-	if most := q.o.Batch.MaxEvents; most > 0 && len(b.pending()) > most {
-		return nil
-	}
 	// The queue is read from its beginning.
-	next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: len(b.records) + max(q.o.Batch.MaxEvents, 1)})
+	more := checkpoint.Batch{MaxEvents: len(b.records) + max(q.o.Batch.MaxEvents, 1), MaxBytes: q.o.Batch.MaxBytes}
+	if more.MaxBytes > 0 {
+		for _, size := range b.sizes {
+			more.MaxBytes += size
+		}
+	}
+	next, err := q.journal.Redeliver(ctx, q.o.Name, more)
 	if err != nil {
 		return err
 	}
@@ -134,13 +136,24 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 func (q *redeliveryQueue) wait(ctx context.Context, _ *batch) { <-ctx.Done() }
 
 func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
-	return q.journal.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
+	if q.place == (checkpoint.Place{}) {
+		next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: 1})
+		if err != nil {
+			return err
+		}
+		q.place = next.Place
+	}
+	err := q.journal.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
 		Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: n, Dead: letters,
 	})
+	if err == nil {
+		q.place = checkpoint.Place{}
+	}
+	return err
 }
 
 // skip skips nothing: no lag policy rules what an operator asked for.
-func (q *redeliveryQueue) skip(context.Context) (bool, error) { return false, nil }
+func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { return false, nil }
 
 // last is the batch's last record.
 func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }

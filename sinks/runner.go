@@ -61,8 +61,9 @@ type Runner struct {
 	limiter *rate.Limiter // nil: none
 	lanes   []*lane
 
-	sending sync.Mutex
-	sink    Sink // nil: to be opened
+	telling sync.Mutex
+	sending sync.Mutex // one lane sends at a time
+	sink    Sink       // nil: to be opened
 
 	mu      sync.Mutex
 	paused  time.Time     // since when; zero: not
@@ -87,7 +88,7 @@ func NewRunner(journal Journal, o Options) *Runner {
 		newLane(r, newJournalQueue(journal, &r.o), o.Log),
 		newLane(r, &redeliveryQueue{journal: journal, o: &r.o}, o.Log.With("redelivery", true)),
 	}
-	r.metrics.entered(r.Status().State)
+	r.tell()
 	return r
 }
 
@@ -150,6 +151,13 @@ func (r *Runner) steer(paused time.Time) {
 	close(r.steerer)
 	r.steerer = make(chan struct{})
 	r.mu.Unlock()
+	r.tell()
+}
+
+// tell brings the metric of the state up to date.
+func (r *Runner) tell() {
+	r.telling.Lock() // the last to set it has looked last
+	defer r.telling.Unlock()
 	r.metrics.entered(r.Status().State)
 }
 
@@ -164,8 +172,10 @@ func (r *Runner) steered() (paused bool, changed <-chan struct{}) {
 // send sends events in one call.
 func (r *Runner) send(ctx context.Context, events []transform.Event) error {
 	if r.limiter != nil {
-		if err := r.limiter.WaitN(ctx, min(len(events), r.limiter.Burst())); err != nil {
-			return fmt.Errorf("wait for the rate limit: %w", err)
+		for left := len(events); left > 0; left -= r.limiter.Burst() {
+			if err := r.limiter.WaitN(ctx, min(left, r.limiter.Burst())); err != nil {
+				return fmt.Errorf("wait for the rate limit: %w", err)
+			}
 		}
 	}
 	r.sending.Lock()

@@ -134,10 +134,15 @@ func (f *fixture) append(t *testing.T, from, to int) {
 // appendEvents journals the events from to to, called by their numbers, with
 // their partition keys.
 func appendEvents(store *checkpoint.Store, from, to int, key func(number int) string) error {
+	return appendEventsOf(store, "detections", from, to, key)
+}
+
+// appendEventsOf is appendEvents with the path of the events' source.
+func appendEventsOf(store *checkpoint.Store, path string, from, to int, key func(number int) string) error {
 	var events []transform.Event
 	for i := from; i <= to; i++ {
 		e, err := transform.New(transform.Attributes{
-			ID: fmt.Sprint(i), Source: "ndrbridge://hq/detections", Type: "t", PartitionKey: key(i), RecordedTime: time.Now(),
+			ID: fmt.Sprint(i), Source: "ndrbridge://hq/" + path, Type: "t", PartitionKey: key(i), RecordedTime: time.Now(),
 		}, []byte(`{}`))
 		if err != nil {
 			return err

@@ -1,0 +1,215 @@
+package sinks_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// answerEach returns the answers of a sink that tells the fate of each event.
+func answerEach(fate func(number int) error) func(int, []string) error {
+	return func(_ int, ids []string) error {
+		each, failed := make(sinks.EventErrors, len(ids)), false
+		for i, id := range ids {
+			number, _ := strconv.Atoi(id) // 0 for one that is sent again
+			if each[i] = fate(number); each[i] != nil {
+				failed = true
+			}
+		}
+		if !failed {
+			return nil
+		}
+		return each
+	}
+}
+
+func TestAFewBadEventsHoldNobodyUp(t *testing.T) {
+	same := func(int) string { return "hq" }
+	apart := func(number int) string { return fmt.Sprint(number) }
+	for _, c := range []struct {
+		name   string
+		most   int // events in a batch
+		poison []string
+		source string
+		key    func(int) string
+	}{
+		{"two in a row, where a batch is one event", 1, []string{"2", "3"}, "detections", apart},
+		{"one, with the next version of its detection behind it", 1, []string{"2"}, "detections", func(number int) string {
+			return fmt.Sprint(max(number, 3))
+		}},
+		{"one of the audit log, whose entries share a key", 4, []string{"10"}, "auditlog", same},
+		{"one in five", 8, numbers(1, 15, "1", "2", "3", "4", "6", "7", "8", "9", "11", "12", "13", "14"), "detections", apart},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixtureWith(t, 0, &target{answer: failsOn(c.poison...)}, func(o *sinks.Options) { o.Batch.MaxEvents = c.most })
+				if err := appendEventsOf(f.store, c.source, 1, 200, c.key); err != nil {
+					t.Fatal(err)
+				}
+				stop := f.start()
+				time.Sleep(time.Hour)
+				stop()
+				if len(f.taken) != 200-len(c.poison) || !slices.Equal(f.dead(t), c.poison) || f.cursor(t) != 200 {
+					t.Errorf("%d taken, dead letters %v, cursor %d after %d attempts", len(f.taken), f.dead(t), f.cursor(t), f.attempts)
+				}
+			})
+		})
+	}
+}
+
+func TestATargetThatGoesDownBehindABadEventIsNotOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
+			if down.Load() || slices.Contains(ids, "5") {
+				return errors.New("connection refused")
+			}
+			return nil
+		}})
+		stop := f.start()
+		time.Sleep(time.Minute)
+		down.Store(true)
+		f.append(t, 9, 300)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		f.mu.Lock()
+		before := f.attempts
+		f.mu.Unlock()
+		time.Sleep(time.Hour)
+		stop()
+		if n := f.attempts - before; n > 300 {
+			t.Errorf("%d attempts in an hour of a target that is down", n)
+		}
+	})
+}
+
+func TestATargetThatComesBackAtAnyMomentGetsADetectionsVersionsInOrder(t *testing.T) {
+	for back := 1; back < 80; back++ {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixtureWith(t, 0, &target{answer: func(attempt int, _ []string) error {
+				if attempt < back {
+					return errors.New("timeout")
+				}
+				return nil
+			}}, func(o *sinks.Options) { o.Batch.MaxEvents = 32 })
+			if err := appendEvents(f.store, 1, 32, func(number int) string { return fmt.Sprint(number % 16) }); err != nil {
+				t.Fatal(err)
+			}
+			stop := f.start()
+			time.Sleep(time.Hour)
+			stop()
+			for first := 1; first <= 16; first++ {
+				if slices.Index(f.taken, fmt.Sprint(first)) > slices.Index(f.taken, fmt.Sprint(first+16)) {
+					t.Fatalf("back at attempt %d: %d came before %d: %v", back, first+16, first, f.taken)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatIsDoneIsSettledAlthoughSomethingAlwaysFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2000, &target{answer: answerEach(func(number int) error {
+			if number%25 == 7 {
+				return errors.New("500 internal server error")
+			}
+			return nil
+		})})
+		stop := f.start()
+		defer stop()
+		for range 2000 {
+			time.Sleep(time.Second)
+			f.mu.Lock()
+			taken := len(f.taken)
+			f.mu.Unlock()
+			if behind := taken - int(f.cursor(t)); behind > 32*8 {
+				t.Fatalf("%d events were taken, and the cursor is at %d", taken, f.cursor(t))
+			}
+		}
+		if cursor := f.cursor(t); cursor < 1700 {
+			t.Errorf("cursor at %d", cursor)
+		}
+	})
+}
+
+func TestASkipLeavesOutWhatWasTakenOrRejected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWith(t, 8, &target{answer: answerEach(func(number int) error {
+			switch number {
+			case 2:
+				return sinks.Errorf(sinks.Rejected, "400 bad request")
+			case 8:
+				return errors.New("500 internal server error")
+			}
+			return nil
+		})}, func(o *sinks.Options) {
+			o.Lag = sinks.Lag{Skip: true, MaxAge: time.Hour, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+		})
+		stop := f.start()
+		time.Sleep(90 * time.Minute)
+		stop()
+		if told := f.told(t); len(told) != 1 || told[0].Events != 1 {
+			t.Errorf("told %+v, want that event 8 alone was skipped", told)
+		}
+		if dead := f.dead(t); !slices.Equal(dead, []string{"2"}) {
+			t.Errorf("dead letters %v, want 2", dead)
+		}
+	})
+}
+
+func TestRequeuedLettersThatAreStillBadGoBackToWhereTheyWere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 100, &target{})
+		f.answer = func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids))
+			for i, id := range ids {
+				var number int
+				if _, err := fmt.Sscan(id, &number); err != nil {
+					return err
+				}
+				if number <= 60 && number%2 == 0 {
+					each[i] = sinks.Errorf(sinks.Rejected, "400 bad request")
+				}
+			}
+			return each
+		}
+		stop := f.start()
+		time.Sleep(time.Hour)
+		before := f.dead(t)
+		if n, err := f.store.Requeue(t.Context(), "lake", nil); n != 30 || err != nil {
+			t.Fatal(n, err)
+		}
+		time.Sleep(time.Hour)
+		stop()
+		if dead := f.dead(t); !slices.Equal(dead, before) || f.runner.Status().State != sinks.StateRunning {
+			t.Errorf("%d dead letters, %+v", len(dead), f.runner.Status())
+		}
+	})
+}
+
+func TestWhatWasTakenInFrontOfALetterWithoutRoomIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixtureWith(t, 100, &target{answer: answerEach(func(number int) error {
+			if number == 90 {
+				return sinks.Errorf(sinks.Rejected, "400 bad request")
+			}
+			return nil
+		})}, func(o *sinks.Options) { o.Batch = checkpoint.Batch{MaxEvents: 500} })
+		f.store.SetLimits(checkpoint.Limits{DeadBytes: 1})
+		stop := f.start()
+		time.Sleep(time.Hour)
+		stop()
+		if f.cursor(t) != 89 || f.runner.Status().State != sinks.StateHalted {
+			t.Errorf("cursor %d, %+v", f.cursor(t), f.runner.Status())
+		}
+	})
+}
