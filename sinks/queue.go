@@ -49,8 +49,18 @@ func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max che
 
 func (q *journalQueue) extend(ctx context.Context, b *batch) error {
 	more := q.o.Batch
-	more.MaxEvents = max(more.MaxEvents, 1) // no bound would be the whole of a backlog
+	more.MaxEvents = neighbours(more)
 	return q.read(ctx, b, b.last().Seq, more)
+}
+
+// neighbours is how many events are added to a batch at once: so few that a small
+// journal that is full has enough for every attempt that a bad event gets.
+func neighbours(b checkpoint.Batch) int {
+	const most = 100
+	if b.MaxEvents <= 0 {
+		return most
+	}
+	return min(b.MaxEvents, most)
 }
 
 func (q *journalQueue) wait(ctx context.Context, b *batch) {
@@ -111,7 +121,7 @@ func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
 
 func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 	// The queue is read from its beginning.
-	more := checkpoint.Batch{MaxEvents: len(b.records) + max(q.o.Batch.MaxEvents, 1), MaxBytes: q.o.Batch.MaxBytes}
+	more := checkpoint.Batch{MaxEvents: len(b.records) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
 	if more.MaxBytes > 0 {
 		for _, size := range b.sizes {
 			more.MaxBytes += size
