@@ -34,8 +34,12 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			return err
 		}
 		pending := b.pending()
-		if len(pending) == 0 || l.skipped {
+		if l.skipped {
 			break
+		}
+		if len(pending) == 0 {
+			l.resume()
+			return nil
 		}
 		b.waits = false
 		var err error

@@ -113,11 +113,14 @@ func (l *lane) allowed(ctx context.Context) bool {
 // off the batch. It tries until the store has it or the batch is skipped, or once
 // where ctx has ended: the events have been delivered, and would be once more.
 func (l *lane) settle(ctx context.Context, b *batch, whole bool) error {
-	for !l.skipped {
+	for failed := false; !l.skipped; failed = true {
 		// What took the whole of Grace is acknowledged all the same.
 		err := l.settleOnce(context.WithoutCancel(ctx), b, whole)
 		switch {
 		case err == nil:
+			if failed {
+				l.resume()
+			}
 			return nil
 		case errors.Is(err, checkpoint.ErrFenced), ctx.Err() != nil:
 			l.log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
