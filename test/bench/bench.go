@@ -87,6 +87,11 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 			return nil, fmt.Errorf("records: %w", err)
 		}
 	}
+	if b.wants(nameBacklog) {
+		if r.Backlog, err = b.backlog(ctx, backlogDetections, backlogMore); err != nil {
+			return nil, fmt.Errorf("backlog: %w", err)
+		}
+	}
 	return r, nil
 }
 

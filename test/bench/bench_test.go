@@ -49,17 +49,34 @@ func TestASmallBacklogIsMeasured(t *testing.T) {
 	}
 }
 
+func TestABacklogThatIsDeliveredLeavesTheStateAsLargeAsItWas(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	b, err := newBench(t.Context(), settings{size: 2000}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	rows, err := b.backlog(t.Context(), 5000, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 5 || rows[3].File != rows[4].File {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
 func TestTablesNameEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
 	r.add(drains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
 	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
 	r.Records = &recordsRow{Records: 8765, Requests: 99, Rate: 456}
+	r.Backlog = []backlogRow{{Run: "after a kill", Events: 7654, Open: 0.25, Ready: 0.75, Seconds: 33.1, Anon: 60 << 20, Standing: 51 << 20, File: 3210 << 20}}
 	r.IdlePolls = []idleRow{{Known: 4321, Polls: 9, CPU: 0.75}}
 	var b strings.Builder
 	if err := r.writeTables(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "4321", "0.75"} {
+	for _, want := range []string{"Kafka, zstd", "1234", "617 (617–1234)", "1.00 (1.00–1.50)", "0.50", "2.00", "40", deadAppliance, "77", "1.25", "8765", "99", "456", "after a kill", "7654", "0.25", "33.1", "60", "51", "3210", "4321", "0.75"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &b)
 		}

@@ -1,7 +1,8 @@
 // Command bench measures the bridge on the machine that it runs on: how fast a
 // backlog of detections drains to each kind of sink, beside the bare client
 // library with the same events; how long an event is under way; what a poll
-// costs when nothing is new; and how a backlog of records is read.
+// costs when nothing is new; how a backlog of records is read; and what a backlog
+// behind a sink that is down costs, in time to start, in memory and on the disk.
 //
 //	go run ./test/bench
 //	go run ./test/bench --only kafka,nats --runs 5
@@ -82,6 +83,7 @@ const (
 	nameLatency = "latency"
 	nameIdle    = "idle"
 	nameRecords = "records"
+	nameBacklog = "backlog"
 )
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -91,7 +93,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	for _, d := range drains {
 		names = append(names, d.name)
 	}
-	names = append(names, nameLatency, nameIdle, nameRecords)
+	names = append(names, nameLatency, nameIdle, nameRecords, nameBacklog)
 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)

@@ -49,6 +49,7 @@ type report struct {
 	Latency    []latencyRow `json:"latency,omitempty"`
 	IdlePolls  []idleRow    `json:"idle_polls,omitempty"`
 	Records    *recordsRow  `json:"records,omitempty"`
+	Backlog    []backlogRow `json:"backlog,omitempty"`
 }
 
 // drainRow is one drain, by the bridge and by the bare client.
@@ -129,6 +130,13 @@ func (r *report) writeTables(w io.Writer) error {
 		fmt.Fprintln(t, "\nA backlog of records of a day, to a file")
 		fmt.Fprintln(t, "RECORDS\tREQUESTS\tRECORDS/S\tSLOWEST TENTH\tFASTEST TENTH\tRSSANON MIB\tVMHWM MIB")
 		fmt.Fprintf(t, "%d\t%d\t%.0f\t%.0f\t%.0f\t%s\t%s\n", w.Records, w.Requests, w.Rate, w.Slowest, w.Fastest, mebibytes(w.Anon), mebibytes(w.Resident))
+	}
+	if len(r.Backlog) > 0 {
+		fmt.Fprintln(t, "\nA backlog behind a webhook that refuses connections, beside one that does not; runs over one state")
+		fmt.Fprintln(t, "RUN\tEVENTS\tOPEN S\tREADY S\tDONE S\tRSSANON MIB\tAT THE END\tSTATE MIB AT THE END")
+		for _, l := range r.Backlog {
+			fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.1f\t%s\t%s\t%s\n", l.Run, l.Events, l.Open, l.Ready, l.Seconds, mebibytes(l.Anon), mebibytes(l.Standing), mebibytes(l.File))
+		}
 	}
 	if len(r.IdlePolls) > 0 {
 		fmt.Fprintln(t, "\nA poll that finds nothing new")

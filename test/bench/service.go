@@ -102,18 +102,43 @@ func (s *service) stop() (cpu time.Duration, m memory, err error) {
 // about a millisecond.
 const askEvery = 100 * time.Millisecond
 
-// await waits until each of the sinks has delivered so many events.
-func (s *service) await(ctx context.Context, events, sinks int) error {
-	if s.admin == "" {
-		select {
-		case s.admin = <-s.log.running:
-		case <-s.ended:
-			return s.log.failure(errors.New("the bridge ended at once"))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// awaitOpen waits until the bridge has its state open and its admin interface
+// answers.
+func (s *service) awaitOpen(ctx context.Context) error {
+	if s.admin != "" {
+		return nil
 	}
-	tick := time.NewTicker(askEvery)
+	select {
+	case s.admin = <-s.log.running:
+		return nil
+	case <-s.ended:
+		return s.log.failure(errors.New("the bridge ended at once"))
+	case <-ctx.Done():
+		return s.log.failure(ctx.Err())
+	}
+}
+
+// await waits until so many sinks have delivered so many events each.
+func (s *service) await(ctx context.Context, events, sinks int) error {
+	if err := s.awaitOpen(ctx); err != nil {
+		return err
+	}
+	return s.until(ctx, askEvery, func() (bool, error) {
+		samples, err := samplesOf(ctx, s.admin)
+		done := 0
+		for name, n := range samples {
+			if strings.HasPrefix(name, `ndrbridge_sink_events_total{result="delivered",`) && n >= float64(events) {
+				done++
+			}
+		}
+		return done >= sinks, err
+	})
+}
+
+// until asks whether something is done, at an interval, until it is, or the
+// bridge or ctx ends.
+func (s *service) until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -123,24 +148,18 @@ func (s *service) await(ctx context.Context, events, sinks int) error {
 		case <-ctx.Done():
 			return s.log.failure(ctx.Err())
 		}
-		delivered, err := deliveredBy(ctx, s.admin)
+		is, err := done()
 		if err != nil {
 			return s.log.failure(err)
 		}
-		done := 0
-		for _, n := range delivered {
-			if n >= events {
-				done++
-			}
-		}
-		if done == sinks {
+		if is {
 			return nil
 		}
 	}
 }
 
-// deliveredBy returns how many events each sink of a bridge has delivered.
-func deliveredBy(ctx context.Context, admin string) (map[string]int, error) {
+// samplesOf returns the metrics of a bridge: the values by name and labels.
+func samplesOf(ctx context.Context, admin string) (map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
 	if err != nil {
 		return nil, err
@@ -150,21 +169,19 @@ func deliveredBy(ctx context.Context, admin string) (map[string]int, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	delivered := map[string]int{}
+	samples := map[string]float64{}
 	lines := bufio.NewScanner(answer.Body)
 	for lines.Scan() {
-		rest, ok := strings.CutPrefix(lines.Text(), `ndrbridge_sink_events_total{result="delivered",sink="`)
-		sink, value, cut := strings.Cut(rest, `"} `)
-		if !ok || !cut {
+		line := lines.Text()
+		space := strings.LastIndexByte(line, ' ')
+		if space < 0 || line[0] == '#' {
 			continue
 		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
+		if samples[line[:space]], err = strconv.ParseFloat(line[space+1:], 64); err != nil {
 			return nil, err
 		}
-		delivered[sink] = int(n)
 	}
-	return delivered, lines.Err()
+	return samples, lines.Err()
 }
 
 // serviceLog reads a bridge's log: where its admin interface is, and what it

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// backlogRow is one run of the bridge over one state, in the order of the runs.
+type backlogRow struct {
+	Run    string  `json:"run"`
+	Events int     `json:"events"`        // that the state has seen at its end
+	Open   float64 `json:"open_seconds"`  // from the start of the process until its admin interface answers
+	Ready  float64 `json:"ready_seconds"` // and until /readyz does
+	// Seconds is until all of it was done that the run is for.
+	Seconds  float64 `json:"seconds"`
+	Anon     int64   `json:"rss_anon,omitempty"` // the highest of the run
+	Standing int64   `json:"rss_anon_standing,omitempty"`
+	File     int64   `json:"state_bytes"` // at its end
+}
+
+const (
+	backlogDetections = 1_000_000
+	backlogMore       = 200_000
+	// backlogPatience bounds each run.
+	backlogPatience = 10 * time.Minute
+	// standing is how long a run goes on when it has done what it is for.
+	standing = time.Second
+)
+
+// The webhooks of the backlog, as sink-0 and sink-1.
+const (
+	liveSink = iota
+	deadSink
+)
+
+// backlog lets n events pile up behind a sink that refuses connections, beside
+// one that takes them, starts the bridge anew over that state after a kill and
+// after an orderly stop, and then lets the sink take them, and more events after
+// those. Nothing is retained, so that all that is left in the state is what the
+// sink has yet to get.
+func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, err error) {
+	dir, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	bytes := max(int64(n)*int64(b.size)*2, 16<<20)
+	if err := room(dir, bytes); err != nil {
+		return nil, err
+	}
+	url, stop, err := b.startAppliance(ctx, n, time.Duration(n)*idleSpacing)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	other, stopOther, err := b.startAppliance(ctx, more, time.Duration(more)*idleSpacing)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stopOther()) }()
+	receiver, live, err := talk(command(ctx, b.self, roleReceive, "http", dir))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, receiver.stop()) }()
+	dead, err := refusing()
+	if err != nil {
+		return nil, err
+	}
+
+	hq, branch := applianceAt(url, map[string]any{}), applianceAt(other, map[string]any{})
+	branch["name"] = "branch"
+	nothing := func(context.Context, *service) error { return nil }
+	trimmed := func(events, sinks int) func(context.Context, *service) error {
+		return func(ctx context.Context, s *service) error {
+			if err := s.await(ctx, events, sinks); err != nil {
+				return err
+			}
+			return s.awaitTrimmed(ctx)
+		}
+	}
+	for _, run := range []struct {
+		title      string
+		events     int // of the state at its end
+		hook       string
+		appliances []map[string]any
+		done       func(context.Context, *service) error
+		killed     bool
+	}{
+		{"it piles up", n, dead, []map[string]any{hq}, func(ctx context.Context, s *service) error { return s.await(ctx, n, 1) }, true},
+		{"after a kill", n, dead, []map[string]any{hq}, nothing, false},
+		{"after an orderly stop", n, dead, []map[string]any{hq}, nothing, false},
+		{"it is delivered", n, live, []map[string]any{hq}, trimmed(n, 1), false},
+		{"more comes", n + more, live, []map[string]any{hq, branch}, trimmed(more, 2), false},
+	} {
+		b.say("a backlog of %d events: %s", n, run.title)
+		sinks := []map[string]any{liveSink: webhookBatch(batch).sink(live), deadSink: webhookBatch(batch).sink(run.hook)}
+		c := configuration(dir, sinks, run.appliances...)
+		c["journal"] = map[string]any{"max_bytes": fmt.Sprintf("%dMiB", bytes>>20), "retain": 0}
+		row, err := b.overState(ctx, dir, c, run.done, run.killed)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", run.title, err)
+		}
+		row.Run, row.Events = run.title, run.events
+		rows = append(rows, row)
+	}
+	answer, err := receiver.ask()
+	if want := fmt.Sprint(2 * (n + more)); err == nil && answer != want {
+		err = fmt.Errorf("the receiver has %s events of both sinks, where %s are due", answer, want)
+	}
+	return rows, err
+}
+
+// overState runs the bridge over the state in a directory until done returns,
+// and a while longer.
+func (b *bench) overState(ctx context.Context, dir string, c map[string]any, done func(context.Context, *service) error, killed bool) (row backlogRow, err error) {
+	ctx, cancel := context.WithTimeout(ctx, backlogPatience)
+	defer cancel()
+	began := time.Now()
+	s, err := b.startBridge(ctx, dir, c)
+	if err != nil {
+		return row, err
+	}
+	if err = s.awaitOpen(ctx); err == nil {
+		row.Open = time.Since(began).Seconds()
+		err = s.awaitReady(ctx)
+		row.Ready = time.Since(began).Seconds()
+	}
+	if err == nil {
+		err = done(ctx, s)
+		row.Seconds = time.Since(began).Seconds()
+	}
+	if err == nil {
+		select {
+		case <-time.After(standing):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	var now memory
+	now.sample(s.cmd.Process.Pid)
+	if killed {
+		_ = s.cmd.Process.Kill() // or it has ended before
+		<-s.ended
+	}
+	_, m, stopErr := s.stop()
+	if err == nil && !killed {
+		err = stopErr
+	}
+	if err != nil {
+		return row, err
+	}
+	row.Anon, row.Standing = m.anon, now.anon
+	info, err := os.Stat(filepath.Join(dir, "state.db"))
+	if err != nil {
+		return row, err
+	}
+	row.File = info.Size()
+	return row, nil
+}
+
+// room is an error where a directory's disk has less than twice so many bytes
+// left: the pages of a state hold more than its events.
+func room(dir string, bytes int64) error {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("room in %s: %w", dir, err)
+	}
+	if left := int64(disk.Bavail) * int64(disk.Bsize); left < 2*bytes {
+		return fmt.Errorf("%s has %d MiB left, and %d MiB are needed; choose another place with TMPDIR", dir, left>>20, 2*bytes>>20)
+	}
+	return nil
+}
+
+// refusing returns a URL at which nothing listens.
+func refusing() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return "http://" + l.Addr().String(), l.Close()
+}
+
+// awaitReady waits until a bridge that is open says that it is ready.
+func (s *service) awaitReady(ctx context.Context) error {
+	return s.until(ctx, readyEvery, func() (bool, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/readyz", nil)
+		if err != nil {
+			return false, err
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return false, err
+		}
+		return answer.StatusCode == http.StatusOK, answer.Body.Close()
+	})
+}
+
+// readyEvery is how exactly it is measured when a bridge is ready.
+const readyEvery = 5 * time.Millisecond
+
+// awaitTrimmed waits until the journal is empty.
+func (s *service) awaitTrimmed(ctx context.Context) error {
+	return s.until(ctx, askEvery, func() (bool, error) {
+		samples, err := samplesOf(ctx, s.admin)
+		events, found := samples["ndrbridge_journal_events"]
+		return found && events == 0, err
+	})
+}
