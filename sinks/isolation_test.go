@@ -137,7 +137,7 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 	t.Run("and what shares its key waits for it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 0, &target{answer: failsOn("2")})
-			if err := appendEvents(f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }); err != nil {
+			if err := appendEvents(t.Context(), f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }); err != nil {
 				t.Fatal(err)
 			}
 			stop := f.start()

@@ -126,19 +126,19 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 // append adds the events from to to, called by their numbers.
 func (f *fixture) append(t *testing.T, from, to int) {
 	t.Helper()
-	if err := appendEvents(f.store, from, to, func(int) string { return "" }); err != nil {
+	if err := appendEvents(t.Context(), f.store, from, to, func(int) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // appendEvents journals the events from to to, called by their numbers, with
 // their partition keys.
-func appendEvents(store *checkpoint.Store, from, to int, key func(number int) string) error {
-	return appendEventsOf(store, "detections", from, to, key)
+func appendEvents(ctx context.Context, store *checkpoint.Store, from, to int, key func(number int) string) error {
+	return appendEventsOf(ctx, store, "detections", from, to, key)
 }
 
 // appendEventsOf is appendEvents with the path of the events' source.
-func appendEventsOf(store *checkpoint.Store, path string, from, to int, key func(number int) string) error {
+func appendEventsOf(ctx context.Context, store *checkpoint.Store, path string, from, to int, key func(number int) string) error {
 	var events []transform.Event
 	for i := from; i <= to; i++ {
 		e, err := transform.New(transform.Attributes{
@@ -150,11 +150,11 @@ func appendEventsOf(store *checkpoint.Store, path string, from, to int, key func
 		events = append(events, e)
 	}
 	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
-	expect, err := store.Position(context.Background(), source)
+	expect, err := store.Position(ctx, source)
 	if err != nil {
 		return err
 	}
-	return store.Commit(context.Background(), checkpoint.Commit{
+	return store.Commit(ctx, checkpoint.Commit{
 		Source: source, Expect: expect, Position: []byte(fmt.Sprint(to)), Events: events,
 	})
 }
