@@ -52,7 +52,7 @@ func TestAFewBadEventsHoldNobodyUp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixtureWith(t, 0, &target{answer: failsOn(c.poison...)}, func(o *sinks.Options) { o.Batch.MaxEvents = c.most })
-				if err := appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key); err != nil {
+				if err := appendEventsOf(t.Context(), f.store, c.source, 1, 200, c.key, []byte(`{}`)); err != nil {
 					t.Fatal(err)
 				}
 				stop := f.start()

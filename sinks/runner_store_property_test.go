@@ -3,11 +3,13 @@ package sinks_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,8 +57,16 @@ const grace = 20 * time.Second
 // journal that is soon full, while targets take, lose, refuse and hang, the store
 // fails, operators pause, requeue, replay and drop, and all of it stops and
 // crashes. Whatever is done is checked as it is done; what must hold between is
-// checked in hold; and in the end, when all is well, nothing is left.
+// checked in hold; and in the end, when all is well, nothing is left. It is run 25
+// times, or as often as -rapid.checks says.
 func TestEveryEventIsTakenBuriedOrSkippedWhateverHappens(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if checks.Value.String() == checks.DefValue { // each syncs some hundred times
+		if err := checks.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+		defer checks.Value.Set(checks.DefValue)
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "state-")
 		if err != nil {
@@ -149,11 +159,11 @@ func (m *machine) start(t *rapid.T) {
 		cancel()
 		running.Wait()
 		if took := time.Since(begun); took > grace {
-			t.Errorf("stopping took %s, and the grace is %s", took, grace)
+			m.breaks("stopping took %s, and the grace is %s", took, grace)
 		}
 		for _, o := range m.outlets {
 			if o.running = false; o.open != nil {
-				t.Errorf("%s is open, and its runner has ended", o.name)
+				m.breaks("%s is open, and its runner has ended", o.name)
 			}
 		}
 	}
@@ -347,7 +357,7 @@ func (m *machine) restart(t *rapid.T) {
 	m.stop(t)
 	for _, o := range m.outlets {
 		if next := m.ids[m.cursor(t, o)+1]; faultless[o] && !o.full && next != "" && o.acknowledged[next] {
-			t.Errorf("%s was stopped, and its cursor stayed in front of %s, which was acknowledged", o.name, next)
+			m.breaks("%s was stopped, and its cursor stayed in front of %s, which was acknowledged", o.name, next)
 		}
 	}
 	if err := m.store.Close(); err != nil {
@@ -385,18 +395,15 @@ func (m *machine) hold(t *rapid.T) {
 	synctest.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, broken := range m.broken {
-		t.Error(broken)
-	}
 	stats := m.stats(t)
 	for _, o := range m.outlets {
 		cursor := m.cursor(t, o)
 		if stats.First > cursor+1 {
-			t.Errorf("the journal begins with %d, and %s has settled no more than %d", stats.First, o.name, cursor)
+			m.breaks("the journal begins with %d, and %s has settled no more than %d", stats.First, o.name, cursor)
 		}
 		for seq := uint64(1); seq <= cursor; seq++ {
 			if id, known := m.ids[seq]; !known || !o.taken[id] && !o.buried[id] && !o.skipped[id] {
-				t.Errorf("the cursor of %s is at %d, and number %d (%q) was neither taken nor buried nor skipped", o.name, cursor, seq, id)
+				m.breaks("the cursor of %s is at %d, and number %d (%q) was neither taken nor buried nor skipped", o.name, cursor, seq, id)
 			}
 		}
 		letters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
@@ -404,17 +411,15 @@ func (m *machine) hold(t *rapid.T) {
 			t.Fatal(err)
 		}
 		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(letters) != len(o.dead) || int(count) != len(o.dead) {
-			t.Errorf("%s has %d dead letters, %d as they are counted, and %d are due", o.name, len(letters), count, len(o.dead))
+			m.breaks("%s has %d dead letters, %d as they are counted, and %d are due", o.name, len(letters), count, len(o.dead))
 		}
 		for _, letter := range letters {
 			if !o.dead[letter.Key] {
-				t.Errorf("%s has the dead letter %s, and should not", o.name, letter.Key)
+				m.breaks("%s has the dead letter %s, and should not", o.name, letter.Key)
 			}
 		}
 	}
-	if t.Failed() {
-		t.FailNow()
-	}
+	m.verdict(t)
 }
 
 // end lets all be well, with room for everything, until everything is settled, and
@@ -435,8 +440,9 @@ func (m *machine) end(t *rapid.T) {
 		// stretch that was trimmed is found by what is queued behind it.
 		m.commit(t, 1, func(int) string { return "" })
 		time.Sleep(time.Minute)
+		stats := m.stats(t)
 		for _, o := range m.outlets {
-			if !m.redelivering(o) {
+			if stats.Sinks[o.name].Queued > 0 && !m.redelivering(o) {
 				m.replaySince(t, o, time.Minute)
 			}
 		}
@@ -448,24 +454,32 @@ func (m *machine) end(t *rapid.T) {
 	for _, o := range m.outlets {
 		s := stats.Sinks[o.name]
 		if s.Cursor != stats.Last || s.LagEvents != 0 || s.Queued != 0 {
-			t.Errorf("%s has %d events and %d redeliveries left after %d rounds, its cursor is at %d of %d", o.name, s.LagEvents, s.Queued, rounds, s.Cursor, stats.Last)
+			m.breaks("%s has %d events and %d redeliveries left after %d rounds, its cursor is at %d of %d", o.name, s.LagEvents, s.Queued, rounds, s.Cursor, stats.Last)
 		}
 		for number := 1; number <= m.appended; number++ {
 			if id := fmt.Sprint(number); !o.taken[id] && !o.buried[id] && !o.skipped[id] {
-				t.Errorf("%s has neither taken nor buried nor skipped event %s", o.name, id)
+				m.breaks("%s has neither taken nor buried nor skipped event %s", o.name, id)
 			}
 		}
 		if s.Skipped < o.behind || o.settled+s.Skipped-o.behind != o.queued {
-			t.Errorf("%s has skipped %d events, %d of them by its policy; of %d redeliveries, %d were settled", o.name, s.Skipped, o.behind, o.queued, o.settled)
+			m.breaks("%s has skipped %d events, %d of them by its policy; of %d redeliveries, %d were settled", o.name, s.Skipped, o.behind, o.queued, o.settled)
 		}
 		if status := o.runner.Status(); status.State != sinks.StateRunning {
-			t.Errorf("%s ends as %+v", o.name, status)
+			m.breaks("%s ends as %+v", o.name, status)
 		}
 	}
 	for seq := uint64(1); seq <= stats.Last; seq++ {
 		if id, known := m.ids[seq]; !known || !own(id) && m.seqs[id] == 0 {
-			t.Errorf("number %d (%q) is no event that came", seq, id)
+			m.breaks("number %d (%q) is no event that came", seq, id)
 		}
+	}
+	m.verdict(t)
+}
+
+// verdict is called with mu held, or with nothing running.
+func (m *machine) verdict(t *rapid.T) {
+	if len(m.broken) > 0 {
+		t.Fatal(strings.Join(m.broken, "\n"))
 	}
 }
 

@@ -134,16 +134,17 @@ func (f *fixture) append(t *testing.T, from, to int) {
 // appendEvents journals the events from to to, called by their numbers, with
 // their partition keys.
 func appendEvents(ctx context.Context, store *checkpoint.Store, from, to int, key func(number int) string) error {
-	return appendEventsOf(ctx, store, "detections", from, to, key)
+	return appendEventsOf(ctx, store, "detections", from, to, key, []byte(`{}`))
 }
 
-// appendEventsOf is appendEvents with the path of the events' source.
-func appendEventsOf(ctx context.Context, store *checkpoint.Store, path string, from, to int, key func(number int) string) error {
+// appendEventsOf is appendEvents with the path of the events' source, and their
+// data.
+func appendEventsOf(ctx context.Context, store *checkpoint.Store, path string, from, to int, key func(number int) string, data []byte) error {
 	var events []transform.Event
 	for i := from; i <= to; i++ {
 		e, err := transform.New(transform.Attributes{
 			ID: fmt.Sprint(i), Source: "ndrbridge://hq/" + path, Type: "t", PartitionKey: key(i), RecordedTime: time.Now(),
-		}, []byte(`{}`))
+		}, data)
 		if err != nil {
 			return err
 		}

@@ -91,17 +91,19 @@ func (s *scripted) Close() error {
 
 func (s *scripted) Send(ctx context.Context, events []transform.Event) error {
 	a, hurried := s.begin(ctx, events)
-	if a.form == hanging {
+	switch {
+	case a.form == hanging:
 		select {
 		case <-ctx.Done():
 		case <-hurried:
 		}
 		return errors.New("no answer")
-	}
-	select {
-	case <-time.After(a.takes):
-	case <-ctx.Done():
-	case <-hurried:
+	case a.takes > 0:
+		select {
+		case <-time.After(a.takes):
+		case <-ctx.Done():
+		case <-hurried:
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
