@@ -31,7 +31,7 @@ const (
 	// backlogPatience bounds each run.
 	backlogPatience = 10 * time.Minute
 	// standing is how long a run goes on when it has done what it is for.
-	standing = time.Second
+	standing = 250 * time.Millisecond
 )
 
 // The webhooks of the backlog, as sink-0 and sink-1.

@@ -56,7 +56,7 @@ func TestABacklogThatIsDeliveredLeavesTheStateAsLargeAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close()
-	rows, err := b.backlog(t.Context(), 5000, 1000)
+	rows, err := b.backlog(t.Context(), 2000, 500)
 	if err != nil {
 		t.Fatal(err)
 	}
