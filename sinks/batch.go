@@ -69,6 +69,19 @@ func (b *batch) room(bound checkpoint.Batch) bool {
 	return bound.MaxEvents <= 0 || len(b.records) < batches*max(bound.MaxEvents, isolateLeast)
 }
 
+// fits returns how many of the first of some events may be sent at once: one at
+// least.
+func (b *batch) fits(indexes []int, bound checkpoint.Batch) int {
+	bytes := 0
+	for n, i := range indexes {
+		bytes += b.sizes[i]
+		if n > 0 && (bound.MaxEvents > 0 && n >= bound.MaxEvents || bound.MaxBytes > 0 && bytes > bound.MaxBytes) {
+			return n
+		}
+	}
+	return len(indexes)
+}
+
 // first is the index of the first of n leading records that is to be a dead
 // letter, else n.
 func (b *batch) first(n int) int {

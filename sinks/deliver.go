@@ -47,7 +47,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= l.r.o.IsolateAfter && len(pending) == 1
 		switch {
 		case l.rejectsAll(b):
-			err = l.probe(ctx, late, b, pending)
+			err = l.probe(ctx, late, b)
 		case isolating:
 			b.isolateAt = b.failures + min(max(b.failures, l.r.o.IsolateAfter), isolateRarely)
 			err = l.isolate(ctx, late, b)
@@ -177,10 +177,10 @@ func first(a, b error) error {
 }
 
 // divide sends events of a batch, and where one of them is rejected without it
-// being known which, halves of them, until it is. Where held is not nil, it does so for
-// what fails transiently, too; what comes behind an event that failed by itself,
-// under its key, is not tried. It returns once each event was tried, or something
-// concerns them all.
+// being known which, halves of them, until it is. Where held is not nil, it does
+// so for what fails transiently, too; what comes behind an event that failed by
+// itself, under its key, is not tried. It returns once each event was tried, or
+// something concerns them all.
 func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
 	indexes = b.left(indexes, held)
 	switch {
@@ -189,12 +189,22 @@ func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *
 	case ctx.Err() != nil:
 		return ctx.Err() // nothing is begun any more
 	}
+	if size := b.fits(indexes, l.r.o.Batch); size < len(indexes) { // it was extended
+		if held != nil && l.down(held) {
+			held.hold(b, indexes[size:])
+			return l.divide(ctx, late, b, indexes[:size], held)
+		}
+		return l.divideBoth(ctx, late, b, indexes, held)
+	}
 	err := l.attempt(late, b, indexes, held)
+	if err == nil { // and some of it may not have been tried, which goes on first
+		return l.divide(ctx, late, b, indexes, held)
+	}
 	class, _ := ClassOf(err)
-	if err == nil || class == Halted || class == Throttled || class == Transient && held == nil {
+	if class == Halted || class == Throttled || class == Transient && held == nil {
 		return err
 	}
-	if l.rejectsAll(b) || held != nil && len(held.indexes) >= isolateLeast && l.passed == held.passed {
+	if l.rejectsAll(b) || held != nil && l.down(held) {
 		// Nothing passes: the target is down. What is left of these must not be
 		// passed by what the caller tries yet.
 		held.hold(b, indexes)
@@ -204,15 +214,26 @@ func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *
 	if len(left) < len(indexes) { // some are told from the others already
 		return first(l.divide(ctx, late, b, left, held), err)
 	}
-	middle := len(left) / 2
-	if middle == 0 {
+	if len(left) == 1 {
 		return err
 	}
-	err = l.divide(ctx, late, b, left[:middle], held)
+	return l.divideBoth(ctx, late, b, left, held)
+}
+
+// divideBoth divides the one half of some events, then the other.
+func (l *lane) divideBoth(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
+	middle := len(indexes) / 2
+	err := l.divide(ctx, late, b, indexes[:middle], held)
 	if class, _ := ClassOf(err); err != nil && (class != Transient || held == nil) {
 		return err
 	}
-	return first(l.divide(ctx, late, b, left[middle:], held), err)
+	return first(l.divide(ctx, late, b, indexes[middle:], held), err)
+}
+
+// down says whether enough events have failed by themselves, and none has passed
+// meanwhile, to say that the target is down.
+func (l *lane) down(held *failures) bool {
+	return len(held.indexes) >= isolateLeast && l.passed == held.passed
 }
 
 // isolate makes one attempt of everything in a batch that keeps failing, and of
@@ -225,7 +246,7 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 	held := newFailures(l.passed)
 	err := l.divide(ctx, late, b, b.pending(), held)
 	if l.passed == held.passed {
-		if len(held.indexes) >= isolateLeast {
+		if l.down(held) {
 			b.poisoned = false // or not by now: the target is down
 		}
 		return err
@@ -255,12 +276,12 @@ func (l *lane) extend(ctx context.Context, b *batch) error {
 // probe tries some events of a sink that rejected everything, one after the
 // other, until it takes one: then it is the data that is bad, and delivery goes
 // on. What it rejects stays.
-func (l *lane) probe(ctx, late context.Context, b *batch, pending []int) error {
+func (l *lane) probe(ctx, late context.Context, b *batch) error {
 	// It may be that all of these are bad, and those behind them are not.
 	if err := l.extend(ctx, b); err != nil {
 		return fmt.Errorf("read events behind those that were rejected: %w", err)
 	}
-	pending = b.pending()
+	pending := b.pending()
 	var candidates []int // the first of each key
 	keys := make(map[string]bool)
 	for _, i := range pending {

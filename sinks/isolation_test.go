@@ -110,7 +110,7 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 				t.Errorf("dead letters %v, and %d events were taken", f.dead(t), len(f.taken))
 			}
 			for size := range slices.Values(f.sizes) {
-				if size > 72 {
+				if size > 8 {
 					t.Errorf("a batch of %d events", size)
 				}
 			}

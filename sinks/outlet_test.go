@@ -127,8 +127,7 @@ const maxVain = 300
 
 // checkBatch is called with mu held.
 func (o *outlet) checkBatch(events []transform.Event) {
-	// Behind a batch that keeps failing, as many events are tried again.
-	if len(events) == 0 || len(events) > 2*o.batch.MaxEvents {
+	if len(events) == 0 || len(events) > o.batch.MaxEvents {
 		o.breaks("a batch of %d events, and %d are allowed", len(events), o.batch.MaxEvents)
 	}
 	cursor, err := o.store.Cursor(context.Background(), o.name)

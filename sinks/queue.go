@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -69,11 +70,17 @@ func (q *journalQueue) wait(ctx context.Context, b *batch) {
 
 func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
 	s := checkpoint.Settlement{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: letters}
-	if err := q.journal.Settle(ctx, s); err != nil {
-		return err
+	err := q.journal.Settle(ctx, s)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		// It may be that an attempt before this one failed when it was done.
+		if now, failed := q.journal.Cursor(ctx, q.o.Name); failed == nil && now == s.Cursor {
+			err = nil
+		}
 	}
-	q.cursor = s.Cursor
-	return nil
+	if err == nil {
+		q.cursor = s.Cursor
+	}
+	return err
 }
 
 func (q *journalQueue) skip(ctx context.Context, settle func() error) (bool, error) {
@@ -133,12 +140,17 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 	}
 	last := b.last().Place
 	for i, r := range next.Records {
-		if r.Place.Item > last.Item || r.Place.Item == last.Item && r.Place.Seq > last.Seq {
+		if behind(r.Place, last) {
 			q.add(b, next.Records[i:])
 			break
 		}
 	}
 	return nil
+}
+
+// behind says whether a place lies behind another.
+func behind(p, other checkpoint.Place) bool {
+	return p.Item > other.Item || p.Item == other.Item && p.Seq > other.Seq
 }
 
 // wait waits for ctx alone: what is queued meanwhile is found by the next
@@ -153,9 +165,15 @@ func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters [
 		}
 		q.place = next.Place
 	}
-	err := q.journal.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
-		Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: n, Dead: letters,
-	})
+	s := checkpoint.RedeliverySettlement{Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: n, Dead: letters}
+	err := q.journal.SettleRedelivery(ctx, s)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		// It may be that an attempt before this one failed when it was done.
+		next, failed := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: 1})
+		if failed == nil && (next.Place == checkpoint.Place{} || behind(next.Place, s.Last)) {
+			err = nil
+		}
+	}
 	if err == nil {
 		q.place = checkpoint.Place{}
 	}
