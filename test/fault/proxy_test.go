@@ -1,0 +1,274 @@
+package fault_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/test/fault"
+)
+
+// server reads until a client has said all, and answers with the same.
+type server struct {
+	listener net.Listener
+	running  sync.WaitGroup
+	heard    chan []byte // what each client said before its connection ended
+}
+
+func serve(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}) *server {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{listener: listener, heard: make(chan []byte, 16)}
+	s.running.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.running.Go(func() { s.answer(c) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); s.running.Wait() })
+	return s
+}
+
+// answer echoes each piece at once, and keeps them.
+func (s *server) answer(c net.Conn) {
+	defer c.Close()
+	var all []byte
+	defer func() { s.heard <- all }()
+	for piece := make([]byte, 4096); ; {
+		n, err := c.Read(piece)
+		all = append(all, piece[:n]...)
+		if err != nil {
+			return
+		}
+		if _, err := c.Write(piece[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func proxy(t interface {
+	Fatal(...any)
+	Error(...any)
+	Cleanup(func())
+}, s *server, plan fault.Plan) *fault.Proxy {
+	p, err := fault.New(s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.Follow(plan)
+	return p
+}
+
+func dial(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, p *fault.Proxy) *net.TCPConn {
+	c, err := net.Dial("tcp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.TCPConn)
+}
+
+// soon is enough for what comes at once, and little for what never comes.
+const soon = 200 * time.Millisecond
+
+// plan lets every connection meet one kind of fault, after one byte.
+func plan(kind fault.Kind) fault.Plan {
+	return fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{kind}, Within: 1, Longest: soon}
+}
+
+func TestEachFault(t *testing.T) {
+	request := []byte("request")
+	for _, c := range []struct {
+		name string
+		kind fault.Kind
+		see  func(t *testing.T, s *server, p *fault.Proxy, c *net.TCPConn)
+	}{
+		{"a reset cuts the request, and both ends see it", fault.Reset, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+			if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the client sees %v", err)
+			}
+			if heard := <-s.heard; len(heard) > 1 {
+				t.Errorf("the server heard %q", heard)
+			}
+		}},
+		{"a stall passes the whole request on in the end", fault.Stall, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
+			answer := make([]byte, len(request))
+			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
+				t.Errorf("%q, %v", answer, err)
+			}
+		}},
+		{"what a stall held when the client gave up never arrives", fault.Stall, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+			c.Close()
+			if heard := <-s.heard; len(heard) > 1 {
+				t.Errorf("the server heard %q", heard)
+			}
+		}},
+		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+			silent(t, c, 0)
+			c.Close()
+			if len(s.heard) > 0 {
+				t.Errorf("the server heard %q", <-s.heard)
+			}
+		}},
+		{"a deaf connection brings the request and no answer", fault.Deaf, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+			silent(t, c, 1)
+			c.Close()
+			if heard := <-s.heard; !bytes.Equal(heard, request) {
+				t.Errorf("the server heard %q", heard)
+			}
+		}},
+		{"a lost answer is that of a request that arrived", fault.Lost, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+			if answer, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) || len(answer) > 1 {
+				t.Errorf("the client sees %q, %v", answer, err)
+			}
+			if heard := <-s.heard; len(heard) == 0 {
+				t.Error("the server heard nothing")
+			}
+		}},
+		{"a delay loses nothing", fault.Delay, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
+			answer := make([]byte, len(request))
+			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
+				t.Errorf("%q, %v", answer, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t)
+			p := proxy(t, s, plan(c.kind))
+			client := dial(t, p)
+			if _, err := client.Write(request); err != nil {
+				t.Fatal(err)
+			}
+			for p.Struck()[c.kind] == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			c.see(t, s, p, client)
+			if n := p.Struck()[c.kind]; n != 1 {
+				t.Errorf("it is counted %d times", n)
+			}
+		})
+	}
+}
+
+// silent expects that nothing but the answer to at most so many bytes comes.
+func silent(t *testing.T, c *net.TCPConn, most int) {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() || len(answer) > most {
+		t.Errorf("the client hears %q, %v", answer, err)
+	}
+}
+
+func TestNothingIsChangedOnTheWay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		plan fault.Plan
+	}{
+		{"in peace", fault.Plan{}},
+		{"through a stall or a delay", fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Stall, fault.Delay}, Longest: 10 * time.Millisecond}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t)
+			rapid.Check(t, func(t *rapid.T) {
+				c.plan.Seed = rapid.Uint64().Draw(t, "seed")
+				p := proxy(t, s, c.plan)
+				client := dial(t, p)
+				pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 1, 1000), 1, 5).Draw(t, "pieces")
+				var said sync.WaitGroup
+				defer said.Wait()
+				said.Go(func() {
+					for _, piece := range pieces {
+						if _, err := client.Write(piece); err != nil {
+							t.Error(err)
+						}
+					}
+					if err := client.CloseWrite(); err != nil {
+						t.Error(err)
+					}
+				})
+				answer, err := io.ReadAll(client)
+				if all := slices.Concat(pieces...); err != nil && p.Struck()[fault.Stall] == 0 || !bytes.Equal(answer, all[:len(answer)]) || err == nil && len(answer) < len(all) {
+					t.Errorf("%d bytes of %d, %v", len(answer), len(all), err)
+				}
+				<-s.heard
+			})
+		})
+	}
+}
+
+func TestCalmEndsFaultsThatLast(t *testing.T) {
+	s := serve(t)
+	p := proxy(t, s, plan(fault.HalfOpen))
+	client := dial(t, p)
+	for p.Struck()[fault.HalfOpen] == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	p.Calm()
+	if _, err := io.ReadAll(client); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v", err)
+	}
+	peaceful := dial(t, p)
+	if _, err := peaceful.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(peaceful, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRetarget(t *testing.T) {
+	before, after := serve(t), serve(t)
+	p := proxy(t, before, fault.Plan{})
+	p.Retarget(after.listener.Addr().String())
+	client := dial(t, p)
+	if _, err := client.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if heard := <-after.heard; string(heard) != "x" {
+		t.Errorf("the new server heard %q", heard)
+	}
+}
+
+func TestServerThatIsDown(t *testing.T) {
+	s := serve(t)
+	p := proxy(t, s, fault.Plan{})
+	s.listener.Close()
+	client, err := net.Dial("tcp", p.Addr().String())
+	if err == nil {
+		defer client.Close()
+		_, err = io.ReadAll(client)
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client sees %v", err)
+	}
+}
