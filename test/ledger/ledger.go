@@ -1,5 +1,6 @@
-// Package ledger judges deliveries: it holds what an appliance showed, and what
-// each sink received, and says what is wrong between the two.
+// Package ledger judges deliveries: it holds what an appliance showed, what the
+// bridge committed, and what each sink received, and says what is wrong between
+// them.
 package ledger
 
 import (
@@ -25,12 +26,13 @@ type Version struct {
 // Ledger records what each sink received. It is safe for concurrent use. Of
 // objects it keeps their sums, so that a long run fits into memory.
 type Ledger struct {
-	mu       sync.Mutex
-	received map[string][]delivery            // of detections, by sink
-	latest   map[string]map[int64]sum         // by sink and detection: the last object
-	objects  map[place][]delivery             // of what never changes
-	events   map[string]int                   // by sink
-	ids      map[string]map[identity]struct{} // by sink
+	mu        sync.Mutex
+	received  map[string][]delivery            // of detections, by sink
+	latest    map[string]map[int64]sum         // by sink and detection: the last object
+	objects   map[place][]delivery             // of what never changes
+	events    map[string]int                   // by sink
+	ids       map[string]map[identity]struct{} // by sink
+	committed map[identity]struct{}            // owed to every sink
 }
 
 // place is where objects of one source arrive.
@@ -54,11 +56,11 @@ func New() *Ledger {
 		received: make(map[string][]delivery), latest: make(map[string]map[int64]sum),
 		objects: make(map[place][]delivery),
 		events:  make(map[string]int), ids: make(map[string]map[identity]struct{}),
+		committed: make(map[identity]struct{}),
 	}
 }
 
-// Receive records events in the order in which they reached a sink. What the
-// bridge tells of itself is counted and no more.
+// Receive records events in the order in which they reached a sink.
 func (l *Ledger) Receive(sink string, events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,0 +1,66 @@
+package crash
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// buildBridge builds the bridge, with flags of go build.
+func buildBridge(t *testing.T, flags ...string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "ndrbridge")
+	command := exec.Command("go", append(append([]string{"build"}, flags...), "-o", program, "ndrbridge/cmd/ndrbridge")...)
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("build the bridge: %v\n%s", err, output)
+	}
+	return program
+}
+
+// bridge is a running process.
+type bridge struct {
+	command *exec.Cmd
+	output  *output
+}
+
+func (s *scene) start(t *testing.T) *bridge {
+	t.Helper()
+	b := &bridge{command: exec.Command(s.program, "run", "--config", s.config), output: new(output)}
+	b.command.Stdout, b.command.Stderr = b.output, b.output
+	if err := b.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.command.Process.Kill() }) // where the test failed before it did
+	return b
+}
+
+// kill ends the process as a crash does. One that has ended by itself is a
+// failure, unless it was to find a full disk, and did when it started.
+func (b *bridge) kill(t *testing.T, diskFull bool) {
+	t.Helper()
+	if err := b.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	_ = b.command.Wait() // its state tells
+	status, ok := b.command.ProcessState.Sys().(syscall.WaitStatus)
+	if killed := ok && status.Signaled(); !killed && !(diskFull && b.output.has(syscall.EFBIG.Error())) {
+		t.Fatalf("the bridge ended by itself: %s\n%s", b.command.ProcessState, b.output)
+	}
+}
+
+// terminate ends the process as an operator does.
+func (b *bridge) terminate(t *testing.T) {
+	t.Helper()
+	if err := b.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.command.Wait(); err != nil {
+		t.Fatalf("the bridge stopped with %v\n%s", err, b.output)
+	}
+	if b.output.has("panic") || b.output.has("DATA RACE") {
+		t.Errorf("the bridge wrote:\n%s", b.output)
+	}
+}

@@ -1,0 +1,59 @@
+package crash
+
+import (
+	"fmt"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// configuration has short times, so that a run of half a second does a day's
+// work: the overlap is below what is late, and the sweep finds the rest. The
+// journal is small, so that it is full while a sink is behind.
+func (s *scene) configuration() string {
+	address := func(proxy string) string { return s.proxies[proxy].Addr().String() }
+	return fmt.Sprintf(`
+state: %s
+log: {level: warn}
+admin: {listen: "127.0.0.1:0"}
+journal: {max_bytes: 16MiB, retain: 10s}
+appliances:
+  - name: hq
+    url: http://%s
+    api_key: %s
+    rate_limit: 1000
+    timeout: 1s
+    retry: {initial: 10ms, max: 50ms}
+    detections:
+      start: beginning
+      interval: 20ms
+      overlap: 2s
+      page_size: 100
+      reconcile: {every: 1s, back: 1h}
+    audit: {start: beginning, interval: 20ms, page_size: 40}
+    records:
+      - {name: all, start: beginning, interval: 20ms, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}
+sinks:
+  - name: %s
+    webhook: {url: "http://%s", concurrency: 4, timeout: 1s}
+    batch: &batch {max_events: %d, linger: 5ms}
+    retry: &retry {initial: 10ms, max: 100ms}
+    probe: 200ms
+  - name: %s
+    nats: {url: "nats://%s", stream: NDR, create_stream: true}
+    batch: *batch
+    retry: *retry
+    probe: 200ms
+  - name: %s
+    kafka: {brokers: [%q]}
+    batch: *batch
+    retry: *retry
+    probe: 200ms
+  - name: %s
+    file: {path: %q, rotate: {max_bytes: 0}}
+    batch: *batch
+    retry: *retry
+    probe: 200ms
+`, s.state, address(applianceProxy), standin.DefaultAPIKey,
+		webhookSink, address(webhookSink), maxEvents,
+		natsSink, address(natsSink), kafkaSink, address(kafkaSink), fileSink, s.file)
+}

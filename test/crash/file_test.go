@@ -1,0 +1,39 @@
+package crash
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"ndrbridge/transform"
+)
+
+// readFile writes into the book what the file holds.
+func (s *scene) readFile(t *testing.T) {
+	t.Helper()
+	file, err := os.Open(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for r := bufio.NewReader(file); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if len(line) > 0 {
+				t.Errorf("the file ends within a line: %s", line)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := transform.Parse(line[:len(line)-1])
+		if err != nil {
+			t.Errorf("%v: %s", err, line)
+			continue
+		}
+		s.book.Receive(fileSink, e)
+	}
+}

@@ -1,0 +1,139 @@
+package crash
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/test/fault"
+	"ndrbridge/test/ledger"
+)
+
+// The sources of what never changes.
+const (
+	auditSource  = "ndrbridge://hq/auditlog"
+	recordSource = "ndrbridge://hq/records/all"
+)
+
+// shown is what the appliance showed.
+type shown struct {
+	detections    []ledger.Version
+	audit, record []ledger.Object
+}
+
+func (s *scene) shown() shown {
+	return shown{ledger.VersionsOf(s.appliance, 0), ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
+}
+
+// missing says how much has yet to reach a sink, and names some of it.
+func (s *scene) missing(sink string, shown shown) (n int, example string) {
+	n, version := s.book.Missing(sink, shown.detections)
+	example = fmt.Sprintf("detection %d-%d", version.ID, version.ModTime)
+	for source, objects := range map[string][]ledger.Object{auditSource: shown.audit, recordSource: shown.record} {
+		if missing, object := s.book.MissingObjects(sink, source, objects); missing > 0 {
+			n, example = n+missing, source+" "+object.ID
+		}
+	}
+	if missing, event := s.book.MissingCommitted(sink); missing > 0 {
+		n, example = n+missing, event
+	}
+	return n, example
+}
+
+// await waits until everything has reached each sink that can be watched, and
+// fails after a minute without progress. The life of the appliance must be over.
+func (s *scene) await(t *testing.T, b *bridge) {
+	t.Helper()
+	shown := s.shown()
+	for _, sink := range []string{webhookSink, natsSink, kafkaSink} {
+		least, progress := -1, time.Now()
+		for {
+			missing, example := s.missing(sink, shown)
+			if missing == 0 {
+				break
+			}
+			if least < 0 || missing < least {
+				least, progress = missing, time.Now()
+			}
+			if time.Since(progress) > time.Minute {
+				t.Fatalf("%s: %d objects did not arrive, %s is one\n%s", sink, missing, example, b.output)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// faults are what the judge finds at all the sinks, once the last bridge has
+// ended.
+func (s *scene) faults(t *testing.T) (faults []string) {
+	t.Helper()
+	s.commit(t)
+	s.readFile(t)
+	shown := s.shown()
+	for _, sink := range everySink {
+		for matter, verdict := range map[string]ledger.Verdict{
+			"detections": s.book.Judge(sink, shown.detections),
+			"audit":      s.book.JudgeObjects(sink, auditSource, shown.audit, true),
+			"records":    s.book.JudgeObjects(sink, recordSource, shown.record, false),
+			"committed":  s.book.JudgeCommitted(sink),
+		} {
+			for _, fault := range verdict.Faults {
+				faults = append(faults, fmt.Sprintf("%s, %s: %s", sink, matter, fault))
+			}
+			t.Logf("%s: %d events, %s, %d duplicates", sink, verdict.Delivered, matter, verdict.Duplicates)
+		}
+	}
+	return faults
+}
+
+// judge fails for everything that is wrong once the last bridge has ended.
+func (s *scene) judge(t *testing.T, kills int) {
+	t.Helper()
+	for _, fault := range s.faults(t) {
+		t.Error(fault)
+	}
+	for _, sink := range everySink {
+		met, ways := 0, "none"
+		if p := s.proxies[sink]; p != nil {
+			met, ways = total(p.Struck()), struckWays(p)
+		}
+		repeated, causes := s.book.Repeated(sink), kills+met+s.restarts[sink]
+		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.book.Received(sink), repeated, s.restarts[sink], met, ways)
+		if most := (causes + 1) * repeats; repeated > most { // 1: the calm, which resets
+			t.Errorf("%s: %d events were repeated; what happened explains %d", sink, repeated, most)
+		}
+	}
+	t.Logf("appliance: faults: %s; %d events committed; %d lives met a full disk", struckWays(s.proxies[applianceProxy]), s.book.Committed(), s.full)
+	s.noDeadLetters(t)
+}
+
+// noDeadLetters fails where something was given up that could have arrived.
+func (s *scene) noDeadLetters(t *testing.T) {
+	t.Helper()
+	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	stats, err := store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for owner, dead := range stats.DeadLetters {
+		if dead.Count > 0 {
+			t.Errorf("%s has %d dead letters", owner, dead.Count)
+		}
+	}
+}
+
+// struckWays counts faults by kind, for the report.
+func struckWays(p *fault.Proxy) string {
+	var ways []string
+	struck := p.Struck()
+	for _, kind := range fault.Kinds() {
+		ways = append(ways, fmt.Sprintf("%d %s", struck[kind], kind))
+	}
+	return strings.Join(ways, ", ")
+}

@@ -1,0 +1,62 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// incident is what happens to the world in the middle of a bridge's life.
+type incident int
+
+const (
+	nothing incident = iota
+	diskFull
+	natsDown
+	kafkaDown
+	longLife // that nothing happens for once: the bridge outlives timeouts
+	incidents
+)
+
+// life is what one bridge lives through until it is killed.
+type life struct {
+	incident incident
+	before   time.Duration // the incident
+	during   time.Duration // it, or 0 where it outlasts the bridge
+	after    time.Duration // it, until the end
+}
+
+// planLives draws lives. Each incident comes to about one in fifty, and to one at
+// least; the first, which makes the state, has none.
+func planLives(seed uint64, kills int) []life {
+	random := rand.New(rand.NewPCG(seed, 0))
+	between := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(random.Int64N(int64(most-least)))
+	}
+	lives := make([]life, kills)
+	for n := range lives {
+		// Some die before they have begun, most at work.
+		lives[n] = life{after: between(0, 400*time.Millisecond)}
+	}
+	// Each place is drawn once.
+	places := random.Perm(max(0, kills-1))
+	for n := range min(len(places), int(incidents-1)*(1+kills/50)) {
+		lives[1+places[n]] = eventful(incident(1+n%int(incidents-1)), between, random.IntN(2) == 0)
+	}
+	return lives
+}
+
+// eventful is a life with an incident, which ends before it does or not.
+func eventful(what incident, between func(least, most time.Duration) time.Duration, ends bool) life {
+	l := life{
+		incident: what,
+		before:   between(100*time.Millisecond, 300*time.Millisecond),
+		after:    between(100*time.Millisecond, 400*time.Millisecond),
+	}
+	switch {
+	case what == longLife:
+		l.after = between(time.Second, 2*time.Second)
+	case ends:
+		l.during = between(100*time.Millisecond, 500*time.Millisecond)
+	}
+	return l
+}

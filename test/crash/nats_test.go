@@ -1,0 +1,99 @@
+package crash
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/test/fault"
+)
+
+// natsServer is a NATS server behind a proxy. It keeps its streams when it is
+// stopped and started again.
+type natsServer struct {
+	proxy  *fault.Proxy
+	folder string
+
+	mu      sync.Mutex
+	running *server.Server // nil: none
+	address string
+}
+
+// startNATS starts a server with a stream, and reads that.
+func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body []byte)) *natsServer {
+	t.Helper()
+	s := &natsServer{proxy: proxy, folder: t.TempDir()}
+	s.start(t)
+	t.Cleanup(s.stop)
+	connection, err := nats.Connect("nats://"+s.address,
+		nats.SetCustomDialer(s), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connection.Close)
+	js, err := jetstream.New(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The judge should see what deduplication would hide: the stream has next to
+	// none.
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "NDR", Subjects: []string{"ndr.>"}, Duplicates: 100 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { receive(natsSink, m.Data()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { consuming.Stop(); <-consuming.Closed() })
+	return s
+}
+
+// Dial implements nats.CustomDialer: the reader goes around the proxy, to
+// wherever the server is now.
+func (s *natsServer) Dial(network, _ string) (net.Conn, error) {
+	s.mu.Lock()
+	address := s.address
+	s.mu.Unlock()
+	return net.Dial(network, address)
+}
+
+// start starts the server, with what is in its folder, on any port.
+func (s *natsServer) start(t *testing.T) {
+	t.Helper()
+	running, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: s.folder, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Start()
+	if !running.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.address = running, running.Addr().String()
+	s.proxy.Retarget(s.address)
+}
+
+// stop stops the server, if it is running.
+func (s *natsServer) stop() {
+	s.mu.Lock()
+	running := s.running
+	s.running = nil
+	s.mu.Unlock()
+	if running != nil {
+		running.Shutdown()
+		running.WaitForShutdown()
+	}
+}

@@ -1,0 +1,23 @@
+package crash
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// startWebhook starts a receiver that keeps what it acknowledges.
+func startWebhook(t *testing.T, receive func(sink string, body []byte)) (address string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil { // cut off in the middle of it
+			return
+		}
+		receive(webhookSink, body)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
