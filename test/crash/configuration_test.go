@@ -8,14 +8,15 @@ import (
 
 // configuration has short times, so that a run of half a second does a day's
 // work: the overlap is below what is late, and the sweep finds the rest. The
-// journal is small, so that it is full while a sink is behind.
+// journal is small, so that it is full while a sink is behind, and keeps what it
+// can, so that the judge sees it.
 func (s *scene) configuration() string {
 	address := func(proxy string) string { return s.proxies[proxy].Addr().String() }
 	return fmt.Sprintf(`
 state: %s
 log: {level: warn}
 admin: {listen: "127.0.0.1:0"}
-journal: {max_bytes: 16MiB, retain: 10s}
+journal: {max_bytes: 16MiB, retain: 1h}
 appliances:
   - name: hq
     url: http://%s
@@ -28,7 +29,7 @@ appliances:
       interval: 20ms
       overlap: 2s
       page_size: 100
-      reconcile: {every: 1s, back: 1h}
+      reconcile: {every: 3s, back: 1h}
     audit: {start: beginning, interval: 20ms, page_size: 40}
     records:
       - {name: all, start: beginning, interval: 20ms, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}

@@ -20,15 +20,16 @@ import (
 // connections in a hundred meet a fault (FAULTS), and what all of it is drawn
 // from (SEED).
 func TestKillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	kills, faults := setting(t, "KILLS", 30), setting(t, "FAULTS", 30)
 	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("KILLS=%d FAULTS=%d SEED=%d", kills, faults, seed)
-	s := newScene(t, buildBridge(t), seed)
+	s := newScene(t, buildBridge(t), seed, t.TempDir())
 	s.disturb(faults)
 	stopLife := s.live(t, standin.Rates{
-		Appear: 150, Update: 200, Close: 50, Edit: 20, Late: 5, Future: 0.2, Tie: 1, Neighbours: 0.2,
+		Appear: 75, Update: 100, Close: 25, Edit: 10, Late: 3, Future: 0.2, Tie: 0.5, Neighbours: 0.2,
 		TieSize: 120, NeighbourSize: 70, LateBy: 20 * time.Minute, FutureBy: 3 * time.Second,
-		AuditEntries: 50, Records: 100, RecordsLate: 5, RecordsTie: 0.2,
+		AuditEntries: 25, Records: 50, RecordsLate: 3, RecordsTie: 0.2,
 		RecordTieSize: 120, RecordLateBy: time.Second,
 	})
 	begun := time.Now()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/test/fault"
@@ -27,44 +26,6 @@ func (s *scene) shown() shown {
 	return shown{ledger.VersionsOf(s.appliance, 0), ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
 }
 
-// missing says how much has yet to reach a sink, and names some of it.
-func (s *scene) missing(sink string, shown shown) (n int, example string) {
-	n, version := s.book.Missing(sink, shown.detections)
-	example = fmt.Sprintf("detection %d-%d", version.ID, version.ModTime)
-	for source, objects := range map[string][]ledger.Object{auditSource: shown.audit, recordSource: shown.record} {
-		if missing, object := s.book.MissingObjects(sink, source, objects); missing > 0 {
-			n, example = n+missing, source+" "+object.ID
-		}
-	}
-	if missing, event := s.book.MissingCommitted(sink); missing > 0 {
-		n, example = n+missing, event
-	}
-	return n, example
-}
-
-// await waits until everything has reached each sink that can be watched, and
-// fails after a minute without progress. The life of the appliance must be over.
-func (s *scene) await(t *testing.T, b *bridge) {
-	t.Helper()
-	shown := s.shown()
-	for _, sink := range []string{webhookSink, natsSink, kafkaSink} {
-		least, progress := -1, time.Now()
-		for {
-			missing, example := s.missing(sink, shown)
-			if missing == 0 {
-				break
-			}
-			if least < 0 || missing < least {
-				least, progress = missing, time.Now()
-			}
-			if time.Since(progress) > time.Minute {
-				t.Fatalf("%s: %d objects did not arrive, %s is one\n%s", sink, missing, example, b.output)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-}
-
 // faults are what the judge finds at all the sinks, once the last bridge has
 // ended.
 func (s *scene) faults(t *testing.T) (faults []string) {
@@ -82,7 +43,6 @@ func (s *scene) faults(t *testing.T) (faults []string) {
 			for _, fault := range verdict.Faults {
 				faults = append(faults, fmt.Sprintf("%s, %s: %s", sink, matter, fault))
 			}
-			t.Logf("%s: %d events, %s, %d duplicates", sink, verdict.Delivered, matter, verdict.Duplicates)
 		}
 	}
 	return faults
@@ -112,6 +72,16 @@ func (s *scene) judge(t *testing.T, kills int) {
 // noDeadLetters fails where something was given up that could have arrived.
 func (s *scene) noDeadLetters(t *testing.T) {
 	t.Helper()
+	for owner, dead := range s.stats(t).DeadLetters {
+		if dead.Count > 0 {
+			t.Errorf("%s has %d dead letters", owner, dead.Count)
+		}
+	}
+}
+
+// stats are those of the state of a bridge that has ended.
+func (s *scene) stats(t *testing.T) checkpoint.Stats {
+	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -121,11 +91,7 @@ func (s *scene) noDeadLetters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for owner, dead := range stats.DeadLetters {
-		if dead.Count > 0 {
-			t.Errorf("%s has %d dead letters", owner, dead.Count)
-		}
-	}
+	return stats
 }
 
 // struckWays counts faults by kind, for the report.

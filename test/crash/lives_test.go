@@ -35,7 +35,7 @@ func planLives(seed uint64, kills int) []life {
 	lives := make([]life, kills)
 	for n := range lives {
 		// Some die before they have begun, most at work.
-		lives[n] = life{after: between(0, 400*time.Millisecond)}
+		lives[n] = life{after: between(0, 300*time.Millisecond)}
 	}
 	// Each place is drawn once.
 	places := random.Perm(max(0, kills-1))

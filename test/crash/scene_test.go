@@ -49,17 +49,17 @@ type scene struct {
 // appliance names the proxy in front of the appliance.
 const applianceProxy = "appliance"
 
-// newScene starts everything but the bridge.
-func newScene(t *testing.T, program string, seed uint64) *scene {
+// newScene starts everything but the bridge, whose state and file will lie in
+// folder.
+func newScene(t *testing.T, program string, seed uint64, folder string) *scene {
 	t.Helper()
-	folder := t.TempDir()
 	s := &scene{
 		seed:      seed,
 		appliance: standin.New(standin.Options{Seed: seed, Size: 1000}),
 		book:      ledger.New(),
 		proxies:   make(map[string]*fault.Proxy),
 		program:   program,
-		config:    filepath.Join(folder, "ndrbridge.yaml"),
+		config:    filepath.Join(t.TempDir(), "ndrbridge.yaml"),
 		state:     filepath.Join(folder, "state.db"),
 		file:      filepath.Join(folder, "events.jsonl"),
 		restarts:  make(map[string]int),

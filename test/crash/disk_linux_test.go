@@ -1,0 +1,100 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// TestFullDisk fills the disk below a bridge that runs, and frees it again:
+// polling and delivery go on by themselves, and go on after a crash on a full
+// disk, too.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	s := newScene(t, buildBridge(t), 1, d.folder)
+	stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
+	b := s.start(t)
+	for range 2 {
+		s.more(t, b, webhookSink)
+		free := d.fill(t, b, s.state)
+		for deadline := time.Now().Add(time.Minute); !b.output.has(d.refusal.Error()); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the disk was never full\n%s", b.output)
+			}
+		}
+		free()
+	}
+	s.more(t, b, webhookSink)
+
+	free := d.fill(t, b, s.state)
+	time.Sleep(300 * time.Millisecond)
+	b.kill(t, false)
+	free()
+	s.commit(t)
+	b = s.start(t)
+	s.more(t, b, webhookSink)
+	stopLife()
+	s.calm()
+	s.await(t, b)
+	b.terminate(t)
+	s.judge(t, 1)
+}
+
+// disk is where a state lies that meets a full disk.
+type disk struct {
+	folder  string
+	refusal error // what a write meets
+	// fill leaves no room. free undoes it.
+	fill func(t *testing.T, b *bridge, state string) (free func())
+}
+
+// newDisk mounts a disk of its own where that is allowed. Elsewhere the kernel's
+// limit for files stands in for it.
+func newDisk(t *testing.T) disk {
+	t.Helper()
+	folder := t.TempDir()
+	const size = 256 << 20
+	err := syscall.Mount("tmpfs", folder, "tmpfs", 0, fmt.Sprintf("size=%d", size))
+	if errors.Is(err, os.ErrPermission) {
+		t.Log("no disk can be mounted; a limit stands in for it")
+		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state) }}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	resize := func(size uint64) error {
+		return syscall.Mount("tmpfs", folder, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size))
+	}
+	fill := func(t *testing.T, _ *bridge, _ string) func() {
+		for {
+			var now syscall.Statfs_t
+			if err := syscall.Statfs(folder, &now); err != nil {
+				t.Fatal(err)
+			}
+			err := resize((now.Blocks - now.Bfree) * uint64(now.Bsize))
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, syscall.EINVAL) { // more was written in the meantime
+				t.Fatal(err)
+			}
+		}
+		return func() {
+			if err := resize(size); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return disk{folder, syscall.ENOSPC, fill}
+}

@@ -1,0 +1,96 @@
+package crash
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/fault"
+)
+
+// TestTheJudgeSeesSabotage kills bridges that break the promise, and passes only
+// if the judge says so: a run in which nothing is lost says something.
+func TestTheJudgeSeesSabotage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		file         string
+		before, then string     // what stands there, and what takes its place
+		plan         fault.Plan // of connections to the Kafka broker
+	}{
+		{
+			"a cursor that moves before its events are sent", "sinks/lane.go",
+			"\t\tl.deliver(ctx, late, b)\n",
+			"\t\t_ = l.queue.settle(ctx, b, len(b.records), nil)\n\t\tl.deliver(ctx, late, b)\n",
+			fault.Plan{},
+		},
+		{
+			"an event that is given up after one failure", "sinks/deliver.go",
+			"limit := l.r.o.MaxAttempts;",
+			"limit := 1;",
+			fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Reset}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			const kills = 8
+			s := newScene(t, buildBridge(t, "-overlay", overlay(t, c.file, c.before, c.then)), 1, t.TempDir())
+			s.proxies[kafkaSink].Follow(c.plan)
+			stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
+			for range kills {
+				b := s.start(t)
+				s.more(t, b, natsSink)
+				b.kill(t, false)
+				s.commit(t)
+			}
+			b := s.start(t)
+			stopLife()
+			s.calm()
+			s.quiet()
+			b.terminate(t)
+			faults := s.faults(t)
+			for sink, stats := range s.stats(t).Sinks {
+				if stats.LagEvents > 0 {
+					t.Fatalf("%s has %d events to come, which are not lost", sink, stats.LagEvents)
+				}
+			}
+			if text := strings.Join(faults, "\n"); !strings.Contains(text, "were committed and did not arrive") {
+				t.Errorf("the judge sees nothing of it: %q", text)
+			}
+		})
+	}
+}
+
+// overlay makes go build read a file of the module otherwise than it is, and
+// returns the description for -overlay.
+func overlay(t *testing.T, file, before, then string) (description string) {
+	t.Helper()
+	original, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), before); n != 1 {
+		t.Fatalf("%s has %q %d times; say anew how to break the promise", file, before, n)
+	}
+	folder := t.TempDir()
+	replacement := filepath.Join(folder, filepath.Base(file))
+	if err := os.WriteFile(replacement, []byte(strings.Replace(string(text), before, then, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	description = filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(description, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return description
+}
