@@ -15,7 +15,7 @@ func (s *scene) more(t *testing.T, b *bridge, sink string) {
 	least := s.book.Received(sink) + enough
 	for deadline := time.Now().Add(time.Minute); s.book.Received(sink) < least; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: it does not go on\n%s", sink, b.output)
+			t.Fatalf("%s: it does not go on\n%s", sink, b.output.end())
 		}
 	}
 }
@@ -51,8 +51,9 @@ func (s *scene) missing(sink string, shown shown) (n int, example string) {
 	return n, example
 }
 
-// await waits until everything has reached each sink that can be watched, and
-// fails after a minute without progress. The life of the appliance must be over.
+// await waits until everything has reached each sink that can be watched. Where
+// nothing comes any more for a minute, it says where what is missing got lost,
+// and fails. The life of the appliance must be over.
 func (s *scene) await(t *testing.T, b *bridge) {
 	t.Helper()
 	shown := s.shown()
@@ -68,7 +69,11 @@ func (s *scene) await(t *testing.T, b *bridge) {
 				least, progress = missing, time.Now()
 			}
 			if time.Since(progress) > time.Minute {
-				t.Fatalf("%s: %d objects did not arrive, %s is one\n%s", sink, missing, example, b.output)
+				b.kill(t, false)
+				for _, fault := range s.faults(t) {
+					t.Error(fault)
+				}
+				t.Fatalf("%s: %d objects did not arrive, %s is one; the last bridge wrote:\n%s", sink, missing, example, b.output.end())
 			}
 			// To look at a long run takes a while, and the bridge needs that, too.
 			time.Sleep(max(50*time.Millisecond, 10*time.Since(looked)))

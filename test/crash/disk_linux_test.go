@@ -25,7 +25,7 @@ func TestFullDisk(t *testing.T) {
 		free := d.fill(t, b, s.state)
 		for deadline := time.Now().Add(time.Minute); !b.output.has(d.refusal.Error()); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("the disk was never full\n%s", b.output)
+				t.Fatalf("the disk was never full\n%s", b.output.end())
 			}
 		}
 		free()

@@ -25,6 +25,13 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
+// end returns the last of it.
+func (o *output) end() string {
+	const most = 10_000
+	text := o.String()
+	return text[max(0, len(text)-most):]
+}
+
 func (o *output) has(text string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
