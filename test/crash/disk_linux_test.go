@@ -3,7 +3,6 @@ package crash
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -61,12 +60,9 @@ func newDisk(t *testing.T) disk {
 	folder := t.TempDir()
 	const size = 256 << 20
 	err := syscall.Mount("tmpfs", folder, "tmpfs", 0, fmt.Sprintf("size=%d", size))
-	if errors.Is(err, os.ErrPermission) {
-		t.Log("no disk can be mounted; a limit stands in for it")
-		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state) }}
-	}
 	if err != nil {
-		t.Fatal(err)
+		t.Logf("no disk can be mounted (%v); a limit stands in for it", err)
+		return disk{folder, syscall.EFBIG, func(t *testing.T, b *bridge, state string) func() { return b.limitFiles(t, state) }}
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(folder, 0); err != nil {

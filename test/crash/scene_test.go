@@ -46,7 +46,7 @@ type scene struct {
 	restarts map[string]int
 }
 
-// appliance names the proxy in front of the appliance.
+// applianceProxy names the proxy in front of the appliance.
 const applianceProxy = "appliance"
 
 // newScene starts everything but the bridge, whose state and file will lie in
