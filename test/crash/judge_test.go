@@ -59,10 +59,11 @@ func (s *scene) judge(t *testing.T, kills int) {
 		if p := s.proxies[sink]; p != nil {
 			met, ways = total(p.Struck()), struckWays(p)
 		}
-		repeated, causes := s.book.Repeated(sink), kills+met+s.restarts[sink]
-		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.book.Received(sink), repeated, s.restarts[sink], met, ways)
-		if most := (causes + 1) * repeats; repeated > most { // 1: the calm, which resets
-			t.Errorf("%s: %d events were repeated; what happened explains %d", sink, repeated, most)
+		causes := kills + met + s.restarts[sink] + 1 // the calm, which resets
+		verdict := s.book.JudgeRepeated(sink, causes*repeats)
+		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, verdict.Delivered, verdict.Duplicates, s.restarts[sink], met, ways)
+		for _, fault := range verdict.Faults {
+			t.Errorf("%s: %s", sink, fault)
 		}
 	}
 	t.Logf("appliance: faults: %s; %d events committed; %d lives met a full disk", struckWays(s.proxies[applianceProxy]), s.book.Committed(), s.full)

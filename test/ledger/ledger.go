@@ -102,6 +102,16 @@ func (l *Ledger) Repeated(sink string) int {
 	return l.events[sink] - len(l.ids[sink])
 }
 
+// JudgeRepeated finds fault with a sink to which more events were repeated than
+// what happened explains.
+func (l *Ledger) JudgeRepeated(sink string, explained int) Verdict {
+	verdict := Verdict{Delivered: l.Received(sink), Duplicates: l.Repeated(sink)}
+	if verdict.Duplicates > explained {
+		verdict.fault("%d events were repeated; what happened explains %d", verdict.Duplicates, explained)
+	}
+	return verdict
+}
+
 // Missing returns how many detections have a last version that did not reach a
 // sink, and one of them. history holds every version, those of one detection in
 // the order in which they came to be.
