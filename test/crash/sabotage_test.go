@@ -16,28 +16,33 @@ import (
 func TestTheJudgeSeesSabotage(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name         string
-		file         string
-		before, then string     // what stands there, and what takes its place
-		plan         fault.Plan // of connections to the Kafka broker
+		name  string
+		file  string
+		edits []edit
+		plan  fault.Plan // of connections to the Kafka broker
 	}{
 		{
-			"a cursor that moves before its events are sent", "sinks/lane.go",
-			"\t\tl.deliver(ctx, late, b)\n",
-			"\t\t_ = l.queue.settle(ctx, b, len(b.records), nil)\n\t\tl.deliver(ctx, late, b)\n",
+			"a cursor that moves before its events are sent", "sinks/queue.go",
+			[]edit{
+				{
+					"\treturn b, q.read(ctx, b, q.cursor, q.o.Batch)\n",
+					"\tif err := q.read(ctx, b, q.cursor, q.o.Batch); err != nil || len(b.records) == 0 {\n\t\treturn b, err\n\t}\n" +
+						"\treturn b, q.settle(ctx, b, len(b.records), nil)\n",
+				},
+				{"Cursor: b.records[n-1].Seq,", "Cursor: max(q.cursor, b.records[n-1].Seq),"},
+			},
 			fault.Plan{},
 		},
 		{
 			"an event that is given up after one failure", "sinks/deliver.go",
-			"limit := l.r.o.MaxAttempts;",
-			"limit := 1;",
+			[]edit{{"limit := l.r.o.MaxAttempts;", "limit := 1;"}},
 			fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Reset}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const kills = 8
-			s := newScene(t, buildBridge(t, "-overlay", overlay(t, c.file, c.before, c.then)), 1, t.TempDir())
+			s := newScene(t, buildBridge(t, "-overlay", overlay(t, c.file, c.edits)), 1, t.TempDir())
 			s.proxies[kafkaSink].Follow(c.plan)
 			stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
 			for range kills {
@@ -64,27 +69,34 @@ func TestTheJudgeSeesSabotage(t *testing.T) {
 	}
 }
 
+// edit is what stands once in a file, and what takes its place.
+type edit struct{ before, then string }
+
 // overlay makes go build read a file of the module otherwise than it is, and
 // returns the description for -overlay.
-func overlay(t *testing.T, file, before, then string) (description string) {
+func overlay(t *testing.T, file string, edits []edit) (description string) {
 	t.Helper()
 	original, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(original)
+	body, err := os.ReadFile(original)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(text), before); n != 1 {
-		t.Fatalf("%s has %q %d times; say anew how to break the promise", file, before, n)
+	text := string(body)
+	for _, e := range edits {
+		if n := strings.Count(text, e.before); n != 1 {
+			t.Fatalf("%s has %q %d times; say anew how to break the promise", file, e.before, n)
+		}
+		text = strings.Replace(text, e.before, e.then, 1)
 	}
 	folder := t.TempDir()
 	replacement := filepath.Join(folder, filepath.Base(file))
-	if err := os.WriteFile(replacement, []byte(strings.Replace(string(text), before, then, 1)), 0o600); err != nil {
+	if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
+	body, err = json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
 	if err != nil {
 		t.Fatal(err)
 	}

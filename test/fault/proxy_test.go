@@ -96,8 +96,8 @@ func dial(t interface {
 const soon = 200 * time.Millisecond
 
 // plan lets every connection meet one kind of fault, after one byte.
-func plan(kind fault.Kind) fault.Plan {
-	return fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{kind}, Within: 1, Longest: soon}
+func plan(kind fault.Kind, most time.Duration) fault.Plan {
+	return fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{kind}, Within: 1, Longest: most}
 }
 
 func TestEachFault(t *testing.T) {
@@ -105,9 +105,10 @@ func TestEachFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kind fault.Kind
+		most time.Duration // that it lasts
 		see  func(t *testing.T, s *server, p *fault.Proxy, c *net.TCPConn)
 	}{
-		{"a reset cuts the request, and both ends see it", fault.Reset, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a reset cuts the request, and both ends see it", fault.Reset, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("the client sees %v", err)
 			}
@@ -115,33 +116,33 @@ func TestEachFault(t *testing.T) {
 				t.Errorf("the server heard %q", heard)
 			}
 		}},
-		{"a stall passes the whole request on in the end", fault.Stall, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a stall passes the whole request on in the end", fault.Stall, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
 			answer := make([]byte, len(request))
 			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
 				t.Errorf("%q, %v", answer, err)
 			}
 		}},
-		{"what a stall held when the client gave up never arrives", fault.Stall, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"what a stall held when the client gave up never arrives", fault.Stall, time.Minute, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			c.Close()
 			if heard := <-s.heard; len(heard) > 1 {
 				t.Errorf("the server heard %q", heard)
 			}
 		}},
-		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 0)
 			c.Close()
 			if len(s.heard) > 0 {
 				t.Errorf("the server heard %q", <-s.heard)
 			}
 		}},
-		{"a deaf connection brings the request and no answer", fault.Deaf, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a deaf connection brings the request and no answer", fault.Deaf, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 1)
 			c.Close()
 			if heard := <-s.heard; !bytes.Equal(heard, request) {
 				t.Errorf("the server heard %q", heard)
 			}
 		}},
-		{"a lost answer is that of a request that arrived", fault.Lost, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a lost answer is that of a request that arrived", fault.Lost, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			if answer, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) || len(answer) > 1 {
 				t.Errorf("the client sees %q, %v", answer, err)
 			}
@@ -149,7 +150,7 @@ func TestEachFault(t *testing.T) {
 				t.Error("the server heard nothing")
 			}
 		}},
-		{"a delay loses nothing", fault.Delay, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a delay loses nothing", fault.Delay, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
 			answer := make([]byte, len(request))
 			if _, err := io.ReadFull(c, answer); err != nil || !bytes.Equal(answer, request) {
 				t.Errorf("%q, %v", answer, err)
@@ -158,7 +159,7 @@ func TestEachFault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t)
-			p := proxy(t, s, plan(c.kind))
+			p := proxy(t, s, plan(c.kind, c.most))
 			client := dial(t, p)
 			if _, err := client.Write(request); err != nil {
 				t.Fatal(err)
@@ -225,7 +226,7 @@ func TestNothingIsChangedOnTheWay(t *testing.T) {
 
 func TestCalmEndsFaultsThatLast(t *testing.T) {
 	s := serve(t)
-	p := proxy(t, s, plan(fault.HalfOpen))
+	p := proxy(t, s, plan(fault.HalfOpen, soon))
 	client := dial(t, p)
 	for p.Struck()[fault.HalfOpen] == 0 {
 		time.Sleep(time.Millisecond)
