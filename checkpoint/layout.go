@@ -76,6 +76,10 @@ const layoutVersion = 2
 // appendFill is how full pages are made in buckets that grow at their end.
 const appendFill = 0.95
 
+// knownFill is how full pages are made where what is new mostly comes last, as
+// ids that are counted up do, and what is there grows a little now and then.
+const knownFill = 0.85
+
 // createLayout makes the buckets of a new file.
 func createLayout(tx *bolt.Tx) error { return raiseLayout(tx, 0) }
 

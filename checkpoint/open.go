@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -29,6 +31,17 @@ func boltOptions() bolt.Options {
 		NoFreelistSync: true,
 		NoStatistics:   true,
 	}
+}
+
+// mappedAhead is how many bytes of address space a file is given from the start:
+// up to there it grows without being mapped anew, which would wait for readers
+// and copy what the transaction has in hand. On Windows the file would grow to
+// that size at once, and 32 bits of addresses are too few to be generous.
+func mappedAhead() int {
+	if runtime.GOOS == "windows" || strconv.IntSize < 64 {
+		return 0
+	}
+	return 1 << 30
 }
 
 // openFile opens the state, or makes it where there is none. A file that is
@@ -70,6 +83,7 @@ func openFile(path string, o Options) (db *bolt.DB, closed bool, err error) {
 			return nil, false, fmt.Errorf("the state must be readable by its owner alone: %w", err)
 		}
 	}
+	options.InitialMmapSize = mappedAhead()
 	if db, err = openBolt(path, &options); err != nil {
 		return nil, false, err
 	}

@@ -184,6 +184,7 @@ func (c *commit) remember(tx *writeTx, source []byte) error {
 		return fmt.Errorf("forget: %w", err)
 	}
 	forget.FillPercent = appendFill
+	known.FillPercent = knownFill
 
 	size := 0
 	for _, e := range c.Remember {

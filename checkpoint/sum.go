@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -53,6 +54,18 @@ type table struct {
 	*bolt.Bucket
 	tx   *writeTx
 	path uint32
+	seek *bolt.Cursor // for old, which would make one each time
+}
+
+// old returns the value that a key has, nil where it is not there.
+func (t *table) old(key []byte) []byte {
+	if t.seek == nil {
+		t.seek = t.Cursor()
+	}
+	if found, value := t.seek.Seek(key); bytes.Equal(found, key) {
+		return value
+	}
+	return nil
 }
 
 // inside returns a bucket inside, nil where there is none.
@@ -76,7 +89,7 @@ func (t *table) make(name []byte) (*table, error) {
 // put sets an entry. value is not nil, and stays as it is until the transaction
 // ends.
 func (t *table) put(key, value []byte) error {
-	if old := t.Get(key); old != nil {
+	if old := t.old(key); old != nil {
 		t.tx.sum -= entrySum(t.path, key, old)
 	}
 	return t.add(key, value)
@@ -90,7 +103,7 @@ func (t *table) add(key, value []byte) error {
 
 // remove deletes an entry, if it is there.
 func (t *table) remove(key []byte) error {
-	old := t.Get(key)
+	old := t.old(key)
 	if old == nil {
 		return nil
 	}

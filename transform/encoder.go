@@ -42,11 +42,14 @@ type Enrichment struct {
 // Detection makes the event of a detection's version. Its id follows from what
 // the appliance shows alone, so that the same version always gets the same id.
 func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
-	subject := strconv.FormatInt(d.ID, 10)
-	id := subject + "-" + strconv.FormatInt(d.ModTime, 10)
+	b := strconv.AppendInt(make([]byte, 0, 64), d.ID, 10)
+	digits := len(b)
+	b = strconv.AppendInt(append(b, '-'), d.ModTime, 10)
 	if s.Repeat > 1 {
-		id += "-" + strconv.Itoa(s.Repeat)
+		b = strconv.AppendInt(append(b, '-'), int64(s.Repeat), 10)
 	}
+	id := string(b)
+	subject := id[:digits]
 	action := ".detection.updated"
 	if s.Created {
 		action = ".detection.created"

@@ -57,9 +57,6 @@ type Event struct {
 	redelivery uint64 // see Redelivery
 }
 
-// attributeTime is RFC 3339 with the milliseconds that the appliance counts in.
-const attributeTime = "2006-01-02T15:04:05.000Z07:00"
-
 // New encodes an event. data must be one valid JSON value; it is copied. The
 // error tells an attribute that CloudEvents does not allow: an empty id, source
 // or type, or text that is not UTF-8.
@@ -89,7 +86,7 @@ func encode(a Attributes, data ...[]byte) (Event, error) {
 			b = append(b, value...)
 		default:
 			var err error
-			if b, err = jsontext.AppendQuote(b, value); err != nil {
+			if b, err = appendQuoted(b, value); err != nil {
 				return Event{}, fmt.Errorf("event %q of %q: attribute %s: %w", a.ID, a.Source, name, err)
 			}
 		}
@@ -109,16 +106,34 @@ func milliseconds(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
+// formatTime is RFC 3339 in UTC with the milliseconds that the appliance counts
+// in. Package time is quick with its own RFC3339 alone.
+func formatTime(t time.Time) string {
+	b := t.UTC().AppendFormat(make([]byte, 0, 32), time.RFC3339)
+	n := t.Nanosecond() / int(time.Millisecond)
+	return string(append(b[:len(b)-len("Z")], '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), 'Z'))
+}
+
+// appendQuoted appends a JSON string. Most have nothing to be escaped.
+func appendQuoted(b []byte, text string) ([]byte, error) {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return jsontext.AppendQuote(b, text)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"'), nil
+}
+
 // all yields the attributes that are present, as their CloudEvents names and
 // canonical strings, without specversion and datacontenttype.
 func (a *Attributes) all(yield func(name, value string) bool) {
 	text := func(name, value string) bool { return value == "" || yield(name, value) }
-	timestamp := func(name string, t time.Time) bool {
-		return t.IsZero() || yield(name, t.Format(attributeTime))
-	}
+	at := func(name string, t time.Time) bool { return t.IsZero() || yield(name, formatTime(t)) }
 	_ = text("id", a.ID) && text("source", a.Source) && text("type", a.Type) && text("subject", a.Subject) &&
-		timestamp("time", a.Time) && text("partitionkey", a.PartitionKey) &&
-		text("appliance", a.Appliance) && timestamp("recordedtime", a.RecordedTime) &&
+		at("time", a.Time) && text("partitionkey", a.PartitionKey) &&
+		text("appliance", a.Appliance) && at("recordedtime", a.RecordedTime) &&
 		(a.SeverityNumber == 0 || yield("severitynumber", strconv.Itoa(int(a.SeverityNumber)))) &&
 		text("severitytext", a.SeverityText) &&
 		(!a.Repaired || yield("repaired", "true")) &&

@@ -67,7 +67,7 @@ func (c Encoder) Reachability(r Reachability, recorded time.Time) (Event, error)
 	if r.Reachable {
 		kind, verb = "appliance.reachable", "was_unreachable_since"
 	}
-	data := map[string]any{verb: r.Since.UTC().Format(attributeTime), "failures": r.Failures, "reason": r.Reason}
+	data := map[string]any{verb: formatTime(r.Since), "failures": r.Failures, "reason": r.Reason}
 	return c.own(kind, kind+"-"+strconv.FormatInt(recorded.UnixMilli(), 10), recorded, "appliance", data)
 }
 
