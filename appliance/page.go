@@ -21,6 +21,7 @@ type Page struct {
 	Date time.Time
 
 	body    []byte
+	fields  []field // of all Objects
 	decoder jsontext.Decoder
 }
 
@@ -32,19 +33,27 @@ type Object struct {
 	Raw []byte
 	// Repaired says that there were such bytes.
 	Repaired bool
+
+	fields []field // see Fields
 }
 
 // clear empties the page and keeps its memory.
 func (p *Page) clear() {
 	clear(p.Objects)
 	p.Objects = p.Objects[:0]
+	p.fields = p.fields[:0]
 	p.Date = time.Time{}
 }
 
 // decodeArray takes body for an array of objects with nothing behind it.
 func (p *Page) decodeArray(body []byte) error {
 	p.start(body)
-	if err := p.array(body, "the answer", !utf8.Valid(body)); err != nil {
+	valid := utf8.Valid(body)
+	if valid && p.scanArray(body) {
+		return nil
+	}
+	p.Objects = p.Objects[:0] // of what the scanner gave up
+	if err := p.array(body, "the answer", !valid); err != nil {
 		return err
 	}
 	return p.end()

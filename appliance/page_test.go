@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,9 +13,9 @@ import (
 func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 	body := "[{\"id\":1,\"title\":\"\xe9t\xe9\"},\n {\"id\":2,\"title\":\"été \\ud800 \\u00e9\"},{\"n\xffme\":\"\xf0\x9f\x98\"}]"
 	want := []Object{
-		{[]byte(`{"id":1,"title":"` + "�t�" + `"}`), true},
-		{[]byte(`{"id":2,"title":"été \ud800 \u00e9"}`), false},
-		{[]byte(`{"n` + "�" + `me":"` + "�" + `"}`), true},
+		{Raw: []byte(`{"id":1,"title":"` + "�t�" + `"}`), Repaired: true},
+		{Raw: []byte(`{"id":2,"title":"été \ud800 \u00e9"}`)},
+		{Raw: []byte(`{"n` + "�" + `me":"` + "�" + `"}`), Repaired: true},
 	}
 	var page Page
 	if err := page.decodeArray([]byte(body)); err != nil {
@@ -34,6 +35,50 @@ func TestBytesThatAreNotUTF8AreReplaced(t *testing.T) {
 	if o := page.Objects[0]; string(o.Raw) != "{\"t\":\"�\"}" || !o.Repaired {
 		t.Errorf("%q", o.Raw)
 	}
+}
+
+func TestTheFieldsAreThoseOfTheObjectItself(t *testing.T) {
+	for name, test := range map[string]struct {
+		body  string
+		noted bool
+	}{
+		"an object without any":             {`[{ }]`, true},
+		"values of every kind":              {`[{"a":1, "b" : [ {"c":null} ] ,"d":{"e":{}},"f\"":"\u00e9\\","g":-0.5e+7,"h":true}, {"i":false}]`, true},
+		"a name that occurs twice":          {`[{"a":1,"a":{"a":2}}]`, true},
+		"bytes that were replaced":          {"[{\"a\":\"\xff\"}]", false},
+		"more arrays than are worth a look": {`[{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var page Page
+			if err := page.decodeArray([]byte(test.body)); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range page.Objects {
+				fields := o.Fields()
+				if noted := fields != nil; noted != test.noted {
+					t.Fatalf("noted: %t", noted)
+				}
+				if test.noted && together(fields) != compact(o.Raw) {
+					t.Errorf("%s, of %s", together(fields), o.Raw)
+				}
+			}
+		})
+	}
+}
+
+// together makes a compact object of its members.
+func together(fields iter.Seq2[[]byte, []byte]) string {
+	var members []string
+	for name, value := range fields {
+		members = append(members, `"`+string(name)+`":`+compact(value))
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+func compact(value []byte) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, value) // nothing is left of what is no JSON
+	return b.String()
 }
 
 func TestIDs(t *testing.T) {
@@ -94,6 +139,9 @@ func FuzzPage(f *testing.F) {
 			raw := string(want[i])
 			if repaired := strings.ToValidUTF8(raw, "�"); string(o.Raw) != repaired || o.Repaired != (repaired != raw) {
 				t.Fatalf("object %d is %q, want %q", i, o.Raw, repaired)
+			}
+			if fields := o.Fields(); fields != nil && together(fields) != compact(o.Raw) {
+				t.Fatalf("the fields of object %d are %s, of %q", i, together(fields), o.Raw)
 			}
 			if !json.Valid(o.Raw) || !utf8.Valid(o.Raw) || o.Raw[0] != '{' {
 				t.Fatalf("object %d is %q", i, o.Raw)

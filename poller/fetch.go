@@ -34,7 +34,11 @@ func places(objects []object) []row {
 
 // parse reads an object of a page.
 func parse(o appliance.Object) object {
-	d, err := transform.ParseDetection(o.Raw, o.Repaired)
+	fields := o.Fields()
+	if fields == nil {
+		fields = transform.Fields(o.Raw)
+	}
+	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
 	if err == nil {
 		return object{row: row{key: key{d.ModTime, d.ID}, placed: true}, detection: d, raw: o.Raw}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
@@ -48,10 +49,16 @@ var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 // The error tells which field is missing or not what the interface document
 // says. ID is set where it could be read, in spite of the error.
 func ParseDetection(object []byte, repaired bool) (Detection, error) {
+	return DetectionOf(object, Fields(object), repaired)
+}
+
+// DetectionOf is ParseDetection for whoever knows the members of the object, as
+// Fields yields them.
+func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool) (Detection, error) {
 	d := Detection{object: object, repaired: repaired}
 	var id, modTime, createTime, startTime []byte
 	var values [len(tracked)][]byte
-	for name, value := range Fields(object) {
+	for name, value := range fields {
 		switch string(name) {
 		case "id":
 			id = value
