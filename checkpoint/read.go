@@ -9,6 +9,9 @@ import (
 
 // Read implements Journal.
 func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, error) {
+	if records := s.readTail(ctx, after, max); len(records) > 0 {
+		return records, nil
+	}
 	var (
 		seqs   []uint64
 		values [][]byte
@@ -17,8 +20,7 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 		size := 0
 		cursor := tx.Bucket(journalBucket).Cursor()
 		for key, value := cursor.Seek(appendUint64(after + 1)); key != nil; key, value = cursor.Next() {
-			if max.MaxEvents > 0 && len(values) >= max.MaxEvents ||
-				max.MaxBytes > 0 && len(values) > 0 && size+len(value) > max.MaxBytes {
+			if !max.admits(len(values), size, len(value)) {
 				break
 			}
 			m, err := parseMark(key)
@@ -43,6 +45,16 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 		records[i] = Record{Seq: seq, Event: e}
 	}
 	return records, nil
+}
+
+// readTail reads what is in memory; nothing where Read is not to return an event.
+func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil || s.closed || after+1 < s.ends.first {
+		return nil
+	}
+	return s.tail.read(after, max)
 }
 
 // Wait implements Journal.

@@ -53,6 +53,7 @@ type Store struct {
 	waiting    bool            // a commit waits for room
 	configured map[string]bool // nil until Configure; replaced, never changed
 	ends       ends
+	tail       tail
 	appended   chan struct{} // closed and replaced when ends moves
 	queued     chan struct{} // closed and replaced when a redelivery queue has got something
 }
@@ -89,6 +90,7 @@ func Open(path string, o Options) (*Store, error) {
 		db: db, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: closed,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
 		appended: make(chan struct{}), queued: make(chan struct{}),
+		tail: tail{limit: tailBytes},
 	}
 	if s.ends, err = s.readEnds(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), db.Close())

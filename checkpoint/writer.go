@@ -52,6 +52,7 @@ type round struct {
 	changed    bool
 	queued     bool // something was put into a redelivery queue
 
+	appended       [][]transform.Event // by operation
 	appendedEvents int
 	appendedBytes  int64
 }
@@ -221,6 +222,7 @@ func (r *round) do(ops []*operation, results []error) error {
 // append adds events to the journal.
 func (r *round) append(events []transform.Event) error {
 	size, err := r.journal.append(r.tx.table(journalBucket), events)
+	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
 	r.appendedBytes += size
 	return err
@@ -235,6 +237,9 @@ func (s *Store) publish(r *round, committed bool) {
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
+		s.tail.append(r.appended, r.journal.last)
+	} else {
+		s.tail.drop() // what was appended may be there or not
 	}
 	if r.queued { // woken in vain where it was undone
 		close(s.queued)

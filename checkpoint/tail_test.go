@@ -1,0 +1,81 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{})
+	c := checkpoint.Commit{Source: source, Position: []byte("p")}
+	// More than memory keeps, in rounds of many sizes.
+	for _, n := range []int{1, 900, 3, 40, 2500, 1, 700} {
+		c.Events = nil
+		for i := range n {
+			c.Events = append(c.Events, newEvent(t, fmt.Sprint(n, "/", i), time.UnixMilli(int64(i)), 50*(i%50)))
+		}
+		if err := s.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		c.Expect = c.Position
+	}
+	all, err := s.Read(t.Context(), 0, checkpoint.Batch{})
+	if err != nil || len(all) != 4145 {
+		t.Fatalf("%d events, %v", len(all), err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		after := rapid.Uint64Range(0, uint64(len(all))+1).Draw(t, "after")
+		most := checkpoint.Batch{MaxEvents: rapid.IntRange(0, 600).Draw(t, "events"), MaxBytes: rapid.IntRange(0, 1<<20).Draw(t, "bytes")}
+		got, err := s.Read(t.Context(), after, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := 0
+		for i, r := range got {
+			want := all[after+uint64(i)]
+			if r.Seq != want.Seq || !reflect.DeepEqual(r.Event.Attributes, want.Event.Attributes) || string(r.Event.Structured()) != string(want.Event.Structured()) {
+				t.Fatalf("event %d is %d %+v, want %d %+v", i, r.Seq, r.Event, want.Seq, want.Event)
+			}
+			size += len(r.Event.Structured())
+		}
+		if len(got) > 1 && (most.MaxEvents > 0 && len(got) > most.MaxEvents || most.MaxBytes > 0 && size > most.MaxBytes) {
+			t.Fatalf("%d events of %d bytes, of %+v", len(got), size, most)
+		}
+		next := after + uint64(len(got))
+		if next < uint64(len(all)) && (most.MaxEvents == 0 || len(got) < most.MaxEvents) &&
+			(most.MaxBytes == 0 || size+len(all[next].Event.Structured()) <= most.MaxBytes) {
+			t.Fatalf("%d events after %d, and there is room for the next in %+v", len(got), after, most)
+		}
+	})
+}
+
+func BenchmarkReadWhatCameLast(b *testing.B) {
+	for name, fromFile := range map[string]bool{"from memory": false, "from the file": true} {
+		b.Run(name, func(b *testing.B) {
+			s := open(b, statePath(b), checkpoint.Options{})
+			if fromFile {
+				s.ReadFromFile()
+			}
+			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: benchmarkEvents(b, 500)}
+			if err := s.Commit(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
+			var records []checkpoint.Record
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				if records, err = s.Read(b.Context(), 0, checkpoint.Batch{MaxEvents: 500}); err != nil || len(records) != 500 {
+					b.Fatalf("%d events, %v", len(records), err)
+				}
+			}
+			reportEvents(b, 500)
+		})
+	}
+}
