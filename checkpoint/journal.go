@@ -31,7 +31,7 @@ func (e ends) bytes() int64 { return int64(e.total - e.before) }
 // openJournal reads the journal's ends. It costs two look-ups.
 func openJournal(tx *bolt.Tx) (journal, error) {
 	j := journal{events: tx.Bucket(journalBucket)}
-	j.events.FillPercent = appendFill
+	j.events.FillPercent = journalFill
 	cursor := j.events.Cursor()
 	key, value := cursor.First()
 	if key == nil {

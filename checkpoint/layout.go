@@ -76,6 +76,10 @@ const layoutVersion = 2
 // appendFill is how full pages are made in buckets that grow at their end.
 const appendFill = 0.95
 
+// journalFill is how full the journal's pages are made: nothing is ever put
+// between two events, and a page has but few of them.
+const journalFill = 1.0
+
 // knownFill is how full pages are made where what is new mostly comes last, as
 // ids that are counted up do, and what is there grows a little now and then.
 const knownFill = 0.85

@@ -349,10 +349,17 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
 	}
 	var c checkpoint.Commit
-	var news []transform.Detection
-	var sights []transform.Sight // of news
+	unknown := 0
+	for _, value := range values {
+		if value == nil {
+			unknown++
+		}
+	}
+	news := make([]transform.Detection, 0, unknown)
+	sights := make([]transform.Sight, 0, unknown) // of news
+	c.Remember = make([]checkpoint.Entry, 0, unknown)
 	recorded := d.o.Now()
-	within := make(map[string]known) // what this page has shown already
+	within := make(map[string]known, unknown) // what this page has shown already
 	for i := range rows {
 		r := &rows[i]
 		if r.placed && r.modTime < p.Floor {

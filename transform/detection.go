@@ -172,7 +172,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 				n++
 			}
 			b = strconv.AppendInt(b, int64(n), 10)
-		case bytes.ContainsAny(value, " \n\t\r") && (value[0] == '[' || value[0] == '{'):
+		case (value[0] == '[' || value[0] == '{') && bytes.ContainsAny(value, " \n\t\r"):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
 				compact = value // the bytes differ at worst where nothing changed
