@@ -24,6 +24,24 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		w.settle()
 		w.judge(true)
 	})
+	t.Run("a record that is stored late while its window is read arrives, however long that takes", func(t *testing.T) {
+		w := atMinute(t, 60, func(w *recordWorld) { w.snapshot = true })
+		stored := false
+		w.between = func() {
+			if w.cursored > 0 && !stored {
+				stored = true
+				s := w.searches[len(w.searches)-1]
+				w.store(s.Until*1000 - 1500)
+				w.pass(w.options.Recheck)
+			}
+		}
+		w.mustPoll()
+		if !stored {
+			t.Fatal("no window was read by a cursor")
+		}
+		w.settle()
+		w.judge(true)
+	})
 	t.Run("an idle stream takes a request a poll and one a window, and writes next to nothing", func(t *testing.T) {
 		w := atMinute(t, 0, nil)
 		w.settle()

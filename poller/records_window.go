@@ -32,6 +32,7 @@ type reading struct {
 	found   int // events made
 
 	attempt int   // the number of the one under way, from 1
+	began   int64 // the appliance's time when it did, at the latest: what is stored later it may not show
 	fresh   int   // records that it showed
 	total   int64 // how many it was told that there are; -1: not told
 	early   bool  // it was told that not everything was looked at
@@ -107,11 +108,12 @@ func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
 func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
 	w.attempt++
 	w.fresh, w.total, w.early = 0, -1, false
-	ttl := r.cursorTTL(w)
+	ttl, asked := r.cursorTTL(w), r.o.Now()
 	page, err := r.search(ctx, w.list, 0, ttl)
 	if err != nil {
 		return 0, err
 	}
+	w.began = r.date - r.o.Now().Sub(asked).Milliseconds()
 	if !w.again && w.list.Until > r.date-r.o.Delay.Milliseconds() {
 		return tooYoung, nil
 	}
@@ -367,7 +369,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	case w.again || recheck == 0:
 	case incomplete:
 		w.list.Due = r.date + recheck
-	case r.date-w.list.Until < recheck:
+	case w.began-w.list.Until < recheck:
 		w.list.Due = w.list.Until + recheck
 	}
 	if w.list.Total = w.total; int64(w.shown) != w.total {

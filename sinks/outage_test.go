@@ -78,7 +78,7 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			perHour      = 12
-			size         = 2000 // of an event
+			size         = 20000 // of an event: the first day fills what the journal keeps in memory
 			retryInitial = 500 * time.Millisecond
 			retryMax     = time.Minute
 			jitter       = 0.5 // of a wait, more or less
