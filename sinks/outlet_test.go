@@ -192,9 +192,10 @@ func (o *outlet) acknowledge(e transform.Event) {
 	o.order(e, o.latestAcked)
 }
 
-// order checks that an event does not come behind a later one of its key.
+// order checks that a version of a detection does not come behind a later one.
+// Other events, such as the bridge's own, are in no order.
 func (o *outlet) order(e transform.Event, latest map[string]uint64) {
-	if e.PartitionKey == "" {
+	if e.Stream() != transform.StreamDetections || e.PartitionKey == "" {
 		return
 	}
 	seq := o.seqs[e.ID]
