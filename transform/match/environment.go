@@ -1,0 +1,129 @@
+package match
+
+import (
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"ndrbridge/transform"
+)
+
+// eventVariable is the variable with the event's attributes. The others are
+// members of data.
+const eventVariable = "event"
+
+var dataVariables = []string{"detection", "audit", "record", "changes"}
+
+// attribute is what can be read of event.
+type attribute struct {
+	name string
+	kind *types.Type
+	read func(*transform.Event) ref.Val // nil: absent
+}
+
+var attributes = []attribute{
+	{"id", types.StringType, func(e *transform.Event) ref.Val { return text(e.ID) }},
+	{"source", types.StringType, func(e *transform.Event) ref.Val { return text(e.Source) }},
+	{"type", types.StringType, func(e *transform.Event) ref.Val { return text(e.Type) }},
+	{"subject", types.StringType, func(e *transform.Event) ref.Val { return text(e.Subject) }},
+	{"time", types.TimestampType, func(e *transform.Event) ref.Val { return timestamp(e.Time) }},
+	{"partitionkey", types.StringType, func(e *transform.Event) ref.Val { return text(e.PartitionKey) }},
+	{"appliance", types.StringType, func(e *transform.Event) ref.Val { return text(e.Appliance) }},
+	{"recordedtime", types.TimestampType, func(e *transform.Event) ref.Val { return timestamp(e.RecordedTime) }},
+	{"severitynumber", types.IntType, func(e *transform.Event) ref.Val {
+		if e.SeverityNumber == 0 {
+			return nil
+		}
+		return types.Int(e.SeverityNumber)
+	}},
+	{"severitytext", types.StringType, func(e *transform.Event) ref.Val { return text(e.SeverityText) }},
+	// A boolean attribute is set or not: where it is not, it is false.
+	{"repaired", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Repaired) }},
+	{"redelivered", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Redelivered) }},
+	{"unenriched", types.StringType, func(e *transform.Event) ref.Val { return text(e.Unenriched) }},
+	{"stream", types.StringType, func(e *transform.Event) ref.Val { return text(e.Stream()) }},
+	{"action", types.StringType, func(e *transform.Event) ref.Val { return text(e.Action()) }},
+}
+
+func text(s string) ref.Val {
+	if s == "" {
+		return nil
+	}
+	return types.String(s)
+}
+
+func timestamp(t time.Time) ref.Val {
+	if t.IsZero() {
+		return nil
+	}
+	return types.Timestamp{Time: t}
+}
+
+// attributeNamed returns an attribute's place in attributes, or -1.
+func attributeNamed(name string) int {
+	for i, a := range attributes {
+		if a.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// maxNesting is how deep one loop may lie in another.
+const maxNesting = 3
+
+func newEnvironment() (*cel.Env, error) {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	options := []cel.EnvOption{
+		cel.CustomTypeProvider(eventType{registry}),
+		cel.CustomTypeAdapter(registry),
+		cel.CrossTypeNumericComparisons(true),
+		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateTimestampLiterals(),
+			cel.ValidateDurationLiterals(), cel.ValidateComprehensionNestingLimit(maxNesting)),
+		cel.Variable(eventVariable, types.NewObjectType(eventTypeName)),
+	}
+	for _, name := range dataVariables {
+		options = append(options, cel.Variable(name, types.NewMapType(types.StringType, types.DynType)))
+	}
+	return cel.NewEnv(options...)
+}
+
+// eventTypeName is what the type checker calls the type of event.
+const eventTypeName = "Event"
+
+// eventType adds the type of event to the types of CEL.
+type eventType struct{ *types.Registry }
+
+func (t eventType) FindStructType(name string) (*types.Type, bool) {
+	if name == eventTypeName {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return t.Registry.FindStructType(name)
+}
+
+func (t eventType) FindStructFieldNames(name string) ([]string, bool) {
+	if name != eventTypeName {
+		return t.Registry.FindStructFieldNames(name)
+	}
+	names := make([]string, 0, len(attributes))
+	for _, a := range attributes {
+		names = append(names, a.name)
+	}
+	return names, true
+}
+
+func (t eventType) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	if name != eventTypeName {
+		return t.Registry.FindStructFieldType(name, field)
+	}
+	i := attributeNamed(field)
+	if i < 0 {
+		return nil, false
+	}
+	return &types.FieldType{Type: attributes[i].kind}, true
+}

@@ -1,0 +1,201 @@
+package match
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// branch is a name on the way to fields that are wanted, or one of them. The root
+// is without a name.
+type branch struct {
+	name  string
+	slot  int // noSlot: only those below are wanted
+	below []branch
+}
+
+const noSlot = -1
+
+// add returns the branch of a path, which is added where it is missing. It is
+// valid until the next.
+func (b *branch) add(path []string) *branch {
+	at := b
+	for _, name := range path {
+		next := at.child([]byte(name))
+		if next == nil {
+			at.below = append(at.below, branch{name: name, slot: noSlot})
+			next = &at.below[len(at.below)-1]
+		}
+		at = next
+	}
+	return at
+}
+
+func (b *branch) child(name []byte) *branch {
+	for i := range b.below {
+		if string(name) == b.below[i].name {
+			return &b.below[i]
+		}
+	}
+	return nil
+}
+
+// field is what was found of a field.
+type field struct {
+	value []byte // its JSON, part of the event
+	state state
+}
+
+type state uint8
+
+const (
+	unreached  state = iota // what should hold the field is not there itself
+	missing                 // what should hold the field is there, without it
+	insideList              // a list is there instead of what should hold it
+	found
+)
+
+// find reads the value at the start of data, and fills the fields below b. Of
+// members with one name the last counts, as it does to those who get the event.
+// Malformed JSON is read as far as it goes.
+func (b *branch) find(data []byte, fields []field) { b.value(data, skipSpace(data, 0), fields) }
+
+// value reads the value at data[i], and returns the index behind it, or -1 where
+// data ends inside it.
+func (b *branch) value(data []byte, i int, fields []field) int {
+	if len(b.below) == 0 || i >= len(data) {
+		return skipValue(data, i)
+	}
+	switch data[i] {
+	case '{':
+		b.mark(fields, missing)
+		return b.object(data, i, fields)
+	case '[':
+		b.mark(fields, insideList)
+	default:
+		b.mark(fields, missing)
+	}
+	return skipValue(data, i)
+}
+
+// mark sets all fields below b before its members are read, whatever an earlier
+// member of the same name left.
+func (b *branch) mark(fields []field, direct state) {
+	for i := range b.below {
+		c := &b.below[i]
+		if c.slot != noSlot {
+			fields[c.slot] = field{state: direct}
+		}
+		deeper := unreached
+		if direct == insideList {
+			deeper = insideList
+		}
+		c.mark(fields, deeper)
+	}
+}
+
+func (b *branch) object(data []byte, i int, fields []field) int {
+	for i = skipSpace(data, i+1); i < len(data) && data[i] == '"'; i = skipSpace(data, i+1) {
+		end := skipString(data, i)
+		if end < 0 {
+			return -1
+		}
+		name := data[i+1 : end-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = unquote(data[i:end])
+		}
+		if i = skipSpace(data, end); i >= len(data) || data[i] != ':' {
+			return -1
+		}
+		i = skipSpace(data, i+1)
+		if c := b.child(name); c == nil {
+			end = skipValue(data, i)
+		} else if end = c.value(data, i, fields); end >= 0 && c.slot != noSlot {
+			fields[c.slot] = field{data[i:end], found}
+		}
+		if end < 0 {
+			return -1
+		}
+		if i = skipSpace(data, end); i >= len(data) || data[i] != ',' {
+			break
+		}
+	}
+	if i < len(data) && data[i] == '}' {
+		return i + 1
+	}
+	return -1
+}
+
+// unquote returns the text of a JSON string. What is no Unicode is replaced.
+func unquote(quoted []byte) []byte {
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error tells of what was replaced
+	return text
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the index behind the value at data[i], which it does not look
+// into, or -1 where there is none or data ends inside it.
+func skipValue(data []byte, i int) int {
+	if i >= len(data) {
+		return -1
+	}
+	switch data[i] {
+	case '"':
+		return skipString(data, i)
+	case '{', '[':
+		return skipNested(data, i)
+	}
+	start := i
+	for i < len(data) && data[i] != ',' && data[i] != '}' && data[i] != ']' && data[i] > ' ' {
+		i++
+	}
+	if i == start {
+		return -1
+	}
+	return i
+}
+
+func skipNested(data []byte, i int) int {
+	for depth := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			end := skipString(data, i)
+			if end < 0 {
+				return -1
+			}
+			i = end - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return -1
+}
+
+// skipString returns the index behind the string whose opening quote is data[i],
+// or -1 where it does not end.
+func skipString(data []byte, i int) int {
+	for i++; ; i++ {
+		quote := bytes.IndexByte(data[i:], '"')
+		if quote < 0 {
+			return -1
+		}
+		i += quote
+		back := i
+		for data[back-1] == '\\' { // stops at the opening quote
+			back--
+		}
+		if (i-back)%2 == 0 {
+			return i + 1
+		}
+	}
+}

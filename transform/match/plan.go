@@ -1,0 +1,282 @@
+package match
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// plan is what an expression reads, by the ids of the nodes of its syntax tree.
+// Fields that are named outright, such as detection.risk_score, are collected in
+// fields, to be found in one pass over an event's bytes.
+type plan struct {
+	fields     branch
+	slots      int
+	reads      map[int64]read
+	selections map[int64]selection
+	loops      bool
+}
+
+// read is a node that stands for an attribute or a field that is named outright.
+type read struct {
+	attribute bool
+	index     int  // into attributes, or of the field's slot
+	presence  bool // has() asks for it
+	nullable  bool // null is a value where it stands
+}
+
+// selection is a node that selects from what the evaluation comes to, such as an
+// element of a list.
+type selection struct{ nullable bool }
+
+func newPlan(tree *ast.AST) (*plan, error) {
+	p := &plan{fields: branch{slot: noSlot}, reads: make(map[int64]read), selections: make(map[int64]selection)}
+	if err := p.visit(tree.Expr(), false, nil); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// visit collects what a node and those below it read. nullable says that null is a
+// value where the node stands; locals are the variables of the loops around it.
+func (p *plan) visit(e ast.Expr, nullable bool, locals []string) error {
+	switch e.Kind() {
+	case ast.IdentKind, ast.SelectKind:
+		return p.visitSelection(e, nullable, true, locals)
+	case ast.CallKind:
+		return p.visitCall(e, nullable, locals)
+	case ast.ListKind:
+		return p.visitEach(e.AsList().Elements(), locals)
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			if err := p.visitEach([]ast.Expr{entry.AsMapEntry().Key(), entry.AsMapEntry().Value()}, locals); err != nil {
+				return err
+			}
+		}
+	case ast.StructKind:
+		for _, field := range e.AsStruct().Fields() {
+			if err := p.visit(field.AsStructField().Value(), true, locals); err != nil {
+				return err
+			}
+		}
+	case ast.ComprehensionKind:
+		p.loops = true
+		c := e.AsComprehension()
+		if err := p.visitEach([]ast.Expr{c.IterRange(), c.AccuInit()}, locals); err != nil {
+			return err
+		}
+		inner := append(slices.Clip(locals), c.IterVar(), c.IterVar2(), c.AccuVar())
+		return p.visitEach([]ast.Expr{c.LoopCondition(), c.LoopStep(), c.Result()}, inner)
+	}
+	return nil
+}
+
+func (p *plan) visitEach(nodes []ast.Expr, locals []string) error {
+	for _, e := range nodes {
+		if err := p.visit(e, true, locals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) visitCall(e ast.Expr, nullable bool, locals []string) error {
+	call := e.AsCall()
+	if call.IsMemberFunction() {
+		if err := p.visit(call.Target(), false, locals); err != nil {
+			return err
+		}
+	}
+	switch call.FunctionName() {
+	case operators.Index:
+		return p.visitSelection(e, nullable, true, locals)
+	case operators.Equals, operators.NotEquals, operators.In:
+		return p.visitEach(call.Args(), locals)
+	case operators.Conditional:
+		p.selections[e.ID()] = selection{nullable}
+		if err := p.visit(call.Args()[0], false, locals); err != nil {
+			return err
+		}
+		return p.visitEach(call.Args()[1:], locals)
+	}
+	for _, arg := range call.Args() {
+		if err := p.visit(arg, false, locals); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visitSelection collects a chain of selections. last says that nothing is
+// selected from it in turn.
+func (p *plan) visitSelection(e ast.Expr, nullable, last bool, locals []string) error {
+	names, presence := constantPath(e)
+	known := len(names) > 0 && !slices.Contains(locals, names[0])
+	switch {
+	case known && names[0] == eventVariable:
+		if len(names) != 2 {
+			return errors.New("event is no value itself: name one of its attributes, such as event.type")
+		}
+		p.reads[e.ID()] = read{attribute: true, index: attributeNamed(names[1]), presence: presence, nullable: nullable}
+		return nil
+	case known && slices.Contains(dataVariables, names[0]):
+		field := p.fields.add(names)
+		if field.slot == noSlot {
+			field.slot = p.slots
+			p.slots++
+		}
+		p.reads[e.ID()] = read{index: field.slot, presence: presence, nullable: nullable || !last}
+		return nil
+	}
+	if last {
+		p.selections[e.ID()] = selection{nullable}
+	}
+	switch e.Kind() {
+	case ast.SelectKind:
+		return p.visitOperand(e.AsSelect().Operand(), locals)
+	case ast.CallKind:
+		if err := p.visitOperand(e.AsCall().Args()[0], locals); err != nil {
+			return err
+		}
+		return p.visit(e.AsCall().Args()[1], false, locals)
+	}
+	return nil
+}
+
+// visitOperand collects what something is selected from.
+func (p *plan) visitOperand(e ast.Expr, locals []string) error {
+	isIndex := e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index
+	if e.Kind() == ast.IdentKind || e.Kind() == ast.SelectKind || isIndex {
+		return p.visitSelection(e, true, false, locals)
+	}
+	return p.visit(e, true, locals)
+}
+
+// constantPath returns a variable's name and those selected from it; nil where
+// something else is in the chain. presence says that has() asks for the last.
+func constantPath(e ast.Expr) (names []string, presence bool) {
+	for at := e; ; {
+		switch at.Kind() {
+		case ast.IdentKind:
+			names = append(names, at.AsIdent())
+			slices.Reverse(names)
+			return names, presence
+		case ast.SelectKind:
+			s := at.AsSelect()
+			presence = presence || s.IsTestOnly()
+			names = append(names, s.FieldName())
+			at = s.Operand()
+		case ast.CallKind:
+			c := at.AsCall()
+			if c.FunctionName() != operators.Index || c.Args()[1].Kind() != ast.LiteralKind {
+				return nil, false
+			}
+			name, ok := c.Args()[1].AsLiteral().(types.String)
+			if !ok {
+				return nil, false
+			}
+			names = append(names, string(name))
+			at = c.Args()[0]
+		default:
+			return nil, false
+		}
+	}
+}
+
+// decorate puts the nodes of the plan in the place of those that CEL planned.
+func (p *plan) decorate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	planned, ok := node.(interpreter.InterpretableAttribute)
+	if !ok {
+		return node, nil
+	}
+	// A node that something is selected from is wrapped under its own id once more.
+	if _, outright := planned.Attr().(interpreter.NamespacedAttribute); outright {
+		if r, ok := p.reads[node.ID()]; ok {
+			return readNode{node.ID(), r}, nil
+		}
+	}
+	if s, ok := p.selections[node.ID()]; ok {
+		return selectionNode{planned, s}, nil
+	}
+	return node, nil
+}
+
+// absent is the value of what an event does not have. CEL's unknown behaves as the
+// package promises: it decides nothing.
+var absent = types.NewUnknown(0, nil)
+
+// readNode evaluates to an attribute or a field of the event that is matched.
+type readNode struct {
+	id int64
+	read
+}
+
+func (n readNode) ID() int64 { return n.id }
+
+func (n readNode) Eval(vars interpreter.Activation) ref.Val { return n.value(readingOf(vars)) }
+
+func (n readNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.value(readingOf(frame))
+}
+
+func (n readNode) value(r *reading) ref.Val {
+	if n.attribute {
+		value := attributes[n.index].read(&r.event)
+		switch {
+		case n.presence:
+			return types.Bool(value != nil)
+		case value == nil:
+			return absent
+		}
+		return value
+	}
+	field := r.field(n.index)
+	switch {
+	case field.state == insideList:
+		return types.NewErr("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
+	case n.presence && field.state != unreached:
+		return types.Bool(field.state == found)
+	case field.state != found:
+		return absent
+	}
+	value := decode(field.value)
+	if value == types.NullValue && !n.nullable {
+		return absent
+	}
+	return value
+}
+
+// selectionNode evaluates what CEL planned, but for what is absent.
+type selectionNode struct {
+	interpreter.InterpretableAttribute
+	selection
+}
+
+func (n selectionNode) Eval(vars interpreter.Activation) ref.Val {
+	return n.value(n.InterpretableAttribute.Eval(vars))
+}
+
+func (n selectionNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.value(n.InterpretableAttribute.Exec(frame))
+}
+
+func (n selectionNode) value(value ref.Val) ref.Val {
+	switch value := value.(type) {
+	case types.Null:
+		if !n.nullable {
+			return absent
+		}
+	case *types.Err:
+		// CEL has no type for these.
+		if reason := value.Error(); strings.HasPrefix(reason, "no such key: ") || strings.HasPrefix(reason, "index out of bounds: ") {
+			return absent
+		}
+	}
+	return value
+}

@@ -1,0 +1,50 @@
+package match
+
+import (
+	"github.com/google/cel-go/interpreter"
+
+	"ndrbridge/transform"
+)
+
+// reading is the event of one evaluation, and what was found of its fields. It is
+// the evaluation's activation, through which the nodes of the plan get at it.
+type reading struct {
+	event  transform.Event
+	plan   *plan
+	fields []field
+	done   bool // fields are found
+}
+
+func newReading(p *plan) *reading { return &reading{plan: p, fields: make([]field, p.slots)} }
+
+func (r *reading) begin(e transform.Event) { r.event, r.done = e, false }
+
+// end lets go of the event, which the pool must not keep.
+func (r *reading) end() {
+	r.event = transform.Event{}
+	clear(r.fields)
+}
+
+// field returns what was found of a field. The bytes are read when the first field
+// is asked for: many events are decided by their attributes.
+func (r *reading) field(slot int) field {
+	if !r.done {
+		r.plan.fields.find(r.event.Data(), r.fields)
+		r.done = true
+	}
+	return r.fields[slot]
+}
+
+// readingName is no name that an expression can use.
+const readingName = "@reading"
+
+// ResolveName implements interpreter.Activation.
+func (r *reading) ResolveName(name string) (any, bool) { return r, name == readingName }
+
+// Parent implements interpreter.Activation.
+func (*reading) Parent() interpreter.Activation { return nil }
+
+func readingOf(vars interpreter.Activation) *reading {
+	r, _ := vars.ResolveName(readingName) // beneath the variables of all loops
+	return r.(*reading)
+}
