@@ -125,7 +125,7 @@ func explainMeaning(rest, reason string) string {
 	}
 	if parts := noOverload.FindStringSubmatch(reason); parts != nil {
 		name := parts[1]
-		if operator, ok := operators.FindReverse(name); ok {
+		if operator, ok := operators.FindReverse(name); ok && operator != "" {
 			name = operator
 		}
 		return fmt.Sprintf("%s cannot be applied to %s", name, parts[2])

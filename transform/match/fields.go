@@ -184,18 +184,38 @@ func skipNested(data []byte, i int) int {
 // skipString returns the index behind the string whose opening quote is data[i],
 // or -1 where it does not end.
 func skipString(data []byte, i int) int {
-	for i++; ; i++ {
+	// Most strings are short, and a search costs more to begin than they take.
+	const short = 16
+	i++
+	for end := min(i+short, len(data)); i < end; i++ {
+		switch data[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			return skipEscaped(data, i)
+		}
+	}
+	return skipEscaped(data, i)
+}
+
+// skipEscaped is skipString from a byte within the string that no backslash stands
+// before.
+func skipEscaped(data []byte, i int) int {
+	start := i
+	for i < len(data) {
 		quote := bytes.IndexByte(data[i:], '"')
 		if quote < 0 {
 			return -1
 		}
 		i += quote
 		back := i
-		for data[back-1] == '\\' { // stops at the opening quote
+		for back > start && data[back-1] == '\\' {
 			back--
 		}
-		if (i-back)%2 == 0 {
-			return i + 1
+		// An even number of backslashes escape each other.
+		if i++; (i-1-back)%2 == 0 {
+			return i
 		}
 	}
+	return -1
 }
