@@ -15,7 +15,7 @@ func TestCompileTellsMistakes(t *testing.T) {
 		{"the word and is not an operator", `true AND false`, `column 6, at "AND false": and is written &&`},
 		{"the word or is not an operator", `true or false`, `or is written ||`},
 		{"the word not is not an operator", `not true`, `not is written !`},
-		{"the word not before a bracket is no function", `not(true)`, `column 4, at "(true)": unknown function not`},
+		{"the word not before a bracket is no operator either", `not(true)`, `column 4, at "(true)": not is written !`},
 		{"unequal of another language gets the hint", `event.type <> "a"`, `unequal is written !=`},
 		{"a list in round brackets gets the hint", `event.type in ("a", "b")`, `a list is written in brackets`},
 		{"an operator like is a call here", `detection.title like "DNS"`, `write a call`},

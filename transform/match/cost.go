@@ -7,24 +7,28 @@ import (
 	"github.com/google/cel-go/checker"
 )
 
-// costLimit is what matching one event may cost at most, in CEL's units: some
-// milliseconds.
-const costLimit = 200_000
+// maxCost is what matching one event may cost at most by estimate, in CEL's units:
+// some tens of milliseconds.
+const maxCost = 1_000_000
 
 // assumedSize is how many elements a list, or characters a text, is taken to have
-// when an expression is compiled.
+// by the estimate.
 const assumedSize = 100
 
-// checkCost refuses an expression that would reach the limit with the events that
-// are to be expected.
+// maxSteps is how many elements the loops of an expression may go through for one
+// event, whatever was estimated. CEL can count costs while it evaluates, but is ten
+// times slower then; without loops each node is evaluated once at most.
+const maxSteps = 100_000
+
+// checkCost refuses an expression that costs too much by estimate.
 func checkCost(env *cel.Env, ast *cel.Ast) error {
 	cost, err := env.EstimateCost(ast, sizes{})
 	if err != nil {
 		return fmt.Errorf("estimating the expression's cost: %w", err)
 	}
-	if cost.Max > costLimit {
-		return fmt.Errorf("the expression would take too long over an event: with lists of %d elements its cost is %d, and at most %d is allowed; put fewer loops into each other",
-			assumedSize, cost.Max, costLimit)
+	if cost.Max > maxCost {
+		return fmt.Errorf("the expression would take too long over an event: with lists of %d elements it costs %d units, and %d are allowed; put fewer loops into each other",
+			assumedSize, cost.Max, maxCost)
 	}
 	return nil
 }

@@ -135,6 +135,9 @@ func explainMeaning(rest, reason string) string {
 
 func explainName(name string, called bool) string {
 	if called {
+		if strings.EqualFold(name, "not") {
+			return "not is written !"
+		}
 		if near := nearest(name, functions); near != "" {
 			return fmt.Sprintf("unknown function %s; did you mean %s?", name, near)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // branch is a name on the way to fields that are wanted, or one of them. The root
@@ -42,8 +43,17 @@ func (b *branch) child(name []byte) *branch {
 
 // field is what was found of a field.
 type field struct {
-	value []byte // its JSON, part of the event
-	state state
+	state   state
+	json    []byte  // part of the event
+	decoded ref.Val // nil: not yet
+}
+
+// decode returns the value of a field that was found, decoded once.
+func (f *field) decode() ref.Val {
+	if f.decoded == nil {
+		f.decoded = decode(f.json)
+	}
+	return f.decoded
 }
 
 type state uint8
@@ -111,7 +121,7 @@ func (b *branch) object(data []byte, i int, fields []field) int {
 		if c := b.child(name); c == nil {
 			end = skipValue(data, i)
 		} else if end = c.value(data, i, fields); end >= 0 && c.slot != noSlot {
-			fields[c.slot] = field{data[i:end], found}
+			fields[c.slot] = field{state: found, json: data[i:end]}
 		}
 		if end < 0 {
 			return -1

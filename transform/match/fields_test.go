@@ -41,8 +41,8 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 			root.add(strings.Split(test.path, ".")).slot = 0
 			fields := make([]field, 1)
 			root.find([]byte(test.data), fields)
-			if got := fields[0]; got.state != test.state || string(got.value) != test.want {
-				t.Fatalf("%s of %s: %q in state %d, want %q in state %d", test.path, test.data, got.value, got.state, test.want, test.state)
+			if got := fields[0]; got.state != test.state || string(got.json) != test.want {
+				t.Fatalf("%s of %s: %q in state %d, want %q in state %d", test.path, test.data, got.json, got.state, test.want, test.state)
 			}
 		})
 	}
@@ -94,10 +94,10 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 			json.Unmarshal(data, &decoded) != nil {
 			return
 		}
-		if want, got := decoded.Detection["a"], fields[0].value; !bytes.Equal(want, got) {
+		if want, got := decoded.Detection["a"], fields[0].json; !bytes.Equal(want, got) {
 			t.Fatalf("%s: %q, want %q", data, got, want)
 		}
-		if value := fields[0].value; value != nil && types.IsError(decode(value)) {
+		if value := fields[0].json; value != nil && types.IsError(decode(value)) {
 			t.Fatalf("%s: %v", value, decode(value))
 		}
 	})

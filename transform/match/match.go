@@ -18,8 +18,9 @@
 // an event does not have is absent likewise: what is said of detection does not
 // match an entry of the audit log, has(detection.title) and its negation neither.
 //
-// null is a value to ==, !=, in and has(), and absent to everything else: an
-// assignee of null does not start with "a", nor is that an error.
+// null is a value to ==, != and has(), and to in on its left, and absent to
+// everything else: an assignee of null does not start with "a", nor is that an
+// error.
 //
 // Integers are compared exactly with integers, and with fractions as doubles.
 package match
@@ -60,16 +61,10 @@ func Compile(expression string) (*Match, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate)}
-	if plan.loops {
-		// Without a loop an expression costs no more than reading its event does a
-		// few times over; counting would cost more than that.
-		if err := checkCost(env, ast); err != nil {
-			return nil, err
-		}
-		options = append(options, cel.CostLimit(costLimit))
+	if err := checkCost(env, ast); err != nil {
+		return nil, err
 	}
-	program, err := env.Program(ast, options...)
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate))
 	if err != nil {
 		return nil, fmt.Errorf("planning the expression: %w", err)
 	}
@@ -79,7 +74,7 @@ func Compile(expression string) (*Match, error) {
 }
 
 // Matches tells whether an event is wanted. Where that cannot be told, since types
-// do not fit or the cost limit is reached, it is true beside the error that says
+// do not fit or its loops have too many steps, it is true beside the error that says
 // why: no event is lost to a mistake.
 func (m *Match) Matches(e transform.Event) (bool, error) {
 	r := m.readings.Get().(*reading)
@@ -92,7 +87,7 @@ func (m *Match) Matches(e transform.Event) (bool, error) {
 		return bool(value), nil
 	case *types.Unknown:
 		return false, nil
-	case nil: // stopped by the cost limit
+	case nil: // CEL failed
 	default:
 		if err == nil {
 			err = fmt.Errorf("it gives a value of type %s, not true or false", value.Type())

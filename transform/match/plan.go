@@ -3,12 +3,10 @@ package match
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 )
 
@@ -20,7 +18,7 @@ type plan struct {
 	slots      int
 	reads      map[int64]read
 	selections map[int64]selection
-	loops      bool
+	steps      map[int64]bool // the nodes that a loop evaluates for each element
 }
 
 // read is a node that stands for an attribute or a field that is named outright.
@@ -36,7 +34,12 @@ type read struct {
 type selection struct{ nullable bool }
 
 func newPlan(tree *ast.AST) (*plan, error) {
-	p := &plan{fields: branch{slot: noSlot}, reads: make(map[int64]read), selections: make(map[int64]selection)}
+	p := &plan{
+		fields:     branch{slot: noSlot},
+		reads:      make(map[int64]read),
+		selections: make(map[int64]selection),
+		steps:      make(map[int64]bool),
+	}
 	if err := p.visit(tree.Expr(), false, nil); err != nil {
 		return nil, err
 	}
@@ -66,9 +69,12 @@ func (p *plan) visit(e ast.Expr, nullable bool, locals []string) error {
 			}
 		}
 	case ast.ComprehensionKind:
-		p.loops = true
 		c := e.AsComprehension()
-		if err := p.visitEach([]ast.Expr{c.IterRange(), c.AccuInit()}, locals); err != nil {
+		p.steps[c.LoopStep().ID()] = true
+		if err := p.visit(c.IterRange(), false, locals); err != nil {
+			return err
+		}
+		if err := p.visit(c.AccuInit(), true, locals); err != nil {
 			return err
 		}
 		inner := append(slices.Clip(locals), c.IterVar(), c.IterVar2(), c.AccuVar())
@@ -96,8 +102,13 @@ func (p *plan) visitCall(e ast.Expr, nullable bool, locals []string) error {
 	switch call.FunctionName() {
 	case operators.Index:
 		return p.visitSelection(e, nullable, true, locals)
-	case operators.Equals, operators.NotEquals, operators.In:
+	case operators.Equals, operators.NotEquals:
 		return p.visitEach(call.Args(), locals)
+	case operators.In:
+		if err := p.visit(call.Args()[0], true, locals); err != nil {
+			return err
+		}
+		return p.visit(call.Args()[1], false, locals)
 	case operators.Conditional:
 		p.selections[e.ID()] = selection{nullable}
 		if err := p.visit(call.Args()[0], false, locals); err != nil {
@@ -191,92 +202,24 @@ func constantPath(e ast.Expr) (names []string, presence bool) {
 
 // decorate puts the nodes of the plan in the place of those that CEL planned.
 func (p *plan) decorate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	planned, ok := node.(interpreter.InterpretableAttribute)
-	if !ok {
-		return node, nil
+	if planned, ok := node.(interpreter.InterpretableAttribute); ok {
+		node = p.decorateSelection(planned)
 	}
-	// A node that something is selected from is wrapped under its own id once more.
-	if _, outright := planned.Attr().(interpreter.NamespacedAttribute); outright {
-		if r, ok := p.reads[node.ID()]; ok {
-			return readNode{node.ID(), r}, nil
-		}
-	}
-	if s, ok := p.selections[node.ID()]; ok {
-		return selectionNode{planned, s}, nil
+	if p.steps[node.ID()] {
+		return stepNode{node}, nil
 	}
 	return node, nil
 }
 
-// absent is the value of what an event does not have. CEL's unknown behaves as the
-// package promises: it decides nothing.
-var absent = types.NewUnknown(0, nil)
-
-// readNode evaluates to an attribute or a field of the event that is matched.
-type readNode struct {
-	id int64
-	read
-}
-
-func (n readNode) ID() int64 { return n.id }
-
-func (n readNode) Eval(vars interpreter.Activation) ref.Val { return n.value(readingOf(vars)) }
-
-func (n readNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return n.value(readingOf(frame))
-}
-
-func (n readNode) value(r *reading) ref.Val {
-	if n.attribute {
-		value := attributes[n.index].read(&r.event)
-		switch {
-		case n.presence:
-			return types.Bool(value != nil)
-		case value == nil:
-			return absent
-		}
-		return value
-	}
-	field := r.field(n.index)
-	switch {
-	case field.state == insideList:
-		return types.NewErr("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
-	case n.presence && field.state != unreached:
-		return types.Bool(field.state == found)
-	case field.state != found:
-		return absent
-	}
-	value := decode(field.value)
-	if value == types.NullValue && !n.nullable {
-		return absent
-	}
-	return value
-}
-
-// selectionNode evaluates what CEL planned, but for what is absent.
-type selectionNode struct {
-	interpreter.InterpretableAttribute
-	selection
-}
-
-func (n selectionNode) Eval(vars interpreter.Activation) ref.Val {
-	return n.value(n.InterpretableAttribute.Eval(vars))
-}
-
-func (n selectionNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return n.value(n.InterpretableAttribute.Exec(frame))
-}
-
-func (n selectionNode) value(value ref.Val) ref.Val {
-	switch value := value.(type) {
-	case types.Null:
-		if !n.nullable {
-			return absent
-		}
-	case *types.Err:
-		// CEL has no type for these.
-		if reason := value.Error(); strings.HasPrefix(reason, "no such key: ") || strings.HasPrefix(reason, "index out of bounds: ") {
-			return absent
+func (p *plan) decorateSelection(planned interpreter.InterpretableAttribute) interpreter.InterpretableV2 {
+	// A node that something is selected from is wrapped under its own id once more.
+	if _, outright := planned.Attr().(interpreter.NamespacedAttribute); outright {
+		if r, ok := p.reads[planned.ID()]; ok {
+			return readNode{planned.ID(), r}
 		}
 	}
-	return value
+	if s, ok := p.selections[planned.ID()]; ok {
+		return selectionNode{planned, s}
+	}
+	return planned
 }

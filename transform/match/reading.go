@@ -1,6 +1,8 @@
 package match
 
 import (
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
 	"ndrbridge/transform"
@@ -13,11 +15,12 @@ type reading struct {
 	plan   *plan
 	fields []field
 	done   bool // fields are found
+	steps  int  // of all loops
 }
 
 func newReading(p *plan) *reading { return &reading{plan: p, fields: make([]field, p.slots)} }
 
-func (r *reading) begin(e transform.Event) { r.event, r.done = e, false }
+func (r *reading) begin(e transform.Event) { r.event, r.done, r.steps = e, false, 0 }
 
 // end lets go of the event, which the pool must not keep.
 func (r *reading) end() {
@@ -27,12 +30,21 @@ func (r *reading) end() {
 
 // field returns what was found of a field. The bytes are read when the first field
 // is asked for: many events are decided by their attributes.
-func (r *reading) field(slot int) field {
+func (r *reading) field(slot int) *field {
 	if !r.done {
 		r.plan.fields.find(r.event.Data(), r.fields)
 		r.done = true
 	}
-	return r.fields[slot]
+	return &r.fields[slot]
+}
+
+// step counts a step of a loop. It returns an error value from the limit on: CEL
+// goes through the rest of a loop then, which costs little without its steps.
+func (r *reading) step() ref.Val {
+	if r.steps++; r.steps > maxSteps {
+		return types.NewErr("it was stopped after %d steps of its loops", maxSteps)
+	}
+	return nil
 }
 
 // readingName is no name that an expression can use.

@@ -115,11 +115,13 @@ func number(literal []byte) ref.Val {
 	if c := literal[0]; c != '-' && (c < '0' || c > '9') {
 		return nil // what JSON does not know, and Go does: Inf, +1
 	}
-	if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
-		return types.Int(n)
-	}
-	if n, err := strconv.ParseUint(string(literal), 10, 64); err == nil {
-		return types.Uint(n)
+	if !bytes.ContainsAny(literal, ".eE") {
+		if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
+			return types.Int(n)
+		}
+		if n, err := strconv.ParseUint(string(literal), 10, 64); err == nil {
+			return types.Uint(n)
+		}
 	}
 	// Out of the range of a double it is an infinity, which compares rightly.
 	n, err := strconv.ParseFloat(string(literal), 64)

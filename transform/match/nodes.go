@@ -1,0 +1,101 @@
+package match
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// absent is the value of what an event does not have. CEL's unknown behaves as the
+// package promises: it decides nothing.
+var absent = types.NewUnknown(0, nil)
+
+// readNode evaluates to an attribute or a field of the event that is matched.
+type readNode struct {
+	id int64
+	read
+}
+
+func (n readNode) ID() int64 { return n.id }
+
+func (n readNode) Eval(vars interpreter.Activation) ref.Val { return n.value(readingOf(vars)) }
+
+func (n readNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.value(readingOf(frame))
+}
+
+func (n readNode) value(r *reading) ref.Val {
+	if n.attribute {
+		value := attributes[n.index].read(&r.event)
+		switch {
+		case n.presence:
+			return types.Bool(value != nil)
+		case value == nil:
+			return absent
+		}
+		return value
+	}
+	field := r.field(n.index)
+	switch {
+	case field.state == insideList:
+		return types.NewErr("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
+	case n.presence && field.state != unreached:
+		return types.Bool(field.state == found)
+	case field.state != found:
+		return absent
+	}
+	value := field.decode()
+	if value == types.NullValue && !n.nullable {
+		return absent
+	}
+	return value
+}
+
+// stepNode evaluates what a loop does with an element, as long as the event's
+// evaluation is below its limit.
+type stepNode struct{ interpreter.InterpretableV2 }
+
+func (n stepNode) Eval(vars interpreter.Activation) ref.Val {
+	if err := readingOf(vars).step(); err != nil {
+		return err
+	}
+	return n.InterpretableV2.Eval(vars)
+}
+
+func (n stepNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	if err := readingOf(frame).step(); err != nil {
+		return err
+	}
+	return n.InterpretableV2.Exec(frame)
+}
+
+// selectionNode evaluates what CEL planned, but for what is absent.
+type selectionNode struct {
+	interpreter.InterpretableAttribute
+	selection
+}
+
+func (n selectionNode) Eval(vars interpreter.Activation) ref.Val {
+	return n.value(n.InterpretableAttribute.Eval(vars))
+}
+
+func (n selectionNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.value(n.InterpretableAttribute.Exec(frame))
+}
+
+func (n selectionNode) value(value ref.Val) ref.Val {
+	switch value := value.(type) {
+	case types.Null:
+		if !n.nullable {
+			return absent
+		}
+	case *types.Err:
+		// CEL has no type for these.
+		if reason := value.Error(); strings.HasPrefix(reason, "no such key: ") || strings.HasPrefix(reason, "index out of bounds: ") {
+			return absent
+		}
+	}
+	return value
+}
