@@ -38,11 +38,8 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := Compile(expression)
-		if err != nil {
-			t.Fatalf("Compile(%s): %v", expression, err)
-		}
-		got, gotErr := m.Matches(e)
+		got, gotErr := matchOnce(t, expression, e)
+		negated, negatedErr := matchOnce(t, "!("+expression+")", e) // tells false from undecided
 
 		ast, issues := env.Compile(expression)
 		if issues.Err() != nil {
@@ -55,13 +52,21 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 		value, _, err := program.Eval(decodeWhole(t, data))
 		switch want, decided := value.(types.Bool); {
 		case decided:
-			if gotErr != nil || got != bool(want) {
-				t.Fatalf("%s over %s gives %v, %v; want %v", expression, data, got, gotErr, want)
+			if gotErr != nil || got != bool(want) || negatedErr != nil || negated == got {
+				t.Fatalf("%s over %s gives %v, %v, and negated %v, %v; want %v", expression, data, got, gotErr, negated, negatedErr, want)
 			}
-		case got != (gotErr != nil), gotErr != nil && saysAbsent(gotErr):
-			t.Fatalf("%s over %s gives %v, %v, beside %v, %v", expression, data, got, gotErr, value, err)
+		case got != (gotErr != nil), negated != (negatedErr != nil), gotErr != nil && saysAbsent(gotErr):
+			t.Fatalf("%s over %s gives %v, %v, and negated %v, %v, beside %v, %v", expression, data, got, gotErr, negated, negatedErr, value, err)
 		}
 	})
+}
+
+func matchOnce(t *rapid.T, expression string, e transform.Event) (bool, error) {
+	m, err := Compile(expression)
+	if err != nil {
+		t.Fatalf("Compile(%s): %v", expression, err)
+	}
+	return m.Matches(e)
 }
 
 func saysAbsent(err error) bool {
