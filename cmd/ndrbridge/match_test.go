@@ -35,7 +35,7 @@ func TestMatchCommand(t *testing.T) {
 			"2\n", "2 of 3 events match\n"},
 		{"none of none match", []string{"true"}, "", commandline.ExitDone, "", "0 of 0 events match\n"},
 		{"an event over which the expression fails matches, and is told", []string{"detection.risk_score >= 80"}, lowLine + "\n" + textLine, commandline.ExitDone,
-			textLine + "\n", "line 2: matching event 3-7: no such overload\n1 of 2 events match\n"},
+			textLine + "\n", "line 2: matching event 3-7: column 22, at \">= 80\": no such overload\n1 of 2 events match\n"},
 		{"a mistake in the expression is wrong usage", []string{"detection.risk_score = 80"}, events, commandline.ExitUsage,
 			"", `column 22, at "= 80": to compare, write ==`},
 		{"an expression without quotes is wrong usage", []string{"detection.risk_score", "80"}, events, commandline.ExitUsage,

@@ -20,27 +20,32 @@ func explain(expression string, mistakes []*common.Error) error {
 	var told []error
 	for _, m := range mistakes {
 		before, rest := splitAt(lines, m.Location)
-		column := len([]rune(before)) + 1
-		place := fmt.Sprintf("column %d", column)
-		if len(lines) > 1 {
-			place = fmt.Sprintf("line %d, %s", m.Location.Line(), place)
-		}
-		if rest != "" {
-			place += fmt.Sprintf(", at %q", excerpt(rest))
-		}
 		reason, isSyntax := strings.CutPrefix(m.Message, "Syntax error: ")
 		if isSyntax {
 			reason = explainSyntax(before, rest, reason)
 		} else {
 			reason = explainMeaning(rest, reason)
 		}
-		told = append(told, fmt.Errorf("%s: %s", place, reason))
+		told = append(told, fmt.Errorf("%s: %s", place(lines, m.Location), reason))
 		// What is said behind these mostly follows from them.
 		if isSyntax || strings.HasPrefix(rest, "(") {
 			break
 		}
 	}
 	return errors.Join(told...)
+}
+
+// place tells a place in an expression.
+func place(lines []string, at common.Location) string {
+	before, rest := splitAt(lines, at)
+	told := fmt.Sprintf("column %d", len([]rune(before))+1)
+	if len(lines) > 1 {
+		told = fmt.Sprintf("line %d, %s", at.Line(), told)
+	}
+	if rest != "" {
+		told += fmt.Sprintf(", at %q", excerpt(rest))
+	}
+	return told
 }
 
 // splitAt returns the line of a place before and from it.

@@ -28,9 +28,11 @@ package match
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 
 	"ndrbridge/transform"
@@ -38,8 +40,10 @@ import (
 
 // Match is a compiled expression. It is safe for concurrent use.
 type Match struct {
-	program  cel.Program
-	readings sync.Pool // of *reading
+	expression string
+	source     *ast.SourceInfo
+	program    cel.Program
+	readings   sync.Pool // of *reading
 }
 
 // Compile compiles and type-checks an expression. The error says for each mistake
@@ -50,25 +54,25 @@ func Compile(expression string) (*Match, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up expressions: %w", err)
 	}
-	ast, issues := env.Compile(expression)
+	checked, issues := env.Compile(expression)
 	if issues.Err() != nil {
 		return nil, explain(expression, issues.Errors())
 	}
-	if kind := ast.OutputType(); kind != cel.BoolType && kind != cel.DynType {
+	if kind := checked.OutputType(); kind != cel.BoolType && kind != cel.DynType {
 		return nil, fmt.Errorf("the expression gives a value of type %s, not true or false", kind)
 	}
-	plan, err := newPlan(ast.NativeRep())
+	plan, err := newPlan(checked.NativeRep())
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCost(env, ast); err != nil {
+	if err := checkCost(env, checked); err != nil {
 		return nil, err
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate))
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate))
 	if err != nil {
 		return nil, fmt.Errorf("planning the expression: %w", err)
 	}
-	m := &Match{program: program}
+	m := &Match{expression: expression, source: checked.NativeRep().SourceInfo(), program: program}
 	m.readings.New = func() any { return newReading(plan) }
 	return m, nil
 }
@@ -96,5 +100,14 @@ func (m *Match) Matches(e transform.Event) (bool, error) {
 	if err == nil {
 		err = errors.New("it gives nothing")
 	}
-	return true, fmt.Errorf("matching event %s: %w", e.ID, err)
+	return true, fmt.Errorf("matching event %s: %w", e.ID, m.located(err))
+}
+
+// located adds where in the expression an evaluation failed, where that is known.
+func (m *Match) located(err error) error {
+	var failure *types.Err
+	if !errors.As(err, &failure) || failure.NodeID() == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", place(strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())), err)
 }

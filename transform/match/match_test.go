@@ -205,9 +205,9 @@ func matches(t *testing.T, expression string, e transform.Event, want bool) {
 
 func TestAMistakeLetsTheEventThrough(t *testing.T) {
 	for _, test := range []struct{ name, expression, want string }{
-		{"a text is compared with a number", `detection.title > 5`, "no such overload"},
+		{"a text is compared with a number", `detection.title > 5`, `column 17, at "> 5": no such overload`},
 		{"a number is asked for its start", `detection.risk_score.startsWith("6")`, "no such overload"},
-		{"a list is asked for a field", `detection.participants.role == "offender"`, "a list has no fields"},
+		{"a list is asked for a field", `detection.participants.role == "offender"`, `column 23, at ".role == \"offender\"": a list has no fields`},
 		{"a list is asked for a field's field", `detection.participants.role.name == "offender"`, "a list has no fields"},
 		{"a text stands where true or false should", `detection.title`, "not true or false"},
 		{"a text stands beside and", `detection.recommended && detection.title`, "no such overload"},

@@ -40,7 +40,7 @@ func (n readNode) value(r *reading) ref.Val {
 	field := r.field(n.index)
 	switch {
 	case field.state == insideList:
-		return types.NewErr("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
+		return types.NewErrWithNodeID(n.id, "a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
 	case n.presence && field.state != unreached:
 		return types.Bool(field.state == found)
 	case field.state != found:
