@@ -15,6 +15,7 @@ import (
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
+	"ndrbridge/transform/match"
 )
 
 // sinkPart is one sink and what delivers to it.
@@ -49,6 +50,10 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 	if err != nil {
 		return nil, err
 	}
+	wanted, err := matchFor(s)
+	if err != nil {
+		return nil, err
+	}
 	return &sinkPart{config: s, made: made, options: sinks.Options{
 		Name:         s.Name,
 		Open:         open,
@@ -64,6 +69,7 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
 			Events: ownEvents(config),
 		},
+		Match:   wanted,
 		Prepare: prepare,
 		Grace:   time.Duration(config.ShutdownTimeout),
 		Log:     b.log.With("sink", s.Name),
@@ -83,6 +89,18 @@ func (p *sinkPart) start(ctx context.Context) { p.running = startPart(ctx, p.run
 // ownEvents makes the events that are about no appliance.
 func ownEvents(config *configs.Config) transform.Encoder {
 	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
+}
+
+// matchFor says which events a sink wants; nil: all.
+func matchFor(s configs.Sink) (func(transform.Event) (bool, error), error) {
+	if s.Match == "" {
+		return nil, nil
+	}
+	wanted, err := match.Compile(s.Match)
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	return wanted.Matches, nil
 }
 
 // prepareFor is what a sink sends of an event; nil: all of it.

@@ -246,6 +246,9 @@ type Sink struct {
 	// Mode is the content mode of CloudEvents: structured or, but for files,
 	// binary; a webhook may have batch, too.
 	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
+	// Match is a CEL expression that an event must match to be sent; empty: all
+	// are. See transform/match.
+	Match string `yaml:"match" env:"MATCH"`
 	// Start is where in the journal a sink without a cursor begins.
 	Start Start `yaml:"start" env:"START" default:"now"`
 	Batch Batch `yaml:"batch" envPrefix:"BATCH_"`

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"ndrbridge/transform/match"
 )
 
 func (c checks) sinks(sinks []Sink, state string) {
@@ -78,6 +80,11 @@ func (c checks) sink(path string, s Sink) {
 	c.notNegative(path+".batch.linger", s.Batch.Linger)
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	c.positive(path+".probe", s.Probe)
+	if s.Match != "" {
+		if _, err := match.Compile(s.Match); err != nil {
+			c.wrong(path+".match", "%v", err)
+		}
+	}
 	c.atLeast(path+".isolate_after", s.IsolateAfter, 1)
 	c.atLeast(path+".max_attempts", s.MaxAttempts, 0)
 	if !(s.RateLimit >= 0) || math.IsInf(s.RateLimit, 0) {

@@ -48,6 +48,13 @@ func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err er
 	}
 }
 
+// pass appends a record that is not to be sent. Its bytes are not kept.
+func (b *batch) pass(record checkpoint.Redelivered) {
+	record.Event = transform.Event{}
+	b.add(record, transform.Event{}, nil)
+	b.done[len(b.done)-1] = true
+}
+
 // room says whether a batch that goes on failing may become larger. Where some
 // of it fails by itself, it needs others beside it in each of giveUpAfter attempts;
 // where all does, more of it says nothing new. It never becomes as large as a

@@ -7,6 +7,7 @@ type Metrics struct {
 	events   *prometheus.CounterVec
 	retries  *prometheus.CounterVec
 	state    *prometheus.GaugeVec
+	matching *prometheus.CounterVec
 	send     *prometheus.HistogramVec
 	delivery *prometheus.HistogramVec
 }
@@ -26,6 +27,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ndrbridge_sink_state",
 			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted, 3 paused.",
 		}, []string{"sink"}),
+		matching: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ndrbridge_sink_match_errors_total",
+			Help: "Events for which the sink's match failed, and that were sent.",
+		}, []string{"sink"}),
 		send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_sink_send_seconds",
 			Help:    "Time that sending one batch took.",
@@ -37,7 +42,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"sink"}),
 	}
-	r.MustRegister(m.events, m.retries, m.state, m.send, m.delivery)
+	r.MustRegister(m.events, m.retries, m.state, m.matching, m.send, m.delivery)
 	return m
 }
 
@@ -46,6 +51,7 @@ type sinkMetrics struct {
 	delivered, dead prometheus.Counter
 	retries         *prometheus.CounterVec // by class
 	state           prometheus.Gauge
+	unmatched       prometheus.Counter
 	send, delivery  prometheus.Observer
 }
 
@@ -55,6 +61,7 @@ func (m *Metrics) of(sink string) sinkMetrics {
 		dead:      m.events.WithLabelValues(sink, "dead"),
 		retries:   m.retries.MustCurryWith(prometheus.Labels{"sink": sink}),
 		state:     m.state.WithLabelValues(sink),
+		unmatched: m.matching.WithLabelValues(sink),
 		send:      m.send.WithLabelValues(sink),
 		delivery:  m.delivery.WithLabelValues(sink),
 	}

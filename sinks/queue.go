@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/transform"
 )
 
 // journalQueue is the journal behind the sink's cursor.
@@ -42,8 +41,7 @@ func (q *journalQueue) next(ctx context.Context) (*batch, error) {
 func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max checkpoint.Batch) error {
 	records, err := q.journal.Read(ctx, after, max)
 	for _, r := range records {
-		event, err := q.o.prepare(r.Event)
-		b.add(checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)}, event, err)
+		q.o.add(b, checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)})
 	}
 	return err
 }
@@ -118,11 +116,7 @@ func (q *redeliveryQueue) next(ctx context.Context) (*batch, error) {
 
 func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
 	for _, r := range records {
-		event, err := q.o.prepare(r.Event)
-		if err == nil {
-			event = event.Redeliver(r.Place.Item)
-		}
-		b.add(r, event, err)
+		q.o.add(b, r)
 	}
 }
 
@@ -186,10 +180,21 @@ func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { re
 // last is the batch's last record.
 func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
 
-// prepare returns what is sent of an event.
-func (o *Options) prepare(e transform.Event) (transform.Event, error) {
-	if o.Prepare == nil {
-		return e, nil
+// add adds a record to a batch, as it is sent, or as settled where the sink does
+// not want it.
+func (o *Options) add(b *batch, r checkpoint.Redelivered) {
+	if o.Match != nil {
+		if wanted, _ := o.Match(r.Event); !wanted {
+			b.pass(r)
+			return
+		}
 	}
-	return o.Prepare(e)
+	event, err := r.Event, error(nil)
+	if o.Prepare != nil {
+		event, err = o.Prepare(event)
+	}
+	if again := r.Place.Item; again != 0 && err == nil {
+		event = event.Redeliver(again)
+	}
+	b.add(r, event, err)
 }

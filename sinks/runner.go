@@ -36,6 +36,10 @@ type Options struct {
 	// PausedSince is when an operator paused the sink before; zero: it is not
 	// paused.
 	PausedSince time.Time
+	// Match says whether the sink wants an event; nil: it wants all. What it does
+	// not want counts as settled. An event that it fails for is sent, and the first
+	// failure is told. It must be safe for concurrent use.
+	Match func(transform.Event) (bool, error)
 	// Prepare returns what is sent of an event; nil: all of it. One that it fails
 	// for is rejected. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
@@ -74,6 +78,9 @@ type Runner struct {
 // configured with the sink's name.
 func NewRunner(journal Journal, o Options) *Runner {
 	r := &Runner{o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince, steerer: make(chan struct{})}
+	if o.Match != nil {
+		r.o.Match = tolerant(o.Match, r.metrics, o.Log)
+	}
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5
 	}
