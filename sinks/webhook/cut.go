@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"sync"
 
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -60,44 +61,67 @@ func cut(events []transform.Event, n int) []part {
 	return parts[:n]
 }
 
+// inParts posts parts of the events, all at once, and joins their failures.
+func (s *Sink) inParts(events []transform.Event, post func(part) *failure) error {
+	parts := cut(events, s.concurrency)
+	failures := make([]*failure, len(parts))
+	var others sync.WaitGroup
+	for i := range parts[1:] {
+		others.Go(func() { failures[i+1] = post(parts[i+1]) })
+	}
+	failures[0] = post(parts[0])
+	others.Wait()
+	return join(parts, failures, len(events))
+}
+
 // join makes the error of a batch of n events from those of its parts.
 //
-// Where nothing was acknowledged it is the gravest of them, for the events as a
-// whole: a rejection then says that one of them is at fault, not which. Where
-// something was, it tells the events apart, and those of a part that was
+// Where no part tells its events apart and none was acknowledged it is the gravest
+// of them, for the events as a whole: a rejection then says that one of them is at
+// fault, not which. Else it tells the events apart, and those of a part that was
 // rejected for one of them are to be sent again: the fewer they are, the nearer
 // that one is to being alone.
 func join(parts []part, failures []*failure, n int) error {
-	var gravest error
+	var worst error
 	failed := 0
 	for _, f := range failures {
 		if f == nil {
 			continue
 		}
-		failed++
-		if gravest == nil || rank(f.err) > rank(gravest) {
-			gravest = f.err
+		if _, apart := f.err.(sinks.EventErrors); !apart {
+			failed++
+		} else if len(parts) == 1 {
+			return f.err
+		}
+		if worst == nil || rank(gravest(f.err)) > rank(gravest(worst)) {
+			worst = f.err
 		}
 	}
-	if failed == 0 || failed == len(parts) {
-		return gravest
+	if worst == nil || failed == len(parts) {
+		return worst
 	}
-	each := make(sinks.EventErrors, n)
+	fates := make(sinks.EventErrors, n)
 	for i, f := range failures {
 		if f == nil {
 			continue
 		}
 		err := f.err
+		if each, ok := err.(sinks.EventErrors); ok {
+			for n, index := range parts[i].indexes {
+				fates[index] = each[n]
+			}
+			continue
+		}
 		if class, _ := sinks.ClassOf(err); class == sinks.Rejected && len(parts[i].events) > 1 {
 			// Rejected is for an event that is known to be at fault. The text
 			// alone stays: the class must not.
 			err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
 		}
 		for _, index := range parts[i].indexes {
-			each[index] = err
+			fates[index] = err
 		}
 	}
-	return each
+	return fates
 }
 
 func rank(err error) int {

@@ -31,6 +31,9 @@ type Options struct {
 	Username, Password string
 	// Mode is structured, binary or batch; empty: structured.
 	Mode transform.Mode
+	// Preset speaks the protocol of a service instead; nil: CloudEvents. Mode is
+	// empty or structured then.
+	Preset Preset
 	// Concurrency is how many requests may be in flight; 1 or less: one.
 	Concurrency int
 	// Gzip compresses bodies (RFC 9110, section 8.4.1.3) that it makes notably
@@ -120,7 +123,25 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		return nil, fmt.Errorf("mode %q is none of structured, binary, batch", o.Mode)
 	}
 
+	var service Service
+	if o.Preset != nil {
+		if header.Get("Content-Type") != transform.ContentTypeStructured {
+			return nil, fmt.Errorf("mode %q says nothing to a preset", o.Mode)
+		}
+		service = o.Preset.Service()
+		header.Set("Content-Type", transform.ContentTypeData)
+	}
+
 	given := 0 // ways to authenticate
+	for name, value := range service.Header {
+		if name == "Authorization" {
+			given++
+		}
+		if !validValue(value) {
+			return nil, fmt.Errorf("preset: %s: a line break or another control character in it", name)
+		}
+		header.Set(name, value)
+	}
 	for name, value := range o.Headers {
 		name = http.CanonicalHeaderKey(name)
 		switch {

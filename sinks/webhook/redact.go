@@ -35,10 +35,23 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 
 	whole(o.Bearer)
 	credentials(o.Username, o.Password)
-	for _, value := range o.Headers {
-		part(value)
-		for word := range strings.FieldsSeq(value) {
-			part(word)
+	headers := []map[string]string{o.Headers}
+	if o.Preset != nil {
+		service := o.Preset.Service()
+		headers = append(headers, service.Header)
+		for _, secret := range service.Secrets {
+			whole(secret)
+		}
+	}
+	for _, header := range headers {
+		for name, value := range header {
+			if name == "Content-Type" {
+				continue
+			}
+			part(value)
+			for word := range strings.FieldsSeq(value) {
+				part(word)
+			}
 		}
 	}
 	target, err := url.Parse(o.URL)

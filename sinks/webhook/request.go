@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"net/url"
 	"time"
 
 	"ndrbridge/transform"
@@ -67,22 +68,7 @@ func (s *Sink) postOne(l *line, e transform.Event) *failure {
 // which must not be written to afterwards.
 func (s *Sink) post(l *line, attributes iter.Seq2[string, string], body []byte) *failure {
 	l.next()
-	header := s.header
-	if s.zipped != nil && len(body) >= worthZipping {
-		header, body = s.zipped, s.zippers.zip(body)
-	}
-	if attributes != nil {
-		header = withAttributes(header, attributes)
-	}
-	r := s.template.WithContext(l.ctx)
-	r.Header = header
-	r.ContentLength = int64(len(body))
-	// A reader of a type that net/http knows goes out in one write with the
-	// header.
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-
-	answer, err := s.transport.RoundTrip(r)
+	answer, err := s.exchange(l.ctx, nil, attributes, body)
 	if err != nil {
 		return &failure{err: s.notAnswered(l.ctx, err)}
 	}
@@ -95,6 +81,29 @@ func (s *Sink) post(l *line, attributes iter.Seq2[string, string], body []byte) 
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
 	return nil
+}
+
+// exchange sends one request, to Options.URL where to is nil, and returns the
+// answer, whose body the caller closes.
+func (s *Sink) exchange(ctx context.Context, to *url.URL, attributes iter.Seq2[string, string], body []byte) (*http.Response, error) {
+	header := s.header
+	if s.zipped != nil && len(body) >= worthZipping {
+		header, body = s.zipped, s.zippers.zip(body)
+	}
+	if attributes != nil {
+		header = withAttributes(header, attributes)
+	}
+	r := s.template.WithContext(ctx)
+	if to != nil {
+		r.URL = to
+	}
+	r.Header = header
+	r.ContentLength = int64(len(body))
+	// A reader of a type that net/http knows goes out in one write with the
+	// header.
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	return s.transport.RoundTrip(r)
 }
 
 // withAttributes is the header of an event in binary mode.

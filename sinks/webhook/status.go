@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ndrbridge/retryafter"
 	"ndrbridge/sinks"
 )
 
@@ -50,15 +49,7 @@ var advice = map[int]string{
 // refused makes the error of an answer that is not 2xx. It reads of the answer
 // what an excerpt and the use of the connection need.
 func (s *Sink) refused(answer *http.Response) error {
-	class := classOf(answer.StatusCode)
-	wait, asked := retryafter.Parse(answer.Header)
-	if answer.StatusCode == http.StatusServiceUnavailable && asked {
-		class = sinks.Throttled
-	}
-	if class != sinks.Throttled {
-		wait = 0
-	}
-
+	class, wait := classAndWait(answer.StatusCode, answer.Header)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))
 	if answer.StatusCode/100 == 3 {

@@ -1,6 +1,6 @@
 // Package webhook delivers events by HTTP requests, as the CloudEvents HTTP
 // binding 1.0.2 says: structured (section 3.2), binary (section 3.1) or batched
-// (section 3.3).
+// (section 3.3). A Preset speaks the protocol of a service of its own instead.
 package webhook
 
 import (
@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"ndrbridge/redact"
 	"ndrbridge/sinks"
@@ -28,7 +30,11 @@ import (
 // In batch mode the events are one request, or several where they are many: see
 // cut. A failure of one request concerns all of its events.
 //
-// An answer of 2xx acknowledges. Redirects are not followed: a request that
+// With a preset it says what the requests are, and what acknowledges: see Preset.
+// They follow one another, but that the events of a large batch are divided among
+// Options.Concurrency of them, by PartitionKey.
+//
+// An answer of 2xx acknowledges, where a preset says nothing else. Redirects are not followed: a request that
 // carries events and credentials goes to the configured URL alone.
 type Sink struct {
 	transport   *http.Transport
@@ -37,6 +43,8 @@ type Sink struct {
 	zipped      http.Header // header, of a body that is compressed; nil: none is
 	zippers     zippers
 	mode        transform.Mode
+	preset      Preset        // nil: CloudEvents, as mode says
+	pace        *rate.Limiter // of requests that a preset makes; nil: any
 	concurrency int
 	timeout     time.Duration
 	target      string // method, scheme and host, for errors
@@ -83,10 +91,16 @@ func New(o Options) (*Sink, error) {
 		template:    template,
 		header:      template.Header,
 		mode:        o.Mode,
+		preset:      o.Preset,
 		concurrency: o.Concurrency,
 		timeout:     o.Timeout,
 		target:      template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
 		secrets:     secretsOf(o, proxy),
+	}
+	if o.Preset != nil {
+		if r := o.Preset.Service().RequestsPerSecond; r > 0 {
+			s.pace = rate.NewLimiter(rate.Limit(r), 1)
+		}
 	}
 	if o.Gzip {
 		s.zipped = s.header.Clone()
@@ -97,7 +111,10 @@ func New(o Options) (*Sink, error) {
 
 // Send delivers the events as sinks.Sink says.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
-	if s.mode == transform.Batch {
+	switch {
+	case s.preset != nil:
+		return s.sendPreset(ctx, events)
+	case s.mode == transform.Batch:
 		return s.sendBatches(ctx, events)
 	}
 	return s.sendEach(ctx, events)
@@ -130,20 +147,11 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 
 // sendBatches sends the events in requests of many, all at once.
 func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error {
-	parts := cut(events, s.concurrency)
-	failures := make([]*failure, len(parts))
-	post := func(i int) {
+	return s.inParts(events, func(p part) *failure {
 		line := newLine(ctx, s.timeout)
 		defer line.hangUp()
-		failures[i] = s.post(line, nil, encodeBatch(parts[i].events))
-	}
-	var others sync.WaitGroup
-	for i := range parts[1:] {
-		others.Go(func() { post(i + 1) })
-	}
-	post(0)
-	others.Wait()
-	return join(parts, failures, len(events))
+		return s.post(line, nil, encodeBatch(p.events))
+	})
 }
 
 // Close closes the idle connections.

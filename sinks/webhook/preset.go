@@ -1,0 +1,174 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Preset speaks the protocol of one service in the place of CloudEvents. Its
+// methods only compute, and are safe for concurrent use: several requests may be
+// under way at once. The sink sends what they say, and takes secrets out of the
+// errors that they return.
+//
+// A preset that is to remember something of each detection, as the message that a
+// later version edits, finds what it needs here: Compose chooses URL and body by
+// what it knows, Judge sees what the service called the thing that it made.
+type Preset interface {
+	// Service says what all requests to the service share.
+	Service() Service
+	// Compose makes the request for the leading events; there is one at least. An
+	// error is the fate of the first event alone, and a *sinks.Error.
+	Compose(events []transform.Event) (Request, error)
+	// Judge says what an answer means: nil that all events of the request are
+	// durable, sinks.EventErrors the fate of each, a *sinks.Error that of all, where
+	// Rejected says that one of them is at fault. Where the answer does not decide
+	// it yet, Judge returns the request that is to be sent next instead.
+	//
+	// Answers of 1xx and 3xx do not come here: they halt.
+	Judge(Request, Answer) (next *Request, err error)
+}
+
+// Service is what all requests to a service share.
+type Service struct {
+	// Header goes with every request, where Options.Headers has not another value.
+	Header map[string]string
+	// Secrets must not show in errors, beside those in Header and the URL.
+	Secrets []string
+	// RequestsPerSecond is how many requests the service takes for long; 0: as many
+	// as come.
+	RequestsPerSecond float64
+}
+
+// Request is one request to a service.
+type Request struct {
+	// Events is how many of the leading events it carries; 1 at least.
+	Events int
+	Body   []byte
+	// URL is where it goes, at the same host; nil: Options.URL.
+	URL *url.URL
+	// After is how long to wait before it is sent.
+	After time.Duration
+}
+
+// Answer is what a service answered.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// maxAnswer is how much of an answer is read: more than any has that says something
+// of each of a request's events.
+const maxAnswer = 16 << 20
+
+// sendPreset sends the events as the preset says, those of different keys in
+// several requests at once where they are many.
+func (s *Sink) sendPreset(ctx context.Context, events []transform.Event) error {
+	return s.inParts(events, func(p part) *failure {
+		if err := s.sendInTurn(ctx, p.events); err != nil {
+			return &failure{err: err}
+		}
+		return nil
+	})
+}
+
+// sendInTurn sends the events in one request after the other, as few as carry
+// them all.
+func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
+	var t tally
+	for left := events; len(left) > 0; {
+		request, err := s.preset.Compose(left)
+		if err != nil {
+			t.add(1, sinks.EventErrors{s.tell(err)})
+			left = left[1:]
+			continue
+		}
+		if request.Events < 1 || request.Events > len(left) {
+			return fmt.Errorf("%s: a request for %d of %d events", s.target, request.Events, len(left))
+		}
+		err = s.converse(ctx, request)
+		t.add(request.Events, err)
+		left = left[request.Events:]
+		if err = gravest(err); rank(err) > 0 {
+			t.stop(len(left), err)
+			break
+		}
+	}
+	return t.result()
+}
+
+// converse sends a request, and those that follow from the answers, until one
+// says what became of the events. All of it takes one timeout.
+func (s *Sink) converse(ctx context.Context, request Request) error {
+	if s.pace != nil {
+		if err := s.pace.Wait(ctx); err != nil {
+			return fmt.Errorf("%s: wait for the service's rate: %w", s.target, err)
+		}
+	}
+	l := newLine(ctx, s.timeout)
+	defer l.hangUp()
+	for {
+		answer, err := s.ask(l, request)
+		if err != nil {
+			return err
+		}
+		next, err := s.preset.Judge(request, answer)
+		if err != nil {
+			return s.tell(err)
+		}
+		if next == nil {
+			return nil
+		}
+		request = *next
+		select {
+		case <-time.After(request.After):
+		case <-l.ctx.Done():
+			return s.notAnswered(l.ctx, l.ctx.Err())
+		}
+	}
+}
+
+// ask sends one request and reads its answer.
+func (s *Sink) ask(l *line, request Request) (Answer, error) {
+	answer, err := s.exchange(l.ctx, request.URL, nil, request.Body)
+	if err != nil {
+		return Answer{}, s.notAnswered(l.ctx, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
+		return Answer{}, s.refused(answer)
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil && answer.StatusCode/100 == 2 {
+		return Answer{}, s.notAnswered(l.ctx, fmt.Errorf("the answer breaks off: %w", err))
+	}
+	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
+}
+
+// tell names the target in the errors of a preset, and hides secrets in them.
+func (s *Sink) tell(err error) error {
+	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+		told := make(sinks.EventErrors, len(each))
+		for i, err := range each {
+			if err != nil && err != sinks.ErrNotTried {
+				err = s.tell(err)
+			}
+			told[i] = err
+		}
+		return told
+	}
+	class, wait := sinks.ClassOf(err)
+	return &sinks.Error{
+		Class: class, RetryAfter: wait,
+		Err: errors.New(s.target + ": " + excerpt(strings.NewReader(err.Error()), s.secrets)),
+	}
+}

@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"fmt"
+
+	"ndrbridge/sinks"
+)
+
+// tally collects what became of events that were sent in several requests, one
+// after the other.
+type tally struct {
+	each sinks.EventErrors
+	// together is the rejection of a request with several events, of which one is
+	// at fault.
+	together error
+	apart    bool // the fate of some event is known
+	whole    error
+}
+
+// add takes the fate of the next n events: nil, sinks.EventErrors of as many, or
+// one error for all of them.
+func (t *tally) add(n int, err error) {
+	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
+		t.each = append(t.each, each...)
+		t.apart = true
+		return
+	}
+	class, _ := sinks.ClassOf(err)
+	switch {
+	case err == nil:
+		t.apart = true
+	case class == sinks.Rejected && n > 1:
+		t.together = err
+		// Rejected is for an event that is known to be at fault. The text alone
+		// stays: the class must not.
+		err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
+	case class == sinks.Rejected:
+		t.apart = true
+	default:
+		t.whole = err
+	}
+	for range n {
+		t.each = append(t.each, err)
+	}
+}
+
+// stop says that the n events behind were not tried because of err, which is
+// theirs, too, where it asks the sink to wait or to halt.
+func (t *tally) stop(n int, err error) {
+	if class, _ := sinks.ClassOf(err); class != sinks.Halted && class != sinks.Throttled {
+		err = sinks.ErrNotTried
+	}
+	for range n {
+		t.each = append(t.each, err)
+	}
+}
+
+// result is what Send returns. Where no event is told from the others, it is one
+// error for all of them: a rejection then says that one of them is at fault.
+func (t *tally) result() error {
+	switch {
+	case t.apart && gravest(t.each) == nil:
+		return nil
+	case t.apart:
+		return t.each
+	case t.whole != nil:
+		return t.whole
+	}
+	return t.together
+}
+
+// gravest is the gravest of the errors of events, and any other error as it is.
+func gravest(err error) error {
+	each, ok := err.(sinks.EventErrors)
+	if !ok {
+		return err
+	}
+	var worst error
+	for _, err := range each {
+		if err != nil && (worst == nil || rank(err) > rank(worst)) {
+			worst = err
+		}
+	}
+	return worst
+}

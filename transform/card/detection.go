@@ -1,0 +1,275 @@
+package card
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// text is a JSON string's text or a number as it is written; empty for anything
+// else, which is no error: ticket ids come as both, and most fields may be null.
+type text string
+
+// UnmarshalJSON never fails.
+func (t *text) UnmarshalJSON(b []byte) error {
+	*t = ""
+	switch {
+	case b[0] == '"':
+		var s string
+		if json.Unmarshal(b, &s) == nil {
+			*t = text(s)
+		}
+	case b[0] == '-' || '0' <= b[0] && b[0] <= '9':
+		*t = text(b)
+	}
+	return nil
+}
+
+// millis is a time in milliseconds since the epoch; 0 where it is none.
+type millis float64
+
+// UnmarshalJSON never fails.
+func (m *millis) UnmarshalJSON(b []byte) error {
+	var n float64
+	if json.Unmarshal(b, &n) != nil || n < 0 || n >= 253402300800000 { // the year 10000
+		n = 0
+	}
+	*m = millis(n)
+	return nil
+}
+
+// clock is how a card shows a time.
+func (m millis) clock() string {
+	if m == 0 {
+		return ""
+	}
+	return time.UnixMilli(int64(m)).UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// detectionData is the data of a detection's event, as far as a card shows it.
+type detectionData struct {
+	Detection struct {
+		ID           text          `json:"id"`
+		Title        text          `json:"title"`
+		Type         text          `json:"type"`
+		RiskScore    text          `json:"risk_score"`
+		Categories   []text        `json:"categories"`
+		Participants []participant `json:"participants"`
+		Tactics      []attack      `json:"mitre_tactics"`
+		Techniques   []attack      `json:"mitre_techniques"`
+		Status       text          `json:"status"`
+		Resolution   text          `json:"resolution"`
+		Assignee     text          `json:"assignee"`
+		TicketID     text          `json:"ticket_id"`
+		Start        millis        `json:"start_time"`
+		End          millis        `json:"end_time"`
+		URL          text          `json:"url"`
+	} `json:"detection"`
+	Changes map[string]struct {
+		From json.RawMessage `json:"from"`
+		To   json.RawMessage `json:"to"`
+	} `json:"changes"`
+	Devices []device `json:"devices"`
+	Format  text     `json:"format"`
+	Link    text     `json:"link"`
+}
+
+type attack struct {
+	ID   text `json:"id"`
+	Name text `json:"name"`
+}
+
+type participant struct {
+	Role       text `json:"role"`
+	ObjectType text `json:"object_type"`
+	ObjectID   text `json:"object_id"`
+	Value      text `json:"object_value"`
+	Hostname   text `json:"hostname"`
+	Username   text `json:"username"`
+}
+
+type device struct {
+	ID   text `json:"id"`
+	Name text `json:"display_name"`
+}
+
+// unpack reads data as far as it has the shapes that are expected; the rest
+// stays zero. A card that lacks a line is better than none.
+func unpack(data []byte, into any) { _ = json.Unmarshal(data, into) }
+
+func (c *Card) detection(e transform.Event) {
+	var data detectionData
+	unpack(e.Data(), &data)
+	d := &data.Detection
+
+	c.Score = score(d.RiskScore)
+	c.Level = levelOf(e, c.Score != "")
+	c.Title = line(firstOf(d.Title, data.Format, d.Type))
+	c.Status = string(d.Status)
+	if c.Link = link(string(data.Link)); c.Link == "" {
+		c.Link = link(string(d.URL))
+	}
+	c.Note = fmt.Sprintf("Detection %s at %s, %s", e.Subject, e.Appliance, e.Action())
+	if c.Title == "" {
+		c.Title = "Detection " + e.Subject
+	}
+
+	names := make(map[text]text, len(data.Devices))
+	for _, device := range data.Devices {
+		names[device.ID] = device.Name
+	}
+	offenders, victims := endpoints(d.Participants, "offender", names), endpoints(d.Participants, "victim", names)
+	switch {
+	case len(offenders) > 0 && len(victims) > 0:
+		c.fact("Offender → victim", list(offenders)+" → "+list(victims))
+	case len(offenders) > 0:
+		c.fact("Offender", list(offenders))
+	default:
+		c.fact("Victim", list(victims))
+	}
+	if all := append(offenders, victims...); len(all) > 0 {
+		c.Where = line(all[0])
+	}
+	c.fact("Changed", changed(data))
+	c.fact("Status", joined(", ", d.Status, d.Resolution))
+	c.fact("Ticket", string(d.TicketID))
+	c.fact("Assignee", string(d.Assignee))
+	c.fact("ATT&CK", attacks(d.Tactics, d.Techniques))
+	c.fact("Categories", list(texts(d.Categories)))
+	c.fact("Time", joined(" to ", text(d.Start.clock()), text(d.End.clock())))
+}
+
+// score is a risk score as it was written, where it is a number that a person
+// would call one; else empty.
+func score(riskScore text) string {
+	if _, err := strconv.ParseFloat(string(riskScore), 64); err != nil || len(riskScore) > len("99.9999") {
+		return ""
+	}
+	return string(riskScore)
+}
+
+// levelOf reads the level from the severity that the event was given.
+func levelOf(e transform.Event, scored bool) Level {
+	switch {
+	case e.SeverityNumber >= 21:
+		return Critical
+	case e.SeverityNumber >= 17:
+		return High
+	case e.SeverityNumber >= 13:
+		return Medium
+	case scored:
+		return Low
+	}
+	return Info
+}
+
+// endpoints names the participants that have a role.
+func endpoints(participants []participant, role text, devices map[text]text) []string {
+	var names []string
+	for _, p := range participants {
+		if p.Role != role {
+			continue
+		}
+		name := p.Hostname
+		if name == "" && p.ObjectType == "device" {
+			name = devices[p.ObjectID]
+		}
+		switch {
+		case name != "" && p.Value != "" && name != p.Value:
+			name += " (" + p.Value + ")"
+		case name == "" && p.Value != "":
+			name = p.Value
+		case name == "" && p.Username != "":
+			name = p.Username
+		case name == "" && p.ObjectID != "":
+			name = text(joined(" ", p.ObjectType, p.ObjectID))
+		case name == "":
+			continue
+		}
+		names = append(names, string(name))
+	}
+	return names
+}
+
+// changed says what became of the fields that changed, in the order in which
+// people ask.
+func changed(data detectionData) string {
+	var parts []string
+	for _, field := range []string{"status", "resolution", "assignee", "ticket_id", "risk_score", "title", "type", "categories", "end_time", "recommended", "participants"} {
+		change, ok := data.Changes[field]
+		if !ok {
+			continue
+		}
+		name := strings.ReplaceAll(field, "_", " ")
+		var from, to text
+		unpack(change.From, &from)
+		unpack(change.To, &to)
+		switch {
+		case field == "end_time" || from == "" && to == "":
+			parts = append(parts, name)
+		case field == "participants":
+			parts = append(parts, fmt.Sprintf("%s from %s to %s", name, from, to))
+		case to == "":
+			parts = append(parts, name+" removed")
+		case from == "":
+			parts = append(parts, name+" "+string(to))
+		default:
+			parts = append(parts, fmt.Sprintf("%s from %s to %s", name, from, to))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// attacks names techniques behind their tactics.
+func attacks(tactics, techniques []attack) string {
+	var names []string
+	for _, a := range append(tactics[:len(tactics):len(tactics)], techniques...) {
+		if name := joined(" ", a.ID, a.Name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return list(names)
+}
+
+// maxListed is how many names of a list are shown.
+const maxListed = 5
+
+// list joins names, and says how many more there are.
+func list(names []string) string {
+	if more := len(names) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+func texts(values []text) []string {
+	all := make([]string, len(values))
+	for i, value := range values {
+		all[i] = string(value)
+	}
+	return all
+}
+
+// joined joins what is not empty.
+func joined(separator string, values ...text) string {
+	var parts []string
+	for _, value := range values {
+		if value != "" {
+			parts = append(parts, string(value))
+		}
+	}
+	return strings.Join(parts, separator)
+}
+
+func firstOf(values ...text) string {
+	for _, value := range values {
+		if value != "" {
+			return string(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,122 @@
+package card
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ndrbridge/transform"
+)
+
+// Few is how many events are shown as a card each. More than these at once are a
+// burst, which one card tells: see Summary.
+const Few = 5
+
+// Summary makes one card of a burst of events: how many there are of each kind,
+// detections by severity, and the worst of them by name. Of a detection that
+// comes in several versions the last one counts.
+func Summary(events []transform.Event) Card {
+	latest := make(map[string]int) // of each detection
+	others := map[string]int{}
+	var told []Card // what the bridge tells itself, but for heartbeats
+	for i, e := range events {
+		switch e.Stream() {
+		case transform.StreamDetections:
+			latest[e.Source+" "+e.Subject] = i
+		case transform.StreamAudit:
+			others["Audit log entries"]++
+		case transform.StreamRecords:
+			others["Records"]++
+		default:
+			if kindOf(e) != "heartbeat" {
+				told = append(told, Of(e))
+			}
+		}
+	}
+	detections := make([]Card, 0, len(latest))
+	for i, e := range events {
+		if e.Stream() == transform.StreamDetections && latest[e.Source+" "+e.Subject] == i {
+			detections = append(detections, Of(e))
+		}
+	}
+	slices.SortStableFunc(detections, func(a, b Card) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(number(b.Score), number(a.Score)))
+	})
+
+	c := Card{
+		Title:     fmt.Sprintf("%d events at once", len(events)),
+		Note:      "Too many to show one by one; every one of them is at the appliance.",
+		Appliance: places(events),
+	}
+	c.Where = c.Appliance
+	if len(detections) > 0 {
+		c.Title = fmt.Sprintf("%s in %d events", plural(len(detections), "detection"), len(events))
+		c.Level = detections[0].Level
+		c.fact("Detections", bySeverity(detections))
+	}
+	slices.SortStableFunc(told, func(a, b Card) int { return cmp.Compare(b.Level, a.Level) })
+	for _, t := range told {
+		c.Level = max(c.Level, t.Level)
+	}
+	for _, t := range told[:min(len(told), 2)] {
+		c.fact("Told by the bridge", t.Title)
+	}
+	for _, kind := range []string{"Audit log entries", "Records"} {
+		if n := others[kind]; n > 0 {
+			c.fact(kind, strconv.Itoa(n))
+		}
+	}
+	for _, d := range detections[:min(len(detections), Few)] {
+		name := d.Level.String()
+		if d.Score != "" {
+			name += " " + d.Score
+		}
+		c.fact(name, d.Title+" ("+d.Where+")")
+	}
+	for _, e := range events {
+		if e.Time.After(c.Time) {
+			c.Time = e.Time
+		}
+	}
+	return c
+}
+
+// bySeverity counts detections that are sorted by level, the worst first.
+func bySeverity(detections []Card) string {
+	var parts []string
+	for i := 0; i < len(detections); {
+		n := i
+		for n < len(detections) && detections[n].Level == detections[i].Level {
+			n++
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", n-i, strings.ToLower(detections[i].Level.String())))
+		i = n
+	}
+	return strings.Join(parts, ", ")
+}
+
+// number is a score's value; 0 where there is none.
+func number(score string) float64 {
+	n, _ := strconv.ParseFloat(score, 64)
+	return n
+}
+
+// places names the appliances that events are of.
+func places(events []transform.Event) string {
+	var names []string
+	for _, e := range events {
+		if e.Appliance != "" && !slices.Contains(names, e.Appliance) {
+			names = append(names, e.Appliance)
+		}
+	}
+	return list(names)
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
