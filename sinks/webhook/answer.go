@@ -9,9 +9,9 @@ import (
 	"ndrbridge/sinks"
 )
 
-// Refusal is the error of an answer by its status and its Retry-After field alone:
-// what a service means that documents no more. It is nil for 2xx.
-func (a Answer) Refusal() *sinks.Error {
+// Refusal is what an answer means by its status and its Retry-After field alone,
+// where a service documents no more: nil for 2xx, else a *sinks.Error.
+func (a Answer) Refusal() error {
 	if a.Status/100 == 2 {
 		return nil
 	}

@@ -1,0 +1,130 @@
+// Package elasticsearch indexes events in Elasticsearch, or OpenSearch, by the bulk
+// API.
+package elasticsearch
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// Options say where events go.
+type Options struct {
+	// URL is that of an index or a data stream, such as https://es.example:9200/ndr,
+	// with or without /_bulk.
+	URL string
+	// APIKey is an encoded API key; empty: other credentials, or none.
+	APIKey string
+}
+
+// Preset creates a document of each event: every version of a detection is one of
+// its own, and its @timestamp says which is later. Its _id follows from the event,
+// so that what is sent again is there already, which counts as done.
+//
+// The document is the CloudEvent with an @timestamp, or the event's data where that
+// has an @timestamp, as in ECS.
+type Preset struct {
+	header map[string]string
+	bulk   *url.URL
+}
+
+var _ webhook.Preset = (*Preset)(nil)
+
+// New makes a preset. The error tells the option that is wrong.
+func New(o Options) (*Preset, error) {
+	bulk, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("elasticsearch: url cannot be parsed")
+	}
+	bulk.User = nil
+	index := strings.TrimSuffix(strings.Trim(bulk.Path, "/"), "_bulk")
+	if strings.Trim(index, "/") == "" {
+		return nil, errors.New("elasticsearch: url names no index: write https://host:9200/<index or data stream>")
+	}
+	bulk.Path = "/" + strings.Trim(index, "/") + "/_bulk"
+	query := bulk.Query()
+	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
+	bulk.RawQuery = query.Encode()
+	p := &Preset{header: map[string]string{"Content-Type": "application/x-ndjson"}, bulk: bulk}
+	if o.APIKey != "" {
+		p.header["Authorization"] = "ApiKey " + o.APIKey
+	}
+	return p, nil
+}
+
+// Service has the API key.
+func (p *Preset) Service() webhook.Service { return webhook.Service{Header: p.header} }
+
+// body is of a size at which Elasticsearch does well; it takes 100 MB by default.
+var body = webhook.Body{MaxEvents: 2000, MaxBytes: 5 << 20}
+
+// Compose makes a bulk of the leading events.
+func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+	request, err := body.Compose(events, appendDocument)
+	request.URL = p.bulk
+	return request, err
+}
+
+func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
+	dst = append(dst, `{"create":{"_id":`...)
+	dst, err := jsontext.AppendQuote(dst, documentID(e))
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, "}}\n"...)
+	if hasTimestamp(e.Data()) {
+		return appendLine(dst, e.Data()), nil
+	}
+	at := e.Time
+	if at.IsZero() {
+		at = e.RecordedTime
+	}
+	dst = append(dst, `{"@timestamp":"`...)
+	dst = at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	dst = append(dst, `",`...)
+	return appendLine(dst, e.Structured()[1:]), nil
+}
+
+// appendLine appends JSON as one line: a line end in it can only be white space.
+func appendLine(dst, document []byte) []byte {
+	start := len(dst)
+	dst = append(dst, document...)
+	if bytes.ContainsAny(document, "\n\r") {
+		for i, c := range dst[start:] {
+			if c == '\n' || c == '\r' {
+				dst[start+i] = ' '
+			}
+		}
+	}
+	return append(dst, '\n')
+}
+
+func hasTimestamp(data []byte) bool {
+	for name := range transform.Fields(data) {
+		if string(name) == "@timestamp" {
+			return true
+		}
+	}
+	return false
+}
+
+// maxID is how many bytes an _id has at most.
+const maxID = 512
+
+// documentID follows from what makes an event unique: its source and its id.
+func documentID(e transform.Event) string {
+	id := strings.TrimPrefix(e.Source, "ndrbridge://") + "/" + e.ID
+	if len(id) > maxID {
+		sum := sha256.Sum256([]byte(id))
+		id = hex.EncodeToString(sum[:])
+	}
+	return id
+}

@@ -1,0 +1,67 @@
+package slack
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+)
+
+// The errors of Slack that say more than their status: an incoming webhook answers
+// with one as text, the Web API with one in JSON and mostly 200. What is in none of
+// these passes by itself, or its status tells.
+var (
+	// rejected are about this message.
+	rejected = []string{
+		"invalid_payload", "invalid_blocks", "invalid_blocks_format", "invalid_attachments", "too_many_attachments",
+		"no_text", "missing_text_or_fallback_or_attachments", "msg_too_long", "msg_blocks_too_long",
+		"invalid_arguments", "invalid_json", "json_not_object", "block_mismatch", "markdown_text_conflict",
+	}
+	// halted are about the webhook, the token or the channel.
+	halted = []string{
+		"no_service", "no_service_id", "no_active_hooks", "no_team", "team_disabled", "invalid_token",
+		"action_prohibited", "posting_to_general_channel_denied", "channel_is_archived", "channel_not_found",
+		"user_not_found", "is_archived", "not_in_channel", "not_authed", "invalid_auth", "account_inactive",
+		"token_revoked", "token_expired", "missing_scope", "no_permission", "not_allowed_token_type", "access_denied",
+		"restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
+		"restricted_action_non_threadable_channel", "ekm_access_denied", "org_login_required", "team_access_not_granted",
+		"two_factor_setup_required", "enterprise_is_restricted", "messages_tab_disabled", "as_user_not_supported",
+		"deprecated_endpoint", "method_deprecated", "missing_post_type", "invalid_post_type", "invalid_charset",
+		"invalid_form_data", "accesslimited",
+	}
+	throttled = []string{"ratelimited", "rate_limited", "message_limit_exceeded"}
+)
+
+// Judge reads Slack's answer.
+func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+	said := strings.TrimSpace(string(a.Body))
+	if p.o.Token != "" {
+		var answer struct {
+			OK    bool   `json:"ok"`
+			Error string `json:"error"`
+		}
+		err := json.Unmarshal(a.Body, &answer)
+		if a.Status/100 == 2 && err == nil && answer.OK {
+			return nil, nil
+		}
+		said = answer.Error
+	} else if a.Status/100 == 2 {
+		return nil, nil
+	}
+	refusal := a.Refusal()
+	class, _ := sinks.ClassOf(refusal) // Transient where the status is 200
+	if class == sinks.Throttled {
+		return nil, refusal
+	}
+	switch {
+	case slices.Contains(halted, said):
+		class = sinks.Halted
+	case slices.Contains(rejected, said):
+		class = sinks.Rejected
+	case slices.Contains(throttled, said):
+		class = sinks.Throttled
+	}
+	return nil, a.Error(class)
+}

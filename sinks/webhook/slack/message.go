@@ -1,0 +1,97 @@
+package slack
+
+import (
+	"ndrbridge/transform/card"
+)
+
+// What Block Kit allows (Slack's reference of blocks and composition objects), in
+// characters.
+const (
+	maxHeader = 150
+	maxField  = 2000
+	maxButton = 3000 // of a button's URL
+	// maxText is what a notification shows at most; a message could hold more.
+	maxText = 1000
+)
+
+// message is a message of Block Kit.
+//
+// What others wrote stands in plain_text objects alone, in which Slack reads no
+// markup: no bold, no link, no mention, no emoji.
+type message struct {
+	Channel string  `json:"channel,omitempty"`
+	Text    string  `json:"text"` // of notifications
+	Markup  bool    `json:"mrkdwn"`
+	Links   bool    `json:"unfurl_links"`
+	Media   bool    `json:"unfurl_media"`
+	Parse   string  `json:"parse"`
+	Blocks  []block `json:"blocks"`
+}
+
+type block struct {
+	Type     string   `json:"type"`
+	Text     *text    `json:"text,omitempty"`
+	Fields   []text   `json:"fields,omitempty"`
+	Elements []button `json:"elements,omitempty"`
+}
+
+type text struct {
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Emoji bool   `json:"emoji"`
+}
+
+type button struct {
+	Type string `json:"type"`
+	Text text   `json:"text"`
+	URL  string `json:"url"`
+}
+
+func plain(s string) text { return text{Type: "plain_text", Text: s} }
+
+// marks show a level's colour beside its word.
+var marks = [...]string{"⚪", "🔵", "🟡", "🟠", "🔴"}
+
+// add appends a card: at most five blocks, of fifty that a message may have.
+func (m *message) add(c card.Card) {
+	if len(m.Blocks) > 0 {
+		m.Blocks = append(m.Blocks, block{Type: "divider"})
+		m.Text += "; "
+	}
+	m.Parse = "none"
+	m.Text += card.Fit(c.Headline(), maxText/card.Few-2, Escape)
+
+	mark := marks[c.Level] + " "
+	title := plain(mark + card.Fit(c.Headline(), maxHeader-card.Length(mark), Escape))
+	m.Blocks = append(m.Blocks, block{Type: "header", Text: &title})
+	facts := block{Type: "section"}
+	if c.Note != "" {
+		note := plain(card.Fit(c.Note, maxField, Escape))
+		facts.Text = &note
+	}
+	for _, f := range c.Facts {
+		name := f.Name + "\n"
+		facts.Fields = append(facts.Fields, plain(name+card.Fit(f.Value, maxField-card.Length(name), Escape)))
+	}
+	if facts.Text != nil || facts.Fields != nil {
+		m.Blocks = append(m.Blocks, facts)
+	}
+	if c.Link != "" && len(c.Link) <= maxButton {
+		open := button{Type: "button", Text: plain("Open"), URL: c.Link}
+		m.Blocks = append(m.Blocks, block{Type: "actions", Elements: []button{open}})
+	}
+}
+
+// Escape writes the three characters that begin what Slack reads as a mention, a
+// link or an entity.
+func Escape(c rune) string {
+	switch c {
+	case '&':
+		return "&amp;"
+	case '<':
+		return "&lt;"
+	case '>':
+		return "&gt;"
+	}
+	return string(c)
+}

@@ -1,0 +1,126 @@
+// Package splunk sends events to Splunk's HTTP Event Collector.
+package splunk
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// Options say where events go.
+type Options struct {
+	// URL is that of the collector: /services/collector/event at its host. A URL
+	// without a path stands for that.
+	URL string
+	// Token is that of the collector.
+	Token string
+	// Index and SourceType are those of the events; empty: what the token says, and
+	// ndrbridge:<stream>.
+	Index, SourceType string
+}
+
+// Preset sends batches of events, each the whole CloudEvent. Where the token has
+// indexer acknowledgement, they are durable when the indexer says so, and the
+// webhook's timeout is how long it may take; where it has not, when the collector
+// took them.
+type Preset struct {
+	o       Options
+	channel string
+	event   *url.URL
+	ack     *url.URL
+}
+
+var _ webhook.Preset = (*Preset)(nil)
+
+// New makes a preset, with a channel of its own. The error tells the option that is
+// wrong.
+func New(o Options) (*Preset, error) {
+	if o.Token == "" {
+		return nil, errors.New("splunk: the token is missing")
+	}
+	event, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("splunk: url cannot be parsed")
+	}
+	const collector = "/services/collector"
+	event.User = nil
+	if strings.Trim(event.Path, "/") == "" {
+		event.Path = collector + "/event"
+	}
+	ack := *event
+	before, _, found := strings.Cut(event.Path, collector)
+	if !found {
+		return nil, errors.New("splunk: the path of url is not that of an event collector, /services/collector/event")
+	}
+	channel := newChannel()
+	ack.Path, ack.RawQuery = before+collector+"/ack", "channel="+channel
+	return &Preset{o: o, channel: channel, event: event, ack: &ack}, nil
+}
+
+// newChannel makes the name of a channel: a random UUID (RFC 9562, version 4).
+func newChannel() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	text := hex.EncodeToString(b[:])
+	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
+}
+
+// Service has the token and the channel: a token with acknowledgement takes no
+// request without one, and any other ignores it.
+func (p *Preset) Service() webhook.Service {
+	return webhook.Service{Header: map[string]string{
+		"Authorization":            "Splunk " + p.o.Token,
+		"X-Splunk-Request-Channel": p.channel,
+	}}
+}
+
+// body keeps below the megabyte that Splunk Cloud asks senders to keep to.
+var body = webhook.Body{MaxEvents: 1000, MaxBytes: 1_000_000}
+
+// Compose makes a batch of the leading events: JSON objects, one after the other.
+func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
+	request, err := body.Compose(events, p.appendEvent)
+	request.URL = p.event
+	return request, err
+}
+
+func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
+	member := func(name, value string) {
+		dst = append(append(append(dst, '"'), name...), `":`...)
+		if err == nil {
+			dst, err = jsontext.AppendQuote(dst, value)
+		}
+		dst = append(dst, ',')
+	}
+	dst = append(dst, '{')
+	at := e.Time
+	if at.IsZero() {
+		at = e.RecordedTime
+	}
+	if !at.IsZero() {
+		dst = append(dst, `"time":`...)
+		dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', 3, 64)
+		dst = append(dst, ',')
+	}
+	member("host", e.Appliance)
+	member("source", e.Source)
+	if p.o.SourceType != "" {
+		member("sourcetype", p.o.SourceType)
+	} else {
+		member("sourcetype", "ndrbridge:"+e.Stream())
+	}
+	if p.o.Index != "" {
+		member("index", p.o.Index)
+	}
+	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
+	return dst, err
+}
