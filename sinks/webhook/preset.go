@@ -96,9 +96,8 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 			return fmt.Errorf("%s: a request for %d of %d events", s.target, request.Events, len(left))
 		}
 		err = s.converse(ctx, request)
-		t.add(request.Events, err)
 		left = left[request.Events:]
-		if err = gravest(err); rank(err) > 0 {
+		if !t.add(request.Events, err) {
 			t.stop(len(left), err)
 			break
 		}

@@ -18,35 +18,41 @@ type tally struct {
 }
 
 // add takes the fate of the next n events: nil, sinks.EventErrors of as many, or
-// one error for all of them.
-func (t *tally) add(n int, err error) {
+// one error for all of them. It says whether each is acknowledged or rejected for
+// good, so that what is behind it may follow.
+func (t *tally) add(n int, err error) (settled bool) {
 	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
 		t.each = append(t.each, each...)
 		t.apart = true
-		return
+		for _, err := range each {
+			if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Rejected {
+				return false
+			}
+		}
+		return true
 	}
 	class, _ := sinks.ClassOf(err)
 	switch {
-	case err == nil:
-		t.apart = true
-	case class == sinks.Rejected && n > 1:
+	case err == nil, class == sinks.Rejected && n == 1:
+		t.apart, settled = true, true
+	case class == sinks.Rejected:
 		t.together = err
 		// Rejected is for an event that is known to be at fault. The text alone
 		// stays: the class must not.
 		err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
-	case class == sinks.Rejected:
-		t.apart = true
 	default:
 		t.whole = err
 	}
 	for range n {
 		t.each = append(t.each, err)
 	}
+	return settled
 }
 
 // stop says that the n events behind were not tried because of err, which is
 // theirs, too, where it asks the sink to wait or to halt.
 func (t *tally) stop(n int, err error) {
+	err = gravest(err)
 	if class, _ := sinks.ClassOf(err); class != sinks.Halted && class != sinks.Throttled {
 		err = sinks.ErrNotTried
 	}

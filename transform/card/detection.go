@@ -132,14 +132,14 @@ func (c *Card) detection(e transform.Event) {
 		c.fact("Victim", list(victims))
 	}
 	if all := append(offenders, victims...); len(all) > 0 {
-		c.Where = line(all[0])
+		c.Where = line(all[0].short())
 	}
 	c.fact("Changed", changed(data))
 	c.fact("Status", joined(", ", d.Status, d.Resolution))
 	c.fact("Ticket", string(d.TicketID))
 	c.fact("Assignee", string(d.Assignee))
 	c.fact("ATT&CK", attacks(d.Tactics, d.Techniques))
-	c.fact("Categories", list(texts(d.Categories)))
+	c.fact("Categories", list(d.Categories))
 	c.fact("Time", joined(" to ", text(d.Start.clock()), text(d.End.clock())))
 }
 
@@ -167,32 +167,45 @@ func levelOf(e transform.Event, scored bool) Level {
 	return Info
 }
 
-// endpoints names the participants that have a role.
-func endpoints(participants []participant, role text, devices map[text]text) []string {
-	var names []string
+// endpoint is a machine or a person that takes part, by a name, an address or both.
+type endpoint struct{ name, address string }
+
+func (e endpoint) String() string {
+	if e.name == "" || e.address == "" || e.name == e.address {
+		return e.short()
+	}
+	return e.name + " (" + e.address + ")"
+}
+
+func (e endpoint) short() string {
+	if e.name != "" {
+		return e.name
+	}
+	return e.address
+}
+
+// endpoints are the participants that have a role.
+func endpoints(participants []participant, role text, devices map[text]text) []endpoint {
+	var found []endpoint
 	for _, p := range participants {
 		if p.Role != role {
 			continue
 		}
-		name := p.Hostname
-		if name == "" && p.ObjectType == "device" {
-			name = devices[p.ObjectID]
+		e := endpoint{name: string(p.Hostname), address: string(p.Value)}
+		if e.name == "" && p.ObjectType == "device" {
+			e.name = string(devices[p.ObjectID])
 		}
-		switch {
-		case name != "" && p.Value != "" && name != p.Value:
-			name += " (" + p.Value + ")"
-		case name == "" && p.Value != "":
-			name = p.Value
-		case name == "" && p.Username != "":
-			name = p.Username
-		case name == "" && p.ObjectID != "":
-			name = text(joined(" ", p.ObjectType, p.ObjectID))
-		case name == "":
-			continue
+		if e.short() == "" {
+			e.name = string(p.Username)
 		}
-		names = append(names, string(name))
+		if e.short() == "" && p.ObjectID != "" {
+			e.name = joined(" ", p.ObjectType, p.ObjectID)
+		}
+		if e.short() != "" {
+			found = append(found, e)
+		}
 	}
-	return names
+	return found
 }
 
 // changed says what became of the fields that changed, in the order in which
@@ -239,19 +252,19 @@ func attacks(tactics, techniques []attack) string {
 const maxListed = 5
 
 // list joins names, and says how many more there are.
-func list(names []string) string {
-	if more := len(names) - maxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
+func list[T any](names []T) string {
+	var b strings.Builder
+	for i, name := range names {
+		switch {
+		case i == maxListed:
+			fmt.Fprintf(&b, " and %d more", len(names)-maxListed)
+			return b.String()
+		case i > 0:
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, name)
 	}
-	return strings.Join(names, ", ")
-}
-
-func texts(values []text) []string {
-	all := make([]string, len(values))
-	for i, value := range values {
-		all[i] = string(value)
-	}
-	return all
+	return b.String()
 }
 
 // joined joins what is not empty.

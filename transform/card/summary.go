@@ -47,7 +47,7 @@ func Summary(events []transform.Event) Card {
 
 	c := Card{
 		Title:     fmt.Sprintf("%d events at once", len(events)),
-		Note:      "Too many to show one by one; every one of them is at the appliance.",
+		Note:      "Too many to show one by one",
 		Appliance: places(events),
 	}
 	c.Where = c.Appliance

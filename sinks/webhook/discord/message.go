@@ -62,7 +62,7 @@ func newEmbed(c card.Card) embed {
 	}
 	for _, f := range c.Facts {
 		value := card.Fit(f.Value, maxFact, Escape)
-		e.Fields = append(e.Fields, field{Name: f.Name, Value: value, Inline: card.Length(value) < 40})
+		e.Fields = append(e.Fields, field{Name: card.Fit(f.Name, maxName, Escape), Value: value, Inline: card.Length(value) < 40})
 	}
 	if c.Appliance != "" {
 		e.Footer = &footer{card.Fit(c.Appliance, maxName, card.Plain)}

@@ -70,7 +70,7 @@ func (m *message) add(c card.Card) {
 		facts.Text = &note
 	}
 	for _, f := range c.Facts {
-		name := f.Name + "\n"
+		name := card.Fit(f.Name, maxHeader, Escape) + "\n"
 		facts.Fields = append(facts.Fields, plain(name+card.Fit(f.Value, maxField-card.Length(name), Escape)))
 	}
 	if facts.Text != nil || facts.Fields != nil {

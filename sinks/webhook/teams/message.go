@@ -36,7 +36,7 @@ type adaptiveCard struct {
 type container struct {
 	Type      string `json:"type"`
 	Style     string `json:"style,omitempty"`
-	Separator bool   `json:"separator,omitempty"`
+	Separator bool   `json:"separator,omitzero"`
 	Items     []item `json:"items"`
 }
 
@@ -57,7 +57,7 @@ type run struct {
 	Text   string `json:"text"`
 	Weight string `json:"weight,omitempty"`
 	Size   string `json:"size,omitempty"`
-	Subtle bool   `json:"isSubtle,omitempty"`
+	Subtle bool   `json:"isSubtle,omitzero"`
 }
 
 type action struct {

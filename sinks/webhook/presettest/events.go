@@ -1,0 +1,158 @@
+// Package presettest has what the tests of presets share: events of every kind, a
+// server that is as strict as a service, and files of what is expected.
+package presettest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+// Named is an event with what is special about it.
+type Named struct {
+	Name  string
+	Event transform.Event
+}
+
+// Seen is when the bridge saw the events.
+var seen = time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC)
+
+var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+
+// Events are events of every kind in the shapes in which appliances show them, whole
+// and as far as they may lack.
+func Events(t testing.TB) []Named {
+	t.Helper()
+	var all []Named
+	add := func(name string, e transform.Event, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, Named{name, e})
+	}
+	detection := func(name, object string, s transform.Sight) {
+		t.Helper()
+		s.Recorded = seen
+		d, err := transform.ParseDetection([]byte(object), false)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e, err := encoder.Detection(d, s)
+		add(name, e, err)
+	}
+
+	detection("detection-created", scan, transform.Sight{Created: true, Added: transform.Enrichment{
+		Devices: []byte(`[{"id": 4711, "display_name": "Workstation of the front desk"}]`),
+		Format:  "Port Scan", Link: "https://sensor.example/extra/#/detections/detail/25769804201",
+	}})
+	before, err := transform.ParseDetection([]byte(scan), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := strings.NewReplacer(`"status": null`, `"status": "closed"`, `"resolution": null`, `"resolution": "action_taken"`,
+		`"assignee": null`, `"assignee": "ana"`, `"mod_time": 1773480412000`, `"mod_time": 1773484012000`).Replace(scan)
+	detection("detection-closed", closed, transform.Sight{Before: before.Tracked})
+	detection("detection-in-progress", strings.Replace(closed, `"closed"`, `"in_progress"`, 1), transform.Sight{Before: before.Tracked})
+	detection("detection-critical", critical, transform.Sight{Created: true})
+	detection("detection-performance", performance, transform.Sight{Created: true})
+	detection("detection-bare", `{"id": 7, "mod_time": 1773480500000}`, transform.Sight{Created: true})
+	detection("detection-odd-types", odd, transform.Sight{})
+
+	entry, err := transform.ParseAuditEntry([]byte(`{"id": 3301, "occur_time": 1773480000000, "time": 1773480000120,
+		"body": {"operation": "Login", "user": "setup", "component": "Administration", "details": "from 192.0.2.14"}}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := encoder.AuditEntry(entry, seen)
+	add("audit", e, err)
+
+	record := transform.ParseRecord([]byte(`{"_id": "AZq1", "_index": "records-2026-3-14", "_type": "~http", "sort": [1773480100123.25], "_source": {
+		"clientAddr": {"type": "ipaddr4", "value": "192.0.2.14"}, "serverAddr": {"type": "ipaddr4", "value": "198.51.100.80"},
+		"flowId": "0a1b2c", "host": "intranet.example", "method": "POST", "uri": "intranet.example/login", "statusCode": 302,
+		"timestamp": 1773480100123.25}}`), false)
+	e, err = encoder.Record("web", record, seen)
+	add("record", e, err)
+
+	e, err = encoder.Reachability(transform.Reachability{Since: seen.Add(-time.Minute), Failures: 3, Reason: "GET /api/v1/detections: connection refused"}, seen)
+	add("unreachable", e, err)
+	e, err = encoder.Reachability(transform.Reachability{Reachable: true, Since: seen.Add(-time.Minute), Failures: 9, Reason: "connection refused"}, seen)
+	add("reachable", e, err)
+	e, err = encoder.AuditGap(transform.AuditGap{
+		Reason: transform.GapPurged, Last: transform.AuditPlace{ID: 11, Time: 1773470000000}, First: transform.AuditPlace{ID: 42, Time: 1773480000000}, Missing: 30,
+	}, seen)
+	add("audit-gap", e, err)
+	e, err = encoder.SinkSkipped(transform.Skipped{
+		Sink: "soc", First: 5, Last: 1204, Events: 1200, Oldest: seen.Add(-8 * time.Hour), Newest: seen.Add(-6 * time.Hour), Reason: "they were older than 6h",
+	}, seen)
+	add("sink-skipped", e, err)
+	e, err = encoder.Heartbeat("1.0.0", seen.Add(-time.Hour), seen)
+	add("heartbeat", e, err)
+	return all
+}
+
+// Titled makes an event of a detection in which every text that others write is the
+// same.
+func Titled(t interface{ Fatal(...any) }, title string) transform.Event {
+	text := quote(title)
+	object := `{"id": 8, "mod_time": 1773480500000, "risk_score": 61, "title": ` + text + `, "type": ` + text + `, "status": ` + text +
+		`, "assignee": ` + text + `, "ticket_id": ` + text + `, "resolution": ` + text + `, "categories": [` + strings.Repeat(text+",", 6) + text +
+		`], "participants": [{"role": "offender", "hostname": ` + text + `, "object_value": ` + text + `}, {"role": "victim", "hostname": ` + text +
+		`}], "mitre_techniques": [{"id": ` + text + `, "name": ` + text + `}], "url": ` + text + `}`
+	d, err := transform.ParseDetection([]byte(object), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := encoder.Detection(d, transform.Sight{Recorded: seen, Before: []byte(`{"title":"before"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Burst makes n events of as many detections, but for every tenth, which is a later
+// version of the one before.
+func Burst(t interface{ Fatal(...any) }, n int) []transform.Event {
+	events := make([]transform.Event, n)
+	for i := range events {
+		id := i
+		if i%10 == 9 {
+			id--
+		}
+		object := strings.NewReplacer("25769804201", "2576980"+digits(id), `"risk_score": 61`, `"risk_score": `+strconv.Itoa(i*7%100),
+			"1773480412000", "177348"+digits(i)+"000").Replace(scan)
+		d, err := transform.ParseDetection([]byte(object), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if events[i], err = encoder.Detection(d, transform.Sight{Recorded: seen, Created: i%10 != 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return events
+}
+
+// Only returns the events without their names.
+func Only(named []Named) []transform.Event {
+	events := make([]transform.Event, len(named))
+	for i, n := range named {
+		events[i] = n.Event
+	}
+	return events
+}
+
+// Hostile are texts that want to be more than text in one service or another.
+var Hostile = []string{
+	"<!channel> <!here> <!everyone> <@U012AB3CD> <#C012AB3CD> <!subteam^S012AB3CD>",
+	"<https://evil.example|Sign in> and https://evil.example/ and mailto:a@evil.example",
+	"@everyone @here <@80351110224678912> <@&165511591545143296> <#103735883630395392> <:a:1> <t:1618953630:R>",
+	"[Sign in](https://evil.example) ![x](https://evil.example/x.png) [x]: https://evil.example",
+	"*bold* _it_ ~s~ `code` ```block``` ||spoiler|| > quote\n> quote\n# heading\n- list\n1. list\n-# small",
+	"<at>Everyone</at> {{DATE(2017-02-14T06:08:39Z,SHORT)}} ${secret} <script>alert(1)</script> &lt;!channel&gt; &amp;",
+	"\u202egnp.exe \u2066\u200b\ufeff\u2028line\u2029para\x00\x07\x7f\u0085 \\u003c \\",
+	strings.Repeat("&", 1000), strings.Repeat("😀", 1000), strings.Repeat("漢", 1000), strings.Repeat("{", 1000), strings.Repeat("\\\"", 1000),
+	"", " ", "\n", ":warning:",
+}

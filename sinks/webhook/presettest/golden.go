@@ -1,0 +1,37 @@
+package presettest
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Golden compares JSON with testdata/<name>.json. With UPDATE_GOLDEN in the
+// environment it writes the file.
+func Golden(t testing.TB, name string, body []byte) {
+	t.Helper()
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, body, "", "  "); err != nil {
+		t.Fatalf("%s is no JSON: %v: %s", name, err, body)
+	}
+	indented.WriteByte('\n')
+	file := filepath.Join("testdata", name+".json")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, indented.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(indented.Bytes(), want) {
+		t.Errorf("%s differs from %s:\n%s", name, file, indented.Bytes())
+	}
+}

@@ -1,0 +1,125 @@
+package presettest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// Reply is what a server answers.
+type Reply struct {
+	Status int
+	Header map[string]string
+	Body   string
+}
+
+// Request is one that a server got.
+type Request struct {
+	Path, Query string
+	Header      http.Header
+	Body        []byte
+}
+
+// Server is the other end of a preset.
+type Server struct {
+	URL string
+
+	mu       sync.Mutex
+	answer   func(Request) Reply
+	requests []Request
+}
+
+// Serve starts a server that answers every request by a function, one at a time.
+func Serve(t testing.TB, answer func(Request) Reply) *Server {
+	s := &Server{answer: answer}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the sink gave up
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		request := Request{r.URL.Path, r.URL.RawQuery, r.Header, body}
+		s.requests = append(s.requests, request)
+		reply := s.answer(request)
+		for name, value := range reply.Header {
+			w.Header().Set(name, value)
+		}
+		w.WriteHeader(reply.Status)
+		_, _ = io.WriteString(w, reply.Body)
+	}))
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// Requests are those that came, in their order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[:len(s.requests):len(s.requests)]
+}
+
+// Hurried is a preset without the rate that its service asks for, of which a test
+// would see only that it is slow.
+type Hurried struct{ webhook.Preset }
+
+// Service is that of the preset, without a rate.
+func (h Hurried) Service() webhook.Service {
+	s := h.Preset.Service()
+	s.RequestsPerSecond = 0
+	return s
+}
+
+// Send sends events by a preset.
+func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
+	t.Helper()
+	s, err := webhook.New(webhook.Options{URL: url, Preset: Hurried{p}, Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Send(t.Context(), events)
+}
+
+// Fate is the class and the wait of the only event's error; empty for none.
+func Fate(err error) (sinks.Class, time.Duration) {
+	if err == nil {
+		return "", 0
+	}
+	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+		err = each[0]
+	}
+	return sinks.ClassOf(err)
+}
+
+// Case is an answer, and what it must mean for the only event of a request.
+type Case struct {
+	Name  string
+	Reply Reply
+	Class sinks.Class // empty: durable
+	Wait  time.Duration
+}
+
+// Check sends an event for each of the cases.
+func Check(t *testing.T, event transform.Event, open func(url string) webhook.Preset, cases []Case) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			s := Serve(t, func(Request) Reply { return c.Reply })
+			err := Send(t, s.URL+"/hook", open(s.URL+"/hook"), event)
+			class, wait := Fate(err)
+			if class != c.Class || wait != c.Wait {
+				t.Errorf("%s, wait %v; want %s, wait %v: %v", class, wait, c.Class, c.Wait, err)
+			}
+		})
+	}
+}

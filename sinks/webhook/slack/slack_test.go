@@ -1,0 +1,269 @@
+package slack_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/transform"
+	"ndrbridge/transform/card"
+)
+
+func open(t testing.TB, o slack.Options) webhook.Preset {
+	t.Helper()
+	p, err := slack.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// strict answers as Slack does: with an error for what Block Kit does not allow.
+func strict(request presettest.Request) presettest.Reply {
+	if err := check(request.Body); err != nil {
+		return presettest.Reply{Status: http.StatusBadRequest, Body: "invalid_blocks: " + err.Error()}
+	}
+	return presettest.Reply{Status: http.StatusOK, Body: "ok"}
+}
+
+type object = map[string]any
+
+// check reads a message by Slack's reference, and that what is in it is text alone.
+func check(body []byte) error {
+	var m object
+	if err := json.Unmarshal(body, &m); err != nil {
+		return err
+	}
+	blocks, _ := m["blocks"].([]any)
+	if len(blocks) < 1 || len(blocks) > 50 {
+		return fmt.Errorf("%d blocks", len(blocks))
+	}
+	errs := []error{mute(m["text"].(string), 4000)}
+	for _, b := range blocks {
+		b := b.(object)
+		switch b["type"] {
+		case "divider":
+		case "header":
+			errs = append(errs, plain(b["text"], 150))
+		case "section":
+			if b["text"] == nil && b["fields"] == nil {
+				errs = append(errs, errors.New("a section of nothing"))
+			}
+			if b["text"] != nil {
+				errs = append(errs, plain(b["text"], 3000))
+			}
+			fields, _ := b["fields"].([]any)
+			if len(fields) > 10 {
+				errs = append(errs, fmt.Errorf("%d fields", len(fields)))
+			}
+			for _, field := range fields {
+				errs = append(errs, plain(field, 2000))
+			}
+		case "actions":
+			elements := b["elements"].([]any)
+			if len(elements) < 1 || len(elements) > 25 {
+				errs = append(errs, fmt.Errorf("%d elements", len(elements)))
+			}
+			for _, e := range elements {
+				e := e.(object)
+				errs = append(errs, plain(e["text"], 75))
+				if url := e["url"].(string); e["type"] != "button" || len(url) > 3000 || !strings.HasPrefix(url, "http") {
+					errs = append(errs, fmt.Errorf("element %v", e))
+				}
+			}
+		default:
+			errs = append(errs, fmt.Errorf("block %v", b["type"]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func plain(o any, limit int) error {
+	t, ok := o.(object)
+	if !ok || t["type"] != "plain_text" || t["emoji"] != false {
+		return fmt.Errorf("%v is no plain text", o)
+	}
+	text := t["text"].(string)
+	if text == "" {
+		return errors.New("an empty text")
+	}
+	return mute(text, limit)
+}
+
+// entity is what may begin with an ampersand.
+var entity = regexp.MustCompile(`&(amp|lt|gt);`)
+
+// mute reads a text as Slack does: what is between angle brackets is a mention or a
+// link, and an ampersand begins an entity.
+func mute(text string, limit int) error {
+	if n := len(utf16.Encode([]rune(text))); n > limit {
+		return fmt.Errorf("%d characters, and %d are allowed", n, limit)
+	}
+	if strings.ContainsAny(text, "<>") {
+		return fmt.Errorf("a mention or a link in %.200q", text)
+	}
+	if strings.Contains(entity.ReplaceAllString(text, ""), "&") {
+		return fmt.Errorf("half an entity in %.200q", text)
+	}
+	return nil
+}
+
+func TestEveryKindOfEventIsAMessage(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			s := presettest.Serve(t, strict)
+			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestWhatComesTogetherIsOneMessage(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		events []transform.Event
+	}{
+		{"few have a card each", presettest.Only(presettest.Events(t))[:card.Few]},
+		{"one more is a summary", presettest.Only(presettest.Events(t))[:card.Few+1]},
+		{"all kinds are a summary", presettest.Only(presettest.Events(t))},
+		{"a burst is a summary", presettest.Burst(t, 500)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := presettest.Serve(t, strict)
+			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), test.events...); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(s.Requests()); n != 1 {
+				t.Fatalf("%d requests", n)
+			}
+			presettest.Golden(t, "together-"+strings.ReplaceAll(test.name, " ", "-"), s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestHostileTextsAreTextAlone(t *testing.T) {
+	s := presettest.Serve(t, strict)
+	for _, text := range presettest.Hostile {
+		for _, n := range []int{1, card.Few, card.Few + 1} {
+			events := make([]transform.Event, n)
+			for i := range events {
+				events[i] = presettest.Titled(t, text)
+			}
+			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), events...); err != nil {
+				t.Errorf("%.50q: %v", text, err)
+			}
+		}
+	}
+}
+
+func FuzzNoTextIsMoreThanText(f *testing.F) {
+	for _, text := range presettest.Hostile {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		request, err := open(t, slack.Options{}).Compose([]transform.Event{presettest.Titled(t, text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check(request.Body); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzWhatFitsReadsAsItWas(f *testing.F) {
+	for _, text := range presettest.Hostile {
+		f.Add(text, 100)
+	}
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		text = strings.ToValidUTF8(text, "?")
+		limit = 1 + (limit%300+300)%300
+		fitted := card.Fit(text, limit, slack.Escape)
+		if err := mute(fitted, limit); err != nil {
+			t.Fatal(err)
+		}
+		read := html.UnescapeString(strings.TrimSuffix(fitted, card.Ellipsis))
+		if read != text && !strings.HasPrefix(text, read) {
+			t.Fatalf("%q is read of %q", read, text)
+		}
+	})
+}
+
+func TestSlacksAnswers(t *testing.T) {
+	event := presettest.Events(t)[0].Event
+	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
+	t.Run("to a webhook", func(t *testing.T) {
+		presettest.Check(t, event, func(string) webhook.Preset { return open(t, slack.Options{}) }, []presettest.Case{
+			{Name: "ok is durable", Reply: text(200, "ok")},
+			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: sinks.Rejected},
+			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: sinks.Rejected},
+			{Name: "a message without text is rejected", Reply: text(400, "no_text"), Class: sinks.Rejected},
+			{Name: "a 500 with an error of the message is rejected", Reply: text(500, "invalid_attachments"), Class: sinks.Rejected},
+			{Name: "an unknown 400 is rejected", Reply: text(400, "something_new"), Class: sinks.Rejected},
+			{Name: "a webhook that was removed halts", Reply: text(404, "no_service"), Class: sinks.Halted},
+			{Name: "a webhook that was removed halts whatever the status", Reply: text(400, "no_service"), Class: sinks.Halted},
+			{Name: "a token that is invalid halts", Reply: text(403, "invalid_token"), Class: sinks.Halted},
+			{Name: "an archived channel halts", Reply: text(410, "channel_is_archived"), Class: sinks.Halted},
+			{Name: "an unknown user halts", Reply: text(400, "user_not_found"), Class: sinks.Halted},
+			{Name: "a workspace that forbids it halts", Reply: text(403, "action_prohibited"), Class: sinks.Halted},
+			{Name: "a rollup error passes", Reply: text(500, "rollup_error"), Class: sinks.Transient},
+			{Name: "too many messages wait as long as is asked for", Class: sinks.Throttled, Wait: 30 * time.Second,
+				Reply: presettest.Reply{Status: 429, Body: "rate_limited", Header: map[string]string{"Retry-After": "30"}}},
+			{Name: "a redirect halts", Class: sinks.Halted, Reply: presettest.Reply{Status: 302, Header: map[string]string{"Location": "/x"}}},
+		})
+	})
+	t.Run("to a bot", func(t *testing.T) {
+		bot := func(string) webhook.Preset { return open(t, slack.Options{Token: "xoxb-secret-1", Channel: "C1"}) }
+		presettest.Check(t, event, bot, []presettest.Case{
+			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
+			{Name: "blocks that are invalid are rejected", Reply: text(200, `{"ok":false,"error":"invalid_blocks"}`), Class: sinks.Rejected},
+			{Name: "a message that is too long is rejected", Reply: text(200, `{"ok":false,"error":"msg_too_long"}`), Class: sinks.Rejected},
+			{Name: "an unknown channel halts", Reply: text(200, `{"ok":false,"error":"channel_not_found"}`), Class: sinks.Halted},
+			{Name: "a bot that is not in the channel halts", Reply: text(200, `{"ok":false,"error":"not_in_channel"}`), Class: sinks.Halted},
+			{Name: "a token that was revoked halts", Reply: text(200, `{"ok":false,"error":"token_revoked"}`), Class: sinks.Halted},
+			{Name: "a scope that is missing halts", Reply: text(200, `{"ok":false,"error":"missing_scope","needed":"chat:write"}`), Class: sinks.Halted},
+			{Name: "a fatal error passes", Reply: text(200, `{"ok":false,"error":"fatal_error"}`), Class: sinks.Transient},
+			{Name: "an error that nobody knows passes", Reply: text(200, `{"ok":false,"error":"something_new"}`), Class: sinks.Transient},
+			{Name: "a page of somebody else is no acknowledgement", Reply: text(200, `<html>Sign in</html>`), Class: sinks.Transient},
+			{Name: "too many messages wait", Class: sinks.Throttled, Wait: time.Second,
+				Reply: presettest.Reply{Status: 429, Body: `{"ok":false,"error":"ratelimited"}`, Header: map[string]string{"Retry-After": "1"}}},
+			{Name: "too many messages wait though the status is 200", Reply: text(200, `{"ok":false,"error":"ratelimited"}`), Class: sinks.Throttled},
+		})
+	})
+}
+
+func TestABotSaysItsChannelAndHidesItsToken(t *testing.T) {
+	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
+		return presettest.Reply{Status: 200, Body: `{"ok":false,"error":"invalid_auth: ` + r.Header.Get("Authorization") + `"}`}
+	})
+	err := presettest.Send(t, s.URL, open(t, slack.Options{Token: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
+	if err == nil || strings.Contains(err.Error(), "xoxb-secret-1") {
+		t.Errorf("the error shows the token, or there is none: %v", err)
+	}
+	r := s.Requests()[0]
+	var m struct{ Channel string }
+	if err := json.Unmarshal(r.Body, &m); err != nil || m.Channel != "C1" || r.Header.Get("Authorization") != "Bearer xoxb-secret-1" {
+		t.Errorf("channel %q, %v", m.Channel, err)
+	}
+}
+
+func TestOptionsThatLackOneAnother(t *testing.T) {
+	for _, o := range []slack.Options{{Token: "t"}, {Channel: "c"}} {
+		if _, err := slack.New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package teams_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/teams"
+	"ndrbridge/transform"
+	"ndrbridge/transform/card"
+)
+
+// strict answers as a workflow does, and as Teams would behind it.
+func strict(request presettest.Request) presettest.Reply {
+	if len(request.Body) > 28000 {
+		return presettest.Reply{Status: http.StatusRequestEntityTooLarge}
+	}
+	if err := check(request.Body); err != nil {
+		return presettest.Reply{Status: http.StatusBadRequest, Body: `{"error":{"code":"TriggerInputSchemaMismatch","message":"` + err.Error() + `"}}`}
+	}
+	return presettest.Reply{Status: http.StatusAccepted}
+}
+
+type object = map[string]any
+
+// check reads a message by the reference of Adaptive Cards, and that no text in it is
+// where Markdown, a function or a template would be read.
+func check(body []byte) error {
+	var m struct {
+		Type        string
+		Attachments []struct {
+			ContentType string
+			Content     struct {
+				Type, Version, FallbackText string
+				Body                        []object
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		return err
+	}
+	if m.Type != "message" || len(m.Attachments) != 1 || m.Attachments[0].ContentType != "application/vnd.microsoft.card.adaptive" {
+		return errors.New("no message with a card")
+	}
+	content := m.Attachments[0].Content
+	if content.Type != "AdaptiveCard" || content.Version != "1.4" || len(content.Body) == 0 || content.FallbackText == "" {
+		return fmt.Errorf("card %s %s", content.Type, content.Version)
+	}
+	errs := []error{mute(content.FallbackText)}
+	for _, c := range content.Body {
+		if c["type"] != "Container" {
+			return fmt.Errorf("%v is no container", c["type"])
+		}
+		for _, i := range c["items"].([]any) {
+			switch i := i.(object); i["type"] {
+			case "RichTextBlock":
+				for _, r := range i["inlines"].([]any) {
+					r := r.(object)
+					text, _ := r["text"].(string)
+					if r["type"] != "TextRun" || text == "" || r["selectAction"] != nil {
+						errs = append(errs, fmt.Errorf("run %v", r))
+					}
+					errs = append(errs, mute(text))
+				}
+			case "ActionSet":
+				for _, a := range i["actions"].([]any) {
+					if a := a.(object); a["type"] != "Action.OpenUrl" || a["title"] != "Open" || !strings.HasPrefix(a["url"].(string), "http") {
+						errs = append(errs, fmt.Errorf("action %v", a))
+					}
+				}
+			default:
+				errs = append(errs, fmt.Errorf("item %v", i["type"]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func mute(text string) error {
+	if strings.Contains(text, "{{") || strings.Contains(text, "${") && !strings.Contains(text, "${\u200b") {
+		return fmt.Errorf("a function or a template in %.200q", text)
+	}
+	return nil
+}
+
+func TestEveryKindOfEventIsAMessage(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			s := presettest.Serve(t, strict)
+			if err := presettest.Send(t, s.URL, teams.Preset{}, kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestABurstIsOneMessage(t *testing.T) {
+	s := presettest.Serve(t, strict)
+	if err := presettest.Send(t, s.URL, teams.Preset{}, presettest.Burst(t, 500)...); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Requests()); n != 1 {
+		t.Fatalf("%d requests", n)
+	}
+	presettest.Golden(t, "burst", s.Requests()[0].Body)
+}
+
+func TestHostileTextsAreTextAlone(t *testing.T) {
+	s := presettest.Serve(t, strict)
+	for _, text := range presettest.Hostile {
+		for _, n := range []int{1, 2, card.Few, card.Few + 1} {
+			events := make([]transform.Event, n)
+			for i := range events {
+				events[i] = presettest.Titled(t, text)
+			}
+			if err := presettest.Send(t, s.URL, teams.Preset{}, events...); err != nil {
+				t.Errorf("%.50q, %d times: %v", text, n, err)
+			}
+		}
+	}
+}
+
+func TestWhatDoesNotFitIntoOneMessageIsInTheNext(t *testing.T) {
+	s := presettest.Serve(t, strict)
+	events := make([]transform.Event, card.Few)
+	for i := range events {
+		events[i] = presettest.Titled(t, strings.Repeat("漢", 1000))
+	}
+	if err := presettest.Send(t, s.URL, teams.Preset{}, events...); err != nil {
+		t.Fatal(err)
+	}
+	titles := 0
+	for _, r := range s.Requests() {
+		titles += strings.Count(string(r.Body), `"size":"Medium"`)
+	}
+	if n := len(s.Requests()); n < 2 || titles != card.Few {
+		t.Errorf("%d requests with %d cards", n, titles)
+	}
+}
+
+func FuzzNoTextIsMoreThanText(f *testing.F) {
+	for _, text := range presettest.Hostile {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		request, err := teams.Preset{}.Compose([]transform.Event{presettest.Titled(t, text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check(request.Body); err != nil || len(request.Body) > 28000 {
+			t.Fatalf("%d bytes: %v", len(request.Body), err)
+		}
+	})
+}
+
+func TestTheAnswersOfAWorkflow(t *testing.T) {
+	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
+	code := func(code string) string { return `{"error":{"code":"` + code + `","message":"see the code"}}` }
+	presettest.Check(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return teams.Preset{} }, []presettest.Case{
+		{Name: "accepted is durable", Reply: text(202, "")},
+		{Name: "a connector's 1 is durable", Reply: text(200, "1")},
+		{Name: "a connector that Teams throttled waits, though its status is 200", Class: sinks.Throttled,
+			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429 with ContextId x")},
+		{Name: "a connector's message that is too large is rejected", Class: sinks.Rejected,
+			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 413 with ContextId x")},
+		{Name: "a connector whose channel is gone halts", Class: sinks.Halted,
+			Reply: text(200, "Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 404 with ContextId x")},
+		{Name: "a connector that failed otherwise is tried again", Class: sinks.Transient, Reply: text(200, "Webhook message delivery failed with error: timeout")},
+		{Name: "a card that is wrong is rejected", Reply: text(400, code("TriggerInputSchemaMismatch")), Class: sinks.Rejected},
+		{Name: "a workflow that is off halts", Reply: text(400, code("WorkflowTriggerIsNotEnabled")), Class: sinks.Halted},
+		{Name: "a workflow that was deleted halts", Reply: text(404, code("WorkflowNotFound")), Class: sinks.Halted},
+		{Name: "a signature that is wrong halts", Reply: text(401, code("DirectApiAuthorizationRequired")), Class: sinks.Halted},
+		{Name: "too large is rejected", Reply: text(413, ""), Class: sinks.Rejected},
+		{Name: "a gateway that fails passes", Reply: text(502, code("NoResponse")), Class: sinks.Transient},
+		{Name: "too many wait as long as is asked for", Class: sinks.Throttled, Wait: 12 * time.Second,
+			Reply: presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "12"}}},
+	})
+}
