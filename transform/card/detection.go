@@ -10,8 +10,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// text is a JSON string's text or a number as it is written; empty for anything
-// else, which is no error: ticket ids come as both, and most fields may be null.
+// text is a JSON string's text as one line, or a number as it is written; empty for
+// anything else, which is no error: ticket ids come as both, and most fields may be null.
 type text string
 
 // UnmarshalJSON never fails.
@@ -21,7 +21,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	case b[0] == '"':
 		var s string
 		if json.Unmarshal(b, &s) == nil {
-			*t = text(s)
+			*t = text(line(s))
 		}
 	case b[0] == '-' || '0' <= b[0] && b[0] <= '9':
 		*t = text(b)
@@ -108,7 +108,7 @@ func (c *Card) detection(e transform.Event) {
 
 	c.Score = score(d.RiskScore)
 	c.Level = levelOf(e, c.Score != "")
-	c.Title = line(firstOf(d.Title, data.Format, d.Type))
+	c.Title = firstOf(d.Title, data.Format, d.Type)
 	c.Status = string(d.Status)
 	if c.Link = link(string(data.Link)); c.Link == "" {
 		c.Link = link(string(d.URL))
@@ -132,7 +132,7 @@ func (c *Card) detection(e transform.Event) {
 		c.fact("Victim", list(victims))
 	}
 	if all := append(offenders, victims...); len(all) > 0 {
-		c.Where = line(all[0].short())
+		c.Where = all[0].short()
 	}
 	c.fact("Changed", changed(data))
 	c.fact("Status", joined(", ", d.Status, d.Resolution))

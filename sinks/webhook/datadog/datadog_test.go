@@ -1,0 +1,114 @@
+package datadog_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/datadog"
+	"ndrbridge/sinks/webhook/presettest"
+)
+
+func open(t testing.TB) webhook.Preset {
+	t.Helper()
+	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Tags: []string{"env:prod"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// intake answers as Datadog does, but that it refuses a log that it would cut.
+type intake struct{ ids []string }
+
+func (in *intake) answer(r presettest.Request) presettest.Reply {
+	if r.Header.Get("DD-API-KEY") != "dd-secret-key" {
+		return presettest.Reply{Status: http.StatusForbidden, Body: `{"errors":[{"status":"403","title":"Forbidden"}]}`}
+	}
+	if len(r.Body) > 5_000_000 {
+		return presettest.Reply{Status: http.StatusRequestEntityTooLarge}
+	}
+	var raw []json.RawMessage
+	if err := json.Unmarshal(r.Body, &raw); err != nil || len(raw) > 1000 || len(raw) == 0 {
+		return presettest.Reply{Status: http.StatusBadRequest}
+	}
+	for _, one := range raw {
+		var log struct {
+			Message, DDSource, DDTags, Hostname, Service, Status, Timestamp string
+			Event                                                           struct{ ID string }
+		}
+		err := json.Unmarshal(one, &log)
+		_, timeErr := time.Parse(time.RFC3339, log.Timestamp)
+		if err != nil || timeErr != nil || len(one) > 1_000_000 || log.Message == "" || log.DDSource != "ndrbridge" || log.Hostname != "hq" ||
+			!strings.HasSuffix(log.DDTags, ",env:prod") || log.Event.ID == "" {
+			return presettest.Reply{Status: http.StatusBadRequest, Body: string(one[:min(len(one), 200)])}
+		}
+		in.ids = append(in.ids, log.Event.ID)
+	}
+	return presettest.Reply{Status: http.StatusAccepted, Body: "{}"}
+}
+
+func TestEveryKindOfEventIsALog(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			s := presettest.Serve(t, new(intake).answer)
+			if err := presettest.Send(t, s.URL, open(t), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestNoRequestHasMoreThanTheIntakeTakes(t *testing.T) {
+	for name, size := range map[string]int{"many small logs": 0, "few large logs": 900_000} {
+		t.Run(name, func(t *testing.T) {
+			in := &intake{}
+			s := presettest.Serve(t, in.answer)
+			events := sinktest.Events(map[int]int{0: 2500, 900_000: 12}[size], 5, size)
+			if err := presettest.Send(t, s.URL, open(t), events...); err != nil {
+				t.Fatal(err)
+			}
+			if len(in.ids) != len(events) || len(s.Requests()) != 3 {
+				t.Errorf("%d of %d logs in %d requests", len(in.ids), len(events), len(s.Requests()))
+			}
+		})
+	}
+}
+
+func TestALogThatDatadogWouldCutIsRejectedAndTheOthersArrive(t *testing.T) {
+	for at := range 3 {
+		in := &intake{}
+		s := presettest.Serve(t, in.answer)
+		events := sinktest.Events(3, 3, 0)
+		events[at] = sinktest.Events(1, 1, 1_000_001)[0]
+		each, ok := presettest.Send(t, s.URL, open(t), events...).(sinks.EventErrors)
+		if !ok || len(in.ids) != 2 {
+			t.Fatalf("%d logs arrived", len(in.ids))
+		}
+		for i, err := range each {
+			if class, _ := presettest.Fate(err); (class == sinks.Rejected) != (i == at) {
+				t.Errorf("event %d of those with a large one at %d: %v", i, at, err)
+			}
+		}
+	}
+}
+
+func TestDatadogsAnswers(t *testing.T) {
+	text := func(status int) presettest.Reply { return presettest.Reply{Status: status} }
+	presettest.Check(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return open(t) }, []presettest.Case{
+		{Name: "accepted is durable", Reply: text(202)},
+		{Name: "a bad request is rejected", Reply: text(400), Class: sinks.Rejected},
+		{Name: "a missing key halts", Reply: text(401), Class: sinks.Halted},
+		{Name: "an invalid key halts", Reply: text(403), Class: sinks.Halted},
+		{Name: "a timeout passes", Reply: text(408), Class: sinks.Transient},
+		{Name: "too large is rejected", Reply: text(413), Class: sinks.Rejected},
+		{Name: "too many wait", Reply: text(429), Class: sinks.Throttled},
+		{Name: "a server that fails passes", Reply: text(500), Class: sinks.Transient},
+	})
+}

@@ -1,0 +1,224 @@
+package elasticsearch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/elasticsearch"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/transform"
+)
+
+func open(t testing.TB, url string) webhook.Preset {
+	t.Helper()
+	p, err := elasticsearch.New(elasticsearch.Options{URL: url + "/logs-ndr-default", APIKey: "c2VjcmV0OmtleQ=="})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// index answers as a data stream of Elasticsearch does.
+type index struct {
+	documents map[string]json.RawMessage
+	order     []string
+	// fate answers for a document in the place of the index; nil: 201.
+	fate func(id string) (status int, kind string)
+}
+
+func newIndex() *index { return &index{documents: map[string]json.RawMessage{}} }
+
+func (x *index) answer(r presettest.Request) presettest.Reply {
+	illegal := func(why string) presettest.Reply {
+		return presettest.Reply{Status: http.StatusBadRequest, Body: fmt.Sprintf(`{"error":{"type":"illegal_argument_exception","reason":%q},"status":400}`, why)}
+	}
+	switch {
+	case r.Path != "/logs-ndr-default/_bulk":
+		return presettest.Reply{Status: http.StatusMethodNotAllowed}
+	case r.Header.Get("Content-Type") != "application/x-ndjson":
+		return presettest.Reply{Status: http.StatusNotAcceptable}
+	case r.Header.Get("Authorization") != "ApiKey c2VjcmV0OmtleQ==":
+		return presettest.Reply{Status: http.StatusUnauthorized}
+	case len(r.Body) > 10<<20:
+		return presettest.Reply{Status: http.StatusRequestEntityTooLarge}
+	case !bytes.HasSuffix(r.Body, []byte("\n")):
+		return illegal("The bulk request must be terminated by a newline [\\n]")
+	}
+	lines := strings.Split(strings.TrimSuffix(string(r.Body), "\n"), "\n")
+	if len(lines)%2 != 0 {
+		return illegal("odd number of lines")
+	}
+	var items []string
+	failed := false
+	for i := 0; i < len(lines); i += 2 {
+		var action struct {
+			Create *struct {
+				ID string `json:"_id"`
+			} `json:"create"`
+		}
+		var document struct {
+			Timestamp time.Time `json:"@timestamp"`
+		}
+		if err := json.Unmarshal([]byte(lines[i]), &action); err != nil || action.Create == nil {
+			return illegal("only write ops with an op_type of create are allowed in data streams")
+		}
+		id := action.Create.ID
+		status, kind := 201, ""
+		switch err := json.Unmarshal([]byte(lines[i+1]), &document); {
+		case id == "" || len(id) > 512:
+			status, kind = 400, "illegal_argument_exception"
+		case err != nil || document.Timestamp.Year() < 2000:
+			status, kind = 400, "document_parsing_exception"
+		case x.documents[id] != nil:
+			status, kind = 409, "version_conflict_engine_exception"
+		case x.fate != nil:
+			status, kind = x.fate(id)
+		}
+		if status/100 == 2 {
+			x.documents[id] = json.RawMessage(lines[i+1])
+			x.order = append(x.order, id)
+			items = append(items, `{"create":{"status":201}}`)
+			continue
+		}
+		failed = true
+		items = append(items, fmt.Sprintf(`{"create":{"status":%d,"error":{"type":%q,"reason":"see the type"}}}`, status, kind))
+	}
+	return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"errors":%v,"items":[%s]}`, failed, strings.Join(items, ","))}
+}
+
+func TestEveryKindOfEventIsADocument(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			x := newIndex()
+			s := presettest.Serve(t, x.answer)
+			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			if len(x.order) != 1 || !strings.HasSuffix(x.order[0], "/"+kind.Event.ID) {
+				t.Fatalf("documents: %v", x.order)
+			}
+			presettest.Golden(t, kind.Name, x.documents[x.order[0]])
+		})
+	}
+}
+
+func TestDataWithATimestampIsTheDocument(t *testing.T) {
+	e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created"},
+		[]byte("{\"@timestamp\": \"2026-03-14T09:26:53.589Z\",\n\"event\": {\"kind\": \"alert\"}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newIndex()
+	s := presettest.Serve(t, x.answer)
+	if err := presettest.Send(t, s.URL, open(t, s.URL), e); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(x.documents["hq/detections/1-2"]); !strings.HasPrefix(got, `{"@timestamp": "2026`) || strings.Contains(got, "specversion") {
+		t.Errorf("document %s", got)
+	}
+}
+
+func TestWhatIsSentAgainIsThereAlready(t *testing.T) {
+	x := newIndex()
+	s := presettest.Serve(t, x.answer)
+	events := sinktest.Events(700, 10, 0)
+	for range 2 {
+		if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(x.documents) != 700 {
+		t.Errorf("%d documents", len(x.documents))
+	}
+}
+
+func TestALargeBatchIsSeveralRequests(t *testing.T) {
+	x := newIndex()
+	s := presettest.Serve(t, x.answer)
+	events := sinktest.Events(2500, 10, 4<<10)
+	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range x.order {
+		if !strings.HasSuffix(id, "/"+events[i].ID) {
+			t.Fatalf("document %d is %s", i, id)
+		}
+	}
+	if n := len(s.Requests()); len(x.order) != 2500 || n < 2 || n > 4 {
+		t.Errorf("%d documents of %d requests", len(x.order), n)
+	}
+}
+
+func TestEachEventHasItsOwnFate(t *testing.T) {
+	events := sinktest.Events(8, 8, 0)
+	fates := []struct {
+		status int
+		kind   string
+		class  sinks.Class
+	}{
+		{201, "", ""},
+		{429, "es_rejected_execution_exception", sinks.Throttled},
+		{400, "document_parsing_exception", sinks.Rejected},
+		{409, "version_conflict_engine_exception", ""},
+		{503, "unavailable_shards_exception", sinks.Transient},
+		{403, "cluster_block_exception", sinks.Halted},
+		{404, "index_not_found_exception", sinks.Halted},
+		{413, "too_large", sinks.Rejected},
+	}
+	x := newIndex()
+	x.fate = func(id string) (int, string) {
+		for i, e := range events {
+			if strings.HasSuffix(id, "/"+e.ID) {
+				return fates[i].status, fates[i].kind
+			}
+		}
+		return 500, "not found"
+	}
+	s := presettest.Serve(t, x.answer)
+	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok || len(each) != len(events) {
+		t.Fatalf("%v", err)
+	}
+	for i, f := range fates {
+		if class, _ := presettest.Fate(each[i]); class != f.class {
+			t.Errorf("%d %s: %s, want %s", f.status, f.kind, class, f.class)
+		}
+		if each[i] != nil && (!strings.Contains(each[i].Error(), f.kind) || strings.Contains(each[i].Error(), "c2VjcmV0")) {
+			t.Errorf("%d: %v", f.status, each[i])
+		}
+	}
+}
+
+func TestTheAnswersToABulk(t *testing.T) {
+	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
+	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
+		{Name: "fewer items than documents is no acknowledgement", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
+		{Name: "an answer of something else is no acknowledgement", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
+		{Name: "an answer that is cut off is no acknowledgement", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
+		{Name: "a page of somebody else is no acknowledgement", Reply: text(200, "<html>"), Class: sinks.Transient},
+		{Name: "a bulk that is too large is rejected", Reply: text(413, ""), Class: sinks.Rejected},
+		{Name: "a bulk that is too much waits", Reply: text(429, `{"error":{"type":"circuit_breaking_exception"}}`), Class: sinks.Throttled},
+		{Name: "a key that is not known halts", Reply: text(401, ""), Class: sinks.Halted},
+		{Name: "a key that is not allowed halts", Reply: text(403, ""), Class: sinks.Halted},
+		{Name: "a cluster without a master passes", Reply: text(503, ""), Class: sinks.Transient},
+	})
+}
+
+func TestAURLWithoutAnIndexIsWrong(t *testing.T) {
+	for _, url := range []string{"https://es.example:9200", "https://es.example:9200/_bulk", "::"} {
+		if _, err := elasticsearch.New(elasticsearch.Options{URL: url}); err == nil {
+			t.Errorf("%s is taken", url)
+		}
+	}
+}

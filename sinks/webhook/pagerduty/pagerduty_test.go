@@ -1,0 +1,186 @@
+package pagerduty_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/pagerduty"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/transform"
+)
+
+const key = "0123456789abcdef0123456789abcdef"
+
+func open(t testing.TB, url string) webhook.Preset {
+	t.Helper()
+	p, err := pagerduty.New(pagerduty.Options{URL: url + "/v2/enqueue", RoutingKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// pager answers as PagerDuty does, and keeps the alerts.
+type pager struct {
+	alerts  map[string]string // the state of each, by its key
+	changes int
+}
+
+func (p *pager) answer(r presettest.Request) presettest.Reply {
+	var m struct {
+		RoutingKey  string `json:"routing_key"`
+		EventAction string `json:"event_action"`
+		DedupKey    string `json:"dedup_key"`
+		Payload     struct{ Summary, Source, Severity, Timestamp string }
+		Links       []struct{ Href, Text string }
+	}
+	invalid := func(why string) presettest.Reply {
+		return presettest.Reply{Status: http.StatusBadRequest, Body: fmt.Sprintf(`{"status":"invalid event","message":"Event object is invalid","errors":[%q]}`, why)}
+	}
+	if err := json.Unmarshal(r.Body, &m); err != nil {
+		return invalid(err.Error())
+	}
+	change := r.Path == "/v2/change/enqueue"
+	_, timeErr := time.Parse(time.RFC3339, m.Payload.Timestamp)
+	switch {
+	case len(r.Body) > 512<<10:
+		return presettest.Reply{Status: http.StatusRequestEntityTooLarge}
+	case m.RoutingKey != key:
+		return invalid("Length of 'routing_key' is incorrect (should be 32 characters)")
+	case m.Payload.Summary == "" || len([]rune(m.Payload.Summary)) > 1024 || m.Payload.Source == "":
+		return invalid("payload")
+	case timeErr != nil:
+		return invalid(timeErr.Error())
+	case change && (m.EventAction != "" || m.DedupKey != "" || m.Payload.Severity != ""):
+		return invalid("a change has no action")
+	case change:
+		p.changes++
+		return presettest.Reply{Status: http.StatusAccepted, Body: `{"status":"success"}`}
+	case r.Path != "/v2/enqueue":
+		return presettest.Reply{Status: http.StatusNotFound}
+	case len(m.DedupKey) > 255 || m.DedupKey == "":
+		return invalid("dedup_key")
+	case !slices.Contains([]string{"critical", "error", "warning", "info"}, m.Payload.Severity):
+		return invalid("payload.severity")
+	case !slices.Contains([]string{"trigger", "acknowledge", "resolve"}, m.EventAction):
+		return invalid("event_action")
+	}
+	p.alerts[m.DedupKey] = m.EventAction
+	return presettest.Reply{Status: http.StatusAccepted, Body: `{"status":"success","dedup_key":"` + m.DedupKey + `"}`}
+}
+
+func TestEveryKindOfEventIsAnAlertOrAChange(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			p := &pager{alerts: map[string]string{}}
+			s := presettest.Serve(t, p.answer)
+			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
+	byName := map[string]transform.Event{}
+	for _, kind := range presettest.Events(t) {
+		byName[kind.Name] = kind.Event
+	}
+	const scan, unreachable = "hq/detections/25769804201", "hq/events/unreachable"
+	p := &pager{alerts: map[string]string{}}
+	s := presettest.Serve(t, p.answer)
+	for _, step := range []struct{ name, alert, state string }{
+		{"detection-created", scan, "trigger"},
+		{"detection-in-progress", scan, "acknowledge"},
+		{"detection-closed", scan, "resolve"},
+		{"unreachable", unreachable, "trigger"},
+		{"reachable", unreachable, "resolve"},
+	} {
+		if err := presettest.Send(t, s.URL, open(t, s.URL), byName[step.name]); err != nil {
+			t.Fatal(err)
+		}
+		if p.alerts[step.alert] != step.state {
+			t.Errorf("after %s: %v, want %s", step.name, p.alerts, step.state)
+		}
+	}
+	for _, quiet := range []string{"audit", "record", "heartbeat"} {
+		before := p.changes
+		if err := presettest.Send(t, s.URL, open(t, s.URL), byName[quiet]); err != nil {
+			t.Fatal(err)
+		}
+		if p.changes != before+1 {
+			t.Errorf("%s is no change event", quiet)
+		}
+	}
+	if len(p.alerts) != 2 {
+		t.Errorf("alerts: %v", p.alerts)
+	}
+}
+
+func TestEachEventOfABurstIsARequest(t *testing.T) {
+	p := &pager{alerts: map[string]string{}}
+	s := presettest.Serve(t, p.answer)
+	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 40)...); err != nil {
+		t.Fatal(err)
+	}
+	if len(p.alerts) != 36 || len(s.Requests()) != 40 {
+		t.Errorf("%d alerts of %d requests", len(p.alerts), len(s.Requests()))
+	}
+}
+
+func TestWhatWasTakenBeforeA429IsNotSentAgain(t *testing.T) {
+	n := 0
+	s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
+		if n++; n > 3 {
+			return presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "60"}}
+		}
+		return presettest.Reply{Status: 202}
+	})
+	err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Burst(t, 8)...)
+	each, ok := err.(sinks.EventErrors)
+	if !ok || len(each) != 8 || n != 4 {
+		t.Fatalf("%d requests: %v", n, err)
+	}
+	for i, err := range each {
+		class, wait := presettest.Fate(err)
+		if i < 3 && err != nil || i >= 3 && (class != sinks.Throttled || wait != time.Minute) {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	p := &pager{alerts: map[string]string{}}
+	s := presettest.Serve(t, p.answer)
+	for _, text := range presettest.Hostile {
+		if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Titled(t, strings.Repeat(text, 5))); err != nil {
+			t.Errorf("%.50q: %v", text, err)
+		}
+	}
+}
+
+func TestPagerDutysAnswers(t *testing.T) {
+	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
+	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+		{Name: "accepted is durable", Reply: text(202, `{"status":"success"}`)},
+		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: sinks.Rejected},
+		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: sinks.Halted},
+		{Name: "a key that is not known halts", Reply: text(400, `{"status":"invalid event","message":"Invalid routing key","errors":[]}`), Class: sinks.Halted},
+		{Name: "too many wait", Reply: text(429, ""), Class: sinks.Throttled},
+		{Name: "a server that fails passes", Reply: text(500, ""), Class: sinks.Transient},
+	})
+	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
+		return presettest.Reply{Status: 400, Body: string(r.Body)}
+	})
+	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
+		t.Errorf("the error shows the routing key, or there is none: %v", err)
+	}
+}

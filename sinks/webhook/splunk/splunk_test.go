@@ -1,0 +1,244 @@
+package splunk_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/transform"
+)
+
+const token = "a94a8fe5-ccb1-9ba6-1c4c-0873d391e987"
+
+func open(t testing.TB, url string) webhook.Preset {
+	t.Helper()
+	p, err := splunk.New(splunk.Options{URL: url, Token: token, Index: "ndr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// collector answers as Splunk does.
+type collector struct {
+	acknowledges bool
+	unasked      int // questions before the indexer has a batch
+	asked        int
+	indexed      []string // ids
+	pending      map[int64][]string
+}
+
+var channels = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+func code(status, code int, text string) presettest.Reply {
+	return presettest.Reply{Status: status, Body: fmt.Sprintf(`{"text":%q,"code":%d}`, text, code)}
+}
+
+func (c *collector) answer(r presettest.Request) presettest.Reply {
+	channel := r.Header.Get("X-Splunk-Request-Channel")
+	switch {
+	case r.Header.Get("Authorization") != "Splunk "+token:
+		return code(http.StatusForbidden, 4, "Invalid token")
+	case c.acknowledges && !channels.MatchString(channel):
+		return code(http.StatusBadRequest, 10, "Data channel is missing")
+	case r.Path == "/services/collector/ack":
+		return c.ack(r, channel)
+	case r.Path != "/services/collector/event":
+		return presettest.Reply{Status: http.StatusNotFound, Body: `{"text":"The requested URL was not found on this server.","code":404}`}
+	case len(r.Body) > 1<<20:
+		return presettest.Reply{Status: http.StatusRequestEntityTooLarge}
+	}
+	var ids []string
+	decoder := json.NewDecoder(bytes.NewReader(r.Body))
+	for number := 0; ; number++ {
+		var event struct {
+			Time                            json.Number
+			Host, Source, SourceType, Index string
+			Event                           struct{ SpecVersion, ID string }
+		}
+		decoder.DisallowUnknownFields()
+		var raw map[string]json.RawMessage
+		if err := decoder.Decode(&raw); err == io.EOF {
+			break
+		} else if err != nil {
+			return code(http.StatusBadRequest, 6, "Invalid data format")
+		}
+		whole, _ := json.Marshal(raw)
+		_ = json.Unmarshal(whole, &event)
+		at, err := strconv.ParseFloat(event.Time.String(), 64)
+		switch {
+		case raw["event"] == nil:
+			return code(http.StatusBadRequest, 12, "Event field is required")
+		case event.Index != "ndr":
+			return code(http.StatusBadRequest, 7, "Incorrect index")
+		case err != nil || at < 1.7e9 || at > 1.9e9 || event.Host != "hq" || !strings.HasPrefix(event.SourceType, "ndrbridge:") || event.Event.SpecVersion != "1.0":
+			return code(http.StatusBadRequest, 6, "Invalid data format")
+		}
+		ids = append(ids, event.Event.ID)
+	}
+	if len(ids) == 0 {
+		return code(http.StatusBadRequest, 5, "No data")
+	}
+	if !c.acknowledges {
+		c.indexed = append(c.indexed, ids...)
+		return code(http.StatusOK, 0, "Success")
+	}
+	id := int64(len(c.pending))
+	c.pending[id] = ids
+	return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"text":"Success","code":0,"ackId":%d}`, id)}
+}
+
+func (c *collector) ack(r presettest.Request, channel string) presettest.Reply {
+	if !c.acknowledges {
+		return code(http.StatusBadRequest, 14, "ACK is disabled")
+	}
+	var question struct{ Acks []int64 }
+	if err := json.Unmarshal(r.Body, &question); err != nil || len(question.Acks) != 1 || r.Query != "channel="+channel {
+		return code(http.StatusBadRequest, 6, "Invalid data format")
+	}
+	id := question.Acks[0]
+	c.asked++
+	if c.asked%(c.unasked+1) != 0 {
+		return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"acks":{"%d":false}}`, id)}
+	}
+	c.indexed = append(c.indexed, c.pending[id]...)
+	return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"acks":{"%d":true}}`, id)}
+}
+
+func ids(events []transform.Event) []string {
+	all := make([]string, len(events))
+	for i, e := range events {
+		all[i] = e.ID
+	}
+	return all
+}
+
+func TestEveryKindOfEventIsTaken(t *testing.T) {
+	for _, kind := range presettest.Events(t) {
+		t.Run(kind.Name, func(t *testing.T) {
+			c := &collector{}
+			s := presettest.Serve(t, c.answer)
+			if err := presettest.Send(t, s.URL, open(t, s.URL), kind.Event); err != nil {
+				t.Fatal(err)
+			}
+			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestABatchIsDividedAmongRequestsAsLargeAsSplunkTakes(t *testing.T) {
+	c := &collector{}
+	s := presettest.Serve(t, c.answer)
+	events := sinktest.Events(3000, 10, 1500)
+	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.indexed, ids(events)) {
+		t.Errorf("%d events are indexed, not all or not in their order", len(c.indexed))
+	}
+	if n := len(s.Requests()); n < 5 || n > 8 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestEventsAreDurableWhenTheIndexerSaysSo(t *testing.T) {
+	c := &collector{acknowledges: true, unasked: 2, pending: map[int64][]string{}}
+	s := presettest.Serve(t, c.answer)
+	events := sinktest.Events(1500, 10, 600)
+	if err := presettest.Send(t, s.URL, open(t, s.URL), events...); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.indexed, ids(events)) {
+		t.Errorf("%d events are indexed", len(c.indexed))
+	}
+	if c.asked != 6 {
+		t.Errorf("asked %d times", c.asked)
+	}
+}
+
+func TestWhatTheIndexerDoesNotConfirmInTimeIsSentAgain(t *testing.T) {
+	c := &collector{acknowledges: true, unasked: 1 << 30, pending: map[int64][]string{}}
+	s := presettest.Serve(t, c.answer)
+	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: open(t, s.URL), Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	if class, _ := presettest.Fate(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != sinks.Transient {
+		t.Errorf("class %q", class)
+	}
+}
+
+func TestSplunksAnswers(t *testing.T) {
+	reply := func(status, number int) presettest.Reply { return code(status, number, "see the code") }
+	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset {
+		return open(t, strings.TrimSuffix(url, "/hook"))
+	}, []presettest.Case{
+		{Name: "success is durable", Reply: reply(200, 0)},
+		{Name: "a queue that fills up has taken it", Reply: reply(200, 24)},
+		{Name: "acknowledgements that fill up have taken it", Reply: reply(200, 25)},
+		{Name: "a disabled token halts", Reply: reply(403, 1), Class: sinks.Halted},
+		{Name: "no token halts", Reply: reply(401, 2), Class: sinks.Halted},
+		{Name: "an invalid authorization halts", Reply: reply(401, 3), Class: sinks.Halted},
+		{Name: "an invalid token halts", Reply: reply(403, 4), Class: sinks.Halted},
+		{Name: "no data is rejected", Reply: reply(400, 5), Class: sinks.Rejected},
+		{Name: "an invalid format is rejected", Reply: reply(400, 6), Class: sinks.Rejected},
+		{Name: "an incorrect index halts", Reply: reply(400, 7), Class: sinks.Halted},
+		{Name: "an internal error passes", Reply: reply(500, 8), Class: sinks.Transient},
+		{Name: "a busy server passes", Reply: reply(503, 9), Class: sinks.Transient},
+		{Name: "a missing channel halts", Reply: reply(400, 10), Class: sinks.Halted},
+		{Name: "an invalid channel halts", Reply: reply(400, 11), Class: sinks.Halted},
+		{Name: "a missing event is rejected", Reply: reply(400, 12), Class: sinks.Rejected},
+		{Name: "a blank event is rejected", Reply: reply(400, 13), Class: sinks.Rejected},
+		{Name: "acknowledgement that is off halts", Reply: reply(400, 14), Class: sinks.Halted},
+		{Name: "fields that are wrong are rejected", Reply: reply(400, 15), Class: sinks.Rejected},
+		{Name: "a token in the query halts", Reply: reply(400, 16), Class: sinks.Halted},
+		{Name: "full queues pass", Reply: reply(503, 18), Class: sinks.Transient},
+		{Name: "no acknowledgement service passes", Reply: reply(503, 19), Class: sinks.Transient},
+		{Name: "both pass", Reply: reply(503, 20), Class: sinks.Transient},
+		{Name: "an invalid token with another code halts", Reply: reply(400, 21), Class: sinks.Halted},
+		{Name: "a disabled token with another code halts", Reply: reply(400, 22), Class: sinks.Halted},
+		{Name: "a server that stops passes", Reply: reply(503, 23), Class: sinks.Transient},
+		{Name: "a queue at capacity waits", Reply: reply(429, 26), Class: sinks.Throttled},
+		{Name: "acknowledgements at capacity wait", Reply: reply(429, 27), Class: sinks.Throttled},
+		{Name: "a code that nobody knows is read by its status", Reply: reply(418, 99), Class: sinks.Rejected},
+		{Name: "a busy server that asks for a wait gets it", Class: sinks.Throttled, Wait: 5 * time.Second,
+			Reply: presettest.Reply{Status: 503, Body: `{"text":"Server is busy","code":9}`, Header: map[string]string{"Retry-After": "5"}}},
+		{Name: "a page of somebody else is no acknowledgement", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
+		{Name: "too large is rejected", Reply: presettest.Reply{Status: 413, Body: "Content-Length of 1048577 too large"}, Class: sinks.Rejected},
+	})
+}
+
+func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
+	s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
+		return presettest.Reply{Status: 400, Body: `{"text":"Invalid data format","code":6,"invalid-event-number":1}`}
+	})
+	err := presettest.Send(t, s.URL, open(t, s.URL), sinktest.Events(3, 1, 0)...)
+	if _, apart := err.(sinks.EventErrors); apart || err == nil {
+		t.Fatalf("%v", err)
+	}
+	if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+		t.Errorf("class %s", class)
+	}
+}
+
+func TestOptionsThatAreWrong(t *testing.T) {
+	for _, o := range []splunk.Options{{URL: "https://s.example"}, {URL: "https://s.example/api", Token: token}, {URL: "::", Token: token}} {
+		if _, err := splunk.New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}
