@@ -65,6 +65,8 @@ func (t *tally) stop(n int, err error) {
 // error for all of them: a rejection then says that one of them is at fault.
 func (t *tally) result() error {
 	switch {
+	case len(t.each) == 1:
+		return t.each[0]
 	case t.apart && gravest(t.each) == nil:
 		return nil
 	case t.apart:

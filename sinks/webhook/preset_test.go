@@ -1,0 +1,266 @@
+package webhook_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// lines is a preset of a service that takes up to three events in a request, one id a
+// line. What begins with "never" it cannot say, and a service that answers "later"
+// wants to be asked again.
+type lines struct {
+	perSecond float64
+	secret    string
+	again     *url.URL
+}
+
+func (p lines) Service() webhook.Service {
+	return webhook.Service{
+		Header:  map[string]string{"Content-Type": "text/plain", "X-Key": p.secret},
+		Secrets: []string{"hidden-" + p.secret}, RequestsPerSecond: p.perSecond,
+	}
+}
+
+func (p lines) Compose(events []transform.Event) (webhook.Request, error) {
+	var body []byte
+	n := 0
+	for ; n < min(len(events), 3) && !strings.HasPrefix(events[n].ID, "never"); n++ {
+		body = append(append(body, events[n].ID...), '\n')
+	}
+	if n == 0 {
+		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "%s cannot be said", events[0].ID)
+	}
+	return webhook.Request{Events: n, Body: body}, nil
+}
+
+func (p lines) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+	if string(a.Body) == "later" {
+		return &webhook.Request{Events: r.Events, Body: []byte("now?"), URL: p.again, After: time.Millisecond}, nil
+	}
+	return nil, a.Refusal()
+}
+
+// named makes events that have these ids, all of one key.
+func named(t interface{ Fatal(...any) }, ids ...string) []transform.Event {
+	events := make([]transform.Event, len(ids))
+	for i, id := range ids {
+		var err error
+		events[i], err = transform.New(transform.Attributes{
+			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.updated", PartitionKey: "7", RecordedTime: time.Now(),
+		}, []byte(`{"detection":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return events
+}
+
+// serveLines answers the requests of lines by what they carry.
+func serveLines(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, ids []string)) *httptest.Server {
+	var mu sync.Mutex
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		answer(w, r, strings.Fields(string(body)))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		ids  string
+		// refuse is the status of a request with this id.
+		refuse map[string]int
+		want   string // what the service took
+		fates  string // of each event: . acknowledged, or the first letter of the class, - not tried
+	}{
+		{"as many as carry them all", "a b c d e f g", nil, "a b c d e f g", ""},
+		{"what cannot be said is rejected alone", "a never b c d", nil, "a b c d", ".r..."},
+		{"what cannot be said may come first and last", "never1 a never2", nil, "a", "r.r"},
+		{"a request that is refused for one of its events is followed by none", "a b c d e f g", map[string]int{"e": 400}, "a b c", "...----"},
+		{"a request of one event that is refused is rejected, and others follow", "a b c d never e", map[string]int{"d": 400}, "a b c e", "...rr."},
+		{"a failure ends it, and what is behind was not tried", "a b c d e f g", map[string]int{"d": 500}, "a b c", "...ttt-"},
+		{"a wait is that of all behind it", "a b c d e f g", map[string]int{"d": 429}, "a b c", "...tttt"},
+		{"a halt is that of all behind it", "a b c d e f g", map[string]int{"d": 401}, "a b c", "...hhhh"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var taken []string
+			s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, ids []string) {
+				for _, id := range ids {
+					if status := test.refuse[id]; status != 0 {
+						w.WriteHeader(status)
+						return
+					}
+				}
+				taken = append(taken, ids...)
+			})
+			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}}).Send(t.Context(), named(t, strings.Fields(test.ids)...))
+			if got := strings.Join(taken, " "); got != test.want {
+				t.Errorf("taken: %s, want %s", got, test.want)
+			}
+			if test.fates == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			each, ok := errors.AsType[sinks.EventErrors](err)
+			if !ok {
+				t.Fatalf("not told apart: %v", err)
+			}
+			if got := letters(each); got != test.fates {
+				t.Errorf("fates %s, want %s: %v", got, test.fates, err)
+			}
+		})
+	}
+}
+
+func letters(each sinks.EventErrors) string {
+	var b strings.Builder
+	for _, err := range each {
+		class, _ := sinks.ClassOf(err)
+		switch {
+		case err == nil:
+			b.WriteByte('.')
+		case errors.Is(err, sinks.ErrNotTried):
+			b.WriteByte('-')
+		default:
+			b.WriteByte(class[0])
+		}
+	}
+	return b.String()
+}
+
+func TestARefusalOfAllIsOneError(t *testing.T) {
+	for status, want := range map[int]sinks.Class{400: sinks.Rejected, 401: sinks.Halted, 500: sinks.Transient, 302: sinks.Halted} {
+		s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, _ []string) { w.WriteHeader(status) })
+		err := open(t, webhook.Options{URL: s.URL, Preset: lines{}}).Send(t.Context(), named(t, "a", "b"))
+		if _, apart := err.(sinks.EventErrors); apart || err == nil {
+			t.Errorf("%d: %v", status, err)
+		}
+		if class, _ := sinks.ClassOf(err); class != want {
+			t.Errorf("%d: class %s, want %s", status, class, want)
+		}
+	}
+}
+
+func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
+	var came []string
+	s := serveLines(t, func(w http.ResponseWriter, r *http.Request, ids []string) {
+		came = append(came, r.URL.Path+" "+strings.Join(ids, ","))
+		if len(came) < 3 {
+			fmt.Fprint(w, "later")
+		}
+	})
+	again, err := url.Parse(s.URL + "/again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, webhook.Options{URL: s.URL + "/hook", Preset: lines{again: again}}).Send(t.Context(), named(t, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/hook a", "/again now?", "/again now?"}; !slices.Equal(came, want) {
+		t.Errorf("came: %q", came)
+	}
+}
+
+func TestAPresetsErrorsHoldNoSecret(t *testing.T) {
+	s := serveLines(t, func(w http.ResponseWriter, r *http.Request, _ []string) {
+		http.Error(w, "not "+r.Header.Get("X-Key")+" nor hidden-"+r.Header.Get("X-Key")+" at "+r.URL.Path, http.StatusBadRequest)
+	})
+	err := open(t, webhook.Options{URL: s.URL + "/hooks/T0PSECRET", Preset: lines{secret: "pr3setsecret"}}).Send(t.Context(), named(t, "a"))
+	if err == nil || strings.Contains(err.Error(), "pr3setsecret") || strings.Contains(err.Error(), "T0PSECRET") || !strings.Contains(err.Error(), "400 Bad Request") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAPresetKeepsToItsRate(t *testing.T) {
+	var at []time.Time
+	s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { at = append(at, time.Now()) })
+	sink := open(t, webhook.Options{URL: s.URL, Preset: lines{perSecond: 20}})
+	for range 2 {
+		if err := sink.Send(t.Context(), named(t, "a", "b", "c", "d", "e", "f")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A limiter never lets a request go early; how late it goes is not ours to say.
+	if took := at[3].Sub(at[0]); len(at) != 4 || took < 140*time.Millisecond {
+		t.Errorf("%d requests in %v", len(at), took)
+	}
+}
+
+func TestOptionsThatDoNotGoWithAPreset(t *testing.T) {
+	for name, o := range map[string]webhook.Options{
+		"a batch of CloudEvents": {Mode: transform.Batch},
+		"CloudEvents in headers": {Mode: transform.Binary},
+		"a key with a line end":  {Preset: lines{secret: "a\nb"}},
+	} {
+		o.URL = "https://hooks.example"
+		if o.Preset == nil {
+			o.Preset = lines{}
+		}
+		if _, err := webhook.New(o); err == nil || strings.Contains(err.Error(), "a\nb") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNothingIsLostByAPreset has a service refuse some of the events for good and fail
+// at times, and a runner deliver to it.
+func TestNothingIsLostByAPreset(t *testing.T) {
+	for seed := range uint64(6) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		ids := []string{"good"} // a service that takes nothing halts the sink
+		bad := map[string]bool{}
+		for i := range 20 {
+			id := fmt.Sprint("event", i)
+			switch random.IntN(6) {
+			case 0:
+				id = fmt.Sprint("never", i)
+				bad[id] = true
+			case 1:
+				bad[id] = true
+			}
+			ids = append(ids, id)
+		}
+		var taken []string
+		s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, ids []string) {
+			switch fault := random.IntN(10); {
+			case fault == 0:
+				w.WriteHeader(http.StatusInternalServerError)
+			case fault == 1:
+				w.WriteHeader(http.StatusTooManyRequests)
+			case slices.ContainsFunc(ids, func(id string) bool { return bad[id] }):
+				w.WriteHeader(http.StatusBadRequest)
+			default:
+				taken = append(taken, ids...)
+			}
+		})
+		dead, _ := deliver(t, webhook.Options{URL: s.URL, Preset: lines{}}, checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20}, named(t, ids...))
+		want := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return bad[id] })
+		if !slices.Equal(taken, want) || len(dead) != len(bad) {
+			t.Fatalf("seed %d: taken %v and dead %v of %v", seed, taken, dead, ids)
+		}
+	}
+}
