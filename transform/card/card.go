@@ -68,12 +68,28 @@ func (c Card) Headline() string {
 	return c.Level.String() + " " + c.Score + ": " + c.Title
 }
 
-// Of makes the card of an event of any kind.
-func Of(e transform.Event) Card {
+// Brief is Of without what takes long to find: the level, the score, the title, the
+// appliance and the time, at least.
+func Brief(e transform.Event) Card {
+	if e.Stream() != transform.StreamDetections {
+		return Of(e)
+	}
+	c := begin(e)
+	c.name(e)
+	return c
+}
+
+func begin(e transform.Event) Card {
 	c := Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.Time}
 	if c.Time.IsZero() {
 		c.Time = e.RecordedTime
 	}
+	return c
+}
+
+// Of makes the card of an event of any kind.
+func Of(e transform.Event) Card {
+	c := begin(e)
 	switch e.Stream() {
 	case transform.StreamDetections:
 		c.detection(e)

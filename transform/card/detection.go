@@ -53,10 +53,6 @@ func (m millis) clock() string {
 // detectionData is the data of a detection's event, as far as a card shows it.
 type detectionData struct {
 	Detection struct {
-		ID           text          `json:"id"`
-		Title        text          `json:"title"`
-		Type         text          `json:"type"`
-		RiskScore    text          `json:"risk_score"`
 		Categories   []text        `json:"categories"`
 		Participants []participant `json:"participants"`
 		Tactics      []attack      `json:"mitre_tactics"`
@@ -74,7 +70,6 @@ type detectionData struct {
 		To   json.RawMessage `json:"to"`
 	} `json:"changes"`
 	Devices []device `json:"devices"`
-	Format  text     `json:"format"`
 	Link    text     `json:"link"`
 }
 
@@ -101,22 +96,42 @@ type device struct {
 // stays zero. A card that lacks a line is better than none.
 func unpack(data []byte, into any) { _ = json.Unmarshal(data, into) }
 
+// name gives the card of a detection its level, score and title. It reads them out
+// of the bytes, which takes a fraction of the time that all of a card takes.
+func (c *Card) name(e transform.Event) {
+	var title, format, kind, riskScore text
+	for name, value := range transform.Fields(e.Data()) {
+		switch string(name) {
+		case "format":
+			unpack(value, &format)
+		case "detection":
+			for name, value := range transform.Fields(value) {
+				switch string(name) {
+				case "title":
+					unpack(value, &title)
+				case "type":
+					unpack(value, &kind)
+				case "risk_score":
+					unpack(value, &riskScore)
+				}
+			}
+		}
+	}
+	c.Score = score(riskScore)
+	c.Level = levelOf(e, c.Score != "")
+	c.Title = firstOf(title, format, kind, text("Detection "+e.Subject))
+}
+
 func (c *Card) detection(e transform.Event) {
+	c.name(e)
 	var data detectionData
 	unpack(e.Data(), &data)
 	d := &data.Detection
-
-	c.Score = score(d.RiskScore)
-	c.Level = levelOf(e, c.Score != "")
-	c.Title = firstOf(d.Title, data.Format, d.Type)
 	c.Status = string(d.Status)
 	if c.Link = link(string(data.Link)); c.Link == "" {
 		c.Link = link(string(d.URL))
 	}
 	c.Note = fmt.Sprintf("Detection %s at %s, %s", e.Subject, e.Appliance, e.Action())
-	if c.Title == "" {
-		c.Title = "Detection " + e.Subject
-	}
 
 	names := make(map[text]text, len(data.Devices))
 	for _, device := range data.Devices {

@@ -19,7 +19,11 @@ func (c *Card) audit(e transform.Event) {
 	unpack(e.Data(), &data)
 	var body map[string]text
 	unpack(data.Audit.Body, &body)
-	c.Title = line("Audit log: " + joined(" by ", firstText(body["operation"], "entry "+text(e.Subject)), body["user"]))
+	operation := body["operation"]
+	if operation == "" {
+		operation = "entry " + text(e.Subject)
+	}
+	c.Title = "Audit log: " + joined(" by ", operation, body["user"])
 	c.Note = fmt.Sprintf("Entry %s of the audit log of %s", e.Subject, e.Appliance)
 	c.fact("Component", string(body["component"]))
 	c.fact("Details", string(body["details"]))
@@ -39,20 +43,21 @@ func (c *Card) record(e transform.Event) {
 		} `json:"record"`
 	}
 	unpack(e.Data(), &data)
-	field := func(name string) string { return string(value(data.Record.Source[name])) }
+	field := func(name string) text { return fieldValue(data.Record.Source[name]) }
 	kind := strings.TrimPrefix(e.Subject, "~")
 	c.Title = line("Record: " + firstOf(text(kind), text(e.ID)))
 	c.Note = "Record stored at " + e.Appliance
-	from, to := firstOf(text(field("clientAddr")), text(field("senderAddr"))), firstOf(text(field("serverAddr")), text(field("receiverAddr")))
+	from := firstOf(field("clientAddr"), field("senderAddr"))
+	to := firstOf(field("serverAddr"), field("receiverAddr"))
 	c.fact("From → to", joined(" → ", text(from), text(to)))
 	for _, f := range []Fact{{"Method", "method"}, {"Host", "host"}, {"URI", "uri"}, {"Query", "qname"}, {"Status code", "statusCode"}, {"Protocol", "proto"}} {
-		c.fact(f.Name, field(f.Value))
+		c.fact(f.Name, string(field(f.Value)))
 	}
 	c.fact("Time", clock(c))
 }
 
-// value is a field of a record: plain, or an object of a type and a value.
-func value(field json.RawMessage) text {
+// fieldValue is that of a field of a record: plain, or in an object with its type.
+func fieldValue(field json.RawMessage) text {
 	var wrapped struct {
 		Value text `json:"value"`
 	}
@@ -130,5 +135,3 @@ func clock(c *Card) string {
 	}
 	return millis(c.Time.UnixMilli()).clock()
 }
-
-func firstText(values ...text) text { return text(firstOf(values...)) }

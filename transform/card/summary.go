@@ -35,13 +35,13 @@ func Summary(events []transform.Event) Card {
 			}
 		}
 	}
-	detections := make([]Card, 0, len(latest))
+	detections := make([]ranked, 0, len(latest))
 	for i, e := range events {
 		if e.Stream() == transform.StreamDetections && latest[e.Source+" "+e.Subject] == i {
-			detections = append(detections, Of(e))
+			detections = append(detections, ranked{Brief(e), e})
 		}
 	}
-	slices.SortStableFunc(detections, func(a, b Card) int {
+	slices.SortStableFunc(detections, func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(number(b.Score), number(a.Score)))
 	})
 
@@ -73,7 +73,7 @@ func Summary(events []transform.Event) Card {
 		if d.Score != "" {
 			name += " " + d.Score
 		}
-		c.fact(name, d.Title+" ("+d.Where+")")
+		c.fact(name, d.Title+" ("+Of(d.event).Where+")")
 	}
 	for _, e := range events {
 		if e.Time.After(c.Time) {
@@ -83,8 +83,14 @@ func Summary(events []transform.Event) Card {
 	return c
 }
 
+// ranked is the brief card of an event, by which it is compared with others.
+type ranked struct {
+	Card
+	event transform.Event
+}
+
 // bySeverity counts detections that are sorted by level, the worst first.
-func bySeverity(detections []Card) string {
+func bySeverity(detections []ranked) string {
 	var parts []string
 	for i := 0; i < len(detections); {
 		n := i

@@ -18,19 +18,16 @@ const Ellipsis = "…"
 func Fit(text string, limit int, escape Escaper) string {
 	var b strings.Builder
 	length := 0
-	short, shortLength := 0, 0 // bytes and units in front of which an ellipsis would fit
+	short := 0 // bytes behind which an ellipsis fits
 	for _, c := range text {
 		piece := escape(c)
 		units := Length(piece)
 		if length+units > limit {
-			if shortLength+Length(Ellipsis) > limit {
-				return ""
-			}
 			return b.String()[:short] + Ellipsis
 		}
 		b.WriteString(piece)
 		if length += units; length+Length(Ellipsis) <= limit {
-			short, shortLength = b.Len(), length
+			short = b.Len()
 		}
 	}
 	return b.String()

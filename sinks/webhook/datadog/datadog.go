@@ -69,7 +69,7 @@ func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) 
 		}
 		dst = append(dst, ',')
 	}
-	c := card.Of(e)
+	c := card.Brief(e)
 	tags := "appliance:" + e.Appliance + ",stream:" + e.Stream()
 	for _, tag := range p.o.Tags {
 		tags += "," + tag

@@ -17,7 +17,7 @@ type Named struct {
 	Event transform.Event
 }
 
-// Seen is when the bridge saw the events.
+// seen is when the bridge saw the events.
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC)
 
 var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}

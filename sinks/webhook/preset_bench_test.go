@@ -1,0 +1,44 @@
+package webhook_test
+
+import (
+	"testing"
+
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/datadog"
+	"ndrbridge/sinks/webhook/elasticsearch"
+	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/sinks/webhook/splunk"
+)
+
+// BenchmarkCompose is what a request of 400 events of 2 KB costs to make.
+func BenchmarkCompose(b *testing.B) {
+	events := sinktest.Events(400, 100, 2<<10)
+	must := func(p webhook.Preset, err error) webhook.Preset {
+		if err != nil {
+			b.Fatal(err)
+		}
+		return p
+	}
+	splunkPreset, splunkErr := splunk.New(splunk.Options{URL: "https://s.example", Token: "t"})
+	elasticPreset, elasticErr := elasticsearch.New(elasticsearch.Options{URL: "https://e.example/ndr"})
+	datadogPreset, datadogErr := datadog.New(datadog.Options{APIKey: "k"})
+	slackPreset, slackErr := slack.New(slack.Options{})
+	for name, p := range map[string]webhook.Preset{
+		"splunk": must(splunkPreset, splunkErr), "elasticsearch": must(elasticPreset, elasticErr),
+		"datadog": must(datadogPreset, datadogErr), "slack": must(slackPreset, slackErr),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			size := 0
+			for b.Loop() {
+				r, err := p.Compose(events)
+				if err != nil || r.Events != len(events) {
+					b.Fatalf("%d events: %v", r.Events, err)
+				}
+				size = len(r.Body)
+			}
+			b.SetBytes(int64(size))
+		})
+	}
+}
