@@ -264,3 +264,47 @@ func TestNothingIsLostByAPreset(t *testing.T) {
 		}
 	}
 }
+
+func TestPartsOfALargeBatchHaveFatesOfTheirOwn(t *testing.T) {
+	// Each of the events is large enough for a request of its own.
+	events := webhook.PlainEvents(t, 8, 8, 600<<10)
+	for _, test := range []struct {
+		name   string
+		ids    string
+		status map[string]int
+		fates  string
+	}{
+		{"one fails", "0 1 2 3 4 5 6 7", map[string]int{"3": 500}, "...t...."},
+		{"one is rejected, and one cannot be said", "0 1 never 3 4 5 6 7", map[string]int{"4": 400}, "..r.r..."},
+		{"none is taken, and the gravest failure is that of all", "0 1 2 3", map[string]int{"0": 400, "1": 429, "2": 500, "3": 401}, "hhhh"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, ids []string) {
+				for _, id := range ids {
+					if status := test.status[id]; status != 0 {
+						w.WriteHeader(status)
+						return
+					}
+				}
+			})
+			ids := strings.Fields(test.ids)
+			sent := slices.Clone(events[:len(ids)])
+			for i, id := range ids {
+				var err error
+				a := sent[i].Attributes
+				a.ID = id
+				if sent[i], err = transform.New(a, sent[i].Data()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := open(t, webhook.Options{URL: s.URL, Preset: lines{}, Concurrency: 8}).Send(t.Context(), sent)
+			each, ok := errors.AsType[sinks.EventErrors](err)
+			if !ok {
+				each = slices.Repeat(sinks.EventErrors{err}, len(ids))
+			}
+			if got := letters(each); got != test.fates {
+				t.Errorf("fates %s, want %s: %v", got, test.fates, err)
+			}
+		})
+	}
+}
