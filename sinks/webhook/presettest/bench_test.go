@@ -1,4 +1,4 @@
-package webhook_test
+package presettest_test
 
 import (
 	"testing"
