@@ -376,7 +376,25 @@ type NATS struct {
 // Webhook is an HTTP endpoint.
 type Webhook struct {
 	// URL is http or https.
-	URL     URL         `yaml:"url" env:"URL"`
+	URL URL `yaml:"url" env:"URL"`
+	// Preset is the service that is spoken to in its own words; empty: CloudEvents.
+	// It decides which of the fields from Key to Tags are set, and gives other keys
+	// of the sink defaults of its own.
+	Preset string `yaml:"preset" env:"PRESET" oneof:"slack,teams,discord,pagerduty,splunk_hec,elasticsearch,datadog"`
+	// Key is the one secret of a preset beside what its URL holds: the bot's token
+	// of slack, the routing key of pagerduty, the token of splunk_hec, the API key
+	// of elasticsearch and datadog.
+	Key Secret `yaml:"key" env:"KEY" envPrefix:"KEY_"`
+	// Channel is where the bot of slack posts.
+	Channel string `yaml:"channel" env:"CHANNEL"`
+	// Index and SourceType are those of the events of splunk_hec; empty: what the
+	// token says, and ndrbridge:<stream>.
+	Index      string `yaml:"index" env:"INDEX"`
+	SourceType string `yaml:"source_type" env:"SOURCE_TYPE"`
+	// Service is that of the logs of datadog; empty: ndrbridge.
+	Service string `yaml:"service" env:"SERVICE"`
+	// Tags are those of the logs of datadog beside ours, such as env:prod.
+	Tags    []string    `yaml:"tags" env:"TAGS"`
 	Method  string      `yaml:"method" env:"METHOD" default:"POST" oneof:"POST,PUT,PATCH"`
 	Headers Headers     `yaml:"headers" env:"HEADERS"`
 	Auth    WebhookAuth `yaml:"auth" envPrefix:"AUTH_"`

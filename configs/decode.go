@@ -234,9 +234,11 @@ func (p *places) decodeText(path string, node *yaml.Node, value reflect.Value) {
 // text is the text of a scalar that may become a value of the kind; not ok
 // where it is null, which leaves a default as it is, or wrong.
 func (p *places) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
-	p.at[path] = place{line: node.Line, column: node.Column}
+	at := place{line: node.Line, column: node.Column}
 	node = resolve(node)
-	if isNull(node) {
+	at.null = isNull(node)
+	p.at[path] = at
+	if at.null {
 		return "", false
 	}
 	wanted, allowed := "text", []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}

@@ -7,6 +7,7 @@ import "strings"
 type place struct {
 	variable     string
 	line, column int
+	null         bool // the key is there without a value, and has its default
 }
 
 // places remembers, by path, where values came from and what was wrong.
@@ -27,6 +28,12 @@ func (p *places) fail(path, message string) {
 		p.failAt(place, path, message)
 		return
 	}
+}
+
+// isSet tells whether somebody gave the key at path a value.
+func (p *places) isSet(path string) bool {
+	at, known := p.at[path]
+	return known && !at.null
 }
 
 func (p *places) failAt(at place, path, message string) {

@@ -35,6 +35,8 @@ sinks:
     webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}}
   - name: u
     webhook: {url: "https://hooks.example", auth: {username: user, password: sesame-21}}
+  - name: p
+    webhook: {preset: pagerduty, key: sesame-22}
 `
 
 func parse(t *testing.T, text string, environ ...string) *Config {
@@ -62,7 +64,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 			parts = append(parts, *s.NATS, s.NATS.URL, &s.NATS.URL, s.NATS.Token)
 		}
 		if s.Webhook != nil {
-			parts = append(parts, *s.Webhook, s.Webhook.URL, s.Webhook.Headers, &s.Webhook.Headers, s.Webhook.Auth)
+			parts = append(parts, *s.Webhook, s.Webhook.URL, s.Webhook.Headers, &s.Webhook.Headers, s.Webhook.Auth, s.Webhook.Key)
 		}
 	}
 	parts = append(parts, struct{ unexported Secret }{config.Admin.Token})
@@ -150,6 +152,9 @@ func TestNoErrorShowsASecret(t *testing.T) {
 		"headers that are none":      `sinks: [{webhook: {url: "https://a", headers: "Authorization: sesame"}}]`,
 		"a header without its value": `sinks: [{webhook: {url: "https://a", headers: {"Authorization: sesame"}}}]`,
 		"two of a kind":              `sinks: [{webhook: {url: "https://a", auth: {bearer: sesame, username: user, password: sesame}}}]`,
+		"a key of no preset":         `sinks: [{webhook: {url: "https://a", key: sesame}}]`,
+		"a key that does not fit":    `sinks: [{webhook: {preset: teams, url: "https://a/sesame", key: sesame}}]`,
+		"two of a kind, by a preset": `sinks: [{webhook: {preset: splunk_hec, url: "https://u:sesame@a/x", key: sesame, auth: {bearer: sesame}}}]`,
 		"no such file":               `appliances: [{api_key: sesame, api_key_file: /none}]`,
 	} {
 		t.Run(name, func(t *testing.T) {

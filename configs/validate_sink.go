@@ -68,10 +68,7 @@ func (c checks) sink(path string, s Sink) {
 	case 0:
 		c.wrong(path, "goes nowhere; add one of kafka, nats, webhook and file")
 	case 1:
-		allowed := modes(kinds[0])
-		if slices.Contains(modes("webhook"), s.Mode) && !slices.Contains(allowed, s.Mode) {
-			c.wrong(path+".mode", "%q does not fit %s, which takes %s", s.Mode, kinds[0], strings.Join(allowed, ", "))
-		}
+		c.mode(path+".mode", s)
 	default:
 		c.wrong(path, "has %s; keep one, and make a sink of its own for each other", strings.Join(kinds, " and "))
 	}
@@ -97,13 +94,24 @@ func (c checks) sink(path string, s Sink) {
 	}
 }
 
+func (c checks) mode(path string, s Sink) {
+	allowed := modes(s.Kind())
+	switch {
+	case !slices.Contains(modes("webhook"), s.Mode): // which was told
+	case s.Webhook != nil && s.Webhook.Preset != "" && s.Mode != "structured":
+		c.wrong(path, "%q does not fit a preset, which speaks the service's own protocol; leave it out", s.Mode)
+	case !slices.Contains(allowed, s.Mode):
+		c.wrong(path, "%q does not fit %s, which takes %s", s.Mode, s.Kind(), strings.Join(allowed, ", "))
+	}
+}
+
 func (c checks) lag(path string, l Lag, journal Size) {
 	c.notNegative(path+".max_age", l.MaxAge)
 	if l.MaxBytes >= journal && l.MaxBytes > 0 {
 		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
 	}
 	if l.Policy == LagSkip && !l.IsBounded() && !c.failed(path+".max_age") && !c.failed(path+".max_bytes") {
-		c.wrong(path+".policy", "is skip without a bound; set max_age, max_bytes or both")
+		c.wrong(path+".policy", "is skip without a bound; set max_age, max_bytes or both, or policy to block")
 	}
 }
 
@@ -236,6 +244,7 @@ func (c checks) webhook(path string, w Webhook) {
 		c.wrong(path+".auth", "has bearer and a user name; keep one of them")
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
+	c.preset(path, w)
 	c.positive(path+".timeout", w.Timeout)
 	c.tls(path+".tls", w.TLS)
 	c.proxy(path+".proxy", w.Proxy)

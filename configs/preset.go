@@ -1,0 +1,60 @@
+package configs
+
+import (
+	"time"
+
+	"ndrbridge/sinks/webhook/pagerduty"
+)
+
+// The presets of webhooks.
+const (
+	PresetSlack         = "slack"
+	PresetTeams         = "teams"
+	PresetDiscord       = "discord"
+	PresetPagerDuty     = "pagerduty"
+	PresetSplunkHEC     = "splunk_hec"
+	PresetElasticsearch = "elasticsearch"
+	PresetDatadog       = "datadog"
+)
+
+// presetDefaults gives keys that nobody set the defaults that fit the preset of
+// their sink.
+func (p *places) presetDefaults(config *Config) {
+	for i := range config.Sinks {
+		s := &config.Sinks[i]
+		if s.Webhook == nil {
+			continue
+		}
+		path := item("sinks", i)
+		switch s.Webhook.Preset {
+		case PresetSlack, PresetTeams, PresetDiscord:
+			p.chatLag(path+".lag", &s.Lag, config.Journal.MaxBytes)
+		case PresetPagerDuty:
+			fallback(p, path+".webhook.url", &s.Webhook.URL, NewURL(pagerduty.URL))
+		case PresetSplunkHEC:
+			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
+			// It is the time that an indexer has to acknowledge.
+			fallback(p, path+".webhook.timeout", &s.Webhook.Timeout, Duration(5*time.Minute))
+		case PresetElasticsearch, PresetDatadog:
+			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
+			fallback(p, path+".webhook.gzip", &s.Webhook.Gzip, true)
+		}
+	}
+}
+
+// chatLag lets a chat skip what is too old to be news, so that it never holds the
+// journal up. The bounds serve that alone: a chat that is to block has none.
+func (p *places) chatLag(path string, l *Lag, journal Size) {
+	fallback(p, path+".policy", &l.Policy, LagSkip)
+	if l.Policy == LagSkip {
+		fallback(p, path+".max_age", &l.MaxAge, Duration(6*time.Hour))
+		fallback(p, path+".max_bytes", &l.MaxBytes, journal/4)
+	}
+}
+
+// fallback sets what the key at path stands for, where nobody did.
+func fallback[T any](p *places, path string, to *T, value T) {
+	if !p.isSet(path) {
+		*to = value
+	}
+}

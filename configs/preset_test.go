@@ -1,0 +1,173 @@
+package configs
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPresetsGiveDefaults(t *testing.T) {
+	const elastic = `webhook: {preset: elasticsearch, url: "https://e.example/ndr"`
+	chat := Lag{MaxAge: Duration(6 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}
+	plain := parse(t, sink(`webhook: {url: "https://h.example/x"}`)).Sinks[0]
+	for _, test := range []struct {
+		name, keys string
+		change     func(*Sink) // what differs from a webhook without a preset
+	}{
+		{"slack skips what is no news any more", `webhook: {preset: slack, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
+		{"teams does, too", `webhook: {preset: teams, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
+		{"discord does, too", `webhook: {preset: discord, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
+		{"what is set of lag stays, and the rest is the preset's", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {max_age: 1h}`,
+			func(s *Sink) { s.Lag = chat; s.Lag.MaxAge = Duration(time.Hour) }},
+		{"a bound can be taken away", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {max_bytes: 0}`,
+			func(s *Sink) { s.Lag = chat; s.Lag.MaxBytes = 0 }},
+		{"a key without a value is not set", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {max_age: , policy: ~}`,
+			func(s *Sink) { s.Lag = chat }},
+		{"a chat that is to block has no bounds", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {policy: block}`, func(*Sink) {}},
+		{"pagerduty knows its address", `webhook: {preset: pagerduty, key: k}`, func(s *Sink) {
+			s.Webhook.URL, s.Webhook.Key = NewURL("https://events.pagerduty.com/v2/enqueue"), NewSecret("k")
+		}},
+		{"pagerduty may have another", `webhook: {preset: pagerduty, key: k, url: "https://events.eu.pagerduty.com/v2/enqueue"}`, func(s *Sink) {
+			s.Webhook.URL, s.Webhook.Key = NewURL("https://events.eu.pagerduty.com/v2/enqueue"), NewSecret("k")
+		}},
+		{"splunk_hec waits for the indexer", `webhook: {preset: splunk_hec, url: "https://h.example", key: k}`, func(s *Sink) {
+			s.Webhook.URL, s.Webhook.Key = NewURL("https://h.example"), NewSecret("k")
+			s.Batch.MaxBytes, s.Webhook.Timeout = 4*MiB, Duration(5*time.Minute)
+		}},
+		{"datadog is sent much at once, compressed", `webhook: {preset: datadog, url: "https://h.example/x", key: k, tags: [a:b]}`, func(s *Sink) {
+			s.Webhook.Key, s.Webhook.Tags = NewSecret("k"), []string{"a:b"}
+			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+		}},
+		{"elasticsearch is, too", elastic + `}`, func(s *Sink) {
+			s.Webhook.URL = NewURL("https://e.example/ndr")
+			s.Batch.MaxBytes, s.Webhook.Gzip = 4*MiB, true
+		}},
+		{"what is set stays, even where it is what a webhook has without a preset", elastic + `, gzip: false}, batch: {max_bytes: 1MiB}`, func(s *Sink) {
+			s.Webhook.URL = NewURL("https://e.example/ndr")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := parse(t, sink(test.keys))
+			got, want, webhook := config.Sinks[0], plain, *plain.Webhook
+			want.Webhook = &webhook
+			webhook.Preset = got.Webhook.Preset
+			test.change(&want)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Webhook, want, want.Webhook)
+			}
+			var printed bytes.Buffer
+			if err := Print(&printed, config); err != nil {
+				t.Fatal(err)
+			}
+			if again := parse(t, printed.String()).Sinks[0]; again.Lag != got.Lag || again.Batch != got.Batch || again.Webhook.Gzip != got.Webhook.Gzip || again.Webhook.Timeout != got.Webhook.Timeout {
+				t.Errorf("what is printed has other values:\n%s", &printed)
+			}
+		})
+	}
+	t.Run("the quarter is that of the journal as it is configured", func(t *testing.T) {
+		s := parse(t, "journal: {max_bytes: 100MiB}\n"+sink(`webhook: {preset: slack, url: "https://h"}`)).Sinks[0]
+		if s.Lag.MaxBytes != 25*MiB {
+			t.Errorf("got %s", s.Lag.MaxBytes)
+		}
+	})
+	t.Run("a sink that is no webhook has none of it", func(t *testing.T) {
+		if s := parse(t, valid).Sinks[0]; s.Lag != (Lag{Policy: LagBlock}) {
+			t.Errorf("got %+v", s.Lag)
+		}
+	})
+}
+
+func TestPresetsByTheEnvironment(t *testing.T) {
+	w := parse(t, valid,
+		"NDRBRIDGE_SINKS_1_NAME=chat",
+		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://slack.com/api/chat.postMessage",
+		"NDRBRIDGE_SINKS_1_WEBHOOK_PRESET=slack",
+		"NDRBRIDGE_SINKS_1_WEBHOOK_KEY_FILE="+writeFile(t, "xoxb-1\n"),
+		"NDRBRIDGE_SINKS_1_WEBHOOK_CHANNEL=C012AB3CD",
+		"NDRBRIDGE_SINKS_1_LAG_MAX_AGE=2h",
+		"NDRBRIDGE_SINKS_2_NAME=logs",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_URL=https://intake.example/api/v2/logs",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_PRESET=datadog",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_KEY=k",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_TAGS=env:prod, site:hq",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_SERVICE=ndr",
+		"NDRBRIDGE_SINKS_2_WEBHOOK_GZIP=false",
+		"NDRBRIDGE_SINKS_3_NAME=splunk",
+		"NDRBRIDGE_SINKS_3_WEBHOOK_URL=https://splunk.example:8088",
+		"NDRBRIDGE_SINKS_3_WEBHOOK_PRESET=splunk_hec",
+		"NDRBRIDGE_SINKS_3_WEBHOOK_KEY=k",
+		"NDRBRIDGE_SINKS_3_WEBHOOK_INDEX=ndr",
+		"NDRBRIDGE_SINKS_3_WEBHOOK_SOURCE_TYPE=ndr:event",
+	)
+	chat, logs, collector := w.Sinks[1], w.Sinks[2], w.Sinks[3]
+	if token, err := chat.Webhook.Key.Read(); err != nil || token != "xoxb-1" || chat.Webhook.Channel != "C012AB3CD" {
+		t.Errorf("%+v, %v", chat.Webhook, err)
+	}
+	if want := (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}); chat.Lag != want {
+		t.Errorf("lag %+v", chat.Lag)
+	}
+	if !slices.Equal(logs.Webhook.Tags, []string{"env:prod", "site:hq"}) || logs.Webhook.Service != "ndr" || logs.Webhook.Gzip || logs.Batch.MaxBytes != 4*MiB {
+		t.Errorf("%+v", logs.Webhook)
+	}
+	if collector.Webhook.Index != "ndr" || collector.Webhook.SourceType != "ndr:event" || collector.Webhook.Timeout != Duration(5*time.Minute) {
+		t.Errorf("%+v", collector.Webhook)
+	}
+}
+
+func TestPresetKeysTellWhatIsWrong(t *testing.T) {
+	const at = "sinks[0].webhook"
+	for _, test := range []struct{ name, webhook, want string }{
+		{"a preset that is none", `preset: slak, url: "https://h"`, at + `.preset: "slak" is not one of slack, teams, discord, pagerduty, splunk_hec, elasticsearch, datadog; did you mean slack?`},
+		{"no address, where the preset knows none", `preset: slack`, at + ".url: is missing"},
+		{"a key without a preset", `url: "https://h", key: k`, at + ".key: is set without preset"},
+		{"the file of one", `url: "https://h", key_file: f.yaml`, at + ".key_file: is set without preset"},
+		{"a channel without a preset", `url: "https://h", channel: C1`, at + ".channel: is set without preset"},
+		{"tags without a preset", `url: "https://h", tags: [a:b]`, at + ".tags: is set without preset"},
+		{"a bot without a channel", `preset: slack, url: "https://h", key: k`, at + ".channel: is missing; a bot (key) needs the channel"},
+		{"a channel without a bot", `preset: slack, url: "https://h", channel: C1`, at + ".channel: is set without key_file, a bot's token"},
+		{"a key where the URL holds all", `preset: teams, url: "https://h", key: k`, at + ".key: does not fit preset teams, whose url holds all that it needs"},
+		{"an index of a chat", `preset: discord, url: "https://h", index: i`, at + ".index: does not fit preset discord"},
+		{"a key of another preset", `preset: slack, url: "https://h", source_type: s`, at + ".source_type: does not fit preset slack, which takes key, channel"},
+		{"tags of another preset", `preset: splunk_hec, url: "https://h", key: k, tags: [a]`, at + ".tags: does not fit preset splunk_hec, which takes key, index, source_type"},
+		{"a service of another preset", `preset: pagerduty, key: k, service: s`, at + ".service: does not fit preset pagerduty, which takes key"},
+		{"no routing key", `preset: pagerduty`, at + ".key_file: is missing; preset pagerduty needs the routing key: set it, or the variable NDRBRIDGE_SINKS_0_WEBHOOK_KEY_FILE"},
+		{"no collector's token", `preset: splunk_hec, url: "https://h"`, at + ".key_file: is missing; preset splunk_hec needs the collector's token"},
+		{"no API key", `preset: datadog, url: "https://h"`, at + ".key_file: is missing; preset datadog needs an API key"},
+		{"a key twice", `preset: datadog, url: "https://h", key: k, key_file: f`, at + ".key: is set, and so is key_file"},
+		{"another method", `preset: slack, url: "https://h", method: PUT`, at + `.method: "PUT" does not fit preset slack, which takes POST`},
+		{"a bearer token beside a bot's", `preset: slack, url: "https://h", key: k, channel: C1, auth: {bearer: b}`, at + ".auth: is set, and so is key, which preset slack sends in the Authorization header"},
+		{"a bearer token beside the collector's", `preset: splunk_hec, url: "https://h", key: k, auth: {bearer: b}`, at + ".auth: is set, and so is key"},
+		{"a password beside an API key", `preset: elasticsearch, url: "https://h/i", key: k, auth: {username: u, password: p}`, at + ".auth: is set, and so is key"},
+		{"a header beside an API key", `preset: elasticsearch, url: "https://h/i", key: k, headers: {authorization: x}`, at + ".headers.authorization: is set, and so is key"},
+		{"a user name in the URL beside an API key", `preset: elasticsearch, url: "https://u:p@h/i", key: k`, at + ".url: has a user name, and key is set"},
+		{"a collector elsewhere", `preset: splunk_hec, url: "https://h/services/receivers", key: k`, at + ".url: has a path that is not an event collector's"},
+		{"no index", `preset: elasticsearch, url: "https://h/_bulk"`, at + ".url: names no index"},
+		{"a tag with a blank", `preset: datadog, url: "https://h", key: k, tags: [a:b, "c d"]`, at + `.tags[1]: "c d" is no tag`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink("webhook: {"+test.webhook+"}")), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	for _, test := range []struct{ name, keys, want string }{
+		{"batches of CloudEvents", `webhook: {preset: slack, url: "https://h"}, mode: batch`, `sinks[0].mode: "batch" does not fit a preset, which speaks the service's own protocol`},
+		{"CloudEvents in headers", `webhook: {preset: slack, url: "https://h"}, mode: binary`, `sinks[0].mode: "binary" does not fit a preset`},
+		{"a chat that is to skip, but when", `webhook: {preset: slack, url: "https://h"}, lag: {max_age: 0, max_bytes: 0}`, "sinks[0].lag.policy: is skip without a bound"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(test.keys)), nil)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+	t.Run("other credentials are taken where the preset has none of its own", func(t *testing.T) {
+		parse(t, sink(`webhook: {preset: elasticsearch, url: "https://h/i", auth: {username: u, password: p}}`))
+		parse(t, sink(`webhook: {preset: datadog, url: "https://h", key: k, auth: {bearer: of-a-proxy}}`))
+	})
+}

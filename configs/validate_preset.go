@@ -1,0 +1,140 @@
+package configs
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// presetKeys are the keys of a preset, beside those that any webhook has.
+type presetKeys struct {
+	secret   string   // what key is; empty: the preset has none
+	required bool     // key is
+	signsIn  bool     // key goes into the Authorization header
+	others   []string // beside key
+}
+
+func keysOfPreset(name string) (keys presetKeys, known bool) {
+	switch name {
+	case PresetSlack:
+		return presetKeys{secret: "a bot's token", signsIn: true, others: []string{"channel"}}, true
+	case PresetTeams, PresetDiscord:
+		return presetKeys{}, true
+	case PresetPagerDuty:
+		return presetKeys{secret: "the routing key", required: true}, true
+	case PresetSplunkHEC:
+		return presetKeys{secret: "the collector's token", required: true, signsIn: true, others: []string{"index", "source_type"}}, true
+	case PresetElasticsearch:
+		return presetKeys{secret: "an API key", signsIn: true}, true
+	case PresetDatadog:
+		return presetKeys{secret: "an API key", required: true, others: []string{"service", "tags"}}, true
+	}
+	return presetKeys{}, false
+}
+
+// preset checks the keys that presets have, and those of others that a preset
+// leaves no choice about.
+func (c checks) preset(path string, w Webhook) {
+	keys, known := keysOfPreset(w.Preset)
+	if !known && w.Preset != "" {
+		return // which was told
+	}
+	c.presetOnly(path, w, keys)
+	if w.Preset == "" {
+		return
+	}
+	if w.Method != "POST" {
+		c.wrong(path+".method", "%q does not fit preset %s, which takes POST", w.Method, w.Preset)
+	}
+	if keys.required && !w.Key.IsSet() && !c.failedSecret(path+".key") {
+		c.wrong(path+".key_file", "is missing; preset %s needs %s: set it, or the variable %s", w.Preset, keys.secret, variableOf(path+".key_file"))
+	}
+	if keys.signsIn && w.Key.IsSet() {
+		c.signsInOnce(path, w)
+	}
+	switch w.Preset {
+	case PresetSlack:
+		c.slackChannel(path, w)
+	case PresetSplunkHEC:
+		if at := pathOf(w.URL); strings.Trim(at, "/") != "" && !strings.Contains(at, "/services/collector") {
+			c.wrong(path+".url", "has a path that is not an event collector's; write https://host:8088, or with /services/collector/event behind it")
+		}
+	case PresetElasticsearch:
+		if index := strings.TrimSuffix(strings.Trim(pathOf(w.URL), "/"), "_bulk"); w.URL.Value() != "" && index == "" {
+			c.wrong(path+".url", "names no index; write https://host:9200/ and the index or data stream")
+		}
+	case PresetDatadog:
+		for i, tag := range w.Tags {
+			if tag == "" || strings.ContainsAny(tag, ", \t\n") {
+				c.wrong(item(path+".tags", i), "%q is no tag; write a name, a colon and a value without blanks and commas, such as env:prod", tag)
+			}
+		}
+	}
+}
+
+// presetOnly refuses keys that the preset has not, or that nothing has without one.
+func (c checks) presetOnly(path string, w Webhook, keys presetKeys) {
+	allowed := keys.others
+	if keys.secret != "" {
+		allowed = append([]string{"key"}, allowed...)
+	}
+	for _, key := range []struct {
+		name string
+		set  bool
+	}{
+		{"key", w.Key.IsSet()},
+		{"channel", w.Channel != ""},
+		{"index", w.Index != ""},
+		{"source_type", w.SourceType != ""},
+		{"service", w.Service != ""},
+		{"tags", len(w.Tags) > 0},
+	} {
+		at := path + "." + key.name
+		if key.name == "key" && w.Key.File != "" {
+			at += fileSuffix
+		}
+		switch {
+		case !key.set || slices.Contains(allowed, key.name):
+		case w.Preset == "":
+			c.wrong(at, "is set without preset, which alone has a use for it; set preset, or leave it out")
+		case len(allowed) == 0:
+			c.wrong(at, "does not fit preset %s, whose url holds all that it needs; leave it out", w.Preset)
+		default:
+			c.wrong(at, "does not fit preset %s, which takes %s; leave it out", w.Preset, strings.Join(allowed, ", "))
+		}
+	}
+}
+
+// signsInOnce refuses whatever else makes the header that key makes.
+func (c checks) signsInOnce(path string, w Webhook) {
+	const one = "is set, and so is key, which preset %s sends in the Authorization header; keep one of them"
+	if w.Auth != (WebhookAuth{}) {
+		c.wrong(path+".auth", one, w.Preset)
+	}
+	for name := range w.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			c.wrong(join(path+".headers", printable(name)), one, w.Preset)
+		}
+	}
+	if parsed, err := url.Parse(w.URL.Value()); err == nil && parsed.User != nil {
+		c.wrong(path+".url", "has a user name, and key is set, which preset %s sends in the Authorization header; keep one of them", w.Preset)
+	}
+}
+
+func (c checks) slackChannel(path string, w Webhook) {
+	switch {
+	case w.Channel != "" && !w.Key.IsSet() && !c.failedSecret(path+".key"):
+		c.wrong(path+".channel", "is set without key_file, a bot's token; set both, or neither for an incoming webhook, which has its own channel")
+	case w.Channel == "" && w.Key.IsSet():
+		c.wrong(path+".channel", "is missing; a bot (key) needs the channel that it posts to: its id, or its name")
+	}
+}
+
+// pathOf is the path of a URL; empty where it has none or cannot be read.
+func pathOf(u URL) string {
+	parsed, err := url.Parse(u.Value())
+	if err != nil {
+		return ""
+	}
+	return parsed.Path
+}
