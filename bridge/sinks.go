@@ -188,6 +188,10 @@ func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.
 	if err != nil {
 		return nil, fmt.Errorf("auth.password: %w", err)
 	}
+	preset, err := openPreset(w)
+	if err != nil {
+		return nil, err
+	}
 	headers := make(map[string]string, len(w.Headers))
 	for name, value := range w.Headers {
 		if headers[name], err = value.Read(); err != nil {
@@ -197,7 +201,7 @@ func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
-		Mode: mode, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
+		Mode: mode, Preset: preset, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
 	})

@@ -1,0 +1,52 @@
+package bridge
+
+import (
+	"fmt"
+
+	"ndrbridge/configs"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/datadog"
+	"ndrbridge/sinks/webhook/discord"
+	"ndrbridge/sinks/webhook/elasticsearch"
+	"ndrbridge/sinks/webhook/pagerduty"
+	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/sinks/webhook/splunk"
+	"ndrbridge/sinks/webhook/teams"
+)
+
+// openPreset makes the preset of a webhook, with its key read anew; nil: it has
+// none.
+func openPreset(w configs.Webhook) (webhook.Preset, error) {
+	key, err := w.Key.Read()
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	url := w.URL.Value()
+	switch w.Preset {
+	case "":
+		return nil, nil
+	case configs.PresetSlack:
+		return orNil(slack.New(slack.Options{Token: key, Channel: w.Channel}))
+	case configs.PresetTeams:
+		return teams.Preset{}, nil
+	case configs.PresetDiscord:
+		return orNil(discord.New(url))
+	case configs.PresetPagerDuty:
+		return orNil(pagerduty.New(pagerduty.Options{URL: url, RoutingKey: key}))
+	case configs.PresetSplunkHEC:
+		return orNil(splunk.New(splunk.Options{URL: url, Token: key, Index: w.Index, SourceType: w.SourceType}))
+	case configs.PresetElasticsearch:
+		return orNil(elasticsearch.New(elasticsearch.Options{URL: url, APIKey: key}))
+	case configs.PresetDatadog:
+		return orNil(datadog.New(datadog.Options{APIKey: key, Service: w.Service, Tags: w.Tags}))
+	}
+	return nil, fmt.Errorf("preset %q is not known", w.Preset)
+}
+
+// orNil is a preset, or nil beside an error, which a nil pointer would not be.
+func orNil[P webhook.Preset](preset P, err error) (webhook.Preset, error) {
+	if err != nil {
+		return nil, err
+	}
+	return preset, nil
+}

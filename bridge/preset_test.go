@@ -1,0 +1,232 @@
+package bridge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/bridge"
+	"ndrbridge/configs"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// chat is a server that takes the posts of a bot whose token is the right one.
+type chat struct {
+	mu     sync.Mutex
+	token  string
+	bodies []string
+	tokens map[string]bool // that were shown
+}
+
+func (c *chat) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shown := r.Header.Get("Authorization")
+	c.tokens[shown] = true
+	if shown != "Bearer "+c.token {
+		_, _ = io.WriteString(w, `{"ok": false, "error": "invalid_auth"}`)
+		return
+	}
+	c.bodies = append(c.bodies, string(body))
+	_, _ = io.WriteString(w, `{"ok": true}`)
+}
+
+func (c *chat) posts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.bodies)
+}
+
+func (c *chat) saw(token string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tokens["Bearer "+token]
+}
+
+func TestASinkWithAPresetSpeaksToItsService(t *testing.T) {
+	_, url := startAppliance(t, 40)
+	service := &chat{token: "xoxb-new", tokens: make(map[string]bool)}
+	server := httptest.NewServer(service)
+	t.Cleanup(server.Close)
+	key := filepath.Join(t.TempDir(), "key")
+	writeKey := func(token string) {
+		if err := os.WriteFile(key, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeKey("xoxb-old")
+	r := run(t, configuration(t, url, `  - {name: chat, probe: 20ms, retry: {initial: 10ms, max: 50ms}, webhook: {preset: slack, url: "`+server.URL+`", channel: C1, key_file: "`+key+`"}}`))
+	await(t, "the old token is refused", func() bool { return service.saw("xoxb-old") })
+	writeKey("xoxb-new")
+	await(t, "the bot posts with the token that took its place", func() bool { return service.posts() > 0 })
+	r.stop()
+	var message struct {
+		Channel string
+		Blocks  []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(service.bodies[0]), &message); err != nil || message.Channel != "C1" || len(message.Blocks) == 0 {
+		t.Errorf("%v: %s", err, service.bodies[0])
+	}
+	if strings.Contains(r.log.String(), "xoxb") {
+		t.Error("the log shows a token")
+	}
+}
+
+func TestRender(t *testing.T) {
+	events := []transform.Event{detectionEvent(t, 1, 20), detectionEvent(t, 2, 90), detectionEvent(t, 3, 95)}
+	for _, test := range []struct {
+		name, webhook, keys string
+		urls                []string
+		want                []string // in the first body
+	}{
+		{"slack", `preset: slack, url: "https://hooks.slack.com/services/T0/B0/s3cret-and-some-more-of-it"`, "",
+			[]string{"https://hooks.slack.com/services/T0/B0/***"}, []string{"Port scan 1; ", "Port scan 2; ", `Port scan 3"`}},
+		{"a bot of slack", `preset: slack, url: "https://slack.com/api/chat.postMessage", key: s3cret, channel: C1`, "",
+			[]string{"https://slack.com/api/chat.postMessage"}, []string{`"channel":"C1"`}},
+		{"teams", `preset: teams, url: "https://teams.example/workflows/x?sig=s3cret"`, "",
+			[]string{"https://teams.example/workflows/x?***"}, []string{`"AdaptiveCard"`}},
+		{"discord, which is asked to say what it kept", `preset: discord, url: "https://discord.com/api/webhooks/1/s3cret-and-some-more-of-it"`, "",
+			[]string{"https://discord.com/api/webhooks/1/***?***"}, []string{`"embeds"`}},
+		{"pagerduty, an event a request, whose key is in the body", `preset: pagerduty, key: s3cret`, "",
+			[]string{"https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue"}, []string{`"routing_key":"[redacted]"`, `"hq/detections/1"`}},
+		{"splunk_hec", `preset: splunk_hec, url: "https://splunk.example:8088", key: s3cret, index: main, source_type: ndr`, "",
+			[]string{"https://splunk.example:8088/services/collector/event"}, []string{`"index":"main"`, `"sourcetype":"ndr"`}},
+		{"elasticsearch", `preset: elasticsearch, url: "https://es.example:9200/ndr", key: s3cret`, "",
+			[]string{"https://es.example:9200/ndr/_bulk?***"}, []string{`{"create":{"_id":"hq/detections/1-1"}}`}},
+		{"datadog", `preset: datadog, url: "https://intake.example/api/v2/logs", key: s3cret, service: ndr, tags: [env:prod]`, "",
+			[]string{"https://intake.example/api/v2/logs"}, []string{`"ddtags":"appliance:hq,stream:detections,env:prod"`, `"service":"ndr"`}},
+		{"what the match does not want is left out", `preset: pagerduty, key: s3cret`, `match: "detection.risk_score >= 90", `,
+			[]string{"https://events.pagerduty.com/v2/enqueue", "https://events.pagerduty.com/v2/enqueue"}, []string{`"hq/detections/2"`}},
+		{"what is redacted is not shown", `preset: elasticsearch, url: "https://es.example:9200/ndr"`, `redact: [detection.title], `,
+			[]string{"https://es.example:9200/ndr/_bulk?***"}, []string{`"detection":{"id":1,"mod_time":1,"risk_score":20}`}},
+		{"nothing is sent for nothing", `preset: pagerduty, key: s3cret`, `match: "false", `, nil, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := renderer(t, test.keys+"webhook: {"+test.webhook+"}")
+			var urls []string
+			var bodies [][]byte
+			carried := 0
+			for request, err := range r.Render(events) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				carried += request.Events
+				urls = append(urls, request.URL)
+				bodies = append(bodies, request.Body)
+			}
+			if strings.Join(urls, " ") != strings.Join(test.urls, " ") {
+				t.Errorf("to %q, want %q", urls, test.urls)
+			}
+			for _, want := range test.want {
+				if !bytes.Contains(bodies[0], []byte(want)) {
+					t.Errorf("%s is not in %s", want, bodies[0])
+				}
+			}
+			if all := bytes.Join(bodies, nil); bytes.Contains(all, []byte("s3cret")) {
+				t.Errorf("a secret is shown: %s", all)
+			}
+			if test.keys == "" && carried != len(events) {
+				t.Errorf("%d events are carried", carried)
+			}
+		})
+	}
+
+	t.Run("an event that no service takes is told, and the others are shown", func(t *testing.T) {
+		r := renderer(t, `webhook: {preset: datadog, url: "https://h.example", key: k}`)
+		huge := detectionEvent(t, 7, 50, strings.Repeat("x", 1<<20))
+		shown, told := 0, 0
+		for request, err := range r.Render([]transform.Event{events[0], huge, events[1]}) {
+			if err == nil {
+				shown += request.Events
+				continue
+			}
+			told++
+			if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
+				t.Errorf("got %v", err)
+			}
+		}
+		if shown != 2 || told != 1 {
+			t.Errorf("%d events shown, %d errors", shown, told)
+		}
+	})
+	t.Run("an event over which the match fails is sent, and told", func(t *testing.T) {
+		r := renderer(t, `match: "detection.title > 5", webhook: {preset: pagerduty, key: k}`)
+		shown, told := 0, 0
+		for _, err := range r.Render(events[:1]) {
+			if err == nil {
+				shown++
+			} else {
+				told++
+			}
+		}
+		if shown != 1 || told != 1 {
+			t.Errorf("%d shown, %d told", shown, told)
+		}
+	})
+	t.Run("whoever has seen enough may stop", func(t *testing.T) {
+		for range renderer(t, `webhook: {preset: pagerduty, key: k}`).Render(events) {
+			break
+		}
+	})
+	t.Run("a sink without a preset has nothing to show", func(t *testing.T) {
+		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{}}} {
+			if _, err := bridge.NewRenderer(s); err == nil {
+				t.Errorf("no error: %+v", s)
+			}
+		}
+	})
+	t.Run("a key that cannot be read is an error", func(t *testing.T) {
+		w := &configs.Webhook{Preset: configs.PresetSlack, Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
+		if _, err := bridge.NewRenderer(configs.Sink{Webhook: w}); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// renderer makes that of a sink with these keys.
+func renderer(t *testing.T, keys string) *bridge.Renderer {
+	t.Helper()
+	config, err := configs.Parse("test.yaml", []byte(configuration(t, "https://sensor.example", "  - {name: s, "+keys+"}")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bridge.NewRenderer(config.Sinks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// detectionEvent is an event of a detection, whose title ends as more says.
+func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event {
+	t.Helper()
+	type object map[string]any
+	text, err := json.Marshal(object{"id": id, "mod_time": id, "risk_score": risk, "title": strings.Join(append([]string{"Port scan", strconv.Itoa(id)}, more...), " ")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := transform.ParseDetection(text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}.Detection(d, transform.Sight{Created: true, Recorded: time.UnixMilli(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,98 @@
+package bridge
+
+import (
+	"errors"
+	"iter"
+
+	"ndrbridge/configs"
+	"ndrbridge/redact"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// Renderer shows what a webhook with a preset would be sent. It contacts nobody.
+type Renderer struct {
+	preset  webhook.Preset
+	url     configs.URL
+	secrets redact.Secrets
+	matches func(transform.Event) (bool, error)            // nil: all
+	prepare func(transform.Event) (transform.Event, error) // nil: all of it
+}
+
+// Rendered is a request as a person may see it: without secrets.
+type Rendered struct {
+	Events int // that it carries
+	URL    string
+	Body   []byte
+}
+
+// NewRenderer makes the renderer of a sink. The error tells that it has no preset,
+// or what is wrong with the sink's settings, without a secret.
+func NewRenderer(s configs.Sink) (*Renderer, error) {
+	if s.Webhook == nil || s.Webhook.Preset == "" {
+		return nil, errors.New("the sink has no preset")
+	}
+	preset, err := openPreset(*s.Webhook)
+	if err != nil {
+		return nil, err
+	}
+	r := &Renderer{preset: preset, url: s.Webhook.URL, secrets: redact.New(preset.Service().Secrets...)}
+	if r.matches, err = matchFor(s); err != nil {
+		return nil, err
+	}
+	if r.prepare, err = prepareFor(s); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Render makes the requests for events that are sent at once, of which it leaves
+// out those that the sink's match does not want. An error is about one event and
+// stands in the place of a request: that of one that cannot be sent; or it goes
+// before the requests: over an event that is sent although its match failed.
+func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
+	return func(yield func(Rendered, error) bool) {
+		wanted := make([]transform.Event, 0, len(events))
+		for _, e := range events {
+			e, send, err := r.take(e)
+			if err != nil && !yield(Rendered{}, err) {
+				return
+			}
+			if send {
+				wanted = append(wanted, e)
+			}
+		}
+		for len(wanted) > 0 {
+			request, err := r.preset.Compose(wanted)
+			if err != nil {
+				request.Events = 1
+			}
+			if !yield(r.show(request), err) {
+				return
+			}
+			wanted = wanted[request.Events:]
+		}
+	}
+}
+
+// take is what the sink sends of an event, if it does. One over which the match
+// fails is sent, as a runner does.
+func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err error) {
+	send = true
+	if r.matches != nil {
+		send, err = r.matches(e)
+	}
+	if !send || r.prepare == nil {
+		return e, send, err
+	}
+	prepared, failed := r.prepare(e)
+	return prepared, failed == nil, errors.Join(err, failed)
+}
+
+func (r *Renderer) show(request webhook.Request) Rendered {
+	url := r.url
+	if request.URL != nil {
+		url = configs.NewURL(request.URL.String())
+	}
+	return Rendered{Events: request.Events, URL: url.String(), Body: []byte(r.secrets.Hide(string(request.Body)))}
+}
