@@ -17,6 +17,11 @@ const (
 	PresetDatadog       = "datadog"
 )
 
+// Presets are the names of the presets, in the order in which they are told.
+func Presets() []string {
+	return []string{PresetSlack, PresetTeams, PresetDiscord, PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}
+}
+
 // presetDefaults gives keys that nobody set the defaults that fit the preset of
 // their sink.
 func (p *places) presetDefaults(config *Config) {

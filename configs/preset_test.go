@@ -80,6 +80,19 @@ func TestPresetsGiveDefaults(t *testing.T) {
 	})
 }
 
+func TestEveryPresetCanBeConfigured(t *testing.T) {
+	for _, f := range fieldsOf(reflect.TypeFor[Webhook]()) {
+		if f.name == "preset" && !slices.Equal(f.oneof, Presets()) {
+			t.Errorf("the key takes %v, the presets are %v", f.oneof, Presets())
+		}
+	}
+	for _, name := range Presets() {
+		if _, known := keysOfPreset(name); !known {
+			t.Errorf("the keys of %s are not known", name)
+		}
+	}
+}
+
 func TestPresetsByTheEnvironment(t *testing.T) {
 	w := parse(t, valid,
 		"NDRBRIDGE_SINKS_1_NAME=chat",

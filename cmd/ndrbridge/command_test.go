@@ -29,7 +29,8 @@ sinks: [{name: log, file: {path: "-"}}]
 
 // The blanks between the columns are the table's.
 func TestCheckTellsEveryStream(t *testing.T) {
-	config, err := configs.Parse("ndrbridge.yaml", []byte(streams), nil)
+	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1)
+	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +49,9 @@ func TestCheckTellsEveryStream(t *testing.T) {
 		"appliance dc https://dc.example 5 requests a second",
 		"detections with devices, link every 1m, from now",
 		"sink log file, standard output structured, from now",
+		"sink oncall webhook https://events.pagerduty.com/v2/enqueue pagerduty, from now",
 	}
-	if got = got[2:10]; !slices.Equal(got, want) {
+	if got = got[2:11]; !slices.Equal(got, want) {
 		t.Errorf("it prints\n%s", &out)
 	}
 }
@@ -105,6 +107,10 @@ func TestCommands(t *testing.T) {
 		{"pause wants a sink", []string{"pause"}, nil, 2, "", "takes [SINK]"},
 		{"rename wants both names", []string{"state", "rename", "lake"}, nil, 2, "", "takes [OLD NEW]"},
 		{"status takes nothing", []string{"status", "lake"}, nil, 2, "", `"lake" was given`},
+		{"render wants a preset", []string{"render"}, nil, 2, "", "slack, teams, discord"},
+		{"render wants a preset that there is", []string{"render", "irc"}, nil, 2, "", `"irc" is none of slack, teams`},
+		{"render wants some events at once", []string{"render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
+		{"render wants a sink of the configuration", []string{"render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
 		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -22,6 +22,8 @@ func TestNamesAreCompleted(t *testing.T) {
 	}{
 		{"the sinks", []string{"pause", ""}, "log"},
 		{"one argument alone", []string{"pause", "log", ""}, ""},
+		{"the presets", []string{"render", ""}, "slack teams discord pagerduty splunk_hec elasticsearch datadog"},
+		{"one preset alone", []string{"render", "slack", ""}, ""},
 		{"the appliances", []string{"verify", ""}, "hq dc"},
 		{"the owners of dead letters", []string{"dead", "list", ""}, "log hq/detections hq/audit hq/records/dns hq/records/rest dc/detections"},
 		{"nothing without a configuration", []string{"replay", "--config", "/none", ""}, ""},

@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/transform"
 	"ndrbridge/transform/match"
 )
 
@@ -65,43 +60,21 @@ type matchTally struct{ events, matching int }
 
 // filter copies the lines of events that match, until events ends or ctx does.
 func (c *command) filter(ctx context.Context, m *match.Match, events io.Reader, matching io.Writer) (t matchTally, err error) {
-	lines := bufio.NewReader(events)
-	for number := 1; ctx.Err() == nil; number++ {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return t, fmt.Errorf("reading events: %w", err)
+	for line, err := range eventLines(ctx, events) {
+		if err != nil {
+			return t, err
 		}
-		last := err != nil
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			e, err := parseLine(line)
-			if err != nil {
-				return t, fmt.Errorf("line %d: %w", number, err)
-			}
-			wanted, err := m.Matches(e)
-			if err != nil {
-				fmt.Fprintf(c.stderr, "line %d: %v\n", number, err)
-			}
-			t.events++
-			if wanted {
-				t.matching++
-				if _, err := matching.Write(append(line, '\n')); err != nil {
-					return t, err
-				}
-			}
+		wanted, err := m.Matches(line.event)
+		if err != nil {
+			fmt.Fprintf(c.stderr, "line %d: %v\n", line.number, err)
 		}
-		if last {
-			break
+		t.events++
+		if wanted {
+			t.matching++
+			if _, err := matching.Write(append(line.text, '\n')); err != nil {
+				return t, err
+			}
 		}
 	}
 	return t, nil
-}
-
-// parseLine parses an event that may have been written anew since the bridge
-// encoded it, with white space or none.
-func parseLine(line []byte) (transform.Event, error) {
-	compact := jsontext.Value(bytes.Clone(line))
-	if err := compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
-		return transform.Event{}, err
-	}
-	return transform.Parse(compact)
 }

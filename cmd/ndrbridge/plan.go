@@ -32,7 +32,11 @@ func printPlan(w io.Writer, config *configs.Config) {
 		}
 	}
 	for _, s := range config.Sinks {
-		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, target(s), s.Mode, s.Start)
+		form := s.Mode
+		if s.Webhook != nil {
+			form = cmp.Or(s.Webhook.Preset, form)
+		}
+		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, target(s), form, s.Start)
 	}
 	_ = t.Flush() // as good as a print to the terminal
 	fmt.Fprintln(w, "the configuration is good")

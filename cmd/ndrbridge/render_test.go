@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+)
+
+const presets = `
+appliances:
+  - {name: hq, url: "https://sensor.example", api_key: s3cret-key}
+sinks:
+  - {name: oncall, webhook: {preset: pagerduty, key: s3cret-routing}, match: "detection.risk_score >= 80"}
+  - {name: chat, webhook: {preset: slack, url: "https://hooks.slack.com/services/T0/B0/s3cret-and-some-more-of-it"}}
+  - {name: alerts, webhook: {preset: slack, url: "https://slack.com/api/chat.postMessage", key: s3cret-bot, channel: C1}}
+  - {name: index, webhook: {preset: elasticsearch, url: "https://es.example:9200/ndr"}}
+`
+
+func TestRenderCommand(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	if err := os.WriteFile(config, []byte(presets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events := strings.Join([]string{highLine, "", lowLine, textLine, auditLine}, "\n")
+	for _, test := range []struct {
+		name   string
+		args   []string
+		stdin  string
+		code   int
+		starts int      // requests
+		want   []string // in what is printed
+		stderr string
+	}{
+		{"a body is indented", []string{"slack"}, highLine, commandline.ExitDone,
+			1, []string{"POST https://slack.example/events with 1 event\n{\n  \"text\": "}, ""},
+		{"events that come at once share a message", []string{"slack"}, events, commandline.ExitDone,
+			1, []string{"with 4 events\n"}, ""},
+		{"they can come one by one", []string{"slack", "--batch", "1"}, events, commandline.ExitDone,
+			4, []string{"with 1 event\n"}, ""},
+		{"a key that is in the body is hidden", []string{"pagerduty", "-c", config}, events, commandline.ExitDone,
+			2, []string{"POST https://events.pagerduty.com/v2/enqueue with 1 event\n", `"routing_key": "[redacted]"`}, "no such overload"},
+		{"documents stand a line each", []string{"elasticsearch", "-c", config}, highLine + "\n" + lowLine, commandline.ExitDone,
+			1, []string{"POST https://es.example:9200/ndr/_bulk?*** with 2 events\n" + `{"create":{"_id":"hq/detections/1-5"}}` + "\n" + `{"@timestamp":`}, ""},
+		{"objects that follow each other do, too", []string{"splunk_hec"}, highLine + "\n" + lowLine, commandline.ExitDone,
+			1, []string{"/services/collector/event with 2 events\n{\"", "}\n{\""}, ""},
+		{"a sink of several can be named", []string{"slack", "-c", config, "--sink", "alerts"}, highLine, commandline.ExitDone,
+			1, []string{"POST https://slack.com/api/chat.postMessage with", `"channel": "C1"`}, ""},
+		{"one of several must be", []string{"slack", "-c", config}, highLine, commandline.ExitUsage,
+			0, nil, "several sinks have preset slack; name one of them with --sink: chat, alerts"},
+		{"a sink that has another preset is none", []string{"slack", "-c", config, "--sink", "index"}, highLine, commandline.ExitFailed,
+			0, nil, "has no sink index with preset slack"},
+		{"a sink is one of a configuration", []string{"slack", "--sink", "chat"}, highLine, commandline.ExitUsage,
+			0, nil, "--sink goes with --config"},
+		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
+		{"a line that is no event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			c := &command{stdout: &stdout, stderr: &stderr}
+			root := &cobra.Command{Use: "ndrbridge"}
+			root.AddCommand(c.renderCommand())
+			root.SetIn(strings.NewReader(test.stdin))
+			code := commandline.Run(t.Context(), root, append([]string{"render"}, test.args...), &stdout, &stderr)
+			if code != test.code || !strings.Contains(stderr.String(), test.stderr) || test.stderr == "" && stderr.Len() > 0 {
+				t.Fatalf("exit code %d, want %d\nstderr %q, want %q", code, test.code, stderr.String(), test.stderr)
+			}
+			if starts := strings.Count(stdout.String(), "POST "); starts != test.starts {
+				t.Errorf("%d requests, want %d", starts, test.starts)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(stdout.String(), want) {
+					t.Errorf("%q is not in\n%s", want, &stdout)
+				}
+			}
+			if strings.Contains(stdout.String(), "s3cret") {
+				t.Errorf("a secret is shown:\n%s", &stdout)
+			}
+		})
+	}
+	for _, preset := range configs.Presets() {
+		t.Run(preset+" needs no configuration", func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			c := &command{stdout: &stdout, stderr: &stderr, terminal: true}
+			root := &cobra.Command{Use: "ndrbridge"}
+			root.AddCommand(c.renderCommand())
+			root.SetIn(strings.NewReader(events))
+			if code := commandline.Run(t.Context(), root, []string{"render", preset}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+				t.Errorf("exit code %d: %s", code, &stderr)
+			}
+			if !strings.HasPrefix(stdout.String(), "POST https://") {
+				t.Errorf("it prints %s", &stdout)
+			}
+		})
+	}
+}
+
+func TestShownBody(t *testing.T) {
+	for _, test := range []struct{ name, body, want string }{
+		{"one value is indented, its numbers and texts as they came", `{"a":1.10,"b":"\u00e9"}`, "{\n  \"a\": 1.10,\n  \"b\": \"\\u00e9\"\n}\n"},
+		{"several are a line each", `{"a":1}{"b":2}`, "{\"a\":1}\n{\"b\":2}\n"},
+		{"lines stay lines", "{\"a\":1}\n{\"b\":2}\n", "{\"a\":1}\n{\"b\":2}\n"},
+		{"what is no JSON stays as it is", "a=b", "a=b\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := shownBody([]byte(test.body)); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+	t.Run("nothing steers a terminal", func(t *testing.T) {
+		if got := printableLines("a\u009b2J\nb\n"); got != "a 2J\nb\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
