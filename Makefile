@@ -1,6 +1,6 @@
 # Everything here needs nothing but Go.
 
-.PHONY: demo test lint build bench torture
+.PHONY: demo render test lint build bench torture
 
 # Build every binary into bin/.
 build:
@@ -10,6 +10,12 @@ build:
 # Ctrl-C ends it; make demo FOR=20s ends by itself with a summary.
 demo:
 	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
+
+# What a webhook's preset makes of a few events of the stand-in appliance:
+# make render PRESET=slack, or teams, discord, pagerduty, splunk_hec, elasticsearch,
+# datadog; BATCH=1 shows each by itself.
+render:
+	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
 
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)

@@ -37,8 +37,10 @@ func command(stdout io.Writer) *cobra.Command {
                          records, some of them late; it fails one request in seven
   a NATS server          with JetStream
   a webhook receiver     that hangs up on one event in a hundred, after it took it
+  a chat                 that takes what is posted to Slack, and shows it to a browser
   the bridge             configured by a file, as in earnest: all three streams
-                         go to NATS, to the webhook and to a file
+                         go to NATS, to the webhook and to a file, and the
+                         gravest detections to the chat, as cards
 
 It prints where each of them is, so that you can ask them with curl or nats, then
 some of the events as they reach the webhook, what the bridge warns of, and counts:
@@ -59,7 +61,8 @@ All that was shown is kept in memory for the judge: a few hundred MB an hour.`,
 		Example: `  ndrdemo                        until Ctrl-C; a second one ends it at once
   ndrdemo --for 20s              ends by itself
   ndrdemo --for 1m --rate 200    more of it
-  ndrdemo --seed 7               other detections`,
+  ndrdemo --seed 7               other detections
+  ndrdemo events                 a few events and no more, to look at`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
@@ -71,6 +74,7 @@ All that was shown is kept in memory for the judge: a few hundred MB an hour.`,
 			return play(cmd.Context(), s, stdout)
 		},
 	}
+	cmd.AddCommand(eventsCommand(stdout))
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&s.lasts, "for", 0, "how long things happen, such as 20s; 0: until Ctrl-C")

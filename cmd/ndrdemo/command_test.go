@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 		var stdout, stderr output
 		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
-			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl",
+			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
 			"time | shown versions entries records | events dup wait",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {
@@ -70,6 +70,9 @@ func TestDemo(t *testing.T) {
 		}
 		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()) {
 			t.Error("the output shows no event")
+		}
+		if !regexp.MustCompile(`The chat took [1-9]\d* messages with [1-9]`).MatchString(stdout.String()) {
+			t.Error("the chat got nothing")
 		}
 		if code != commandline.ExitDone || stderr.String() != "" {
 			t.Errorf("exit code %d; standard error: %s", code, &stderr)

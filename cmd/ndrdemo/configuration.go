@@ -38,6 +38,10 @@ sinks:
   - name: soc
     webhook: {url: {{printf "%q" .WebhookURL}}}
     retry: {initial: 100ms, max: 2s}
+  - name: chat
+    webhook: {preset: slack, url: {{printf "%q" .ChatURL}}}
+    match: detection.risk_score >= 80
+    retry: {initial: 100ms, max: 2s}
   - name: log
     file: {path: {{printf "%q" .File}}, rotate: {max_bytes: 0}}
 `
@@ -54,7 +58,8 @@ const (
 	sinkLog = "log"
 )
 
-// outlets are the sinks in the order in which they are shown.
+// outlets are the sinks that are sent everything, in the order in which they are
+// shown.
 var outlets = [...]outlet{{sinkBus, "NATS"}, {sinkSOC, "webhook"}, {sinkLog, "file"}}
 
 // files are the paths of what a demo writes.
@@ -71,7 +76,7 @@ func filesIn(folder string) files {
 }
 
 // addresses are where the servers listen.
-type addresses struct{ ApplianceURL, NATSURL, WebhookURL string }
+type addresses struct{ ApplianceURL, NATSURL, WebhookURL, ChatURL string }
 
 // writeConfiguration writes the bridge's configuration file and loads it.
 func writeConfiguration(f files, a addresses) (*configs.Config, error) {

@@ -12,8 +12,8 @@ func (d *demo) introduce(admin string) {
 	if d.lasts > 0 {
 		end = fmt.Sprintf("It ends after %v.", d.lasts)
 	}
-	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, and the bridge between
-them. The appliance fails one request in seven, the webhook hangs up on one event
+	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, a chat, and the bridge
+between them. The appliance fails one request in seven, the webhook hangs up on one event
 in a hundred that it took: watch that nothing is lost. %s
 
 appliance      %s
@@ -23,8 +23,9 @@ configuration  %s
 log            %s
 bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
+chat, Slack    %s in a browser: cards of the gravest detections
 log, file      %s
 
 dup: events that came again; wait: what is on its way.
-`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.File))
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, d.File))
 }

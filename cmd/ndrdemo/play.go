@@ -33,6 +33,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		screen:   newScreen(stdout),
 		shown:    &shown{appliance: newAppliance(s.seed)},
 		arrivals: newArrivals(),
+		chat:     newChat(),
 		samples:  make(chan transform.Event),
 		warnings: make(chan string, 8),
 		failures: make(chan error, 8),
@@ -45,7 +46,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		return err
 	default:
 	}
-	return conclude(d.arrivals.ledger, d.shown.now(), stdout)
+	return conclude(d.arrivals.ledger, d.shown.now(), d.chat.counted(), stdout)
 }
 
 // demo is one run, with what its parts tell each other.
@@ -56,6 +57,7 @@ type demo struct {
 	screen   *screen
 	shown    *shown
 	arrivals *arrivals
+	chat     *chat
 	samples  chan transform.Event // that reached the webhook while somebody waited
 	warnings chan string          // of the bridge
 	failures chan error           // of parts that should run until they are stopped
@@ -77,6 +79,10 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	defer stop()
 	if d.WebhookURL, stop, err = serve(&receiver{arrivals: d.arrivals, samples: d.samples}, plain); err != nil {
+		return err
+	}
+	defer stop()
+	if d.ChatURL, stop, err = serve(d.chat, plain); err != nil {
 		return err
 	}
 	defer stop()

@@ -12,8 +12,9 @@ import (
 var errMissing = errors.New("the bridge broke a promise")
 
 // conclude prints what the judge says. It returns errMissing where that is bad.
-func conclude(l *ledger.Ledger, shown exhibit, stdout io.Writer) error {
+func conclude(l *ledger.Ledger, shown exhibit, posted chatCount, stdout io.Writer) error {
 	s := judge(l, shown)
+	s.posted = posted
 	s.print(stdout)
 	if !s.good() {
 		return errMissing
@@ -25,6 +26,7 @@ func conclude(l *ledger.Ledger, shown exhibit, stdout io.Writer) error {
 type summary struct {
 	detections, versions, entries, records int // that the appliance showed
 	sinks                                  []sinkSummary
+	posted                                 chatCount
 }
 
 // sinkSummary is what the judge says of one sink.
@@ -87,7 +89,7 @@ func (s summary) print(w io.Writer) {
 		replaced = max(replaced, s.versions-sink.distinct)
 		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\nThe chat took %d messages with %d cards.\n", s.posted.messages, s.posted.cards)
 	if !s.good() {
 		for _, sink := range s.sinks {
 			for _, fault := range sink.Faults {

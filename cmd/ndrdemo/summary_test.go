@@ -35,7 +35,7 @@ func TestConclusion(t *testing.T) {
 		want []string
 	}{
 		{"all is there", []ledger.Version{a1, b1, a2}, true,
-			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "Nothing is missing"}},
+			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "The chat took 12 messages with 34 cards", "Nothing is missing"}},
 		{"a duplicate does no harm", []ledger.Version{a1, b1, b1, a2}, true,
 			[]string{"log, file               4          3          1          0", "Nothing is missing"}},
 		{"a version that was replaced at once is told", []ledger.Version{b1, a2}, true,
@@ -57,7 +57,7 @@ func TestConclusion(t *testing.T) {
 				l.Receive(sinkLog, event(t, v))
 			}
 			var out strings.Builder
-			if err := conclude(l, exhibit{versions: shown}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
+			if err := conclude(l, exhibit{versions: shown}, chatCount{messages: 12, cards: 34}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
 				t.Errorf("got %v", err)
 			}
 			for _, want := range c.want {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/cmd/internal/commandline"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+func eventsCommand(stdout io.Writer) *cobra.Command {
+	seed := uint64(1)
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Print a few events of the stand-in appliance, and end",
+		Long: `Print a few events of the stand-in appliance, an event in JSON a line, and end: some
+detections, one of them again as it is closed, an entry of the audit log and a
+record. The same seed gives the same events.`,
+		Example: `  ndrdemo events | ndrbridge render slack
+  ndrdemo events --seed 7 | ndrbridge match 'detection.risk_score >= 80'`,
+		Args: commandline.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			events, err := someEvents(seed)
+			if err != nil {
+				return err
+			}
+			for _, e := range events {
+				if _, err := fmt.Fprintf(stdout, "%s\n", e.Structured()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Uint64Var(&seed, "seed", seed, "what decides how they look")
+	return cmd
+}
+
+// someEvents makes events of what a stand-in appliance of the seed shows at a
+// fixed time.
+func someEvents(seed uint64) ([]transform.Event, error) {
+	const detections = 7
+	now := time.Date(2026, time.March, 14, 9, 26, 53, 0, time.UTC)
+	a := standin.New(standin.Options{Seed: seed, Now: func() time.Time { return now }})
+	shown := a.AddBacklog(detections, time.Hour)
+	if err := a.Update(func(d *standin.Detection) {
+		d.Status, d.Resolution, d.Assignee = "closed", "action_taken", "ada"
+	}, shown[0].ID); err != nil {
+		return nil, err
+	}
+	a.AddAudit(1)
+	a.AddRecords(1)
+
+	encoder := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
+	var events []transform.Event
+	known := make(map[int64][]byte) // the last version's tracked fields
+	for _, v := range ledger.VersionsOf(a, 0) {
+		d, err := transform.ParseDetection([]byte(v.Object), false)
+		if err != nil {
+			return nil, err
+		}
+		e, err := encoder.Detection(d, transform.Sight{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now})
+		if err != nil {
+			return nil, err
+		}
+		known[v.ID] = d.Tracked
+		events = append(events, e)
+	}
+	for _, o := range ledger.AuditEntriesOf(a) {
+		entry, err := transform.ParseAuditEntry([]byte(o.JSON), false)
+		if err != nil {
+			return nil, err
+		}
+		e, err := encoder.AuditEntry(entry, now)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	for _, o := range ledger.RecordsOf(a) {
+		e, err := encoder.Record("all", transform.ParseRecord([]byte(o.JSON), false), now)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
