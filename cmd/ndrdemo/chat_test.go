@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/transform"
+)
+
+func TestChat(t *testing.T) {
+	t.Run("it shows the cards of what a sink posts", func(t *testing.T) {
+		c := newChat()
+		server := httptest.NewServer(c)
+		t.Cleanup(server.Close)
+		preset, err := slack.New(slack.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink, err := webhook.New(webhook.Options{URL: server.URL, Preset: preset})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { sink.Close() })
+		events := []transform.Event{
+			titled(t, 1, "Port Scan & more"),
+			titled(t, 2, "<script>alert(1)</script>"),
+		}
+		if err := sink.Send(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.counted(); got != (chatCount{messages: 1, cards: 2}) {
+			t.Errorf("counted %+v", got)
+		}
+		answer, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		page, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"Port Scan &amp; more</h2>", "&lt;script&gt;alert(1)&lt;/script&gt;</h2>", "<hr>", `<a href="https://sensor.example/1"`} {
+			if !strings.Contains(string(page), want) {
+				t.Errorf("the page lacks %s:\n%s", want, page)
+			}
+		}
+		if strings.Contains(string(page), "<script") || !strings.Contains(answer.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Error("the page runs what others wrote")
+		}
+	})
+	t.Run("it keeps the last messages, and counts all", func(t *testing.T) {
+		c := newChat()
+		for i := range 60 {
+			answer := post(c, "application/json; charset=utf-8", fmt.Sprintf(`{"text": "n", "blocks": [{"type": "header", "text": {"type": "plain_text", "text": "number %d."}}]}`, i))
+			if answer.Code != http.StatusOK || answer.Body.String() != "ok" {
+				t.Fatalf("answered %d, %s", answer.Code, answer.Body)
+			}
+		}
+		page := httptest.NewRecorder()
+		c.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/", nil))
+		text := page.Body.String()
+		if newest, older := strings.Index(text, "number 59."), strings.Index(text, "number 10."); newest < 0 || older < newest || strings.Contains(text, "number 9.") {
+			t.Errorf("the page shows %s", text)
+		}
+		if got := c.counted(); got != (chatCount{messages: 60, cards: 60}) {
+			t.Errorf("counted %+v", got)
+		}
+	})
+
+	header := func(text string) string {
+		return `{"type": "header", "text": {"type": "plain_text", "text": "` + text + `"}}`
+	}
+	message := func(blocks ...string) string {
+		return `{"text": "x", "blocks": [` + strings.Join(blocks, ",") + `]}`
+	}
+	for _, test := range []struct{ name, kind, body, want string }{
+		{"no JSON", "application/json", "text=x", "invalid_payload"},
+		{"a form", "application/x-www-form-urlencoded", message(header("x")), "invalid_payload"},
+		{"no text for a notification", "application/json", `{"blocks": [` + header("x") + `]}`, "invalid_payload"},
+		{"a message too large", "application/json", message(header(strings.Repeat("x", 1<<20))), "invalid_payload"},
+		{"no block", "application/json", message(), "invalid_blocks"},
+		{"more blocks than 50", "application/json", message(slices.Repeat([]string{`{"type": "divider"}`}, 51)...), "invalid_blocks"},
+		{"a block that is none", "application/json", message(`{"type": "card"}`), "invalid_blocks"},
+		{"a header without text", "application/json", message(header("")), "invalid_blocks"},
+		{"a header too long", "application/json", message(header(strings.Repeat("x", 151))), "invalid_blocks"},
+		{"a header with markup", "application/json", message(`{"type": "header", "text": {"type": "mrkdwn", "text": "x"}}`), "invalid_blocks"},
+		{"a section with nothing", "application/json", message(`{"type": "section"}`), "invalid_blocks"},
+		{"a section with more fields than ten", "application/json", message(`{"type": "section", "fields": [` + strings.Repeat(`{"type": "plain_text", "text": "x"},`, 10) + `{"type": "plain_text", "text": "x"}]}`), "invalid_blocks"},
+		{"actions without any", "application/json", message(`{"type": "actions", "elements": []}`), "invalid_blocks"},
+		{"an action that is no button", "application/json", message(`{"type": "actions", "elements": [{"type": "datepicker"}]}`), "invalid_blocks"},
+	} {
+		t.Run("it refuses "+test.name, func(t *testing.T) {
+			c := newChat()
+			answer := post(c, test.kind, test.body)
+			if answer.Code != http.StatusBadRequest || strings.TrimSpace(answer.Body.String()) != test.want {
+				t.Errorf("answered %d, %s", answer.Code, answer.Body)
+			}
+			if c.counted() != (chatCount{}) {
+				t.Error("it counts what it refused")
+			}
+		})
+	}
+	t.Run("it refuses other methods", func(t *testing.T) {
+		answer := httptest.NewRecorder()
+		newChat().ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/", nil))
+		if answer.Code != http.StatusMethodNotAllowed {
+			t.Errorf("answered %d", answer.Code)
+		}
+	})
+}
+
+func post(c *chat, kind, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	request.Header.Set("Content-Type", kind)
+	answer := httptest.NewRecorder()
+	c.ServeHTTP(answer, request)
+	return answer
+}
+
+// titled is an event of a detection with a title and a link.
+func titled(t *testing.T, id int, title string) transform.Event {
+	t.Helper()
+	e, err := transform.New(transform.Attributes{
+		ID: fmt.Sprintf("%d-1", id), Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", Subject: fmt.Sprint(id),
+	}, fmt.Appendf(nil, `{"detection":{"id":%d,"mod_time":1,"risk_score":91,"title":%q,"url":"https://sensor.example/%d"}}`, id, title, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/transform"
+)
+
+func TestEventsCommand(t *testing.T) {
+	printed := func(args ...string) string {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"events"}, args...), &stdout, &stderr); code != commandline.ExitDone || stderr.Len() > 0 {
+			t.Fatalf("exit code %d: %s", code, &stderr)
+		}
+		return stdout.String()
+	}
+	t.Run("it prints an event of every stream, a line each", func(t *testing.T) {
+		var types []string
+		for line := range bytes.Lines([]byte(printed())) {
+			e, err := transform.Parse(bytes.TrimSuffix(line, []byte("\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(types, e.Type) {
+				types = append(types, e.Type)
+			}
+		}
+		want := []string{"io.ndrbridge.detection.created", "io.ndrbridge.detection.updated", "io.ndrbridge.audit.logged", "io.ndrbridge.record.stored"}
+		if !slices.Equal(types, want) {
+			t.Errorf("got %q, want %q", types, want)
+		}
+	})
+	t.Run("a seed gives the same events at every time", func(t *testing.T) {
+		if a, b := printed("--seed", "7"), printed("--seed", "7"); a != b {
+			t.Errorf("first\n%s\nthen\n%s", a, b)
+		}
+		if printed() == printed("--seed", "7") {
+			t.Error("another seed gives the same")
+		}
+	})
+}
