@@ -31,10 +31,12 @@ With --config, the sink that has the preset there says how: its match and redact
 index, tags and so on. Without, nothing is left out and URL and key stand for yours.
 
 How many events come at once decides what a chat shows: a card for each of a few, and
-a summary of many. That is up to batch.max_events of the sink, or what --batch says.`,
-		Example: `  ndrbridge tail --since -1h --json | ndrbridge render slack --config ndrbridge.yaml
-  ndrbridge render teams --batch 1 < events.jsonl    # a card for each
-  make render PRESET=discord                         # events of a stand-in appliance`,
+a summary of many. That is up to batch.max_events of the sink, or what --batch says;
+fewer are printed when the input ends.`,
+		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
+  ndrbridge tail --since -1h --json | head -n 20 | ndrbridge render splunk_hec
+  ndrbridge tail --json | ndrbridge render teams --batch 1    # a card for each, as they come
+  ndrdemo events | ndrbridge render discord                   # of a stand-in appliance`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
