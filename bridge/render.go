@@ -46,10 +46,10 @@ func NewRenderer(s configs.Sink) (*Renderer, error) {
 	return r, nil
 }
 
-// Render makes the requests for events that are sent at once, of which it leaves
-// out those that the sink's match does not want. An error is about one event and
-// stands in the place of a request: that of one that cannot be sent; or it goes
-// before the requests: over an event that is sent although its match failed.
+// Render makes the requests for events that come at once, of which it leaves out
+// those that the sink's match does not want. An error takes the place of a request
+// and is about one event: that it cannot be sent, or that its match failed, and
+// then it is sent all the same.
 func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	return func(yield func(Rendered, error) bool) {
 		wanted := make([]transform.Event, 0, len(events))
@@ -65,9 +65,13 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 		for len(wanted) > 0 {
 			request, err := r.preset.Compose(wanted)
 			if err != nil {
-				request.Events = 1
+				if !yield(Rendered{}, err) {
+					return
+				}
+				wanted = wanted[1:]
+				continue
 			}
-			if !yield(r.show(request), err) {
+			if !yield(r.show(request), nil) {
 				return
 			}
 			wanted = wanted[request.Events:]

@@ -375,7 +375,7 @@ type NATS struct {
 
 // Webhook is an HTTP endpoint.
 type Webhook struct {
-	// URL is http or https.
+	// URL is http or https. The preset pagerduty has one of its own.
 	URL URL `yaml:"url" env:"URL"`
 	// Preset is the service that is spoken to in its own words; empty: CloudEvents.
 	// It decides which of the fields from Key to Tags are set, and gives other keys

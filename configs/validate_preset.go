@@ -60,7 +60,7 @@ func (c checks) preset(path string, w Webhook) {
 			c.wrong(path+".url", "has a path that is not an event collector's; write https://host:8088, or with /services/collector/event behind it")
 		}
 	case PresetElasticsearch:
-		if index := strings.TrimSuffix(strings.Trim(pathOf(w.URL), "/"), "_bulk"); w.URL.Value() != "" && index == "" {
+		if index := strings.TrimSuffix("/"+strings.Trim(pathOf(w.URL), "/"), "/_bulk"); w.URL.Value() != "" && strings.Trim(index, "/") == "" {
 			c.wrong(path+".url", "names no index; write https://host:9200/ and the index or data stream")
 		}
 	case PresetDatadog:

@@ -45,11 +45,11 @@ func New(o Options) (*Preset, error) {
 		return nil, errors.New("elasticsearch: url cannot be parsed")
 	}
 	bulk.User = nil
-	index := strings.TrimSuffix(strings.Trim(bulk.Path, "/"), "_bulk")
-	if strings.Trim(index, "/") == "" {
+	index := strings.Trim(strings.TrimSuffix("/"+strings.Trim(bulk.Path, "/"), "/_bulk"), "/")
+	if index == "" {
 		return nil, errors.New("elasticsearch: url names no index: write https://host:9200/<index or data stream>")
 	}
-	bulk.Path = "/" + strings.Trim(index, "/") + "/_bulk"
+	bulk.Path = "/" + index + "/_bulk"
 	query := bulk.Query()
 	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
 	bulk.RawQuery = query.Encode()

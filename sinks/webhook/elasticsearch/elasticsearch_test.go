@@ -215,6 +215,26 @@ func TestTheAnswersToABulk(t *testing.T) {
 	})
 }
 
+func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://es.example/ndr":          "/ndr/_bulk",
+		"https://es.example/ndr/":         "/ndr/_bulk",
+		"https://es.example/ndr/_bulk":    "/ndr/_bulk",
+		"https://es.example/in_bulk":      "/in_bulk/_bulk",
+		"https://proxy.example/es/ndr":    "/es/ndr/_bulk",
+		"https://es.example/ndr/_bulk/?x": "/ndr/_bulk",
+	} {
+		p, err := elasticsearch.New(elasticsearch.Options{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := p.Compose(presettest.Burst(t, 1))
+		if err != nil || request.URL.Path != want {
+			t.Errorf("%s: to %v, want %s, %v", url, request.URL, want, err)
+		}
+	}
+}
+
 func TestAURLWithoutAnIndexIsWrong(t *testing.T) {
 	for _, url := range []string{"https://es.example:9200", "https://es.example:9200/_bulk", "::"} {
 		if _, err := elasticsearch.New(elasticsearch.Options{URL: url}); err == nil {
