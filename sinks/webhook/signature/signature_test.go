@@ -1,0 +1,108 @@
+package signature_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"pgregory.net/rapid"
+
+	"ndrbridge/sinks/webhook/signature"
+)
+
+func TestTheVectorOfTheSpecification(t *testing.T) {
+	text, err := os.ReadFile("testdata/vector.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vector struct {
+		Secret, ID, Body, Signature string
+		Timestamp                   int64
+	}
+	if err := json.Unmarshal(text, &vector); err != nil {
+		t.Fatal(err)
+	}
+	key, err := signature.ParseKey(vector.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := make(http.Header)
+	signature.Set(header, vector.ID, time.Unix(vector.Timestamp, 0), []byte(vector.Body), []signature.Key{key})
+	for name, want := range map[string]string{
+		"webhook-id": vector.ID, "webhook-timestamp": fmt.Sprint(vector.Timestamp), "webhook-signature": vector.Signature,
+	} {
+		if got := header.Get(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestAnotherImplementationVerifiesEverySignature(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		secrets := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 24, 64), 1, 3).Draw(t, "secrets")
+		body := rapid.SliceOf(rapid.Byte()).Draw(t, "body")
+		var keys []signature.Key
+		for _, secret := range secrets {
+			key, err := signature.ParseKey("whsec_" + base64.StdEncoding.EncodeToString(secret))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, key)
+		}
+		header := make(http.Header)
+		signature.Set(header, "msg_1", time.Now(), body, keys)
+		for _, secret := range secrets {
+			verifier, err := standardwebhooks.NewWebhookRaw(secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verifier.Verify(body, header); err != nil {
+				t.Fatal(err)
+			}
+			if verifier.Verify(append(body, '.'), header) == nil {
+				t.Fatal("another body passes")
+			}
+		}
+	})
+}
+
+func TestParseKey(t *testing.T) {
+	bytes := func(n int) string { return base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", n))) }
+	for _, test := range []struct{ name, text, want string }{
+		{"a secret as it is given out is read", "whsec_" + bytes(24), ""},
+		{"the prefix may be missing", bytes(64), ""},
+		{"a line end behind it does not count", "whsec_" + bytes(32) + "\n", ""},
+		{"what is no base64 is an error", "whsec_s3cret!", "is not whsec_ and base64"},
+		{"an empty secret is an error", "", "is 0 bytes long"},
+		{"a secret that is too short is an error", bytes(23), "is 23 bytes long when decoded; it must be 24 to 64"},
+		{"a secret that is too long is an error", bytes(65), "is 65 bytes long"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			key, err := signature.ParseKey(test.text)
+			if fmt.Sprint(err) != "<nil>" && (test.want == "" || !strings.Contains(err.Error(), test.want)) || err == nil && test.want != "" {
+				t.Fatalf("error %v, want %q", err, test.want)
+			}
+			if shown := fmt.Sprintf("%v %+v %#v", key, key, key); strings.Contains(shown, "kkk") || strings.Contains(shown, "107") {
+				t.Errorf("it shows: %s", shown)
+			}
+		})
+	}
+}
+
+func BenchmarkSet(b *testing.B) {
+	key, err := signature.ParseKey(base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, keys := make([]byte, 2<<10), []signature.Key{key}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		signature.Set(make(http.Header, 3), "msg_1", time.Unix(1614265330, 0), body, keys)
+	}
+}

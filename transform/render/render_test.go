@@ -1,0 +1,185 @@
+package render_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/transform"
+	"ndrbridge/transform/render"
+)
+
+// event is a version of a detection with these fields.
+func event(t interface{ Fatal(...any) }, fields string) transform.Event {
+	e, err := transform.New(transform.Attributes{
+		ID: "7-8", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", Subject: "7", PartitionKey: "7",
+		Time: time.UnixMilli(1700000000000), Appliance: "hq", SeverityNumber: 17, SeverityText: "ERROR",
+	}, []byte(`{"detection":`+fields+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestRender(t *testing.T) {
+	e := event(t, `{"id": 25769803828, "risk_score": 61, "ratio": 1.10, "title": "ICMP *Tunnel* <x>", "assignee": null, "empty": "",
+		"categories": ["sec", "sec.command"], "big": 18446744073709551615, "participants": [{"role": "offender", "hostname": null}]}`)
+	for _, test := range []struct{ name, template, want string }{
+		{"attributes are those of the event", `{{.event.id}} {{.event.type}} {{.event.time}} {{.event.severitytext}}`, "7-8 io.ndrbridge.detection.created 2023-11-14T22:13:20.000Z ERROR"},
+		{"stream and action are beside them", `{{.event.stream}}/{{.event.action}}`, "detections/created"},
+		{"members of data can be named at once", `{{.detection.id}} {{.data.detection.id}}`, "25769803828 25769803828"},
+		{"numbers are as they came", `{{.detection.ratio}} {{.detection.big}} {{json .detection.ratio}}`, "1.10 18446744073709551615 1.10"},
+
+		{"a missing key is empty", `[{{.detection.nothing}}]`, "[]"},
+		{"null is empty", `[{{.detection.assignee}}]`, "[]"},
+		{"what lies below a missing key is empty", `[{{.detection.nothing.at.all}}{{.nothing.at.all}}]`, "[]"},
+		{"what lies below null is empty", `[{{.detection.assignee.name}}]`, "[]"},
+		{"a missing key is empty within a loop, a condition and a block", `{{range .detection.participants}}[{{.hostname}}{{.x}}]{{end}}{{if true}}[{{.x}}]{{else}}{{end}}{{with .detection}}[{{.x}}]{{end}}{{block "b" .}}[{{.x}}]{{end}}`, "[][][][]"},
+		{"a missing key is empty where a function writes it", `[{{print .x}}{{printf "%s%v" .x .x}}{{html .x}}{{js .x}}{{urlquery .x}}{{.x | html}}{{upper .x}}{{truncate 3 .x}}{{join "," .x}}{{markdownEscape .x}}]`, "[]"},
+		{"a missing key is nothing to loop over", `{{range .detection.nothing}}x{{else}}none{{end}}`, "none"},
+		{"a missing key is unlike a text", `{{eq .detection.nothing "x"}} {{ne .detection.assignee "x"}}`, "false true"},
+		{"a variable may be missing", `{{$x := .detection.nothing}}[{{$x}}]`, "[]"},
+		{"a text that looks like a missing key stays", `{{"<no value>"}}`, "<no value>"},
+
+		{"json encodes any value", `{{json .detection.title}} {{json .detection.categories}} {{json .detection.nothing}}`, `"ICMP *Tunnel* <x>" ["sec","sec.command"] null`},
+		{"markdownEscape takes the meaning from characters", `{{markdownEscape .detection.title}}`, `ICMP \*Tunnel\* \<x\>`},
+		{"truncate counts characters", `{{truncate 4 "äöüßé"}} {{truncate 5 "äöüßé"}}`, "äöü… äöüßé"},
+		{"default stands for what is absent", `{{default "nobody" .detection.assignee}} {{.detection.empty | default "none"}} {{default "x" .detection.id}}`, "nobody none 25769803828"},
+		{"upper and lower change letters", `{{upper .event.stream}} {{lower .detection.title}}`, "DETECTIONS icmp *tunnel* <x>"},
+		{"join joins a list", `{{join ", " .detection.categories}} {{.detection.id | join ","}}`, "sec, sec.command 25769803828"},
+		{"int makes a number to compare", `{{if ge (int .detection.risk_score) 60}}high{{end}} {{int .detection.ratio}} {{int .x}}`, "high 1 0"},
+		{"a severity number can be compared as it is", `{{ge .event.severitynumber 17}}`, "true"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			template, err := render.Compile(test.template, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := template.Render(e, 1<<10)
+			if err != nil || string(got) != test.want {
+				t.Errorf("%q, want %q; %v", got, test.want, err)
+			}
+		})
+	}
+}
+
+func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
+	for _, test := range []struct {
+		name, template string
+		json           bool
+		want           string
+	}{
+		{"an action that is not closed", "a\n{{.event.id", false, "template:2: unclosed action"},
+		{"a function that is none", "{{shout .event.id}}", false, `function "shout" not defined`},
+		{"a template that fails for every sample", `{{truncate 0 .event.id}}`, false, "for a sample of detections: template: template:1:2: executing"},
+		{"a field of a text", `{{.event.id.x}}`, false, "can't evaluate field x"},
+		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: template: what it makes is no JSON: byte 9: "},
+		{"nothing where JSON is wanted", ``, true, "no JSON"},
+		{"a template without an end", `{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, false, "exceeded maximum template depth"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := render.Compile(test.template, test.json); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+	for _, template := range []string{
+		`{"user": {{json .audit.body.user}}, "time": {{.audit.time}}}`, `{"bytes": {{.record._index | json}}, "at": {{.record._source.timestamp}}}`,
+	} {
+		t.Run("a template for one stream alone passes: "+template, func(t *testing.T) {
+			if _, err := render.Compile(template, true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMistakesOfOneEventAreErrors(t *testing.T) {
+	for _, test := range []struct{ name, template, fields, want string }{
+		{"a number that is none", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": "high"}`, `"high" is no number`},
+		{"a number beyond 64 bits", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": 1e999}`, "is no number"},
+		{"a value that breaks the JSON", `{"n": {{.detection.risk_score}}}`, `{"risk_score": "high"}`, "no JSON: byte 7"},
+		{"a text that is too long", `{{json .detection.title}}`, `{"title": "` + strings.Repeat("x", 99) + `"}`, "longer than allowed: 100 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			template, err := render.Compile(test.template, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := template.Render(event(t, test.fields), 100); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q", err, test.want)
+			}
+		})
+	}
+	template, err := render.Compile(`{{.detection.title}}`, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := template.Render(event(t, `{"title": "12345"}`), 4); !errors.Is(err, render.ErrTooLong) {
+		t.Errorf("a text that is too long: %v", err)
+	}
+}
+
+func TestWhateverATitleHoldsItIsCutAndQuotedWell(t *testing.T) {
+	template, err := render.Compile(`{"text": {{json (truncate 10 .detection.title)}}, "whole": {{json .detection.title}}}`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		title := rapid.String().Draw(t, "title")
+		quoted, err := json.Marshal(title)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := template.Render(event(t, `{"title": `+string(quoted)+`}`), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Text, Whole string }
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Whole != title || utf8.RuneCountInString(got.Text) > 10 {
+			t.Errorf("%q became %q and %q", title, got.Text, got.Whole)
+		}
+	})
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, seed := range []string{`{{.event.id}}`, `{{range $i, $p := .detection.participants}}{{$i}}{{else}}x{{end}}`, `{{with $x := .a}}{{$x.b}}{{end}}`,
+		`{{define "a"}}{{.}}{{end}}{{template "a" .}}`, `{{- /* c */ -}}{{break}}`} {
+		f.Add(seed)
+	}
+	e := event(f, `{"id": 1}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "range") && strings.ContainsAny(text, "0123456789") {
+			return // it may count for hours
+		}
+		template, err := render.Compile(text, false)
+		if err != nil {
+			return
+		}
+		if out, err := template.Render(e, 1<<10); err == nil && len(out) > 1<<10 {
+			t.Errorf("%d bytes", len(out))
+		}
+	})
+}
+
+func BenchmarkRender(b *testing.B) {
+	template, err := render.Compile(`{"text": {{json (printf "%s: %s" .event.severitytext .detection.title)}}, "score": {{.detection.risk_score}}}`, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := event(b, `{"risk_score": 61, "title": "ICMP Tunnel", "description": "`+strings.Repeat("much was said of it ", 90)+`"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := template.Render(e, 1<<20); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
