@@ -25,6 +25,9 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 	if refusal, ok := errors.AsType[*proxyRefusal](err); ok {
 		return sinks.Errorf(refusal.class(), "%s: %s", s.target, text)
 	}
+	if _, ok := errors.AsType[*linkLocalError](err); ok {
+		return sinks.Errorf(sinks.Halted, "%s: %s", s.target, text)
+	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
 		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", s.target, text, advice)
 	}

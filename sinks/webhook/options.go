@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
+	"ndrbridge/transform/render"
 )
 
 // Options say where a webhook is and how it is spoken to.
@@ -34,6 +36,26 @@ type Options struct {
 	// Preset speaks the protocol of a service instead; nil: CloudEvents. Mode is
 	// empty or structured then.
 	Preset Preset
+	// Template makes the bodies instead, one for each event; nil: CloudEvents. Mode is
+	// empty or structured then, and Preset nil. The content type is that of JSON
+	// where Headers has no other. An event that it fails for is rejected.
+	Template *render.Template
+	// SignSecrets sign every request as Standard Webhooks says, each with a signature
+	// of its own, so that a receiver may know the old or the new one of two. See
+	// signature.ParseKey. They go neither with Gzip, since receivers do not agree on
+	// whether a signature is of the body before or after it, nor with Preset.
+	SignSecrets []string
+	// Handshake asks for the receiver's consent before the first event; nil: none. It
+	// does not go with Preset.
+	Handshake *Handshake
+	// MaxBodyBytes is how large a body may be, before it is compressed; 0: 10 MiB. An
+	// event that needs a larger one is rejected without being sent.
+	MaxBodyBytes int
+	// AllowLinkLocal permits connections to link-local addresses (RFC 3927, RFC 4291
+	// section 2.5.6) and to those where clouds keep the credentials of machines.
+	// With a proxy it is the proxy's address that is connected to: where the proxy
+	// goes from there, only its own configuration decides.
+	AllowLinkLocal bool
 	// Concurrency is how many requests may be in flight; 1 or less: one.
 	Concurrency int
 	// Gzip compresses bodies (RFC 9110, section 8.4.1.3) that it makes notably
@@ -51,7 +73,16 @@ type Options struct {
 	UserAgent string
 }
 
-const defaultTimeout = 30 * time.Second
+const (
+	defaultTimeout = 30 * time.Second
+	defaultMaxBody = 10 << 20
+)
+
+// The sizes that a header may have: servers as a rule allow no more.
+const (
+	maxField  = 8 << 10
+	maxHeader = 16 << 10
+)
 
 // template checks the options and makes the request that all requests of a sink
 // are copies of.
@@ -67,6 +98,9 @@ func (o Options) template() (*http.Request, error) {
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
 		return nil, fmt.Errorf("method %q is none of POST, PUT, PATCH", o.Method)
 	}
+	if err := o.conflict(); err != nil {
+		return nil, err
+	}
 	header, err := o.header(target.User)
 	if err != nil {
 		return nil, err
@@ -81,6 +115,25 @@ func (o Options) template() (*http.Request, error) {
 		ProtoMinor: 1,
 		Header:     header,
 	}, nil
+}
+
+// conflict tells options that do not go together.
+func (o Options) conflict() error {
+	switch {
+	case o.Template != nil && o.Preset != nil:
+		return errors.New("a template and a preset: each makes the body")
+	case o.Template != nil && o.Mode != "" && o.Mode != transform.Structured:
+		return fmt.Errorf("mode %q says nothing to a template", o.Mode)
+	case len(o.SignSecrets) > 0 && o.Preset != nil:
+		return errors.New("sign and a preset: its service reads no signatures")
+	case len(o.SignSecrets) > 0 && o.Gzip:
+		return errors.New("sign and gzip: receivers do not agree on which body is signed")
+	case o.Handshake != nil && o.Preset != nil:
+		return errors.New("handshake and a preset: its service knows none")
+	case o.MaxBodyBytes < 0:
+		return fmt.Errorf("a body of at most %d bytes", o.MaxBodyBytes)
+	}
+	return o.Handshake.check()
 }
 
 // parseURL tells what is wrong without the URL's text, which may hold a token.
@@ -132,6 +185,10 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		header.Set("Content-Type", transform.ContentTypeData)
 	}
 
+	if o.Template != nil {
+		header.Set("Content-Type", transform.ContentTypeData)
+	}
+
 	given := 0 // ways to authenticate
 	for name, value := range service.Header {
 		if name == "Authorization" {
@@ -149,7 +206,8 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 			return nil, fmt.Errorf("headers: %q is no header name", name)
 		case !validValue(value):
 			return nil, fmt.Errorf("headers: %s: a line break or another control character in it", name)
-		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"):
+		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"),
+			len(o.SignSecrets) > 0 && slices.Contains([]string{signature.IDField, signature.TimestampField, signature.SignatureField}, name):
 			return nil, fmt.Errorf("headers: %s is not free to choose", name)
 		case name == "Authorization":
 			given++
@@ -175,7 +233,26 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	if !validValue(header.Get("Authorization")) {
 		return nil, errors.New("the bearer token holds a line break or another control character")
 	}
-	return header, nil
+	return header, checkSize(header)
+}
+
+// checkSize tells a header that is too large, or the field of it that is.
+func checkSize(header http.Header) error {
+	all := 0
+	for name, values := range header {
+		size := 0
+		for _, value := range values {
+			size += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+		if size > maxField {
+			return fmt.Errorf("the header field %s has %d bytes; servers take %d", name, size, maxField)
+		}
+		all += size
+	}
+	if all > maxHeader {
+		return fmt.Errorf("the header has %d bytes; servers take %d", all, maxHeader)
+	}
+	return nil
 }
 
 func basic(username, password string) string {

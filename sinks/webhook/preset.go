@@ -95,7 +95,11 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 		if request.Events < 1 || request.Events > len(left) {
 			return fmt.Errorf("%s: a request for %d of %d events", s.target, request.Events, len(left))
 		}
-		err = s.converse(ctx, request)
+		if len(request.Body) > s.maxBody {
+			err = s.unfit(s.tooLarge(len(request.Body)))
+		} else {
+			err = s.converse(ctx, request)
+		}
 		left = left[request.Events:]
 		if !t.add(request.Events, err) {
 			t.stop(len(left), err)
@@ -138,7 +142,7 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 
 // ask sends one request and reads its answer.
 func (s *Sink) ask(l *line, request Request) (Answer, error) {
-	answer, err := s.exchange(l.ctx, request.URL, nil, request.Body)
+	answer, err := s.exchange(l.ctx, request.URL, s.header, request.Body)
 	if err != nil {
 		return Answer{}, s.notAnswered(l.ctx, err)
 	}

@@ -92,7 +92,7 @@ func (q *queue) failed(i int, f *failure) (next int, ok bool) {
 		if q.whole == nil || class == sinks.Halted {
 			q.whole = f.err
 		}
-	case !f.answered || q.failures >= q.inFlight:
+	case !f.own || q.failures >= q.inFlight:
 		q.stopped = true
 	}
 	return q.takeLocked()

@@ -34,6 +34,11 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	}
 
 	whole(o.Bearer)
+	for _, secret := range o.SignSecrets {
+		secret = strings.TrimSpace(secret)
+		whole(secret)
+		whole(strings.TrimPrefix(secret, "whsec_"))
+	}
 	credentials(o.Username, o.Password)
 	headers := []map[string]string{o.Headers}
 	if o.Preset != nil {

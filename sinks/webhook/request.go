@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
 
@@ -50,31 +53,59 @@ const maxDrained = 64 << 10
 
 // failure is a request that was not acknowledged.
 type failure struct {
-	err      error // the caller's context's, wrapped, or one that has its class
-	answered bool  // the target said so itself
+	err error // the caller's context's, wrapped, or one that has its class
+	// own says that it is the events': the target said so, or was not asked.
+	own bool
 }
 
 // postOne posts an event in a request of its own.
 func (s *Sink) postOne(l *line, e transform.Event) *failure {
-	// A transport may read a body after it returned, when the event's bytes are no
-	// longer ours: each request has a copy.
-	if s.mode == transform.Binary {
-		return s.post(l, e.Headers(), bytes.Clone(e.Data()))
+	header, body := s.header, e.Structured()
+	var err error
+	switch {
+	case s.render != nil:
+		body, err = s.render.Render(e, s.maxBody)
+	case s.mode == transform.Binary:
+		body = e.Data()
+		header, err = withAttributes(header, e.Headers())
 	}
-	return s.post(l, nil, bytes.Clone(e.Structured()))
+	if err == nil && len(body) > s.maxBody {
+		err = s.tooLarge(len(body))
+	}
+	if err != nil {
+		return &failure{err: s.unfit(err), own: true}
+	}
+	if s.render == nil {
+		// A transport may read a body after it returned, when the event's bytes are
+		// no longer ours: each request has a copy.
+		body = bytes.Clone(body)
+	}
+	return s.post(l, header, []transform.Event{e}, body)
 }
 
-// post sends one request, whose header has the attributes, too. It keeps body,
-// which must not be written to afterwards.
-func (s *Sink) post(l *line, attributes iter.Seq2[string, string], body []byte) *failure {
+// unfit is the error of an event that is not sent.
+func (s *Sink) unfit(err error) *sinks.Error {
+	return sinks.Errorf(sinks.Rejected, "%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
+}
+
+func (s *Sink) tooLarge(size int) error {
+	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, s.maxBody)
+}
+
+// post sends one request that carries the events. It keeps body, which must not be
+// written to afterwards.
+func (s *Sink) post(l *line, header http.Header, events []transform.Event, body []byte) *failure {
+	if f := s.await(l); f != nil {
+		return f
+	}
 	l.next()
-	answer, err := s.exchange(l.ctx, nil, attributes, body)
+	answer, err := s.exchange(l.ctx, nil, s.signed(header, events, body), body)
 	if err != nil {
 		return &failure{err: s.notAnswered(l.ctx, err)}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return &failure{err: s.refused(answer), answered: true}
+		return &failure{err: s.refused(answer), own: true}
 	}
 	// The status has acknowledged: what the body does is of no concern.
 	if answer.Body != http.NoBody {
@@ -85,13 +116,10 @@ func (s *Sink) post(l *line, attributes iter.Seq2[string, string], body []byte) 
 
 // exchange sends one request, to Options.URL where to is nil, and returns the
 // answer, whose body the caller closes.
-func (s *Sink) exchange(ctx context.Context, to *url.URL, attributes iter.Seq2[string, string], body []byte) (*http.Response, error) {
-	header := s.header
-	if s.zipped != nil && len(body) >= worthZipping {
-		header, body = s.zipped, s.zippers.zip(body)
-	}
-	if attributes != nil {
-		header = withAttributes(header, attributes)
+func (s *Sink) exchange(ctx context.Context, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
+	if s.gzip && len(body) >= worthZipping {
+		header, body = maps.Clone(header), s.zippers.zip(body)
+		header["Content-Encoding"] = []string{"gzip"}
 	}
 	r := s.template.WithContext(ctx)
 	if to != nil {
@@ -106,14 +134,15 @@ func (s *Sink) exchange(ctx context.Context, to *url.URL, attributes iter.Seq2[s
 	return s.transport.RoundTrip(r)
 }
 
-// withAttributes is the header of an event in binary mode.
-func withAttributes(common http.Header, attributes iter.Seq2[string, string]) http.Header {
+// withAttributes is the header of an event in binary mode. The error tells a header
+// that is too large.
+func withAttributes(common http.Header, attributes iter.Seq2[string, string]) (http.Header, error) {
 	header := make(http.Header, len(common)+16)
 	maps.Copy(header, common)
 	for name, value := range attributes {
 		header["ce-"+name] = []string{transform.PercentEncode(value)}
 	}
-	return header
+	return header, checkSize(header)
 }
 
 func encodeBatch(events []transform.Event) []byte {

@@ -48,7 +48,7 @@ var advice = map[int]string{
 
 // refused makes the error of an answer that is not 2xx. It reads of the answer
 // what an excerpt and the use of the connection need.
-func (s *Sink) refused(answer *http.Response) error {
+func (s *Sink) refused(answer *http.Response) *sinks.Error {
 	class, wait := classAndWait(answer.StatusCode, answer.Header)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))

@@ -1,6 +1,7 @@
 // Package webhook delivers events by HTTP requests, as the CloudEvents HTTP
 // binding 1.0.2 says: structured (section 3.2), binary (section 3.1) or batched
-// (section 3.3). A Preset speaks the protocol of a service of its own instead.
+// (section 3.3). A Preset speaks the protocol of a service of its own instead, and a
+// template makes bodies of a form of their own.
 package webhook
 
 import (
@@ -15,12 +16,15 @@ import (
 
 	"ndrbridge/redact"
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
+	"ndrbridge/transform/render"
 )
 
 // Sink sends events to one URL.
 //
-// In structured and binary mode every event is a request of its own. Up to
+// In structured and binary mode, and with a template, every event is a request of
+// its own. Up to
 // Options.Concurrency requests are in flight, never two of one PartitionKey, and
 // the error is a sinks.EventErrors: what has no error was acknowledged, and what
 // comes behind a failed event of its key is sinks.ErrNotTried. A failure that is
@@ -40,11 +44,16 @@ type Sink struct {
 	transport   *http.Transport
 	template    *http.Request // never written to after New, nor are the headers
 	header      http.Header
-	zipped      http.Header // header, of a body that is compressed; nil: none is
+	gzip        bool
 	zippers     zippers
 	mode        transform.Mode
-	preset      Preset        // nil: CloudEvents, as mode says
-	pace        *rate.Limiter // of requests that a preset makes; nil: any
+	render      *render.Template // nil: CloudEvents, as mode says, or preset
+	preset      Preset           // nil: CloudEvents, as mode says, or render
+	keys        []signature.Key  // none: requests are not signed
+	handshake   *Handshake       // nil: none
+	agreed      bool             // the handshake was done
+	pace        *rate.Limiter    // of requests; nil: any
+	maxBody     int
 	concurrency int
 	timeout     time.Duration
 	target      string // method, scheme and host, for errors
@@ -67,6 +76,13 @@ func New(o Options) (*Sink, error) {
 		o.Timeout = defaultTimeout
 	}
 	o.Concurrency = max(1, o.Concurrency)
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = defaultMaxBody
+	}
+	keys, err := parseKeys(o.SignSecrets)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
 	proxy := o.Proxy
 	if proxy == nil {
 		if proxy, err = http.ProxyFromEnvironment(template); err != nil {
@@ -74,6 +90,7 @@ func New(o Options) (*Sink, error) {
 		}
 	}
 	transport := &http.Transport{
+		DialContext:            newDialer(o.AllowLinkLocal).DialContext,
 		TLSClientConfig:        o.TLS.Clone(),
 		ForceAttemptHTTP2:      true,
 		OnProxyConnectResponse: proxyAnswered,
@@ -90,8 +107,13 @@ func New(o Options) (*Sink, error) {
 		transport:   transport,
 		template:    template,
 		header:      template.Header,
+		gzip:        o.Gzip,
 		mode:        o.Mode,
+		render:      o.Template,
 		preset:      o.Preset,
+		keys:        keys,
+		handshake:   o.Handshake,
+		maxBody:     o.MaxBodyBytes,
 		concurrency: o.Concurrency,
 		timeout:     o.Timeout,
 		target:      template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
@@ -102,15 +124,14 @@ func New(o Options) (*Sink, error) {
 			s.pace = rate.NewLimiter(rate.Limit(r), 1)
 		}
 	}
-	if o.Gzip {
-		s.zipped = s.header.Clone()
-		s.zipped.Set("Content-Encoding", "gzip")
-	}
 	return s, nil
 }
 
 // Send delivers the events as sinks.Sink says.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
+	if err := s.agree(ctx); err != nil {
+		return err
+	}
 	switch {
 	case s.preset != nil:
 		return s.sendPreset(ctx, events)
@@ -145,13 +166,56 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	return q.result()
 }
 
-// sendBatches sends the events in requests of many, all at once.
+// sendBatches sends the events in requests of many, those of different keys in
+// several requests at once where they are many.
 func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error {
 	return s.inParts(events, func(p part) *failure {
-		line := newLine(ctx, s.timeout)
-		defer line.hangUp()
-		return s.post(line, nil, encodeBatch(p.events))
+		if err := s.sendBatch(ctx, p.events); err != nil {
+			return &failure{err: err}
+		}
+		return nil
 	})
+}
+
+// sendBatch sends the events in one request after the other, as few as carry them
+// all within the size that a body may have.
+func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
+	line := newLine(ctx, s.timeout)
+	defer line.hangUp()
+	var t tally
+	for left := events; len(left) > 0; {
+		n, size := leading(left, s.maxBody)
+		if n == 0 {
+			t.add(1, sinks.EventErrors{s.unfit(s.tooLarge(size))})
+			left = left[1:]
+			continue
+		}
+		var err error
+		if f := s.post(line, s.header, left[:n], encodeBatch(left[:n])); f != nil {
+			err = f.err
+		}
+		left = left[n:]
+		if !t.add(n, err) {
+			t.stop(len(left), err)
+			break
+		}
+	}
+	return t.result()
+}
+
+// leading is how many of the leading events fit into a batch of most bytes, and the
+// size of a batch with the first that does not.
+func leading(events []transform.Event, most int) (n, size int) {
+	size = len("[]")
+	for i, e := range events {
+		if i > 0 {
+			size++ // the comma
+		}
+		if size += len(e.Structured()); size > most {
+			return i, size
+		}
+	}
+	return len(events), size
 }
 
 // Close closes the idle connections.
