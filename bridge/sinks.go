@@ -16,6 +16,7 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 	"ndrbridge/transform/match"
+	"ndrbridge/transform/render"
 )
 
 // sinkPart is one sink and what delivers to it.
@@ -198,13 +199,36 @@ func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.
 			return nil, fmt.Errorf("headers.%s: %w", name, err)
 		}
 	}
+	secrets, err := w.Sign.Read()
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	template, err := webhookTemplate(w)
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	var handshake *webhook.Handshake
+	if h := w.Handshake; h != nil {
+		handshake = &webhook.Handshake{Origin: h.Origin, Rate: h.Rate}
+	}
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
 		Mode: mode, Preset: preset, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
+		Template: template, SignSecrets: secrets, Handshake: handshake,
+		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal,
 	})
+}
+
+// webhookTemplate is what makes bodies; nil: CloudEvents.
+func webhookTemplate(w configs.Webhook) (*render.Template, error) {
+	text, err := w.ReadTemplate()
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return render.Compile(text, w.JSON())
 }
 
 // optionalTLS returns nil where there is no tls block: the connection is in the

@@ -408,6 +408,19 @@ type Webhook struct {
 	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"1"`
 	// Gzip compresses bodies that are large enough to gain by it.
 	Gzip bool `yaml:"gzip" env:"GZIP"`
+	// MaxBodyBytes is how large a body may be, before it is compressed; above 0. An
+	// event that needs a larger one is rejected.
+	MaxBodyBytes Size `yaml:"max_body_bytes" env:"MAX_BODY_BYTES" default:"10MiB"`
+	// Template makes the body of each event, in the place of CloudEvents; or the
+	// file does that TemplateFile names. See transform/render.
+	Template     string      `yaml:"template" env:"TEMPLATE"`
+	TemplateFile string      `yaml:"template_file" env:"TEMPLATE_FILE"`
+	Sign         WebhookSign `yaml:"sign" envPrefix:"SIGN_"`
+	// Handshake is nil where the receiver is not asked for its consent.
+	Handshake *WebhookHandshake `yaml:"handshake" envPrefix:"HANDSHAKE_"`
+	// AllowLinkLocal permits connections to link-local addresses and to those where
+	// clouds keep the credentials of machines.
+	AllowLinkLocal bool `yaml:"allow_link_local" env:"ALLOW_LINK_LOCAL"`
 }
 
 // WebhookAuth is the Authorization header: a bearer token, or a user name and

@@ -163,6 +163,13 @@ func (p *places) decodeValue(path string, node *yaml.Node, value reflect.Value) 
 			texts = append(texts, text)
 		}
 		value.Set(reflect.ValueOf(texts))
+	case shapeSecrets:
+		var secrets Secrets
+		for i, node := range p.list(path, node) {
+			text, _ := p.text(item(path, i), node, reflect.String)
+			secrets = append(secrets, NewSecret(text))
+		}
+		value.Set(reflect.ValueOf(secrets))
 	case shapeMap:
 		p.decodeHeaders(path, node, value.Addr().Interface().(*Headers))
 	default:

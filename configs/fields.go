@@ -35,6 +35,7 @@ type shape int
 const (
 	shapeText   shape = iota // read from text
 	shapeSecret              // two keys
+	shapeSecrets             // Secrets
 	shapeBlock               // a struct
 	shapeOption              // a pointer to a struct, nil where its key is absent
 	shapeBlocks              // a list of structs
@@ -46,6 +47,8 @@ func shapeOf(t reflect.Type) shape {
 	switch {
 	case t == reflect.TypeFor[Secret]():
 		return shapeSecret
+	case t == reflect.TypeFor[Secrets]():
+		return shapeSecrets
 	case t.Kind() == reflect.Map:
 		return shapeMap
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):

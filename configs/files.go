@@ -25,6 +25,10 @@ func filesOf(block reflect.Value, files []string) []string {
 			if !value.IsNil() {
 				files = filesOf(value.Elem(), files)
 			}
+		case shapeTexts:
+			if strings.HasSuffix(f.name, fileSuffix+"s") {
+				files = append(files, value.Interface().([]string)...)
+			}
 		case shapeSecret:
 			name = value.Interface().(Secret).File
 		case shapeText:

@@ -99,6 +99,19 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // MarshalText is String, so that JSON, YAML and slog show no more.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// Secrets are literal Secrets, in an order that may matter.
+type Secrets []Secret
+
+// UnmarshalText reads secrets with commas between them, which is how the
+// environment holds them.
+func (s *Secrets) UnmarshalText(text []byte) error {
+	*s = nil
+	for _, part := range splitList(string(text)) {
+		*s = append(*s, NewSecret(part))
+	}
+	return nil
+}
+
 // UnmarshalText sets the value; it leaves File as it is.
 func (s *Secret) UnmarshalText(text []byte) error {
 	s.value = NewSecret(string(text)).value
