@@ -1,6 +1,6 @@
-# Everything here needs nothing but Go.
+# Everything here needs nothing but Go, except e2e.
 
-.PHONY: demo render test lint build bench torture
+.PHONY: demo render test lint build bench torture e2e
 
 # Build every binary into bin/.
 build:
@@ -26,7 +26,9 @@ test:
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	go vet -tags e2e ./test/e2e
 	go tool staticcheck ./...
+	go tool staticcheck -tags e2e ./test/e2e
 
 # The drain of 100,000 detections to each sink, beside the bare client library.
 bench: build
@@ -37,3 +39,9 @@ bench: build
 # KILLS=300 FAULTS=0 chooses, FAULTS being connections in a hundred.
 torture:
 	KILLS=$(or $(KILLS),2000) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
+
+# The bridge and its sinks against real brokers, which the tests start on loopback
+# unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux, and what .ci/run installs.
+# make e2e ONLY=TestKafka chooses.
+e2e:
+	go test -tags e2e -count=1 -timeout 10m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e

@@ -1,0 +1,166 @@
+//go:build e2e
+
+// Package e2e runs the bridge's own program, and its sinks, against real brokers:
+// those that the environment names, or else ones that the tests start on free
+// ports of loopback. The build tag e2e keeps it out of go test ./... since it
+// needs more than Go; make e2e runs it. It needs Linux.
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// buildBridge builds the bridge's program.
+func buildBridge(t testing.TB) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "ndrbridge")
+	if text, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput(); err != nil {
+		t.Fatalf("build the bridge: %v\n%s", err, text)
+	}
+	return program
+}
+
+// startAppliance starts a stand-in appliance without any objects.
+func startAppliance(t testing.TB) (a *appliance.Appliance, url string) {
+	t.Helper()
+	a = appliance.New(appliance.Options{Seed: 1})
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	return a, server.URL
+}
+
+// bridge is the bridge's program as it runs, with one sink.
+type bridge struct {
+	*process
+	admin string // the admin interface's URL
+}
+
+// startBridge runs the program and waits until it works. It reads an appliance's
+// detections alone, from the beginning, and has one sink, whose own keys are the
+// lines of sink: kafka: {…}, say. Its retries and probes are short.
+func startBridge(t testing.TB, program, applianceURL, sink string) *bridge {
+	t.Helper()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "ndrbridge.yaml")
+	text := fmt.Sprintf(`
+state: %q
+log: {format: json}
+admin: {listen: "127.0.0.1:0"}
+appliances:
+  - name: hq
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 50ms}
+    audit: {enabled: false}
+sinks:
+  - name: sink
+    start: beginning
+    retry: {initial: 50ms, max: 500ms}
+    probe: 500ms
+    %s
+`, filepath.Join(folder, "state.db"), applianceURL, appliance.DefaultAPIKey, strings.ReplaceAll(strings.TrimSpace(sink), "\n", "\n    "))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &bridge{process: start(t, exec.Command(program, "run", "--config", path))}
+	eventually(t, 30*time.Second, func() error {
+		if !b.running() {
+			t.Fatalf("the bridge ended at once\n%s", b.output.end())
+		}
+		for line := range strings.Lines(b.output.String()) {
+			var entry struct{ Msg, Admin string }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "running" {
+				b.admin = entry.Admin
+				return nil
+			}
+		}
+		return fmt.Errorf("the bridge does not run yet\n%s", b.output.end())
+	})
+	return b
+}
+
+// sink is what the bridge says of its one sink.
+func (b *bridge) sink() (admin.SinkStatus, error) {
+	answer, err := http.Get(b.admin + "/api/v1/status")
+	if err != nil {
+		return admin.SinkStatus{}, fmt.Errorf("%w\n%s", err, b.output.end())
+	}
+	defer answer.Body.Close()
+	var status admin.Status
+	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
+		return admin.SinkStatus{}, err
+	}
+	if len(status.Sinks) != 1 {
+		return admin.SinkStatus{}, fmt.Errorf("the bridge has %d sinks", len(status.Sinks))
+	}
+	return status.Sinks[0], nil
+}
+
+// awaitState waits until the sink has a state such as halted.
+func (b *bridge) awaitState(t testing.TB, state string) admin.SinkStatus {
+	t.Helper()
+	var now admin.SinkStatus
+	eventually(t, time.Minute, func() (err error) {
+		if now, err = b.sink(); err == nil && now.State != state {
+			err = fmt.Errorf("the sink is %s, not %s: %s", now.State, state, now.Error)
+		}
+		return err
+	})
+	return now
+}
+
+// awaitDrained waits until the bridge has read what the appliance shows now, and
+// its sink has settled all of it.
+func (b *bridge) awaitDrained(t testing.TB, a *appliance.Appliance) {
+	t.Helper()
+	const poll = "POST /detections/search"
+	polls := a.Requests()[poll]
+	eventually(t, 2*time.Minute, func() error {
+		now, err := b.sink()
+		switch {
+		case err != nil:
+			return err
+		case a.Requests()[poll] < polls+3:
+			return errors.New("the bridge polls no more")
+		case now.LagEvents > 0:
+			return fmt.Errorf("the sink is %s, with %d events to go: %s", now.State, now.LagEvents, now.Error)
+		}
+		return nil
+	})
+}
+
+// judge fails for everything that is wrong with the events that arrived, in their
+// order, in structured mode, of all that an appliance showed. It returns how many
+// were repeated.
+func judge(t testing.TB, a *appliance.Appliance, arrived [][]byte) (repeated int) {
+	t.Helper()
+	const sink = "sink"
+	book := ledger.New()
+	for _, body := range arrived {
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Fatalf("%v: %q", err, body)
+		}
+		book.Receive(sink, e)
+	}
+	for _, fault := range book.Judge(sink, ledger.VersionsOf(a, 0)).Faults {
+		t.Error(fault)
+	}
+	return book.Repeated(sink)
+}
