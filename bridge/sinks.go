@@ -142,6 +142,9 @@ func openKafka(k configs.Kafka, mode transform.Mode) (sinks.Sink, error) {
 		Brokers: k.Brokers, Topic: k.Topic, Mode: mode, Acks: k.Acks, Compression: k.Compression,
 		TLS: tlsConfig, MaxMessageBytes: int(k.MaxMessageBytes), ClientID: k.ClientID,
 	}
+	if t := k.CreateTopic; t != nil {
+		o.CreateTopic = &kafka.CreateTopic{Partitions: t.Partitions, Replication: t.Replication}
+	}
 	if k.SASL.Mechanism != "" {
 		password, err := k.SASL.Password.Read()
 		if err != nil {

@@ -339,6 +339,15 @@ type Kafka struct {
 	MaxMessageBytes Size `yaml:"max_message_bytes" env:"MAX_MESSAGE_BYTES" default:"1MiB"`
 	// ClientID is what the brokers log and meter.
 	ClientID string `yaml:"client_id" env:"CLIENT_ID" default:"ndrbridge"`
+	// CreateTopic makes a topic that is missing; nil: a person has to.
+	CreateTopic *NewTopic `yaml:"create_topic" envPrefix:"CREATE_TOPIC_"`
+}
+
+// NewTopic is the shape of a Kafka topic to be made. 0 is what the brokers do by
+// default.
+type NewTopic struct {
+	Partitions  int `yaml:"partitions" env:"PARTITIONS" default:"0"`
+	Replication int `yaml:"replication" env:"REPLICATION" default:"0"`
 }
 
 // SASL is who the bridge is to Kafka. Mechanism is empty for nobody, and then

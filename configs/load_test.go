@@ -147,6 +147,8 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"other words for Kafka", sink(`kafka: {brokers: ["a:1"], acks: none, compression: zip, max_message_bytes: 0}`), []string{"kafka.acks:", "kafka.compression:", "kafka.max_message_bytes: is 0"}},
 		{"SASL without a mechanism", sink(`kafka: {brokers: ["a:1"], sasl: {username: u}}`), []string{"kafka.sasl.mechanism: is missing"}},
 		{"SASL without a user", sink(`kafka: {brokers: ["a:1"], sasl: {mechanism: plain}}`), []string{"sasl.username: is missing", "sasl.password_file: is missing"}},
+		{"a topic of a shape that there is not", sink(`kafka: {brokers: ["a:1"], create_topic: {partitions: -1, replication: 40000}}`), []string{
+			"kafka.create_topic.partitions: is -1", "kafka.create_topic.replication: is 40000"}},
 		{"no NATS server", sink("nats: {}"), []string{"nats.url: is missing"}},
 		{"one bad NATS server of two", sink("nats: {url: 'nats://a, b:4222'}"), []string{"nats.url: is not a URL with a scheme and a host, such as nats://name.example"}},
 		{"a stream to create without a name", sink("nats: {url: 'nats://a', create_stream: true}"), []string{"nats.create_stream: is true without a stream"}},
@@ -239,7 +241,7 @@ appliances:
       - {name: dns, types: ["~dns"], window: 5m}
 sinks:
   - name: a
-    kafka: {brokers: [a:1, b:2], tls: {}}
+    kafka: {brokers: [a:1, b:2], tls: {}, create_topic: {partitions: 6}}
     batch: {max_bytes: 2MiB}
   - name: b
     webhook: {url: 'https://h', headers: {X-A: b}}
@@ -266,6 +268,7 @@ sinks:
 			MaxWindowRecords: 10000, ContextTTL: Duration(time.Minute),
 		}}),
 		"the defaults of an option":            k.Kafka.Compression == "zstd" && k.Kafka.TLS != nil,
+		"a topic to be made":                   *k.Kafka.CreateTopic == NewTopic{Partitions: 6},
 		"a default beside a value":             k.Batch == Batch{MaxEvents: 500, MaxBytes: 2 * MiB, Linger: Duration(50 * time.Millisecond)},
 		"a header":                             header == "b",
 		"nothing of what is not there":         k.NATS == nil && k.Webhook == nil && k.File == nil && !a.OAuth.IsSet(),

@@ -173,6 +173,10 @@ func (c checks) kafka(path string, k Kafka) {
 		c.presentSecret(path+".sasl.password", k.SASL.Password)
 	}
 	c.bytes(path+".max_message_bytes", k.MaxMessageBytes)
+	if t := k.CreateTopic; t != nil {
+		c.between(path+".create_topic.partitions", t.Partitions, 0, math.MaxInt32)
+		c.between(path+".create_topic.replication", t.Replication, 0, math.MaxInt16)
+	}
 }
 
 func (c checks) nats(path string, n NATS) {

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -168,10 +167,10 @@ func (c *cluster) link(address string) *link {
 	return l
 }
 
-// create makes the topics, and leaves the error of one that cannot be made in
-// its layout. The layouts of the others have to be asked for again: it may take
-// a moment until brokers know of them.
-func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string) error {
+// create makes the topics, and returns the errors of those that the cluster
+// refuses. The layouts of the others have to be asked for again: it may take a
+// moment until brokers know of them.
+func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string) (refused map[string]*sinks.Error, err error) {
 	request := &createtopics.Request{TimeoutMs: int32(dialTimeout.Milliseconds())}
 	for _, topic := range topics {
 		request.Topics = append(request.Topics, createtopics.RequestTopic{
@@ -182,19 +181,19 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	}
 	address, ok := c.brokers[c.control]
 	if !ok {
-		return sinks.Errorf(sinks.Transient, "making topics %v: the cluster has no controller now", topics)
+		return nil, sinks.Errorf(sinks.Transient, "making topics %v: the cluster has no controller now", topics)
 	}
 	answer, err := c.link(address).exchange(ctx, request)
 	if err != nil {
-		return fmt.Errorf("making topics %v: %w", topics, err)
+		return nil, fmt.Errorf("making topics %v: %w", topics, err)
 	}
-	var errs []error
+	refused = map[string]*sinks.Error{}
 	for _, t := range answer.(*createtopics.Response).Topics {
 		if code := kafkago.Error(t.ErrorCode); code != 0 && code != kafkago.TopicAlreadyExists {
-			errs = append(errs, errorOfCode(t.ErrorCode, t.ErrorMessage, "making topic "+t.Name))
+			refused[t.Name] = errorOfCode(t.ErrorCode, t.ErrorMessage, "making topic "+t.Name)
 		}
 	}
-	return errors.Join(errs...)
+	return refused, nil
 }
 
 // orDefault is how the protocol asks for the broker's default (KIP-464).

@@ -100,7 +100,8 @@ func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := s.cluster.create(ctx, *s.create, missing); err != nil {
+	refused, err := s.cluster.create(ctx, *s.create, missing)
+	if err != nil {
 		return err
 	}
 	s.cluster.doubt()
@@ -108,8 +109,11 @@ func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
 		return err
 	}
 	for _, topic := range missing {
-		if s.cluster.topics[topic].unknown {
-			return sinks.Errorf(sinks.Transient, "topic %s: it was made just now, and the brokers do not know it yet", topic)
+		if layout := s.cluster.topics[topic]; layout.unknown {
+			if layout.err = refused[topic]; layout.err == nil {
+				layout.err = sinks.Errorf(sinks.Transient, "topic %s: it was made just now, and the brokers do not know it yet", topic)
+			}
+			s.cluster.topics[topic] = layout
 		}
 	}
 	return nil

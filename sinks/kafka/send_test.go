@@ -260,8 +260,41 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
 		err := s.Send(t.Context(), events)
-		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
-			t.Errorf("class %s: %v", class, err)
+		each, ok := errors.AsType[sinks.EventErrors](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for _, err := range each {
+			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "making topic made") {
+				t.Errorf("class %s: %v", class, err)
+			}
+		}
+	})
+	t.Run("and that the sink may not make costs the events of other topics nothing", func(t *testing.T) {
+		c := startCluster(t)
+		if err := c.DeleteTopic("ndr.audit"); err != nil {
+			t.Fatal(err)
+		}
+		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.InvalidReplicationFactor, Count: -1})
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Replication: 9}})
+		each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), sinktest.Awkward()))
+		if !ok {
+			t.Fatal("no errors of events")
+		}
+		for i, e := range sinktest.Awkward() {
+			if failed := each[i] != nil; failed != (e.Stream() == transform.StreamAudit) {
+				t.Errorf("event %s of %s: %v", e.ID, e.Stream(), each[i])
+			}
+		}
+	})
+	t.Run("is left as it is where there is one", func(t *testing.T) {
+		c := startCluster(t)
+		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Partitions: 9}})
+		if err := s.Send(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.PartitionInfos("ndr.detections")); got != 3 {
+			t.Errorf("%d partitions", got)
 		}
 	})
 }
