@@ -10,11 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,19 +97,27 @@ sinks:
 	return b
 }
 
-// sink is what the bridge says of its one sink.
-func (b *bridge) sink() (admin.SinkStatus, error) {
+// status is what the bridge says of itself.
+func (b *bridge) status() (status admin.Status, err error) {
 	answer, err := http.Get(b.admin + "/api/v1/status")
 	if err != nil {
-		return admin.SinkStatus{}, fmt.Errorf("%w\n%s", err, b.output.end())
+		return status, fmt.Errorf("%w\n%s", err, b.output.end())
 	}
 	defer answer.Body.Close()
-	var status admin.Status
 	if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
-		return admin.SinkStatus{}, err
+		return status, err
 	}
 	if len(status.Sinks) != 1 {
-		return admin.SinkStatus{}, fmt.Errorf("the bridge has %d sinks", len(status.Sinks))
+		return status, fmt.Errorf("the bridge has %d sinks", len(status.Sinks))
+	}
+	return status, nil
+}
+
+// sink is what the bridge says of its one sink.
+func (b *bridge) sink() (admin.SinkStatus, error) {
+	status, err := b.status()
+	if err != nil {
+		return admin.SinkStatus{}, err
 	}
 	return status.Sinks[0], nil
 }
@@ -126,29 +136,72 @@ func (b *bridge) awaitState(t testing.TB, state string) admin.SinkStatus {
 }
 
 // awaitDrained waits until the bridge has read what the appliance shows now, and
-// its sink has settled all of it.
+// its sink has settled all of it: for some polls nothing came, and nothing is to
+// go.
 func (b *bridge) awaitDrained(t testing.TB, a *appliance.Appliance) {
 	t.Helper()
-	const poll = "POST /detections/search"
-	polls := a.Requests()[poll]
+	const poll, enough = "POST /detections/search", 5
+	var journalled uint64
+	since := a.Requests()[poll]
 	eventually(t, 2*time.Minute, func() error {
-		now, err := b.sink()
-		switch {
-		case err != nil:
+		polls := a.Requests()[poll]
+		status, err := b.status()
+		if err != nil {
 			return err
-		case a.Requests()[poll] < polls+3:
+		}
+		now, events := status.Sinks[0], status.State.Journal.Events
+		switch {
+		case now.LagEvents > 0 || events != journalled:
+			journalled, since = events, polls
+			return fmt.Errorf("the sink is %s, with %d events of %d to go: %s", now.State, now.LagEvents, events, now.Error)
+		case polls < since+enough:
 			return errors.New("the bridge polls no more")
-		case now.LagEvents > 0:
-			return fmt.Errorf("the sink is %s, with %d events to go: %s", now.State, now.LagEvents, now.Error)
 		}
 		return nil
 	})
 }
 
+// awaitMore waits until the sink has delivered so many events more than now.
+func (b *bridge) awaitMore(t testing.TB, n int) {
+	t.Helper()
+	before, err := b.delivered()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, func() error {
+		now, err := b.delivered()
+		if err == nil && now < before+n {
+			err = fmt.Errorf("%d events delivered, before %d\n%s", now, before, b.output.end())
+		}
+		return err
+	})
+}
+
+// delivered counts the events that the sink has delivered since the bridge was
+// started.
+func (b *bridge) delivered() (n int, err error) {
+	answer, err := http.Get(b.admin + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if count, ok := strings.CutPrefix(line, `ndrbridge_sink_events_total{result="delivered",sink="sink"} `); ok {
+			f, err := strconv.ParseFloat(strings.TrimSpace(count), 64)
+			return int(f), err
+		}
+	}
+	return 0, nil // not one yet
+}
+
 // judge fails for everything that is wrong with the events that arrived, in their
-// order, in structured mode, of all that an appliance showed. It returns how many
-// were repeated.
-func judge(t testing.TB, a *appliance.Appliance, arrived [][]byte) (repeated int) {
+// order, in structured mode, of all versions that an appliance showed. It returns
+// how many were repeated.
+func judge(t testing.TB, shown []ledger.Version, arrived [][]byte) (repeated int) {
 	t.Helper()
 	const sink = "sink"
 	book := ledger.New()
@@ -159,7 +212,7 @@ func judge(t testing.TB, a *appliance.Appliance, arrived [][]byte) (repeated int
 		}
 		book.Receive(sink, e)
 	}
-	for _, fault := range book.Judge(sink, ledger.VersionsOf(a, 0)).Faults {
+	for _, fault := range book.Judge(sink, shown).Faults {
 		t.Error(fault)
 	}
 	return book.Repeated(sink)

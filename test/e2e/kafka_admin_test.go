@@ -1,0 +1,230 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// record is what kcat says of a record.
+type record struct {
+	Partition int
+	Offset    int64
+	Headers   []string // names and values in turn
+	Key       *string
+	Payload   *string
+}
+
+// eachHeader yields the headers' names and values.
+func (r record) eachHeader(yield func(name, value string) bool) {
+	for i := 0; i+1 < len(r.Headers); i += 2 {
+		if !yield(r.Headers[i], r.Headers[i+1]) {
+			return
+		}
+	}
+}
+
+// header is a header's value, empty where there is none.
+func (r record) header(want string) string {
+	for name, value := range r.eachHeader {
+		if name == want {
+			return value
+		}
+	}
+	return ""
+}
+
+// read returns all that a topic holds, the records of each partition in order,
+// as kcat reads it.
+func (c *kafkaCluster) read(t testing.TB, topic string) []record {
+	t.Helper()
+	p := exec.Command("kcat", "-C", "-J", "-e", "-q", "-o", "beginning", "-b", strings.Join(c.brokers, ","), "-t", topic,
+		"-X", "check.crcs=true", "-X", "fetch.wait.max.ms=50")
+	var stderr bytes.Buffer
+	p.Stderr = &stderr
+	out, err := p.Output()
+	if err != nil {
+		t.Fatalf("kcat: %v\n%s", err, stderr.String())
+	}
+	var records []record
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatalf("%v: %s", err, lines.Text())
+		}
+		records = append(records, r)
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// bodies are the values that a topic holds. One that is null fails the test.
+func (c *kafkaCluster) bodies(t testing.TB, topic string) [][]byte {
+	t.Helper()
+	var bodies [][]byte
+	for _, r := range c.read(t, topic) {
+		if r.Payload == nil {
+			t.Fatalf("topic %s has a null value at %d/%d", topic, r.Partition, r.Offset)
+		}
+		bodies = append(bodies, []byte(*r.Payload))
+	}
+	return bodies
+}
+
+// topic makes a topic with partitions on the brokers that are named, each list
+// one partition's replicas, and settings as name=value. No lists: three
+// partitions wherever the cluster puts them.
+func (c *kafkaCluster) topic(t testing.TB, name string, replicas [][]int32, settings ...string) (topic string) {
+	t.Helper()
+	topic = c.prefix + name
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.TimeoutMillis = 20_000
+	made := kmsg.NewCreateTopicsRequestTopic()
+	made.Topic, made.NumPartitions, made.ReplicationFactor = topic, 3, -1
+	for i, brokers := range replicas {
+		made.NumPartitions, made.ReplicationFactor = -1, -1
+		assignment := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		assignment.Partition, assignment.Replicas = int32(i), brokers
+		made.ReplicaAssignment = append(made.ReplicaAssignment, assignment)
+	}
+	for _, setting := range settings {
+		name, value, _ := strings.Cut(setting, "=")
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = name, &value
+		made.Configs = append(made.Configs, config)
+	}
+	request.Topics = append(request.Topics, made)
+	response, err := request.RequestWith(t.Context(), c.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("make topic %s: %v", topic, err)
+	}
+	c.awaitLeaders(t, topic)
+	return topic
+}
+
+// delete deletes a topic, and waits until no broker knows it.
+func (c *kafkaCluster) delete(t testing.TB, topic string) {
+	t.Helper()
+	request := kmsg.NewPtrDeleteTopicsRequest()
+	request.TimeoutMillis = 20_000
+	request.TopicNames = []string{topic}
+	gone := kmsg.NewDeleteTopicsRequestTopic()
+	gone.Topic = &topic
+	request.Topics = append(request.Topics, gone)
+	response, err := request.RequestWith(t.Context(), c.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(response.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("delete topic %s: %v", topic, err)
+	}
+}
+
+// layout returns each partition's leader and replicas.
+func (c *kafkaCluster) layout(t testing.TB, topic string) ([]kmsg.MetadataResponseTopicPartition, error) {
+	t.Helper()
+	request := kmsg.NewPtrMetadataRequest()
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = &topic
+	request.Topics = append(request.Topics, asked)
+	response, err := request.RequestWith(t.Context(), c.admin)
+	if err != nil {
+		return nil, err
+	}
+	partitions := make([]kmsg.MetadataResponseTopicPartition, len(response.Topics[0].Partitions))
+	for _, p := range response.Topics[0].Partitions {
+		partitions[p.Partition] = p
+	}
+	return partitions, kerr.ErrorForCode(response.Topics[0].ErrorCode)
+}
+
+// awaitLeaders waits until every partition has a leader.
+func (c *kafkaCluster) awaitLeaders(t testing.TB, topic string) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		partitions, err := c.layout(t, topic)
+		if err == nil && len(partitions) == 0 {
+			err = fmt.Errorf("topic %s has no partitions", topic)
+		}
+		for _, p := range partitions {
+			if p.Leader < 0 {
+				err = fmt.Errorf("topic %s, partition %d has no leader", topic, p.Partition)
+			}
+		}
+		return err
+	})
+}
+
+// lead makes brokers the leaders of a topic's partitions, one for each.
+func (c *kafkaCluster) lead(t testing.TB, topic string, replicas [][]int32) {
+	t.Helper()
+	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	move.TimeoutMillis = 20_000
+	moved := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	moved.Topic = topic
+	elect := kmsg.NewPtrElectLeadersRequest()
+	elect.TimeoutMillis = 20_000
+	elected := kmsg.NewElectLeadersRequestTopic()
+	elected.Topic = topic
+	for i, brokers := range replicas {
+		p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		p.Partition, p.Replicas = int32(i), brokers
+		moved.Partitions = append(moved.Partitions, p)
+		elected.Partitions = append(elected.Partitions, int32(i))
+	}
+	move.Topics = append(move.Topics, moved)
+	elect.Topics = append(elect.Topics, elected)
+	response, err := move.RequestWith(t.Context(), c.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(response.ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("move %s: %v", topic, err)
+	}
+	eventually(t, 30*time.Second, func() error {
+		if _, err := elect.RequestWith(t.Context(), c.admin); err != nil {
+			return err
+		}
+		partitions, err := c.layout(t, topic)
+		for i, p := range partitions {
+			if p.Leader != replicas[i][0] {
+				err = fmt.Errorf("%s, partition %d: broker %d leads, not %d", topic, i, p.Leader, replicas[i][0])
+			}
+		}
+		return err
+	})
+}
+
+// awaitBrokers waits until so many brokers have joined the cluster.
+func (c *kafkaCluster) awaitBrokers(t testing.TB, n int) {
+	t.Helper()
+	eventually(t, 90*time.Second, func() error {
+		for _, node := range c.nodes {
+			if !node.running.running() {
+				t.Fatalf("broker %d ended\n%s", node.id, node.running.output.end())
+			}
+		}
+		response, err := kmsg.NewPtrMetadataRequest().RequestWith(t.Context(), c.admin)
+		if err == nil && len(response.Brokers) < n {
+			err = fmt.Errorf("%d brokers of %d", len(response.Brokers), n)
+		}
+		return err
+	})
+}

@@ -1,0 +1,229 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Who may sign in to a cluster of the tests.
+const (
+	kafkaUser     = "bridge"
+	kafkaPassword = "correct-horse-battery"
+)
+
+// kafkaListeners are the ways into each broker, with what Kafka calls them.
+var kafkaListeners = map[string]string{
+	"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "TLS": "SSL", "MUTUAL": "SSL",
+}
+
+// kafkaCluster is three brokers of Apache Kafka, or those that the environment
+// names.
+type kafkaCluster struct {
+	brokers   []string // in the clear, without signing in
+	admin     *kgo.Client
+	prefix    string       // of topics, so that those of a shared cluster are left alone
+	nodes     []*kafkaNode // empty: the cluster is not ours
+	authority *authority
+}
+
+// kafkaNode is one broker, which keeps its ports and its data through restarts.
+type kafkaNode struct {
+	owner   testing.TB // whose end is the broker's
+	id      int
+	ports   map[string]int // by listener
+	jars    string
+	folder  string
+	running *process
+}
+
+// address is host:port of a listener.
+func (n *kafkaNode) address(listener string) string {
+	return fmt.Sprintf("127.0.0.1:%d", n.ports[listener])
+}
+
+// newKafkaCluster starts a cluster, unless NDRBRIDGE_TEST_KAFKA names brokers by
+// comma.
+func newKafkaCluster(t *testing.T) *kafkaCluster {
+	t.Helper()
+	need(t, "kcat", "kcat")
+	c := &kafkaCluster{prefix: fmt.Sprintf("ndrbridge-e2e-%d-", time.Now().UnixNano())}
+	if named := os.Getenv("NDRBRIDGE_TEST_KAFKA"); named != "" {
+		c.brokers = strings.Split(named, ",")
+	} else {
+		need(t, "java", "a Java runtime")
+		need(t, "mvn", "Maven")
+		c.start(t)
+	}
+	var err error
+	if c.admin, err = kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.RetryTimeout(30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.admin.Close)
+	c.awaitBrokers(t, max(1, len(c.nodes)))
+	return c
+}
+
+// need fails where a program is not there.
+func need(t testing.TB, program, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Fatalf("this needs %s: %v", name, err)
+	}
+}
+
+// start starts brokers of our own, the first of which is the controller, too.
+func (c *kafkaCluster) start(t *testing.T) {
+	t.Helper()
+	jars := fetchKafka(t)
+	c.authority = newAuthority(t)
+	_, _, both := c.authority.issue(t, "broker")
+	for id := 1; id <= 3; id++ {
+		n := &kafkaNode{owner: t, id: id, jars: jars, folder: t.TempDir(), ports: map[string]int{}}
+		for listener := range kafkaListeners {
+			n.ports[listener] = freePort(t)
+		}
+		c.nodes = append(c.nodes, n)
+		c.brokers = append(c.brokers, n.address("PLAIN"))
+	}
+	controller := freePort(t)
+	var formatting sync.WaitGroup
+	for _, n := range c.nodes {
+		text := n.properties(controller, c.authority.file(), both)
+		if err := os.WriteFile(n.config(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		formatting.Go(func() {
+			if text, err := n.format().CombinedOutput(); err != nil {
+				t.Errorf("format broker %d: %v\n%s", n.id, err, text)
+			}
+		})
+	}
+	formatting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+}
+
+// fetchKafka returns the folder of the broker's archives.
+func fetchKafka(t testing.TB) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory="+folder, "-DincludeScope=runtime")
+	p := start(t, fetch)
+	select {
+	case <-p.ended:
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("Maven takes more than three minutes to fetch Kafka\n%s", p.output.end())
+	}
+	if !fetch.ProcessState.Success() {
+		t.Fatalf("fetch Kafka: %v\n%s", fetch.ProcessState, p.output.end())
+	}
+	return folder
+}
+
+// freePort is a port of loopback that was free just now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (n *kafkaNode) config() string { return filepath.Join(n.folder, "server.properties") }
+
+// properties are the broker's settings: short times, so that the others learn
+// quickly that it died, and little memory.
+func (n *kafkaNode) properties(controller int, authority, certificate string) string {
+	roles := "broker"
+	var listeners, advertised, protocols []string
+	for name, protocol := range kafkaListeners {
+		advertised = append(advertised, name+"://"+n.address(name))
+		protocols = append(protocols, name+":"+protocol)
+	}
+	listeners = advertised
+	if n.id == 1 {
+		roles = "broker,controller"
+		listeners = append(listeners[:len(listeners):len(listeners)], fmt.Sprintf("CONTROLLER://127.0.0.1:%d", controller))
+	}
+	scram := "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+	plain := fmt.Sprintf("org.apache.kafka.common.security.plain.PlainLoginModule required user_%s=\"%s\";", kafkaUser, kafkaPassword)
+	return strings.Join([]string{
+		"process.roles=" + roles,
+		fmt.Sprintf("node.id=%d", n.id),
+		fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", controller),
+		"controller.listener.names=CONTROLLER",
+		"listeners=" + strings.Join(listeners, ","),
+		"advertised.listeners=" + strings.Join(advertised, ","),
+		"listener.security.protocol.map=CONTROLLER:PLAINTEXT," + strings.Join(protocols, ","),
+		"inter.broker.listener.name=PLAIN",
+		"log.dirs=" + filepath.Join(n.folder, "data"),
+		"auto.create.topics.enable=false",
+		"broker.session.timeout.ms=3000",
+		"broker.heartbeat.interval.ms=500",
+		"log.cleaner.dedupe.buffer.size=4194304",
+		"log.cleaner.threads=1",
+		"log.segment.delete.delay.ms=1000",
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.sasl.plain.sasl.jaas.config=" + plain,
+		"listener.name.sasl.scram-sha-256.sasl.jaas.config=" + scram,
+		"listener.name.sasl.scram-sha-512.sasl.jaas.config=" + scram,
+		"listener.name.both.plain.sasl.jaas.config=" + plain,
+		"listener.name.both.scram-sha-256.sasl.jaas.config=" + scram,
+		"listener.name.both.scram-sha-512.sasl.jaas.config=" + scram,
+		"ssl.keystore.type=PEM",
+		"ssl.keystore.location=" + certificate,
+		"ssl.truststore.type=PEM",
+		"ssl.truststore.location=" + authority,
+		"listener.name.mutual.ssl.client.auth=required",
+		"",
+	}, "\n")
+}
+
+// java is a program of the broker's archives.
+func (n *kafkaNode) java(class string, args ...string) *exec.Cmd {
+	return exec.Command("java", append([]string{
+		"-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", filepath.Join(n.jars, "*"), class,
+	}, args...)...)
+}
+
+// format makes the broker's data, with the SCRAM users.
+func (n *kafkaNode) format() *exec.Cmd {
+	args := []string{"format", "--cluster-id", "bmRyYnJpZGdlLWUyZS0wMQ", "--config", n.config()}
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, kafkaUser, kafkaPassword))
+	}
+	return n.java("kafka.tools.StorageTool", args...)
+}
+
+// start starts the broker, which takes some seconds to serve.
+func (n *kafkaNode) start() {
+	n.owner.Helper()
+	n.running = start(n.owner, n.java("kafka.Kafka", n.config()))
+}
+
+// addresses are those of a listener at every broker.
+func (c *kafkaCluster) addresses(listener string) []string {
+	var addresses []string
+	for _, n := range c.nodes {
+		addresses = append(addresses, n.address(listener))
+	}
+	return addresses
+}
