@@ -11,6 +11,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"ndrbridge/sinks"
@@ -36,9 +37,10 @@ type cluster struct {
 
 // layout is what is known of a topic.
 type layout struct {
-	leaders []int32 // node ids by partition, -1: none
-	err     *sinks.Error
-	unknown bool // err says that there is no such topic
+	leaders  []int32 // node ids by partition, -1: none
+	maxBytes int     // of a record batch, by the topic's max.message.bytes; 0: not known
+	err      *sinks.Error
+	unknown  bool // err says that there is no such topic
 }
 
 func newCluster(seeds []string, d *dialer) *cluster {
@@ -76,6 +78,7 @@ func (c *cluster) ask(ctx context.Context, names []string) error {
 		answer, err := c.link(address).exchange(ctx, &metadata.Request{TopicNames: names})
 		if err == nil {
 			c.learn(answer.(*metadata.Response))
+			c.learnLimits(ctx, address)
 			return nil
 		}
 		// A refusal tells more than a broker that is down beside it.
@@ -119,6 +122,38 @@ func (c *cluster) learn(response *metadata.Response) {
 	}
 	for _, t := range response.Topics {
 		c.topics[t.Name] = layoutOf(t)
+	}
+}
+
+// learnLimits asks how large a record batch each topic takes, so that no larger
+// one is sent in vain. A user who may not know finds out by being refused.
+func (c *cluster) learnLimits(ctx context.Context, address string) {
+	const topicResource, setting = 2, "max.message.bytes"
+	request := &describeconfigs.Request{}
+	for name, layout := range c.topics {
+		if layout.err == nil {
+			request.Resources = append(request.Resources, describeconfigs.RequestResource{
+				ResourceType: topicResource, ResourceName: name, ConfigNames: []string{setting},
+			})
+		}
+	}
+	if len(request.Resources) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	answer, err := c.link(address).exchange(ctx, request)
+	if err != nil {
+		return
+	}
+	for _, topic := range answer.(*describeconfigs.Response).Resources {
+		for _, entry := range topic.ConfigEntries {
+			bytes, err := strconv.Atoi(entry.ConfigValue)
+			if layout, ok := c.topics[topic.ResourceName]; ok && err == nil && entry.ConfigName == setting {
+				layout.maxBytes = bytes
+				c.topics[topic.ResourceName] = layout
+			}
+		}
 	}
 }
 

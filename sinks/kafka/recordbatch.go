@@ -35,7 +35,7 @@ type encoder struct {
 	mode        transform.Mode
 	compression compress.Compression
 	codec       codec // nil: none
-	maxBytes    int   // of a batch, compressed
+	maxBytes    int   // of a batch, compressed: more is never sent
 
 	batches []byte // of the request under way
 	records []byte // of the batch under way, to be compressed
@@ -57,12 +57,19 @@ func (e *encoder) reset() {
 // encode makes a batch, with its size in front, of those of the indices' events
 // that fit into it, from the first on, and returns how many these are. 0: the
 // first is too large even alone, and the batch, which is not to be sent, says
-// how large. now is the time of events that have none.
-func (e *encoder) encode(events []transform.Event, indices []int, now time.Time) (batch []byte, taken int) {
+// how large. now is the time of events that have none. topicBytes is what the
+// topic takes, or 0; one event alone may exceed it, since the topic's settings may
+// have changed, and the broker knows.
+func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int, now time.Time) (batch []byte, taken int) {
 	kept := e.batches
+	most := e.maxBytes
+	if topicBytes > 0 {
+		most = min(most, topicBytes)
+	}
 	for limit := len(indices); limit > 0; limit = taken / 2 {
 		e.batches = kept
-		if batch, taken = e.attempt(events, indices[:limit], now); len(batch)-sizePrefix <= e.maxBytes {
+		batch, taken = e.attempt(events, indices[:limit], most, now)
+		if size := len(batch) - sizePrefix; size <= most || taken == 1 && size <= e.maxBytes {
 			return batch, taken
 		}
 	}
@@ -72,16 +79,16 @@ func (e *encoder) encode(events []transform.Event, indices []int, now time.Time)
 
 // attempt makes a batch that may turn out too large. Compressed, it is taken to
 // halve at least: else encode tries again with fewer events.
-func (e *encoder) attempt(events []transform.Event, indices []int, now time.Time) (batch []byte, taken int) {
+func (e *encoder) attempt(events []transform.Event, indices []int, most int, now time.Time) (batch []byte, taken int) {
 	start := len(e.batches)
 	e.batches = append(e.batches, make([]byte, sizePrefix+batchHeader)...)
 	body := len(e.batches)
 	var span span
 	compression := e.compression
 	if e.codec == nil {
-		e.batches, span = e.appendRecords(e.batches, e.maxBytes-batchHeader, events, indices, now)
+		e.batches, span = e.appendRecords(e.batches, most-batchHeader, events, indices, now)
 	} else {
-		e.records, span = e.appendRecords(e.records[:0], 2*e.maxBytes, events, indices, now)
+		e.records, span = e.appendRecords(e.records[:0], 2*most, events, indices, now)
 		compressed, err := e.codec.compress(e.batches, e.records)
 		if err != nil || len(compressed)-body >= len(e.records) {
 			compression = compress.None

@@ -101,7 +101,7 @@ func TestARecordBatchHoldsTheEventsThatItTook(t *testing.T) {
 					var batches [][]byte
 					var took [][]int
 					for len(left) > 0 {
-						batch, taken := e.encode(events, left, now)
+						batch, taken := e.encode(events, left, 0, now)
 						if oversize := len(batch)-sizePrefix > e.maxBytes; oversize != (taken == 0) {
 							t.Fatalf("a batch of %d bytes took %d, where %d are allowed", len(batch)-sizePrefix, taken, e.maxBytes)
 						}
@@ -183,7 +183,7 @@ func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode tr
 func TestTheAttributesOfABatchNameItsCodec(t *testing.T) {
 	for number, name := range codecs { // in the protocol's order
 		e := newEncoder(t, name, transform.Structured, 1<<20)
-		batch, _ := e.encode(sinktest.Events(10, 10, 2000), indices(10), time.Now())
+		batch, _ := e.encode(sinktest.Events(10, 10, 2000), indices(10), 0, time.Now())
 		if header, _ := readBatch(t, batch); int(header.Attributes) != number {
 			t.Errorf("%s: attributes %d", name, header.Attributes)
 		}
@@ -195,7 +195,7 @@ func TestRecordsThatDoNotShrinkAreSentAsTheyAre(t *testing.T) {
 		e := newEncoder(t, name, transform.Structured, 1<<20)
 		e.batches = []byte("the batch before")
 		e.codec = growing{}
-		batch, _ := e.encode(sinktest.Events(3, 3, 0), indices(3), time.Now())
+		batch, _ := e.encode(sinktest.Events(3, 3, 0), indices(3), 0, time.Now())
 		if header, records := readBatch(t, batch); header.Attributes != int16(compress.None) || len(records) != 3 {
 			t.Errorf("%s: attributes %d, %d records", name, header.Attributes, len(records))
 		}
@@ -211,7 +211,7 @@ func TestABatchIsAsLargeAsABrokerAllows(t *testing.T) {
 	events := sinktest.Events(100, 100, 2000)
 	for _, name := range codecs {
 		e := newEncoder(t, name, transform.Structured, 20_000)
-		batch, taken := e.encode(events, indices(len(events)), time.Now())
+		batch, taken := e.encode(events, indices(len(events)), 0, time.Now())
 		size := len(batch) - sizePrefix
 		t.Logf("%s: %d events in %d bytes", name, taken, size)
 		if size > 20_000 || name == "none" && taken != 9 || name != "none" && taken < 15 {
@@ -222,7 +222,7 @@ func TestABatchIsAsLargeAsABrokerAllows(t *testing.T) {
 
 func TestMemoryThatALargeEventTookIsGivenBack(t *testing.T) {
 	e := newEncoder(t, "zstd", transform.Structured, 10_000)
-	e.encode(sinktest.Events(1, 1, 1<<20), indices(1), time.Now())
+	e.encode(sinktest.Events(1, 1, 1<<20), indices(1), 0, time.Now())
 	e.reset()
 	if cap(e.records) > 4*e.maxBytes || cap(e.batches) > 4*e.maxBytes {
 		t.Errorf("%d and %d bytes are kept", cap(e.records), cap(e.batches))

@@ -140,6 +140,7 @@ type queue struct {
 	partition int
 	waiting   []int // indices of events, in order
 	limit     int   // of events in the next record batch
+	bytes     int   // that the topic takes in a record batch; 0: unknown
 	sent      int   // events in the record batch under way
 }
 
@@ -183,7 +184,7 @@ func (b *batch) route(topics []string) map[*link][]*queue {
 				b.errs[i], unreachable[at] = err, err
 				continue
 			}
-			q = &queue{topic: at.topic, partition: at.partition, limit: len(b.events)}
+			q = &queue{topic: at.topic, partition: at.partition, limit: len(b.events), bytes: layout.maxBytes}
 			queues[at] = q
 			brokers[l] = append(brokers[l], q)
 		}
@@ -247,7 +248,7 @@ func (b *batch) request(encoder *encoder, queues []*queue) *rawproduce.Request {
 // take makes the queue's next record batch, nil where the queue is empty.
 func (b *batch) take(encoder *encoder, q *queue) []byte {
 	for len(q.waiting) > 0 {
-		records, taken := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], b.began)
+		records, taken := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.bytes, b.began)
 		if taken > 0 {
 			q.sent = taken
 			return records

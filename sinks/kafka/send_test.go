@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,6 +93,52 @@ func TestAnEventLargerThanABatchIsSentWhereItCompressesBelow(t *testing.T) {
 	}
 	if got, err := c.events(); err != nil || len(got) != 3 {
 		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+func TestRecordBatchesFitTheTopicsOwnLimitBeforeTheyAreSent(t *testing.T) {
+	events := sinktest.Events(50, 5, 3000)
+	large := sinktest.Events(1, 1, 40_000)
+	for name, mayAsk := range map[string]bool{"which is asked for": true, "which is found by halving where the user may not ask": false} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t)
+			if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "20000"}); err != nil {
+				t.Fatal(err)
+			}
+			if !mayAsk {
+				c.ControlKey(int16(kmsg.DescribeConfigs), func(r kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					response := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
+					refused := kmsg.NewDescribeConfigsResponseResource()
+					refused.ErrorCode, refused.ResourceName = kerr.TopicAuthorizationFailed.Code, "small"
+					response.Resources = append(response.Resources, refused)
+					return response, nil, true
+				})
+			}
+			var refused atomic.Int32
+			c.refuse(func(p kmsg.ProduceRequestTopicPartition) (int16, int) {
+				if len(p.Records) <= 20_000 {
+					return 0, -1
+				}
+				refused.Add(1)
+				return kerr.MessageTooLarge.Code, -1
+			}, 0)
+			s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "small", Compression: "none"})
+			if err := s.Send(t.Context(), events); err != nil {
+				t.Fatal(err)
+			}
+			if n := refused.Load(); (n > 0) == mayAsk {
+				t.Errorf("%d record batches were refused", n)
+			}
+			// The topic may have changed since: the broker decides of what cannot be split.
+			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), large))
+			if !ok {
+				t.Fatal("no errors of events")
+			}
+			if class, _ := sinks.ClassOf(each[0]); class != sinks.Rejected || !strings.Contains(each[0].Error(), "max.message.bytes") {
+				t.Errorf("class %s: %v", class, each[0])
+			}
+		})
 	}
 }
 
