@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -48,8 +49,11 @@ func (r record) header(want string) string {
 // as kcat reads it.
 func (c *kafkaCluster) read(t testing.TB, topic string) []record {
 	t.Helper()
-	p := exec.Command("kcat", "-C", "-J", "-e", "-q", "-o", "beginning", "-b", strings.Join(c.brokers, ","), "-t", topic,
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := exec.CommandContext(ctx, "kcat", "-C", "-J", "-e", "-q", "-o", "beginning", "-b", strings.Join(c.brokers, ","), "-t", topic,
 		"-X", "check.crcs=true", "-X", "fetch.wait.max.ms=50")
+	contain(p)
 	var stderr bytes.Buffer
 	p.Stderr = &stderr
 	out, err := p.Output()
@@ -119,7 +123,7 @@ func (c *kafkaCluster) topic(t testing.TB, name string, replicas [][]int32, sett
 	return topic
 }
 
-// delete deletes a topic, and waits until no broker knows it.
+// delete deletes a topic.
 func (c *kafkaCluster) delete(t testing.TB, topic string) {
 	t.Helper()
 	request := kmsg.NewPtrDeleteTopicsRequest()

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,21 +96,16 @@ func (c *kafkaCluster) start(t *testing.T) {
 		c.brokers = append(c.brokers, n.address("PLAIN"))
 	}
 	controller := freePort(t)
-	var formatting sync.WaitGroup
+	var formatting []*process
 	for _, n := range c.nodes {
 		text := n.properties(controller, c.authority.file(), both)
 		if err := os.WriteFile(n.config(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		formatting.Go(func() {
-			if text, err := n.format().CombinedOutput(); err != nil {
-				t.Errorf("format broker %d: %v\n%s", n.id, err, text)
-			}
-		})
+		formatting = append(formatting, start(t, n.format()))
 	}
-	formatting.Wait()
-	if t.Failed() {
-		t.FailNow()
+	for _, p := range formatting {
+		p.succeed(t, time.Minute)
 	}
 	for _, n := range c.nodes {
 		n.start()
@@ -123,15 +117,7 @@ func fetchKafka(t testing.TB) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory="+folder, "-DincludeScope=runtime")
-	p := start(t, fetch)
-	select {
-	case <-p.ended:
-	case <-time.After(3 * time.Minute):
-		t.Fatalf("Maven takes more than three minutes to fetch Kafka\n%s", p.output.end())
-	}
-	if !fetch.ProcessState.Success() {
-		t.Fatalf("fetch Kafka: %v\n%s", fetch.ProcessState, p.output.end())
-	}
+	start(t, fetch).succeed(t, 3*time.Minute)
 	return folder
 }
 

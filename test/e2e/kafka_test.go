@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/sinktest"
 	standin "ndrbridge/test/appliance"
@@ -61,14 +63,34 @@ func (c *kafkaCluster) modesAndCodecs(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer s.Close()
-					if err := s.Send(t.Context(), events); err != nil {
-						t.Fatal(err)
-					}
+					deliver(t, s, events)
 					holds(t, c.read(t, topic), events, mode)
 				})
 			}
 		}
 	}
+}
+
+// deliver sends events until all are taken: brokers need a moment to know that
+// they lead a new topic's partitions.
+func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		err := s.Send(t.Context(), events)
+		if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Transient {
+			t.Fatalf("class %s: %v", class, err)
+		}
+		if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+			var left []transform.Event
+			for i, err := range each {
+				if err != nil {
+					left = append(left, events[i])
+				}
+			}
+			events = left
+		}
+		return err
+	})
 }
 
 // holds fails unless the records are the events, by the rules of CloudEvents'

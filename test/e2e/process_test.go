@@ -25,7 +25,7 @@ func start(t testing.TB, command *exec.Cmd) *process {
 	t.Helper()
 	p := &process{name: command.Args[0], command: command, output: new(output), ended: make(chan struct{})}
 	command.Stdout, command.Stderr = p.output, p.output
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	contain(command)
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", p.name, err)
 	}
@@ -35,6 +35,12 @@ func start(t testing.TB, command *exec.Cmd) *process {
 	}()
 	t.Cleanup(p.kill)
 	return p
+}
+
+// contain gives a program a process group of its own, and lets it die with the
+// test's process.
+func contain(command *exec.Cmd) {
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // running tells whether the program has yet to end.
@@ -55,18 +61,26 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// terminate asks the program to end, and waits until it has. One that takes
-// longer than a minute fails the test.
+// succeed waits until the program has done what it was started for.
+func (p *process) succeed(t testing.TB, within time.Duration) {
+	t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(within):
+		t.Fatalf("%s has not ended after %v\n%s", p.name, within, p.output.end())
+	}
+	if !p.command.ProcessState.Success() {
+		t.Fatalf("%s: %v\n%s", p.name, p.command.ProcessState, p.output.end())
+	}
+}
+
+// terminate asks the program to end, and waits until it has, well.
 func (p *process) terminate(t testing.TB) {
 	t.Helper()
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatalf("end %s: %v\n%s", p.name, err, p.output.end())
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(time.Minute):
-		t.Fatalf("%s does not end\n%s", p.name, p.output.end())
-	}
+	p.succeed(t, time.Minute)
 }
 
 // output is what a program has written so far.
