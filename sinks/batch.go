@@ -13,6 +13,8 @@ type batch struct {
 	records []checkpoint.Redelivered // those of the journal have no Place
 	events  []transform.Event        // those of records, as they are sent
 	sizes   []int                    // of records, in bytes
+	counts  []int                    // how many records each stands for: the last of them
+	passed  []bool                   // not to be sent
 	done    []bool                   // acknowledged, or in dead
 	dead    []dead
 	firm    int // of dead: those in front of the last event that was taken
@@ -40,6 +42,8 @@ func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err er
 	b.records = append(b.records, record)
 	b.events = append(b.events, event)
 	b.sizes = append(b.sizes, len(record.Event.Structured()))
+	b.counts = append(b.counts, 1)
+	b.passed = append(b.passed, false)
 	b.done = append(b.done, false)
 	b.attempts = append(b.attempts, 0)
 	b.alone = append(b.alone, 0)
@@ -48,11 +52,40 @@ func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err er
 	}
 }
 
-// pass appends a record that is not to be sent. Its bytes are not kept.
+// pass appends a record that is not to be sent. Its bytes are not kept, and one
+// entry stands for all that follow each other: a sink that wants little may wait
+// with one event in front of a whole journal.
 func (b *batch) pass(record checkpoint.Redelivered) {
+	size := len(record.Event.Structured())
 	record.Event = transform.Event{}
+	last := len(b.records) - 1
+	if last >= 0 && b.passed[last] {
+		b.records[last] = record
+		b.sizes[last] += size
+		b.counts[last]++
+		return
+	}
 	b.add(record, transform.Event{}, nil)
-	b.done[len(b.done)-1] = true
+	last++
+	b.sizes[last], b.passed[last], b.done[last] = size, true, true
+}
+
+// wanted is how many entries are to be sent, or were.
+func (b *batch) wanted() (n int) {
+	for _, passed := range b.passed {
+		if !passed {
+			n++
+		}
+	}
+	return n
+}
+
+// stands is how many records the first n entries stand for.
+func (b *batch) stands(n int) (records int) {
+	for _, count := range b.counts[:n] {
+		records += count
+	}
+	return records
 }
 
 // room says whether a batch that goes on failing may become larger. Where some
@@ -73,7 +106,7 @@ func (b *batch) room(bound checkpoint.Batch) bool {
 	if !b.poisoned {
 		return events <= max(bound.MaxEvents, 8*isolateLeast)
 	}
-	return bound.MaxEvents <= 0 || len(b.records) < batches*max(bound.MaxEvents, isolateLeast)
+	return bound.MaxEvents <= 0 || b.wanted() < batches*max(bound.MaxEvents, isolateLeast)
 }
 
 // fits returns how many of the first of some events may be sent at once: one at
@@ -101,6 +134,7 @@ func (b *batch) first(n int) int {
 // cut takes the first n records away, which are settled.
 func (b *batch) cut(n int) {
 	b.records, b.events, b.sizes, b.done = b.records[n:], b.events[n:], b.sizes[n:], b.done[n:]
+	b.counts, b.passed = b.counts[n:], b.passed[n:]
 	b.attempts, b.alone = b.attempts[n:], b.alone[n:]
 	var left []dead
 	firm := 0

@@ -262,15 +262,32 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 	return err
 }
 
+// extendReads is how often a batch that is extended is read on in search of an
+// event that the sink wants.
+const extendReads = 100
+
 // extend adds some events to a batch that keeps failing, where it has room.
 func (l *lane) extend(ctx context.Context, b *batch) error {
 	if !b.room(l.r.o.Batch) {
 		return nil
 	}
-	before := len(b.records)
-	err := l.queue.extend(ctx, b)
-	b.waits = err == nil && b.poisoned && len(b.records) == before
-	return err
+	wanted := b.wanted()
+	for range extendReads {
+		before := b.last()
+		if err := l.queue.extend(ctx, b); err != nil {
+			return err
+		}
+		if after := b.last(); before.Seq == after.Seq && before.Place == after.Place {
+			// With a match, what comes behind is mostly not wanted, and no reason to try
+			// again at once.
+			b.waits = b.poisoned && b.wanted() == wanted && l.r.o.Match == nil
+			return nil
+		}
+		if b.wanted() > wanted {
+			return nil
+		}
+	}
+	return nil
 }
 
 // probe tries some events of a sink that rejected everything, one after the

@@ -9,17 +9,17 @@ import (
 
 // tolerant returns a match that lets events through for which match fails. It
 // counts the failures, and tells the first.
-func tolerant(match func(transform.Event) (bool, error), metrics sinkMetrics, log *slog.Logger) func(transform.Event) (bool, error) {
+func tolerant(match func(transform.Event) (bool, error), metrics sinkMetrics, log *slog.Logger) func(transform.Event) bool {
 	var told sync.Once
-	return func(e transform.Event) (bool, error) {
+	return func(e transform.Event) bool {
 		wanted, err := match(e)
 		if err == nil {
-			return wanted, nil
+			return wanted
 		}
-		metrics.unmatched.Inc()
+		metrics.matchErrors.Inc()
 		told.Do(func() {
 			log.Warn("match failed for an event, which is sent; later failures are counted alone", "error", err)
 		})
-		return true, nil
+		return true
 	}
 }

@@ -4,12 +4,12 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics are the metrics of all sinks.
 type Metrics struct {
-	events   *prometheus.CounterVec
-	retries  *prometheus.CounterVec
-	state    *prometheus.GaugeVec
-	matching *prometheus.CounterVec
-	send     *prometheus.HistogramVec
-	delivery *prometheus.HistogramVec
+	events      *prometheus.CounterVec
+	retries     *prometheus.CounterVec
+	state       *prometheus.GaugeVec
+	matchErrors *prometheus.CounterVec
+	send        *prometheus.HistogramVec
+	delivery    *prometheus.HistogramVec
 }
 
 // NewMetrics registers the metrics of sinks.
@@ -27,7 +27,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ndrbridge_sink_state",
 			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted, 3 paused.",
 		}, []string{"sink"}),
-		matching: prometheus.NewCounterVec(prometheus.CounterOpts{
+		matchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_match_errors_total",
 			Help: "Events for which the sink's match failed, and that were sent.",
 		}, []string{"sink"}),
@@ -42,7 +42,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"sink"}),
 	}
-	r.MustRegister(m.events, m.retries, m.state, m.matching, m.send, m.delivery)
+	r.MustRegister(m.events, m.retries, m.state, m.matchErrors, m.send, m.delivery)
 	return m
 }
 
@@ -51,19 +51,19 @@ type sinkMetrics struct {
 	delivered, dead prometheus.Counter
 	retries         *prometheus.CounterVec // by class
 	state           prometheus.Gauge
-	unmatched       prometheus.Counter
+	matchErrors     prometheus.Counter
 	send, delivery  prometheus.Observer
 }
 
 func (m *Metrics) of(sink string) sinkMetrics {
 	return sinkMetrics{
-		delivered: m.events.WithLabelValues(sink, "delivered"),
-		dead:      m.events.WithLabelValues(sink, "dead"),
-		retries:   m.retries.MustCurryWith(prometheus.Labels{"sink": sink}),
-		state:     m.state.WithLabelValues(sink),
-		unmatched: m.matching.WithLabelValues(sink),
-		send:      m.send.WithLabelValues(sink),
-		delivery:  m.delivery.WithLabelValues(sink),
+		delivered:   m.events.WithLabelValues(sink, "delivered"),
+		dead:        m.events.WithLabelValues(sink, "dead"),
+		retries:     m.retries.MustCurryWith(prometheus.Labels{"sink": sink}),
+		state:       m.state.WithLabelValues(sink),
+		matchErrors: m.matchErrors.WithLabelValues(sink),
+		send:        m.send.WithLabelValues(sink),
+		delivery:    m.delivery.WithLabelValues(sink),
 	}
 }
 

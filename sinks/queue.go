@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
 )
 
 // journalQueue is the journal behind the sink's cursor.
 type journalQueue struct {
 	journal Journal
 	o       *Options
+	intake  intake
 	cursor  uint64
 	lag     lagPolicy
 }
 
-func newJournalQueue(journal Journal, o *Options) *journalQueue {
-	return &journalQueue{journal: journal, o: o, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
+func newJournalQueue(journal Journal, o *Options, t intake) *journalQueue {
+	return &journalQueue{journal: journal, o: o, intake: t, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
 }
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
@@ -41,7 +43,7 @@ func (q *journalQueue) next(ctx context.Context) (*batch, error) {
 func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max checkpoint.Batch) error {
 	records, err := q.journal.Read(ctx, after, max)
 	for _, r := range records {
-		q.o.add(b, checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)})
+		q.intake.add(b, checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)})
 	}
 	return err
 }
@@ -89,6 +91,7 @@ func (q *journalQueue) skip(ctx context.Context, settle func() error) (bool, err
 type redeliveryQueue struct {
 	journal Journal
 	o       *Options
+	intake  intake
 	place   checkpoint.Place // where it begins; zero: to be read
 }
 
@@ -116,13 +119,13 @@ func (q *redeliveryQueue) next(ctx context.Context) (*batch, error) {
 
 func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
 	for _, r := range records {
-		q.o.add(b, r)
+		q.intake.add(b, r)
 	}
 }
 
 func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 	// The queue is read from its beginning.
-	more := checkpoint.Batch{MaxEvents: len(b.records) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
+	more := checkpoint.Batch{MaxEvents: b.stands(len(b.records)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
 	if more.MaxBytes > 0 {
 		for _, size := range b.sizes {
 			more.MaxBytes += size
@@ -159,7 +162,7 @@ func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters [
 		}
 		q.place = next.Place
 	}
-	s := checkpoint.RedeliverySettlement{Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: n, Dead: letters}
+	s := checkpoint.RedeliverySettlement{Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: b.stands(n), Dead: letters}
 	err := q.journal.SettleRedelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// It may be that an attempt before this one failed when it was done.
@@ -180,20 +183,32 @@ func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { re
 // last is the batch's last record.
 func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
 
+// intake says what of the events a sink is sent.
+type intake struct {
+	wants   func(transform.Event) bool                     // nil: all
+	prepare func(transform.Event) (transform.Event, error) // nil: all of it
+}
+
 // add adds a record to a batch, as it is sent, or as settled where the sink does
-// not want it.
-func (o *Options) add(b *batch, r checkpoint.Redelivered) {
-	if o.Match != nil {
-		if wanted, _ := o.Match(r.Event); !wanted {
+// not want it. A dead letter is sent whatever the sink wants by now: that it was
+// requeued says so, and it would be gone otherwise.
+func (t intake) add(b *batch, r checkpoint.Redelivered) {
+	again := r.Place.Item
+	if letter := r.Seq == 0; t.wants != nil && !letter {
+		asked := r.Event
+		if again != 0 {
+			asked = asked.Redeliver(again)
+		}
+		if !t.wants(asked) {
 			b.pass(r)
 			return
 		}
 	}
 	event, err := r.Event, error(nil)
-	if o.Prepare != nil {
-		event, err = o.Prepare(event)
+	if t.prepare != nil {
+		event, err = t.prepare(event)
 	}
-	if again := r.Place.Item; again != 0 && err == nil {
+	if again != 0 && err == nil {
 		event = event.Redeliver(again)
 	}
 	b.add(r, event, err)

@@ -37,7 +37,8 @@ type Options struct {
 	// paused.
 	PausedSince time.Time
 	// Match says whether the sink wants an event; nil: it wants all. What it does
-	// not want counts as settled. An event that it fails for is sent, and the first
+	// not want counts as settled, but for dead letters, which are sent when they are
+	// requeued whatever it says. An event that it fails for is sent, and the first
 	// failure is told. It must be safe for concurrent use.
 	Match func(transform.Event) (bool, error)
 	// Prepare returns what is sent of an event; nil: all of it. One that it fails
@@ -78,8 +79,9 @@ type Runner struct {
 // configured with the sink's name.
 func NewRunner(journal Journal, o Options) *Runner {
 	r := &Runner{o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince, steerer: make(chan struct{})}
+	taken := intake{prepare: o.Prepare}
 	if o.Match != nil {
-		r.o.Match = tolerant(o.Match, r.metrics, o.Log)
+		taken.wants = tolerant(o.Match, r.metrics, o.Log)
 	}
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5
@@ -92,8 +94,8 @@ func NewRunner(journal Journal, o Options) *Runner {
 		}
 	}
 	r.lanes = []*lane{
-		newLane(r, newJournalQueue(journal, &r.o), o.Log),
-		newLane(r, &redeliveryQueue{journal: journal, o: &r.o}, o.Log.With("redelivery", true)),
+		newLane(r, newJournalQueue(journal, &r.o, taken), o.Log),
+		newLane(r, &redeliveryQueue{journal: journal, o: &r.o, intake: taken}, o.Log.With("redelivery", true)),
 	}
 	r.tell()
 	return r
