@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	nats "github.com/nats-io/nats.go"
 )
@@ -33,8 +34,9 @@ const strangers = 8192
 // returns.
 func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	o := s.options
+	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
-		dialer: &dialer{ctx: ctx},
+		dialer: &dialer{ctx: ctx, Dialer: net.Dialer{Timeout: timeout}},
 		inbox:  nats.NewInbox() + ".",
 		acks:   make(chan *nats.Msg, o.MaxPending+strangers),
 		faults: make(chan error, 1),
@@ -42,7 +44,7 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	}
 	options := []nats.Option{
 		nats.Name(o.Name),
-		nats.Timeout(o.Timeout),
+		nats.Timeout(timeout),
 		nats.NoReconnect(),
 		nats.SetCustomDialer(c.dialer),
 		nats.SkipHostLookup(), // the dialer does it
@@ -123,15 +125,16 @@ func (c *conn) end() {
 
 // dialer is a nats.CustomDialer that can cut the connection that it made.
 type dialer struct {
+	net.Dialer
 	ctx context.Context // of the Send that connects
 
 	mu   sync.Mutex
 	last net.Conn
 }
 
-// Dial connects within the time of the Send.
+// Dial connects within the address's share of the time, and while the Send lasts.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	made, err := new(net.Dialer).DialContext(d.ctx, network, address)
+	made, err := d.DialContext(d.ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

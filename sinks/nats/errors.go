@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -61,7 +63,15 @@ func adviceOn(err error) string {
 	case is(nats.ErrHeadersNotSupported):
 		return "the server is too old, or has headers switched off"
 	}
-	return sinks.TLSAdvice(err)
+	if advice := sinks.TLSAdvice(err); advice != "" {
+		return advice
+	}
+	// In TLS 1.3 a server refuses a certificate after the client's handshake, and
+	// may have hung up before its reason is read.
+	if is(nats.ErrTLS) && is(io.EOF, syscall.EPIPE, syscall.ECONNRESET) {
+		return "the server hung up right after the handshake: does it want a certificate, tls.cert_file?"
+	}
+	return ""
 }
 
 // servers are the addresses without what may stand in front of them: a user and

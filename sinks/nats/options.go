@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,13 +20,18 @@ import (
 
 // Options say where and how a sink publishes.
 type Options struct {
-	// URL is the address of a server, nats:// or tls://, or of several of one
-	// cluster, separated by commas.
+	// URL is the address of a server, nats://, tls://, ws:// or wss://, or of
+	// several of one cluster, separated by commas. They are tried in any order, and
+	// each has its share of Timeout, so that one that hangs does not hide the others.
 	URL string
 	// Stream is the JetStream stream that must store the events before they
 	// count as delivered. How durable that is follows from the server: with one
 	// replica and without sync_interval: always it may lose what it acknowledged
 	// in the last two minutes before a power loss.
+	//
+	// An event whose acknowledgement was lost is sent again. The stream drops it
+	// where its duplicate window (two minutes, unless it was made with another)
+	// reaches back to the first; else it is there twice.
 	//
 	// Empty: core NATS. An event counts as delivered once a server has taken it,
 	// and reaches those who are subscribed at that moment.
@@ -46,8 +52,12 @@ type Options struct {
 	TLS       *tls.Config // nil: TLS only where the server or URL demands it
 
 	// MaxPending bounds the messages on their way that the stream has not
-	// acknowledged. 0: 1000. Core NATS does not use it.
+	// acknowledged; their bytes are bounded by the batch that Send is given.
+	// 0: 1000. Core NATS does not use it.
 	MaxPending int
+	// AckTimeout bounds the wait for the next acknowledgement while any is due: a
+	// cluster that lost the stream's leader never sends those that it owed. 0: 5 s.
+	AckTimeout time.Duration
 	// Mode is structured (also when empty) or binary.
 	Mode transform.Mode
 	// Timeout bounds a Send. 0: 30 s.
@@ -69,14 +79,15 @@ type Sink struct {
 // New checks the options and returns a sink that has not contacted any server.
 // The error tells all that is wrong.
 func New(o Options) (*Sink, error) {
+	schemes := []string{"nats", "tls", "ws", "wss"}
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	for i, server := range strings.Split(o.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(server))
 		// The text of a URL may hold a password: it is not shown.
-		if err != nil || u.Host == "" || u.Scheme != "nats" && u.Scheme != "tls" {
-			wrong("url: address %d is not nats://host:port or tls://host:port", i+1)
+		if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+			wrong("url: address %d is not scheme://host:port with one of the schemes %s", i+1, strings.Join(schemes, ", "))
 		}
 	}
 	subject, err := sinks.ParseTemplate(o.Subject)
@@ -110,14 +121,15 @@ func New(o Options) (*Sink, error) {
 	if o.Password != "" && o.Username == "" {
 		wrong("password_file: there is no username")
 	}
-	if o.MaxPending < 0 || o.Timeout < 0 {
-		wrong("max_pending and timeout must not be negative")
+	if o.MaxPending < 0 || o.Timeout < 0 || o.AckTimeout < 0 {
+		wrong("max_pending and timeouts must not be negative")
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	o.MaxPending = cmp.Or(o.MaxPending, 1000)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.AckTimeout = cmp.Or(o.AckTimeout, 5*time.Second)
 	o.Name = cmp.Or(o.Name, "ndrbridge")
 	return &Sink{options: o, subject: subject, secrets: secretsOf(o)}, nil
 }

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"time"
 
 	nats "github.com/nats-io/nats.go"
 
@@ -98,6 +99,7 @@ type batch struct {
 	settled   int             // of them, those whose fate is known
 	pending   []bool          // by event: published, and not acknowledged
 	keys      map[string]bool // partition keys of those
+	patience  *time.Timer     // nil: nothing was waited for yet
 }
 
 // publish is core NATS: the server answers a PING behind the events, so that it
@@ -179,7 +181,20 @@ func (b *batch) await(ctx context.Context, first uint64) error {
 		return b.sink.errorOf(ctx, b.conn.reason(nats.ErrConnectionClosed))
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
+	case <-b.silence():
+		return sinks.Errorf(sinks.Transient, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
+			b.sink.options.Stream, b.sink.options.AckTimeout)
 	}
+}
+
+// silence is the timer of a wait for an acknowledgement, from now.
+func (b *batch) silence() <-chan time.Time {
+	if b.patience == nil {
+		b.patience = time.NewTimer(b.sink.options.AckTimeout)
+	} else {
+		b.patience.Reset(b.sink.options.AckTimeout)
+	}
+	return b.patience.C
 }
 
 func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {

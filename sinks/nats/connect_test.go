@@ -1,0 +1,253 @@
+package nats
+
+import (
+	"crypto/tls"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/transform"
+)
+
+// silent accepts connections and says nothing.
+func silent(t *testing.T) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String() // the kernel accepts
+}
+
+func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
+	good := startServer(t, nil).ClientURL()
+	url := good + ",nats://" + silent(t) + ",nats://" + silent(t)
+	for range 4 { // the order is random
+		sink := open(t, Options{URL: url, Subject: "x", Timeout: 900 * time.Millisecond})
+		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAWebSocket(t *testing.T) {
+	s := startServer(t, func(o *server.Options) {
+		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true}
+	})
+	sink := open(t, Options{URL: s.WebsocketURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
+	events := sinktest.Events(50, 10, 400)
+	if err := sink.Send(t.Context(), events); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := storedEvents(client(t, s), "NDR"); err != nil || len(got) != len(events) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+func TestAStreamThatDoesNotAcknowledgeIsTransient(t *testing.T) {
+	s := startServer(t, nil)
+	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", AckTimeout: 20 * time.Millisecond, Timeout: time.Hour})
+	class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
+	if class != sinks.Transient || !strings.Contains(err.Error(), "no acknowledgement within 20ms") {
+		t.Errorf("class %s: %v", class, err)
+	}
+}
+
+func TestStreamsThatComeAndGo(t *testing.T) {
+	events := sinktest.Events(40, 40, 1000)
+	t.Run("one that holds all the bytes that it may is transient, and takes the rest once it may hold more", func(t *testing.T) {
+		s := startServer(t, nil)
+		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxBytes: 20_000, Discard: jetstream.DiscardNew}
+		nc := makeStream(t, s, config)
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		class, err := classOf(t, sink, events)
+		if class != sinks.Transient || !strings.Contains(err.Error(), "maximum bytes") {
+			t.Fatalf("class %s: %v", class, err)
+		}
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.MaxBytes = -1
+		if _, err := js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Send(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := storedEvents(nc, "NDR"); err != nil || len(got) != len(events) {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+	})
+	t.Run("one that is deleted under the sink is a halt until it is made again", func(t *testing.T) {
+		s := startServer(t, nil)
+		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
+		nc := makeStream(t, s, config)
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		if err := sink.Send(t.Context(), events[:10]); err != nil {
+			t.Fatal(err)
+		}
+		if err := js.DeleteStream(t.Context(), "NDR"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if class, err := classOf(t, sink, events[10:]); class != sinks.Halted || !strings.Contains(err.Error(), "does not exist") {
+				t.Fatalf("class %s: %v", class, err)
+			}
+		}
+		if _, err := js.CreateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Send(t.Context(), events[10:]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestMutualTLS(t *testing.T) {
+	certificate, pool := sinktest.Certificate(t)
+	mine, mineAuthority := sinktest.Certificate(t)
+	s := startServer(t, func(o *server.Options) {
+		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: mineAuthority}
+		o.TLSVerify = true
+	})
+	for name, c := range map[string]struct {
+		certificates []tls.Certificate
+		want         sinks.Class
+	}{
+		"with a certificate of the right authority": {[]tls.Certificate{mine}, ""},
+		"with one of another authority":             {[]tls.Certificate{certificate}, sinks.Halted},
+		"without a certificate":                     {nil, sinks.Halted},
+	} {
+		for _, scheme := range []string{"nats", "tls"} {
+			t.Run(name+", "+scheme, func(t *testing.T) {
+				sink := open(t, Options{URL: scheme + "://" + port(t, s), Subject: "x", TLS: &tls.Config{RootCAs: pool, Certificates: c.certificates}})
+				class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
+				if class != c.want && err != nil || c.want != "" && err == nil {
+					t.Errorf("class %s: %v", class, err)
+				}
+			})
+		}
+	}
+}
+
+// account is one account of an operator, and who may sign for it.
+type account struct {
+	key nkeys.KeyPair
+	id  string
+}
+
+// startWithOperator runs a server that knows its users by what an operator's
+// account has signed.
+func startWithOperator(t *testing.T) (*server.Server, account) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator, err := nkeys.CreateOperator()
+	must(err)
+	operatorID, err := operator.PublicKey()
+	must(err)
+	key, err := nkeys.CreateAccount()
+	must(err)
+	id, err := key.PublicKey()
+	must(err)
+	claims := jwt.NewAccountClaims(id)
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1}
+	signed, err := claims.Encode(operator)
+	must(err)
+	system, err := nkeys.CreateAccount()
+	must(err)
+	systemID, err := system.PublicKey()
+	must(err)
+	signedSystem, err := jwt.NewAccountClaims(systemID).Encode(operator)
+	must(err)
+	accounts := new(server.MemAccResolver)
+	must(accounts.Store(id, signed))
+	must(accounts.Store(systemID, signedSystem))
+	operatorClaims := jwt.NewOperatorClaims(operatorID)
+	s := startServer(t, func(o *server.Options) {
+		o.TrustedOperators = []*jwt.OperatorClaims{operatorClaims}
+		o.AccountResolver, o.SystemAccount = accounts, systemID
+	})
+	return s, account{key, id}
+}
+
+// credentials are a new user's, signed by the account.
+func (a account) credentials(t *testing.T, expires time.Time) []byte {
+	t.Helper()
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := user.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := jwt.NewUserClaims(id)
+	claims.Expires = expires.Unix()
+	signed, err := claims.Encode(a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jwt.FormatUserConfig(signed, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestACredsFileThatIsRefusedIsReadAgain(t *testing.T) {
+	s, ours := startWithOperator(t)
+	theirs, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "user.creds")
+	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true, CredsFile: file})
+	events := sinktest.Events(10, 10, 0)
+	for _, step := range []struct {
+		name string
+		text []byte
+		want sinks.Class
+	}{
+		{"of another account", account{key: theirs}.credentials(t, time.Now().Add(time.Hour)), sinks.Halted},
+		{"that has expired", ours.credentials(t, time.Now().Add(-time.Hour)), sinks.Halted},
+		{"cut short", []byte("-----BEGIN NATS USER JWT-----\n"), sinks.Halted},
+		{"that is good", ours.credentials(t, time.Now().Add(time.Hour)), ""},
+	} {
+		if err := os.WriteFile(file, step.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		class, err := classOf(t, sink, events)
+		if class != step.want && err != nil || step.want != "" && err == nil {
+			t.Errorf("a file %s: class %s: %v", step.name, class, err)
+		}
+	}
+	if err := sink.Send(t.Context(), []transform.Event{events[0]}); err != nil {
+		t.Error(err)
+	}
+}
