@@ -1,0 +1,168 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// wayIntoNATS is how a server knows its clients, and how a sink and a reader
+// sign in there.
+type wayIntoNATS struct {
+	settings     string // of the server
+	scheme, keys string // of the sink
+	login        natsLogin
+	file         string // what the sink signs in with; empty: no such file
+	wrong        string // what the file may hold that is no good there
+}
+
+// spoil puts what is wrong into the file. right undoes it.
+func (w wayIntoNATS) spoil(t testing.TB) (right func()) {
+	t.Helper()
+	text, err := os.ReadFile(w.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text []byte) {
+		if err := os.WriteFile(w.file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write([]byte(w.wrong))
+	return func() { write(text) }
+}
+
+func waysIntoNATS(t testing.TB) map[string]wayIntoNATS {
+	t.Helper()
+	const secret, wrong = "correct-horse", "battery-staple"
+	password, token := writeSecret(t, secret), writeSecret(t, secret)
+	nkey, stranger := newNkey(t, nkeys.CreateUser), newNkey(t, nkeys.CreateUser)
+	seed := writeSecret(t, nkey.seed)
+
+	ours := newAuthority(t)
+	certificate, key, _ := ours.issue(t, "server")
+	mine, mineKey, _ := ours.issue(t, "client")
+	serverTLS := fmt.Sprintf("cert_file: %q, key_file: %q, ca_file: %q", certificate, key, ours.file())
+	sinkTLS := fmt.Sprintf("ca_file: %q", ours.file())
+	pool := x509.NewCertPool()
+	pool.AddCert(ours.certificate)
+	pair, err := tls.LoadX509KeyPair(mine, mineKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readerTLS := &tls.Config{RootCAs: pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{pair}}
+
+	operator := newNATSOperator(t)
+	user, foreigner := operator.user(t), newNATSOperator(t).user(t)
+	creds := writeSecret(t, user.creds)
+	return map[string]wayIntoNATS{
+		"user and password": {
+			settings: fmt.Sprintf("authorization {user: ana, password: %q}", secret),
+			scheme:   "nats", keys: fmt.Sprintf(", username: ana, password_file: %q", password),
+			login: natsLogin{User: "ana", Password: secret}, file: password, wrong: wrong,
+		},
+		"token": {
+			settings: fmt.Sprintf("authorization {token: %q}", secret),
+			scheme:   "nats", keys: fmt.Sprintf(", token_file: %q", token),
+			login: natsLogin{Token: secret}, file: token, wrong: wrong,
+		},
+		"nkey": {
+			settings: fmt.Sprintf("authorization {users: [{nkey: %s}]}", nkey.id),
+			scheme:   "nats", keys: fmt.Sprintf(", nkey_file: %q", seed),
+			login: natsLogin{Seed: nkey.seed}, file: seed, wrong: stranger.seed,
+		},
+		"credentials of an operator": {
+			settings: operator.settings,
+			scheme:   "nats", keys: fmt.Sprintf(", creds_file: %q", creds),
+			login: natsLogin{JWT: user.jwt, Seed: user.seed}, file: creds, wrong: foreigner.creds,
+		},
+		"TLS": {
+			settings: fmt.Sprintf("tls {%s}", serverTLS),
+			scheme:   "tls", keys: fmt.Sprintf(", tls: {%s}", sinkTLS),
+			login: natsLogin{TLS: readerTLS},
+		},
+		"a certificate of one's own": {
+			settings: fmt.Sprintf("tls {%s, verify_and_map: true}\nauthorization {users: [{user: %q}]}", serverTLS, "CN=client"),
+			scheme:   "nats", keys: fmt.Sprintf(", tls: {%s, cert_file: %q, key_file: %q}", sinkTLS, mine, mineKey),
+			login: natsLogin{TLS: readerTLS},
+		},
+	}
+}
+
+// nkey is a key pair and its texts.
+type nkey struct {
+	nkeys.KeyPair
+	id, seed string
+}
+
+func newNkey(t testing.TB, create func() (nkeys.KeyPair, error)) nkey {
+	t.Helper()
+	pair, err := create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nkey{pair, id, string(seed)}
+}
+
+// natsOperator vouches for one account, whose users a server knows by what the
+// account has signed.
+type natsOperator struct {
+	settings string // of the server
+	account  nkey
+}
+
+func newNATSOperator(t testing.TB) natsOperator {
+	t.Helper()
+	signed := func(text string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	operator, account, system := newNkey(t, nkeys.CreateOperator), newNkey(t, nkeys.CreateAccount), newNkey(t, nkeys.CreateAccount)
+	claims := jwt.NewAccountClaims(account.id)
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1, Streams: -1, Consumer: -1}
+	file := filepath.Join(t.TempDir(), "operator.jwt")
+	if err := os.WriteFile(file, []byte(signed(jwt.NewOperatorClaims(operator.id).Encode(operator))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return natsOperator{
+		account: account,
+		settings: fmt.Sprintf("operator: %q\nsystem_account: %s\nresolver: MEMORY\nresolver_preload {%s: %q, %s: %q}", file, system.id,
+			account.id, signed(claims.Encode(operator)), system.id, signed(jwt.NewAccountClaims(system.id).Encode(operator))),
+	}
+}
+
+// natsUser is what a user signs in with.
+type natsUser struct{ jwt, seed, creds string }
+
+func (o natsOperator) user(t testing.TB) natsUser {
+	t.Helper()
+	key := newNkey(t, nkeys.CreateUser)
+	signed, err := jwt.NewUserClaims(key.id).Encode(o.account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creds, err := jwt.FormatUserConfig(signed, []byte(key.seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natsUser{signed, key.seed, string(creds)}
+}

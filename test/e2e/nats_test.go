@@ -1,0 +1,409 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/sinktest"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/fault"
+	"ndrbridge/test/ledger"
+	"ndrbridge/transform"
+)
+
+// natsPrograms are what the tests run.
+type natsPrograms struct{ server, bridge string }
+
+// TestNATS holds the NATS sink, and the bridge that runs it, against the NATS
+// server as a program of its own.
+func TestNATS(t *testing.T) {
+	p := natsPrograms{server: buildNATS(t), bridge: buildBridge(t)}
+	for name, test := range map[string]func(*testing.T){
+		"every mode is read by another client":                                 p.modes,
+		"every way to sign in":                                                 p.waysIn,
+		"credentials that are refused halt the sink until their file is right": p.wrongCredentials,
+		"a server killed in the middle of a drain costs nothing":               p.killedServer,
+		"a stream's leader killed in the middle of a drain costs nothing":      p.killedLeader,
+		"acknowledgements that are lost leave no duplicates":                   p.lostAcknowledgements,
+		"a stream that is full takes the rest once it has room":                p.fullStream,
+		"a stream that is deleted halts the sink until it is made again":       p.deletedStream,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// natsBodies are what messages carry, in their order.
+func natsBodies(messages []natsMessage) [][]byte {
+	bodies := make([][]byte, len(messages))
+	for i, m := range messages {
+		bodies[i] = m.data
+	}
+	return bodies
+}
+
+// readNATS returns all that the stream of the bridge holds.
+func readNATS(t testing.TB, r *natsReader) [][]byte {
+	t.Helper()
+	messages, err := r.read("NDR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return natsBodies(messages)
+}
+
+func (p natsPrograms) modes(t *testing.T) {
+	s := startNATS(t, p.server, "")
+	events := append(sinktest.Awkward(), sinktest.Events(200, 20, 2000)...)
+	events = append(events, events[0].Redeliver(7)) // which is no duplicate
+	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
+		for _, stream := range []string{"", "NDR-" + string(mode)} {
+			t.Run(fmt.Sprintf("%s, stream %q", mode, stream), func(t *testing.T) {
+				root := fmt.Sprintf("ndr-%s-%t", mode, stream == "")
+				r := s.reader(t, natsLogin{})
+				if stream == "" {
+					if err := r.subscribe(root + ".>"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sink, err := nats.New(nats.Options{
+					URL: "nats://" + s.address, Stream: stream, Subject: root + ".{appliance}.{stream}.{action}", CreateStream: stream != "", Mode: mode,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sink.Close()
+				if err := sink.Send(t.Context(), events); err != nil {
+					t.Fatal(err)
+				}
+				var messages []natsMessage
+				if stream == "" {
+					for range events {
+						m, err := r.next()
+						if err != nil {
+							t.Fatal(err)
+						}
+						messages = append(messages, m)
+					}
+				} else if messages, err = r.read(stream); err != nil {
+					t.Fatal(err)
+				}
+				if len(messages) != len(events) {
+					t.Fatalf("%d messages of %d events", len(messages), len(events))
+				}
+				for i, e := range events {
+					isMessage(t, messages[i], e, mode, stream != "")
+				}
+			})
+		}
+	}
+}
+
+// isMessage fails unless a message has the headers of CloudEvents' binding and no
+// others, the event's data, and a subject that its values cannot have bent.
+func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mode, stored bool) {
+	t.Helper()
+	want := map[string]string{}
+	if stored {
+		want["Nats-Msg-Id"] = percent(e.Source) + " " + percent(e.ID)
+		if e.Redelivered {
+			want["Nats-Msg-Id"] += " r7"
+		}
+	}
+	data := e.Data()
+	if mode == transform.Structured {
+		want["Content-Type"] = "application/cloudevents+json"
+		data = e.Structured()
+	} else {
+		want["ce-specversion"] = "1.0"
+		want["ce-datacontenttype"] = "application/json"
+		want["ce-id"] = percent(e.ID)
+		want["ce-source"] = percent(e.Source)
+		want["ce-type"] = percent(e.Type)
+		for name, value := range map[string]string{
+			"ce-subject": e.Subject, "ce-partitionkey": e.PartitionKey, "ce-appliance": e.Appliance, "ce-severitytext": e.SeverityText,
+		} {
+			if value != "" {
+				want[name] = percent(value)
+			}
+		}
+		for name, at := range map[string]time.Time{"ce-time": e.Time, "ce-recordedtime": e.RecordedTime} {
+			if !at.IsZero() {
+				want[name] = at.UTC().Format("2006-01-02T15:04:05.000Z")
+			}
+		}
+		if e.Repaired {
+			want["ce-repaired"] = "true"
+		}
+		if e.Redelivered {
+			want["ce-redelivered"] = "true"
+		}
+		if e.SeverityNumber != 0 {
+			want["ce-severitynumber"] = fmt.Sprint(e.SeverityNumber)
+		}
+	}
+	got := map[string]string{}
+	for name, values := range m.header {
+		got[name] = strings.Join(values, " and ")
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("event %q has the headers %v, not %v", e.ID, got, want)
+	}
+	if !bytes.Equal(m.data, data) {
+		t.Errorf("event %q carries %s, not %s", e.ID, m.data, data)
+	}
+	if tokens := strings.Split(m.subject, "."); len(tokens) != 4 || slices.Contains(tokens, "") {
+		t.Errorf("event %q has the subject %q", e.ID, m.subject)
+	}
+}
+
+// percent encodes what may not stand in a header, as the HTTP binding says.
+func percent(value string) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+			b.WriteString(fmt.Sprintf("%%%02X", c))
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// natsSink is the configuration of a sink that makes its stream.
+func natsSink(scheme, address, keys string) string {
+	return fmt.Sprintf("nats: {url: %q, stream: NDR, create_stream: true%s}", scheme+"://"+address, keys)
+}
+
+func (p natsPrograms) waysIn(t *testing.T) {
+	for name, way := range waysIntoNATS(t) {
+		t.Run(name, func(t *testing.T) {
+			s := startNATS(t, p.server, way.settings)
+			a, url := startAppliance(t)
+			a.AddMany(30)
+			b := startBridge(t, p.bridge, url, natsSink(way.scheme, s.address, way.keys))
+			b.awaitDrained(t, a)
+			b.terminate(t)
+			if repeated := judge(t, ledger.VersionsOf(a, 0), readNATS(t, s.reader(t, way.login))); repeated > 0 {
+				t.Errorf("%d repeated", repeated)
+			}
+		})
+	}
+}
+
+func (p natsPrograms) wrongCredentials(t *testing.T) {
+	for name, way := range waysIntoNATS(t) {
+		if way.file == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			right := way.spoil(t)
+			s := startNATS(t, p.server, way.settings)
+			a, url := startAppliance(t)
+			a.AddMany(30)
+			b := startBridge(t, p.bridge, url, natsSink(way.scheme, s.address, way.keys))
+			if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "_file") {
+				t.Errorf("it says %s", now.Error)
+			}
+			right()
+			b.awaitState(t, "running")
+			b.awaitDrained(t, a)
+			b.terminate(t)
+			judge(t, ledger.VersionsOf(a, 0), readNATS(t, s.reader(t, way.login)))
+		})
+	}
+}
+
+// slowly lets a drain last long enough to be broken in its middle.
+const slowly = "\nbatch: {max_events: 50}\nrate_limit: 800"
+
+func (p natsPrograms) killedServer(t *testing.T) {
+	s := startNATS(t, p.server, "")
+	a, url := startAppliance(t)
+	a.AddBacklog(3000, time.Minute)
+	b := startBridge(t, p.bridge, url, natsSink("nats", s.address, "")+slowly)
+	stop := live(t, a)
+	for range 3 {
+		b.awaitMore(t, 200)
+		s.running.kill()
+		b.awaitState(t, "retrying")
+		s.start(t)
+	}
+	b.awaitMore(t, 200)
+	stop()
+	b.finish(t, a, s.reader(t, natsLogin{}))
+}
+
+func (p natsPrograms) killedLeader(t *testing.T) {
+	servers := startNATSCluster(t, p.server)
+	anyone := func() *natsReader {
+		for _, s := range servers {
+			if s.running.running() {
+				return s.reader(t, natsLogin{})
+			}
+		}
+		t.Fatal("no server runs")
+		return nil
+	}
+	eventually(t, time.Minute, func() error { return anyone().makeStream("NDR", map[string]any{"num_replicas": 3}) })
+	leader := func() (name string) {
+		eventually(t, time.Minute, func() error {
+			stream, err := anyone().stream("NDR")
+			if err != nil {
+				return err
+			}
+			for _, replica := range stream.Cluster.Replicas {
+				if !replica.Current {
+					return fmt.Errorf("%s is behind", replica.Name)
+				}
+			}
+			if name = stream.Cluster.Leader; name == "" || len(stream.Cluster.Replicas) != len(servers)-1 {
+				return fmt.Errorf("the leader is %q, with %v", name, stream.Cluster.Replicas)
+			}
+			return nil
+		})
+		return name
+	}
+	led := leader()
+	var addresses []string
+	for _, s := range servers {
+		addresses = append(addresses, s.address)
+	}
+	a, url := startAppliance(t)
+	a.AddBacklog(3000, time.Minute)
+	b := startBridge(t, p.bridge, url, natsSink("nats", strings.Join(addresses, ",nats://"), "")+slowly)
+	stop := live(t, a)
+	for range 2 {
+		b.awaitMore(t, 200)
+		servers[led].running.kill()
+		b.awaitMore(t, 400) // without it
+		servers[led].start(t)
+		led = leader()
+	}
+	stop()
+	b.finish(t, a, anyone())
+}
+
+func (p natsPrograms) lostAcknowledgements(t *testing.T) {
+	s := startNATS(t, p.server, "")
+	proxy, err := fault.New(s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	proxy.Follow(fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{fault.Lost}, Within: 400 << 10})
+	a, url := startAppliance(t)
+	a.AddBacklog(2000, time.Minute)
+	b := startBridge(t, p.bridge, url, natsSink("nats", proxy.Addr().String(), ""))
+	eventually(t, time.Minute, func() error {
+		if n := proxy.Struck()[fault.Lost]; n < 5 {
+			return fmt.Errorf("%d answers were lost", n)
+		}
+		return nil
+	})
+	proxy.Calm()
+	if repeated := b.finish(t, a, s.reader(t, natsLogin{})); repeated > 0 {
+		t.Errorf("%d repeated", repeated)
+	}
+}
+
+func (p natsPrograms) fullStream(t *testing.T) {
+	s := startNATS(t, p.server, "")
+	r := s.reader(t, natsLogin{})
+	if err := r.makeStream("NDR", map[string]any{"max_bytes": 200_000, "discard": "new"}); err != nil {
+		t.Fatal(err)
+	}
+	a, url := startAppliance(t)
+	a.AddMany(300)
+	b := startBridge(t, p.bridge, url, natsSink("nats", s.address, ""))
+	var arrived [][]byte
+	for range 2 {
+		if now := b.awaitState(t, "retrying"); !strings.Contains(now.Error, "maximum bytes exceeded") {
+			t.Errorf("it says %s", now.Error)
+		}
+		stream, err := r.stream("NDR")
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages, err := r.read("NDR")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A small one may have come since.
+		messages = messages[:stream.State.Messages]
+		if err := r.api("STREAM.PURGE.NDR", map[string]any{"seq": stream.State.LastSeq + 1}, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+		arrived = append(arrived, natsBodies(messages)...)
+	}
+	stream, err := r.stream("NDR")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream.Config["max_bytes"] = -1
+	if err := r.api("STREAM.UPDATE.NDR", stream.Config, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitDrained(t, a)
+	b.noDeadLetters(t)
+	b.terminate(t)
+	judge(t, ledger.VersionsOf(a, 0), append(arrived, readNATS(t, r)...))
+}
+
+func (p natsPrograms) deletedStream(t *testing.T) {
+	s := startNATS(t, p.server, "")
+	r := s.reader(t, natsLogin{})
+	if err := r.makeStream("NDR", nil); err != nil {
+		t.Fatal(err)
+	}
+	a, url := startAppliance(t)
+	a.AddMany(50)
+	b := startBridge(t, p.bridge, url, fmt.Sprintf("nats: {url: %q, stream: NDR}", "nats://"+s.address))
+	b.awaitDrained(t, a)
+	arrived := readNATS(t, r)
+
+	if err := r.api("STREAM.DELETE.NDR", struct{}{}, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	a.AddMany(50)
+	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "does not exist") {
+		t.Errorf("it says %s", now.Error)
+	}
+	if err := r.makeStream("NDR", nil); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(t, "running")
+	b.awaitDrained(t, a)
+	b.noDeadLetters(t)
+	b.terminate(t)
+	judge(t, ledger.VersionsOf(a, 0), append(arrived, readNATS(t, r)...))
+}
+
+// finish ends the bridge once it has delivered all, and judges what its stream
+// holds. It returns how many were repeated.
+func (b *bridge) finish(t testing.TB, a *standin.Appliance, r *natsReader) (repeated int) {
+	t.Helper()
+	b.awaitDrained(t, a)
+	b.noDeadLetters(t)
+	b.terminate(t)
+	repeated = judge(t, ledger.VersionsOf(a, 0), readNATS(t, r))
+	t.Logf("%d versions, %d repeated", len(a.History()), repeated)
+	return repeated
+}
+
+func (b *bridge) noDeadLetters(t testing.TB) {
+	t.Helper()
+	if now, err := b.sink(); err != nil || now.DeadLetters > 0 {
+		t.Errorf("%d dead letters: %v", now.DeadLetters, err)
+	}
+}
