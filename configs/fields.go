@@ -33,14 +33,14 @@ func fieldsOf(t reflect.Type) []field {
 type shape int
 
 const (
-	shapeText   shape = iota // read from text
-	shapeSecret              // two keys
-	shapeSecrets             // Secrets
-	shapeBlock               // a struct
-	shapeOption              // a pointer to a struct, nil where its key is absent
-	shapeBlocks              // a list of structs
-	shapeTexts               // a list of strings
-	shapeMap                 // Headers
+	shapeText    shape = iota // read from text
+	shapeSecret               // two keys
+	shapeSecrets              // Secrets
+	shapeBlock                // a struct
+	shapeOption               // a pointer to a struct, nil where its key is absent
+	shapeBlocks               // a list of structs
+	shapeTexts                // a list of strings
+	shapeMap                  // Headers
 )
 
 func shapeOf(t reflect.Type) shape {
