@@ -340,6 +340,7 @@ type Stats struct {
 	MaxBytes    int64
 	Sinks       map[string]SinkStats // by name, those no longer configured too
 	DeadLetters map[Owner]DeadStats
+	Commands    CommandStats
 	FileBytes   int64 // size of the file on disk
 	Layout      int   // version of the file's layout
 	SourcesWait bool  // sources wait for room in the journal

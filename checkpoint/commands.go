@@ -85,6 +85,12 @@ type CommandFilter struct {
 	State     CommandState
 }
 
+// CommandStats counts commands.
+type CommandStats struct {
+	Pending uint64
+	Done    uint64 // that the state still has
+}
+
 // Commands is the part of a store that keeps what appliances are to be told. Its
 // methods are safe for concurrent use.
 type Commands interface {

@@ -17,8 +17,8 @@ import (
 //	           file's inode, in decimal, where it was closed in order and nothing
 //	           was written since. "sum" → the sum of all entries of the other buckets
 //	positions  source → position
-//	known      a bucket per source: key → At, value
-//	forget     a bucket per source: At, key → nothing. Every known entry is here
+//	known      a bucket per source, and per sink that remembers something: key → At, value
+//	forget     a bucket for each of those: At, key → nothing. Every known entry is here
 //	           under its At; an entry that was remembered again is here more than
 //	           once, and the older ones are dropped when they come up
 //	journal    sequence number, total, recorded → event in structured form. The
@@ -35,7 +35,15 @@ import (
 //	counts     sink → number of its requeued events, bytes of them, events skipped
 //	paused     sink → since when, milliseconds since 1970
 //
-// The last four, and the sum, came with version 2.
+//	commands   ID → a command, in JSON. The bucket's own sequence is the last ID
+//	           given out
+//	waiting    a bucket per appliance: ID of a pending command → nothing
+//	done       when a command was done, milliseconds since 1970, ID → nothing
+//	keys       key of a command → ID
+//	commanded  "count" → number of commands that are pending, that are done
+//
+// Version 2 brought the four from requeued to paused, and the sum; version 3 those
+// of commands.
 //
 // The journal's keys carry what is summed up over the events, so that no lag is
 // counted by reading events:
@@ -55,6 +63,11 @@ var (
 	replayedBucket  = []byte("replayed")
 	countsBucket    = []byte("counts")
 	pausedBucket    = []byte("paused")
+	commandsBucket  = []byte("commands")
+	waitingBucket   = []byte("waiting")
+	doneBucket      = []byte("done")
+	keysBucket      = []byte("keys")
+	commandedBucket = []byte("commanded")
 
 	// buckets are those of version 1, then what each version added.
 	buckets = [layoutVersion][][]byte{
@@ -63,6 +76,7 @@ var (
 			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
 		},
 		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
+		{commandsBucket, waitingBucket, doneBucket, keysBucket, commandedBucket},
 	}
 
 	versionKey = []byte("version")
@@ -71,7 +85,7 @@ var (
 )
 
 // layoutVersion is the number of the layout above.
-const layoutVersion = 2
+const layoutVersion = 3
 
 // appendFill is how full pages are made in buckets that grow at their end.
 const appendFill = 0.95

@@ -65,6 +65,22 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			t.Errorf("%v, want the state and three copies", names)
 		}
 	})
+	t.Run("so is a file of layout 2, with what it had queued", func(t *testing.T) {
+		path := statePath(t)
+		if err := os.WriteFile(path, image(t, 2), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path, checkpoint.Options{})
+		wantFilled(t, s)
+		wantQueued(t, s)
+		if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		wantCopy(path + ".v2.bak")
+	})
 	t.Run("a file that is only read is not migrated", func(t *testing.T) {
 		path := statePath(t)
 		if err := os.WriteFile(path, old, 0o600); err != nil {
@@ -74,6 +90,9 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 		wantFilled(t, s)
 		if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err != nil || len(next.Records) != 0 {
 			t.Errorf("%v, %v, want an empty queue", next, err)
+		}
+		if commands, err := s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 0 {
+			t.Errorf("%v, %v, want no commands", commands, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

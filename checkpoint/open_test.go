@@ -79,6 +79,16 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	must(err)
 	_, err = s.Replay(ctx, "a", time.Unix(5, 0))
 	must(err)
+	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
+	now := time.Now() // what was done long ago is forgotten
+	_, err = s.Accept(ctx, []checkpoint.Command{
+		{Key: "k", Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: now},
+		{Appliance: "hq", Subject: "SEC-2", Body: []byte("{}"), Accepted: now},
+	})
+	must(err)
+	must(s.Finish(ctx, checkpoint.Outcome{
+		ID: 1, State: checkpoint.CommandApplied, Done: now, Expect: []checkpoint.Entry{{Key: "1", Value: []byte("x"), At: 1}},
+	}))
 }
 
 // image returns a state that fill wrote, in a layout. It is never made anew:
@@ -126,23 +136,42 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	}
 }
 
-func TestFileOfLayout2IsRead(t *testing.T) {
+func TestFileOfLayout3IsRead(t *testing.T) {
 	path := statePath(t)
-	if err := os.WriteFile(path, image(t, 2), 0o600); err != nil {
+	if err := os.WriteFile(path, image(t, 3), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
+	wantQueued(t, s)
 	stats, err := s.Stats(t.Context())
-	if got := stats.Sinks["a"]; err != nil || stats.Layout != 2 || got.Queued != 3 || got.Skipped != 0 {
+	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 3 || stats.Commands != want {
+		t.Errorf("%+v, %v, want two commands", stats, err)
+	}
+	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Again {
+		t.Errorf("%+v, %v, want a known key", again, err)
+	}
+	if values, err := s.RecallSink(t.Context(), "a", []string{"m"}); err != nil || string(values[0]) != "message" {
+		t.Errorf("a remembers %q, %v", values, err)
+	}
+	if expected, err := s.Expected(t.Context(), "hq"); err != nil || len(expected) != 1 {
+		t.Errorf("%v, %v, want one expectation", expected, err)
+	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("%v lie beside the state, want nothing", names)
+	}
+}
+
+// wantQueued checks what layouts from 2 on hold of what fill queued.
+func wantQueued(t *testing.T, s *checkpoint.Store) {
+	t.Helper()
+	stats, err := s.Stats(t.Context())
+	if got := stats.Sinks["a"]; err != nil || got.Queued != 3 || got.Skipped != 0 {
 		t.Errorf("%+v, %v, want 3 events queued", got, err)
 	}
 	next, err := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
 	if err != nil || len(next.Records) != 3 || next.Records[0].Key != "e" || next.Records[1].Seq != 6 {
 		t.Errorf("%+v, %v, want the letter, and events 6 and 7", next.Records, err)
-	}
-	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v lie beside the state, want nothing", names)
 	}
 }
 
@@ -158,6 +187,16 @@ func use(s *checkpoint.Store) {
 	if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err == nil && len(next.Records) > 0 {
 		s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a", Expect: next.Place, Last: next.Records[0].Place, Events: 1})
 	}
+	s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "n", Value: []byte("new"), At: 2}}, 2)
+	s.RecallSink(ctx, "a", []string{"m"})
+	s.Accept(ctx, []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}, {Appliance: "lab", Body: []byte("{}")}})
+	s.Commands(ctx, checkpoint.CommandFilter{}, 0, 10)
+	s.Note(ctx, 2, []byte("n"), []checkpoint.Entry{{Key: "2", Value: []byte("y"), At: 2}})
+	s.Finish(ctx, checkpoint.Outcome{ID: 2, State: checkpoint.CommandRejected, Done: time.Unix(1, 0)})
+	s.RetryCommand(ctx, 2)
+	s.Expected(ctx, "hq")
+	s.Unexpect(ctx, "hq", []string{"1"}, 1)
+	s.DropCommands(ctx, []uint64{1, 2})
 	s.Requeue(ctx, "a", nil)
 	s.Replay(ctx, "a", time.Time{})
 	s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "new": {Since: time.Unix(30, 0)}})
@@ -308,7 +347,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		value       []byte
 		want        error
 	}{
-		"a newer version":               {"meta", "version", []byte("3"), checkpoint.ErrNewer},
+		"a newer version":               {"meta", "version", []byte("4"), checkpoint.ErrNewer},
 		"a version that is no number":   {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
 		"a cursor behind the journal":   {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is no number":    {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},

@@ -47,6 +47,8 @@ func partsOf(tx *writeTx, sink string) []part {
 		{tx.table(replayedBucket), name},
 		{tx.table(countsBucket), name},
 		{tx.table(pausedBucket), name},
+		{tx.table(knownBucket), memoryName(sink)},
+		{tx.table(forgetBucket), memoryName(sink)},
 	}
 }
 

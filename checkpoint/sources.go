@@ -28,9 +28,18 @@ func (s *Store) Position(ctx context.Context, source Source) (position []byte, e
 
 // Recall implements Sources.
 func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
+	values, err := s.recall(ctx, []byte(source.String()), keys)
+	if err != nil {
+		return nil, fmt.Errorf("recall of %s: %w", source, err)
+	}
+	return values, nil
+}
+
+// recall returns what is known under a name.
+func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+		known := tx.Bucket(knownBucket).Bucket(name)
 		if known == nil {
 			return nil
 		}
@@ -45,10 +54,7 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 		own(values, size)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("recall of %s: %w", source, err)
-	}
-	return values, nil
+	return values, err
 }
 
 // Known implements Sources.
@@ -122,10 +128,8 @@ func (c *Commit) validate() error {
 			return errors.New("an event was not made by transform.New")
 		}
 	}
-	for _, e := range c.Remember {
-		if e.Key == "" || len(e.Key) > maxKey || len(e.Value) == 0 || e.At < 0 {
-			return fmt.Errorf("the entry %.40q (value of %d bytes, At %d) cannot be kept", e.Key, len(e.Value), e.At)
-		}
+	if err := validateEntries(c.Remember); err != nil {
+		return err
 	}
 	return validateDead(c.Dead)
 }
@@ -166,20 +170,20 @@ func (c *commit) write(r *round) error {
 		return fmt.Errorf("position: %w", err)
 	}
 	if len(c.Remember) > 0 || c.ForgetBefore > 0 {
-		if err := c.remember(r.tx, name); err != nil {
+		if err := remember(r.tx, name, c.Remember, c.ForgetBefore); err != nil {
 			return err
 		}
 	}
 	return putDead(r.tx, SourceOwner(c.Source), c.Dead)
 }
 
-// remember writes what is known of objects, and forgets some of what is old.
-func (c *commit) remember(tx *writeTx, source []byte) error {
-	known, err := tx.table(knownBucket).make(source)
+// remember writes what is to be known under a name, and forgets some of what is old.
+func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64) error {
+	known, err := tx.table(knownBucket).make(name)
 	if err != nil {
 		return fmt.Errorf("known: %w", err)
 	}
-	forget, err := tx.table(forgetBucket).make(source)
+	forget, err := tx.table(forgetBucket).make(name)
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
@@ -187,12 +191,12 @@ func (c *commit) remember(tx *writeTx, source []byte) error {
 	known.FillPercent = knownFill
 
 	size := 0
-	for _, e := range c.Remember {
+	for _, e := range entries {
 		size += 8 + len(e.Value)
 	}
 	values := make([]byte, 0, size) // bbolt keeps them until the transaction ends
 	var queued []byte
-	for _, e := range c.Remember {
+	for _, e := range entries {
 		start := len(values)
 		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
 		values = append(values, e.Value...)
@@ -205,7 +209,7 @@ func (c *commit) remember(tx *writeTx, source []byte) error {
 			return fmt.Errorf("forget: %w", err)
 		}
 	}
-	return forgetOld(known, forget, c.ForgetBefore, max(forgetLeast, 2*len(c.Remember)))
+	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)))
 }
 
 // forgetOld takes at most limit entries that are older than before from the

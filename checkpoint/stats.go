@@ -28,6 +28,8 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		if stats.Layout, err = layoutOf(tx); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
+		pending, ended := commandCounts(tx)
+		stats.Commands = CommandStats{Pending: pending, Done: ended}
 		stats.First, stats.Last = j.first, j.last
 		stats.Events, stats.Bytes = j.last+1-j.first, j.bytes()
 		err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {

@@ -26,7 +26,7 @@ type Options struct {
 }
 
 // Store keeps the state in one bbolt file. It implements Sources, Journal,
-// Skips, Redeliveries and Operations.
+// Skips, Redeliveries, Operations, Memories and Commands.
 //
 // Every write waits for its turn, is committed together with the others that
 // wait, and has been synced to the disk when its call returns. A call whose ctx
@@ -56,6 +56,7 @@ type Store struct {
 	tail       tail
 	appended   chan struct{} // closed and replaced when ends moves
 	queued     chan struct{} // closed and replaced when a redelivery queue has got something
+	commanded  chan struct{} // closed and replaced when a command began to wait
 }
 
 var (
@@ -64,6 +65,8 @@ var (
 	_ Skips        = (*Store)(nil)
 	_ Redeliveries = (*Store)(nil)
 	_ Operations   = (*Store)(nil)
+	_ Memories     = (*Store)(nil)
+	_ Commands     = (*Store)(nil)
 )
 
 // Open opens the state at path, or makes an empty one where there is no file.
@@ -89,7 +92,7 @@ func Open(path string, o Options) (*Store, error) {
 	s := &Store{
 		db: db, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: closed,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
-		appended: make(chan struct{}), queued: make(chan struct{}),
+		appended: make(chan struct{}), queued: make(chan struct{}), commanded: make(chan struct{}),
 		tail: tail{limit: tailBytes},
 	}
 	if s.ends, err = s.readEnds(); err != nil {

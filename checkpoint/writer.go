@@ -51,6 +51,7 @@ type round struct {
 	limits     Limits
 	changed    bool
 	queued     bool // something was put into a redelivery queue
+	commanded  bool // a command began to wait
 
 	appended       [][]transform.Event // by operation
 	appendedEvents int
@@ -244,6 +245,10 @@ func (s *Store) publish(r *round, committed bool) {
 	if r.queued { // woken in vain where it was undone
 		close(s.queued)
 		s.queued = make(chan struct{})
+	}
+	if r.commanded { // likewise
+		close(s.commanded)
+		s.commanded = make(chan struct{})
 	}
 	if err != nil {
 		return // the next call that reads or writes is told

@@ -22,6 +22,8 @@ type Store interface {
 	checkpoint.Skips
 	checkpoint.Redeliveries
 	checkpoint.Operations
+	checkpoint.Memories
+	checkpoint.Commands
 	Close() error
 }
 
@@ -54,6 +56,10 @@ func Run(t *testing.T, b Backend) {
 	t.Run("room for dead letters", b.testDeadRoom)
 	t.Run("dropping dead letters", b.testDroppingDead)
 	t.Run("forgetting and renaming sinks", b.testSinkNames)
+	t.Run("what sinks remember", b.testMemory)
+	t.Run("commands", b.testCommands)
+	t.Run("room for commands", b.testCommandRoom)
+	t.Run("any order of calls about commands keeps the promises", b.testCommandProperties)
 	t.Run("backup", b.testBackup)
 	t.Run("stats", b.testStats)
 	t.Run("closing", b.testClosing)

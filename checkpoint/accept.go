@@ -1,0 +1,278 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// countKey is where the bucket commanded has the counts.
+var countKey = []byte("count")
+
+// keptCommand is a command as the file has it. Times are milliseconds since 1970.
+type keptCommand struct {
+	Key       string       `json:"key,omitempty"`
+	Appliance string       `json:"appliance"`
+	Subject   string       `json:"subject,omitempty"`
+	Body      []byte       `json:"body"`
+	Accepted  int64        `json:"accepted"`
+	State     CommandState `json:"state"`
+	Note      []byte       `json:"note,omitempty"`
+	Reason    string       `json:"reason,omitempty"`
+	Done      int64        `json:"done,omitzero"`
+}
+
+func (k *keptCommand) command(id uint64) Command {
+	c := Command{
+		ID: id, Key: k.Key, Appliance: k.Appliance, Subject: k.Subject, Body: k.Body,
+		Accepted: time.UnixMilli(k.Accepted).UTC(), State: k.State, Note: k.Note, Reason: k.Reason,
+	}
+	if k.Done != 0 {
+		c.Done = time.UnixMilli(k.Done).UTC()
+	}
+	return c
+}
+
+// desk is where commands lie in a transaction.
+type desk struct {
+	commands, waiting, done, keys, commanded *table
+	pending, ended                           uint64 // how many commands are
+}
+
+func openDesk(tx *writeTx) *desk {
+	d := &desk{
+		commands: tx.table(commandsBucket), waiting: tx.table(waitingBucket), done: tx.table(doneBucket),
+		keys: tx.table(keysBucket), commanded: tx.table(commandedBucket),
+	}
+	d.pending, d.ended = commandCounts(tx.Tx)
+	return d
+}
+
+// commandCounts returns how many commands are pending, and how many are done.
+func commandCounts(tx *bolt.Tx) (pending, ended uint64) {
+	if commanded := tx.Bucket(commandedBucket); commanded != nil { // else a file of an older version that is only read
+		if counts := commanded.Get(countKey); len(counts) == 16 {
+			return binary.BigEndian.Uint64(counts), binary.BigEndian.Uint64(counts[8:])
+		}
+	}
+	return 0, 0
+}
+
+// close writes the counts down.
+func (d *desk) close() error {
+	counts := binary.BigEndian.AppendUint64(appendUint64(d.pending), d.ended)
+	if err := d.commanded.put(countKey, counts); err != nil {
+		return fmt.Errorf("counts of commands: %w", err)
+	}
+	return nil
+}
+
+// get returns a command; nil where there is none.
+func (d *desk) get(id uint64) (*keptCommand, error) {
+	return parseCommand(d.commands.Get(appendUint64(id)))
+}
+
+func parseCommand(value []byte) (*keptCommand, error) {
+	if value == nil {
+		return nil, nil
+	}
+	k := new(keptCommand)
+	if err := json.Unmarshal(value, k); err != nil {
+		return nil, fmt.Errorf("%w: a command: %w", errUnreadable, err)
+	}
+	return k, nil
+}
+
+func (d *desk) put(id uint64, k *keptCommand) error {
+	value, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("encode a command: %w", err)
+	}
+	return d.commands.put(appendUint64(id), value)
+}
+
+// wait makes a command pending in the indexes.
+func (d *desk) wait(id uint64, k *keptCommand) error {
+	waiting, err := d.waiting.make([]byte(k.Appliance))
+	if err != nil {
+		return err
+	}
+	d.pending++
+	return waiting.put(appendUint64(id), []byte{})
+}
+
+// rest takes a command out of those that are pending, or done, in the indexes.
+func (d *desk) rest(id uint64, k *keptCommand) error {
+	if k.State != CommandPending {
+		d.ended--
+		return d.done.remove(doneMark(id, k))
+	}
+	d.pending--
+	if waiting := d.waiting.inside([]byte(k.Appliance)); waiting != nil {
+		return waiting.remove(appendUint64(id))
+	}
+	return nil
+}
+
+// finish makes a command done in the indexes.
+func (d *desk) finish(id uint64, k *keptCommand) error {
+	d.ended++
+	return d.done.put(doneMark(id, k), []byte{})
+}
+
+func doneMark(id uint64, k *keptCommand) []byte {
+	return binary.BigEndian.AppendUint64(appendUint64(uint64(max(k.Done, 0))), id)
+}
+
+// drop forgets a command.
+func (d *desk) drop(id uint64, k *keptCommand) error {
+	if err := d.rest(id, k); err != nil {
+		return err
+	}
+	if k.Key != "" {
+		if err := d.keys.remove([]byte(k.Key)); err != nil {
+			return err
+		}
+	}
+	return d.commands.remove(appendUint64(id))
+}
+
+// forgetOldest forgets some of the commands that were done before a time, and of
+// those that are too many.
+func (d *desk) forgetOldest(before int64, limit int) error {
+	for range limit {
+		mark, _ := d.done.Cursor().First()
+		if len(mark) != 16 || int64(binary.BigEndian.Uint64(mark)) >= before && d.ended <= MaxDoneCommands {
+			return nil
+		}
+		id := binary.BigEndian.Uint64(mark[8:])
+		k, err := d.get(id)
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			return fmt.Errorf("%w: command %d is missing", errUnreadable, id)
+		}
+		if err := d.drop(id, k); err != nil {
+			return fmt.Errorf("forget command %d: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// Accept implements Commands.
+func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, error) {
+	a := &accepting{commands: commands, now: s.now()}
+	err := a.validate()
+	if err == nil {
+		err = s.do(ctx, a)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("accept commands: %w", err)
+	}
+	return a.results, nil
+}
+
+// accepting is the change that Accept makes.
+type accepting struct {
+	commands []Command
+	now      time.Time
+	results  []Acceptance
+}
+
+func (a *accepting) validate() error {
+	for _, c := range a.commands {
+		if c.Appliance == "" || len(c.Appliance) > maxKey || len(c.Key) > maxKey || len(c.Body) == 0 {
+			return fmt.Errorf("a command of appliance %.40q, with a key of %d and a body of %d bytes, cannot be kept", c.Appliance, len(c.Key), len(c.Body))
+		}
+	}
+	return nil
+}
+
+// check counts what is new, since nothing may have been written when there is no
+// room.
+func (a *accepting) check(r *round) error {
+	d := openDesk(r.tx)
+	fresh := map[string]bool{}
+	count := uint64(0)
+	for _, c := range a.commands {
+		if c.Key != "" && (fresh[c.Key] || d.keys.Get([]byte(c.Key)) != nil) {
+			continue
+		}
+		fresh[c.Key] = true
+		count++
+	}
+	if count > 0 && d.pending+count > MaxCommands {
+		return ErrCommandsFull
+	}
+	return nil
+}
+
+func (a *accepting) write(r *round) error {
+	d := openDesk(r.tx)
+	d.commands.FillPercent = appendFill
+	a.results = make([]Acceptance, len(a.commands))
+	for i, c := range a.commands {
+		var err error
+		if a.results[i], err = d.accept(c); err != nil {
+			return fmt.Errorf("a command: %w", err)
+		}
+		r.changed = r.changed || !a.results[i].Again
+		r.commanded = r.commanded || !a.results[i].Again
+	}
+	if err := d.forgetOldest(a.now.Add(-KeepCommands).UnixMilli(), max(forgetLeast, 2*len(a.commands))); err != nil {
+		return err
+	}
+	return d.close()
+}
+
+func (d *desk) accept(c Command) (Acceptance, error) {
+	if c.Key != "" {
+		if id := d.keys.Get([]byte(c.Key)); len(id) == 8 {
+			return Acceptance{ID: binary.BigEndian.Uint64(id), Again: true}, nil
+		}
+	}
+	id, err := d.commands.NextSequence()
+	if err != nil {
+		return Acceptance{}, err
+	}
+	k := &keptCommand{
+		Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body,
+		Accepted: c.Accepted.UnixMilli(), State: CommandPending,
+	}
+	err = errors.Join(d.put(id, k), d.wait(id, k))
+	if c.Key != "" && err == nil {
+		err = d.keys.put([]byte(c.Key), appendUint64(id))
+	}
+	return Acceptance{ID: id}, err
+}
+
+// WaitCommands implements Commands.
+func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
+	s.mu.Lock()
+	changed := s.commanded
+	s.mu.Unlock()
+	last := uint64(0)
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		if commands := tx.Bucket(commandsBucket); commands != nil {
+			last = commands.Sequence()
+		}
+		return nil
+	})
+	if err != nil || last > after {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return ErrClosed
+	case <-changed:
+		return nil
+	}
+}

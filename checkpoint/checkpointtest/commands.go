@@ -1,0 +1,370 @@
+package checkpointtest
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// commandFor makes a command that was accepted at noon.
+func commandFor(appliance, key, subject string) checkpoint.Command {
+	return checkpoint.Command{
+		Key: key, Appliance: appliance, Subject: subject, Accepted: noon,
+		Body: fmt.Appendf(nil, `{"ticket_id":%q}`, subject),
+	}
+}
+
+func (s *state) accept(commands ...checkpoint.Command) []checkpoint.Acceptance {
+	s.t.Helper()
+	accepted, err := s.Accept(s.t.Context(), commands)
+	s.must(err)
+	return accepted
+}
+
+// wantCommands checks which commands a filter selects.
+func (s *state) wantCommands(f checkpoint.CommandFilter, ids ...uint64) {
+	s.t.Helper()
+	listed, err := s.Commands(s.t.Context(), f, 0, 1000)
+	var got []uint64
+	for _, c := range listed {
+		got = append(got, c.ID)
+	}
+	if err != nil || !slices.Equal(got, ids) {
+		s.t.Errorf("%+v selects %v, %v, want %v", f, got, err, ids)
+	}
+}
+
+func (b Backend) testCommands(t *testing.T) {
+	s := b.open(t, checkpoint.Limits{MaxBytes: 1})
+	pending := checkpoint.CommandFilter{State: checkpoint.CommandPending}
+
+	t.Run("they are kept in the order in which they came", func(t *testing.T) {
+		first := s.accept(commandFor("hq", "k1", "SEC-1"), commandFor("lab", "", "SEC-2"), commandFor("hq", "", "SEC-1"))
+		if want := []checkpoint.Acceptance{{ID: 1}, {ID: 2}, {ID: 3}}; !reflect.DeepEqual(first, want) {
+			t.Errorf("%+v, want %+v", first, want)
+		}
+		s.reopen()
+		s.wantCommands(checkpoint.CommandFilter{}, 1, 2, 3)
+		s.wantCommands(checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 1, 3)
+		s.wantCommands(checkpoint.CommandFilter{Subject: "SEC-2"}, 2)
+		if got := s.stats().Commands; got != (checkpoint.CommandStats{Pending: 3}) {
+			t.Errorf("%+v, want 3 pending", got)
+		}
+		want := commandFor("hq", "k1", "SEC-1")
+		want.ID, want.State = 1, checkpoint.CommandPending
+		if got, found, err := s.Command(t.Context(), 1); err != nil || !found || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)
+		}
+	})
+	t.Run("one with a key that is known is the one that was accepted before", func(t *testing.T) {
+		got := s.accept(commandFor("hq", "k1", "SEC-9"), commandFor("hq", "k2", "SEC-4"), commandFor("hq", "k2", "SEC-4"))
+		if want := []checkpoint.Acceptance{{ID: 1, Again: true}, {ID: 4}, {ID: 4, Again: true}}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	})
+	t.Run("an end brings its event, although the journal is full", func(t *testing.T) {
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		s.append(event("before", noon, 1000))
+		told := event("told", noon, 300)
+		s.must(s.Finish(t.Context(), checkpoint.Outcome{
+			ID: 3, State: checkpoint.CommandApplied, Done: noon.Add(time.Minute), Events: []transform.Event{told},
+			Expect: []checkpoint.Entry{{Key: "7", Value: []byte("what we wrote"), At: 5}},
+		}))
+		if got := s.read(0); len(got) != 2 || got[1].Event.ID != "told" {
+			t.Errorf("%d events in the journal", len(got))
+		}
+		s.wantCommands(pending, 1, 2, 4)
+		got, _, err := s.Command(t.Context(), 3)
+		if err != nil || got.State != checkpoint.CommandApplied || !got.Done.Equal(noon.Add(time.Minute)) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+	t.Run("what is expected is there until it is dropped, or old", func(t *testing.T) {
+		s.must(s.Note(t.Context(), 1, []byte("begun"), []checkpoint.Entry{
+			{Key: "8", Value: []byte("soon"), At: 9}, {Key: "9", Value: []byte("old"), At: 1},
+		}))
+		s.reopen()
+		want := func(appliance string, keys ...string) {
+			t.Helper()
+			entries, err := s.Expected(t.Context(), appliance)
+			var got []string
+			for _, e := range entries {
+				got = append(got, e.Key)
+			}
+			if err != nil || !slices.Equal(got, keys) {
+				t.Errorf("of %s %q is expected, %v, want %q", appliance, got, err, keys)
+			}
+		}
+		want("hq", "7", "8", "9")
+		want("lab")
+		s.must(s.Unexpect(t.Context(), "hq", []string{"7", "none"}, 2))
+		want("hq", "8")
+		if got, _, err := s.Command(t.Context(), 1); err != nil || string(got.Note) != "begun" {
+			t.Errorf("%+v, %v, want a note", got, err)
+		}
+	})
+	t.Run("what is done cannot be done again", func(t *testing.T) {
+		for name, err := range map[string]error{
+			"noted":                     s.Note(t.Context(), 3, []byte("late"), nil),
+			"ended":                     s.Finish(t.Context(), checkpoint.Outcome{ID: 3, State: checkpoint.CommandApplied, Done: noon}),
+			"ended though it was never": s.Finish(t.Context(), checkpoint.Outcome{ID: 99, State: checkpoint.CommandApplied, Done: noon}),
+		} {
+			if !errors.Is(err, checkpoint.ErrFenced) {
+				t.Errorf("%s: %v, want ErrFenced", name, err)
+			}
+		}
+		if err := s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandPending}); err == nil {
+			t.Error("pending is an end")
+		}
+	})
+	t.Run("a rejected one is tried again in its old place, another is not", func(t *testing.T) {
+		s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandRejected, Reason: "404", Done: noon}))
+		s.wantCommands(checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 1)
+		s.must(s.RetryCommand(t.Context(), 1))
+		got, _, err := s.Command(t.Context(), 1)
+		if err != nil || got.Reason != "" || got.Note != nil || !got.Done.IsZero() {
+			t.Errorf("%+v, %v, want nothing of its end", got, err)
+		}
+		s.wantCommands(checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 1, 4)
+		for _, id := range []uint64{2, 3, 99} {
+			if s.RetryCommand(t.Context(), id) == nil {
+				t.Errorf("%d is tried again", id)
+			}
+		}
+	})
+	t.Run("dropped ones are forgotten, and their keys", func(t *testing.T) {
+		if n, err := s.DropCommands(t.Context(), []uint64{1, 3, 99}); n != 2 || err != nil {
+			t.Errorf("%d dropped, %v, want 2", n, err)
+		}
+		s.wantCommands(checkpoint.CommandFilter{}, 2, 4)
+		if got := s.accept(commandFor("hq", "k1", "SEC-1")); got[0].Again || got[0].ID != 5 {
+			t.Errorf("%+v, want a new one", got)
+		}
+	})
+	t.Run("what cannot be kept is refused, and nothing is written", func(t *testing.T) {
+		for _, c := range []checkpoint.Command{{Body: []byte("{}")}, {Appliance: "hq"}} {
+			if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("hq", "", "x"), c}); err == nil {
+				t.Errorf("%+v is accepted", c)
+			}
+		}
+		s.wantCommands(checkpoint.CommandFilter{}, 2, 4, 5)
+	})
+	t.Run("done ones are forgotten in time", func(t *testing.T) {
+		s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 2, State: checkpoint.CommandApplied, Done: noon}))
+		s.clock.advance(checkpoint.KeepCommands + time.Hour)
+		s.accept(commandFor("hq", "", "SEC-7"))
+		s.wantCommands(checkpoint.CommandFilter{}, 4, 5, 6)
+		if got := s.stats().Commands; got != (checkpoint.CommandStats{Pending: 3}) {
+			t.Errorf("%+v, want 3 pending", got)
+		}
+	})
+	t.Run("a wait ends when one comes, or is tried again", func(t *testing.T) {
+		s.must(s.WaitCommands(t.Context(), 5))
+		begin := func() <-chan error {
+			ended := make(chan error, 1)
+			go func() { ended <- s.WaitCommands(t.Context(), 100) }()
+			return ended
+		}
+		for _, change := range []func(){
+			func() { s.accept(commandFor("lab", "", "x")) },
+			func() {
+				id := s.accept(commandFor("lab", "", "y"))[0].ID
+				s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: id, State: checkpoint.CommandRejected, Done: s.clock.Now()}))
+				s.must(s.RetryCommand(t.Context(), id))
+			},
+		} {
+			ended := begin()
+			for done := false; !done; { // it may not have begun to wait yet
+				change()
+				select {
+				case err := <-ended:
+					s.must(err)
+					done = true
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}
+	})
+}
+
+func (b Backend) testCommandRoom(t *testing.T) {
+	s := b.open(t, roomy)
+	many := make([]checkpoint.Command, checkpoint.MaxCommands)
+	for i := range many {
+		many[i] = checkpoint.Command{Appliance: "hq", Body: []byte("{}")}
+	}
+	many[0].Key = "known"
+	s.accept(many...)
+	if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("lab", "", "y")}); !errors.Is(err, checkpoint.ErrCommandsFull) {
+		t.Errorf("%v, want ErrCommandsFull", err)
+	}
+	if got := s.accept(many[0]); !got[0].Again {
+		t.Error("one that is known needs no room")
+	}
+	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
+	s.accept(commandFor("lab", "", "y"))
+}
+
+// commandModel is what the state must hold of commands.
+type commandModel struct {
+	commands map[uint64]checkpoint.Command
+	keys     map[string]uint64
+	last     uint64
+}
+
+// testCommandProperties makes calls in any order, with crashes between them, and
+// compares with a model.
+func (b Backend) testCommandProperties(t *testing.T) {
+	dir, runs := t.TempDir(), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		runs++
+		c := newClock()
+		path := filepath.Join(dir, fmt.Sprint(runs))
+		o := checkpoint.Options{Limits: roomy, Now: c.Now}
+		store, err := b.Open(path, o)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { store.Close() }()
+		m := commandModel{commands: map[uint64]checkpoint.Command{}, keys: map[string]uint64{}}
+		id := rapid.Uint64Range(1, 12)
+		must := func(err error) {
+			rt.Helper()
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"accept": func(rt *rapid.T) {
+				var commands []checkpoint.Command
+				for range rapid.IntRange(1, 3).Draw(rt, "commands") {
+					commands = append(commands, commandFor(
+						rapid.SampledFrom([]string{"hq", "lab"}).Draw(rt, "appliance"),
+						rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(rt, "key"),
+						rapid.SampledFrom([]string{"SEC-1", "SEC-2"}).Draw(rt, "ticket")))
+				}
+				accepted, err := store.Accept(t.Context(), commands)
+				must(err)
+				for i, c := range commands {
+					want := checkpoint.Acceptance{ID: m.keys[c.Key], Again: true}
+					if c.Key == "" || m.keys[c.Key] == 0 {
+						m.last++
+						want = checkpoint.Acceptance{ID: m.last}
+						c.ID, c.State = m.last, checkpoint.CommandPending
+						m.commands[c.ID] = c
+						if c.Key != "" {
+							m.keys[c.Key] = c.ID
+						}
+					}
+					if accepted[i] != want {
+						rt.Fatalf("%+v, want %+v", accepted[i], want)
+					}
+				}
+			},
+			"finish": func(rt *rapid.T) {
+				o := checkpoint.Outcome{
+					ID: id.Draw(rt, "id"), Done: c.Now(), Reason: rapid.SampledFrom([]string{"", "404"}).Draw(rt, "reason"),
+					State: rapid.SampledFrom([]checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandRejected}).Draw(rt, "state"),
+				}
+				err := store.Finish(t.Context(), o)
+				command, there := m.commands[o.ID]
+				if !there || command.State != checkpoint.CommandPending {
+					if !errors.Is(err, checkpoint.ErrFenced) {
+						rt.Fatalf("%v, want ErrFenced", err)
+					}
+					return
+				}
+				must(err)
+				command.State, command.Reason, command.Done = o.State, o.Reason, o.Done
+				m.commands[o.ID] = command
+			},
+			"retry": func(rt *rapid.T) {
+				n := id.Draw(rt, "id")
+				err := store.RetryCommand(t.Context(), n)
+				command := m.commands[n]
+				if command.State != checkpoint.CommandRejected {
+					if err == nil {
+						rt.Fatal("it is tried again")
+					}
+					return
+				}
+				must(err)
+				command.State, command.Reason, command.Note, command.Done = checkpoint.CommandPending, "", nil, time.Time{}
+				m.commands[n] = command
+			},
+			"note": func(rt *rapid.T) {
+				n := id.Draw(rt, "id")
+				err := store.Note(t.Context(), n, []byte("note"), nil)
+				command, there := m.commands[n]
+				if !there || command.State != checkpoint.CommandPending {
+					if !errors.Is(err, checkpoint.ErrFenced) {
+						rt.Fatalf("%v, want ErrFenced", err)
+					}
+					return
+				}
+				must(err)
+				command.Note = []byte("note")
+				m.commands[n] = command
+			},
+			"drop": func(rt *rapid.T) {
+				n := id.Draw(rt, "id")
+				dropped, err := store.DropCommands(t.Context(), []uint64{n})
+				must(err)
+				if _, there := m.commands[n]; there != (dropped == 1) {
+					rt.Fatalf("%d dropped", dropped)
+				}
+				delete(m.keys, m.commands[n].Key)
+				delete(m.commands, n)
+			},
+			"crash": func(rt *rapid.T) {
+				crashed, err := b.Crash(path)
+				must(err)
+				must(store.Close())
+				path = crashed
+				store, err = b.Open(path, o)
+				must(err)
+			},
+			"": func(rt *rapid.T) {
+				listed, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
+				must(err)
+				if len(listed) != len(m.commands) {
+					rt.Fatalf("%d commands, want %d", len(listed), len(m.commands))
+				}
+				var waiting []checkpoint.Command
+				stats := checkpoint.CommandStats{}
+				for _, got := range listed {
+					if want := m.commands[got.ID]; !reflect.DeepEqual(got, want) {
+						rt.Fatalf("%+v, want %+v", got, want)
+					}
+					if got.State != checkpoint.CommandPending {
+						stats.Done++
+						continue
+					}
+					stats.Pending++
+					if got.Appliance == "hq" {
+						waiting = append(waiting, got)
+					}
+				}
+				got, err := store.Commands(t.Context(), checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 0, 1000)
+				must(err)
+				if !reflect.DeepEqual(got, waiting) {
+					rt.Fatalf("%+v wait, want %+v", got, waiting)
+				}
+				all, err := store.Stats(t.Context())
+				must(err)
+				if all.Commands != stats {
+					rt.Fatalf("%+v, want %+v", all.Commands, stats)
+				}
+			},
+		})
+	})
+}

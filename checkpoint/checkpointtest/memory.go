@@ -1,0 +1,93 @@
+package checkpointtest
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"ndrbridge/checkpoint"
+)
+
+func (b Backend) testMemory(t *testing.T) {
+	s := b.open(t, roomy)
+	s.configure(map[string]checkpoint.Start{"a": {}, "detections": {}})
+	entry := func(key, value string, at int64) checkpoint.Entry {
+		return checkpoint.Entry{Key: key, Value: []byte(value), At: at}
+	}
+	remember := func(sink string, before int64, entries ...checkpoint.Entry) {
+		t.Helper()
+		s.must(s.RememberSink(t.Context(), sink, entries, before))
+	}
+	want := func(sink string, keys []string, values ...string) {
+		t.Helper()
+		got, err := s.RecallSink(t.Context(), sink, keys)
+		var texts []string
+		for _, value := range got {
+			texts = append(texts, string(value))
+		}
+		if err != nil || !reflect.DeepEqual(texts, values) {
+			t.Errorf("%s remembers %q, %v, want %q", sink, texts, err, values)
+		}
+	}
+	keys := []string{"x", "none", "y"}
+
+	t.Run("a sink remembers by key, and another one nothing of it", func(t *testing.T) {
+		remember("a", 0, entry("x", "one", 1), entry("y", "two", 2))
+		want("a", keys, "one", "", "two")
+		want("detections", keys, "", "", "")
+	})
+	t.Run("what is remembered again is replaced", func(t *testing.T) {
+		remember("a", 0, entry("x", "three", 5))
+		want("a", keys, "three", "", "two")
+	})
+	t.Run("what is older than asked for is forgotten", func(t *testing.T) {
+		remember("a", 3)
+		want("a", keys, "three", "", "")
+	})
+	t.Run("a source whose name looks alike has its own", func(t *testing.T) {
+		c := checkpoint.Commit{
+			Source: checkpoint.Source{Appliance: "sink", Stream: "a"}, Position: []byte("p"),
+			Remember: []checkpoint.Entry{entry("x", "a source's", 1)},
+		}
+		s.must(s.Commit(t.Context(), c))
+		want("a", keys[:1], "three")
+	})
+	t.Run("it is there after the end, and moves with the sink's name", func(t *testing.T) {
+		s.reopen()
+		want("a", keys[:1], "three")
+		s.configure(map[string]checkpoint.Start{"detections": {}})
+		s.must(s.Rename(t.Context(), "a", "b"))
+		want("a", keys[:1], "")
+		want("b", keys[:1], "three")
+		s.must(s.Forget(t.Context(), "b"))
+		want("b", keys[:1], "")
+	})
+	t.Run("what cannot be kept is refused, and nothing is written", func(t *testing.T) {
+		for _, c := range []struct {
+			sink  string
+			entry checkpoint.Entry
+		}{
+			{"never configured", entry("x", "one", 1)},
+			{"detections", entry("", "one", 1)},
+			{"detections", entry("x", "", 1)},
+			{"detections", entry("x", "one", -1)},
+		} {
+			entries := []checkpoint.Entry{entry("good", "one", 1), c.entry}
+			if err := s.RememberSink(t.Context(), c.sink, entries, 0); err == nil {
+				t.Errorf("%s may remember %+v", c.sink, c.entry)
+			}
+			want(c.sink, []string{"good"}, "")
+		}
+	})
+	t.Run("many are forgotten in pieces", func(t *testing.T) {
+		var many []checkpoint.Entry
+		for i := range 1000 {
+			many = append(many, entry(fmt.Sprintf("k%d", i), "v", 10))
+		}
+		remember("detections", 0, many...)
+		for range 1000/64 + 1 {
+			remember("detections", 11, entry("latest", "v", 20))
+		}
+		want("detections", []string{"k0", "k500", "k999", "latest"}, "", "", "", "v")
+	})
+}

@@ -1,0 +1,281 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Command implements Commands.
+func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		k, err := parseCommand(commands.Get(appendUint64(id)))
+		if k != nil {
+			c, found = k.command(id), true
+		}
+		return err
+	})
+	if err != nil {
+		return Command{}, false, fmt.Errorf("command %d: %w", id, err)
+	}
+	return c, found, nil
+}
+
+// Commands implements Commands.
+func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error) {
+	var found []Command
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		all := tx.Bucket(commandsBucket)
+		ids := all // whose keys are looked through
+		if all != nil && f.Appliance != "" && f.State == CommandPending {
+			ids = tx.Bucket(waitingBucket).Bucket([]byte(f.Appliance))
+		}
+		if ids == nil {
+			return nil
+		}
+		cursor := ids.Cursor()
+		for key, _ := cursor.Seek(appendUint64(after + 1)); key != nil && len(found) < limit; key, _ = cursor.Next() {
+			k, err := parseCommand(all.Get(key))
+			if err != nil {
+				return err
+			}
+			if k != nil && f.selects(k) {
+				found = append(found, k.command(binary.BigEndian.Uint64(key)))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list commands: %w", err)
+	}
+	return found, nil
+}
+
+func (f CommandFilter) selects(k *keptCommand) bool {
+	return (f.Appliance == "" || f.Appliance == k.Appliance) &&
+		(f.Subject == "" || f.Subject == k.Subject) &&
+		(f.State == "" || f.State == k.State)
+}
+
+// commandChange is a change to one command.
+type commandChange struct {
+	id uint64
+	// allowed says why the command cannot be changed so.
+	allowed func(*keptCommand) error
+	apply   func(*round, *desk, *keptCommand) error
+	expect  []Entry
+}
+
+func (c *commandChange) check(r *round) error {
+	k, err := openDesk(r.tx).get(c.id)
+	if err != nil {
+		return err
+	}
+	return c.allowed(k)
+}
+
+func (c *commandChange) write(r *round) error {
+	r.changed = true
+	d := openDesk(r.tx)
+	k, err := d.get(c.id)
+	if err != nil {
+		return err
+	}
+	if err := c.apply(r, d, k); err != nil {
+		return fmt.Errorf("command %d: %w", c.id, err)
+	}
+	if len(c.expect) > 0 {
+		if err := remember(r.tx, expectedName(k.Appliance), c.expect, 0); err != nil {
+			return err
+		}
+	}
+	return d.close()
+}
+
+func mustBePending(k *keptCommand) error {
+	if k == nil || k.State != CommandPending {
+		return fmt.Errorf("the command is not pending: %w", ErrFenced)
+	}
+	return nil
+}
+
+func (s *Store) changeCommand(ctx context.Context, what string, c *commandChange) error {
+	err := validateEntries(c.expect)
+	if err == nil {
+		err = s.do(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("%s command %d: %w", what, c.id, err)
+	}
+	return nil
+}
+
+// Note implements Commands.
+func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry) error {
+	return s.changeCommand(ctx, "take note of", &commandChange{
+		id: id, allowed: mustBePending, expect: expect,
+		apply: func(_ *round, d *desk, k *keptCommand) error {
+			k.Note = note
+			return d.put(id, k)
+		},
+	})
+}
+
+// Finish implements Commands.
+func (s *Store) Finish(ctx context.Context, o Outcome) error {
+	if o.State != CommandApplied && o.State != CommandRejected {
+		return fmt.Errorf("finish command %d: %q is no end of a command", o.ID, o.State)
+	}
+	return s.changeCommand(ctx, "finish", &commandChange{
+		id: o.ID, allowed: mustBePending, expect: o.Expect,
+		apply: func(r *round, d *desk, k *keptCommand) error {
+			if err := d.rest(o.ID, k); err != nil {
+				return err
+			}
+			k.State, k.Reason, k.Done = o.State, o.Reason, o.Done.UnixMilli()
+			if err := errors.Join(d.finish(o.ID, k), d.put(o.ID, k)); err != nil {
+				return err
+			}
+			if err := r.append(o.Events); err != nil {
+				return err
+			}
+			return d.forgetOldest(s.now().Add(-KeepCommands).UnixMilli(), forgetLeast)
+		},
+	})
+}
+
+// RetryCommand implements Commands.
+func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
+	return s.changeCommand(ctx, "retry", &commandChange{
+		id: id,
+		allowed: func(k *keptCommand) error {
+			switch {
+			case k == nil:
+				return errors.New("there is no such command")
+			case k.State != CommandRejected:
+				return fmt.Errorf("it is %s, and only a rejected one can be tried again", k.State)
+			}
+			return nil
+		},
+		apply: func(r *round, d *desk, k *keptCommand) error {
+			if err := d.rest(id, k); err != nil {
+				return err
+			}
+			k.State, k.Reason, k.Done, k.Note = CommandPending, "", 0, nil
+			r.commanded = true
+			return errors.Join(d.put(id, k), d.wait(id, k))
+		},
+	})
+}
+
+// DropCommands implements Commands.
+func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err error) {
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), takeLetters)]
+		dropping := &droppingCommands{ids: some}
+		if err := s.do(ctx, dropping); err != nil {
+			return n, fmt.Errorf("drop commands: %w", err)
+		}
+		n, ids = n+dropping.dropped, ids[len(some):]
+	}
+	return n, nil
+}
+
+// droppingCommands is the change that DropCommands makes.
+type droppingCommands struct {
+	ids     []uint64
+	dropped int
+}
+
+func (c *droppingCommands) check(*round) error { return nil }
+
+func (c *droppingCommands) write(r *round) error {
+	d := openDesk(r.tx)
+	c.dropped = 0
+	for _, id := range c.ids {
+		k, err := d.get(id)
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			continue
+		}
+		if err := d.drop(id, k); err != nil {
+			return fmt.Errorf("drop command %d: %w", id, err)
+		}
+		r.changed = true
+		c.dropped++
+	}
+	if c.dropped == 0 {
+		return nil
+	}
+	return d.close()
+}
+
+// expectedName is where what is expected of an appliance lies among what is known.
+func expectedName(appliance string) []byte { return []byte("/expected/" + appliance) }
+
+// Expected implements Commands.
+func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket(expectedName(appliance))
+		if known == nil {
+			return nil
+		}
+		return known.ForEach(func(key, value []byte) error {
+			if len(value) <= 8 {
+				return fmt.Errorf("%w: what is expected under %.40q", errUnreadable, key)
+			}
+			entries = append(entries, Entry{Key: string(key), Value: append([]byte(nil), value[8:]...), At: int64(binary.BigEndian.Uint64(value))})
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("what is expected of %s: %w", appliance, err)
+	}
+	return entries, nil
+}
+
+// Unexpect implements Commands.
+func (s *Store) Unexpect(ctx context.Context, appliance string, keys []string, before int64) error {
+	if err := s.do(ctx, &unexpecting{appliance, keys, before}); err != nil {
+		return fmt.Errorf("expect no more of %s: %w", appliance, err)
+	}
+	return nil
+}
+
+// unexpecting is the change that Unexpect makes.
+type unexpecting struct {
+	appliance string
+	keys      []string
+	before    int64
+}
+
+func (u *unexpecting) check(*round) error { return nil }
+
+func (u *unexpecting) write(r *round) error {
+	name := expectedName(u.appliance)
+	known, forget := r.tx.table(knownBucket).inside(name), r.tx.table(forgetBucket).inside(name)
+	if known == nil || forget == nil {
+		return nil
+	}
+	r.changed = true
+	for _, key := range u.keys {
+		value := known.Get([]byte(key))
+		if len(value) < 8 {
+			continue
+		}
+		queued := append(append([]byte(nil), value[:8]...), key...)
+		if err := errors.Join(forget.remove(queued), known.remove([]byte(key))); err != nil {
+			return fmt.Errorf("expectation %.40q: %w", key, err)
+		}
+	}
+	return forgetOld(known, forget, u.before, max(forgetLeast, 2*len(u.keys)))
+}
