@@ -36,6 +36,8 @@ type Options struct {
 	// Preset speaks the protocol of a service instead; nil: CloudEvents. Mode is
 	// empty or structured then.
 	Preset Preset
+	// Memory is where a Preset that is a Remembering remembers; nil: it does not.
+	Memory *Memory
 	// Template makes the bodies instead, one for each event; nil: CloudEvents. Mode is
 	// empty or structured then, and Preset nil. The content type is that of JSON
 	// where Headers has no other. An event that it fails for is rejected.

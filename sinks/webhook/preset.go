@@ -19,9 +19,7 @@ import (
 // under way at once. The sink sends what they say, and takes secrets out of the
 // errors that they return.
 //
-// A preset that is to remember something of each detection, as the message that a
-// later version edits, finds what it needs here: Compose chooses URL and body by
-// what it knows, Judge sees what the service called the thing that it made.
+// A preset that remembers what it made at the service is a Remembering, too.
 type Preset interface {
 	// Service says what all requests to the service share.
 	Service() Service
@@ -57,6 +55,8 @@ type Request struct {
 	URL *url.URL
 	// After is how long to wait before it is sent.
 	After time.Duration
+	// About is the preset's own, for its Judge and Learn; the sink does not look at it.
+	About any
 }
 
 // Answer is what a service answered.
@@ -86,7 +86,12 @@ func (s *Sink) sendPreset(ctx context.Context, events []transform.Event) error {
 func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 	var t tally
 	for left := events; len(left) > 0; {
-		request, err := s.preset.Compose(left)
+		known, err := s.known(ctx, left)
+		if err != nil {
+			t.add(len(left), err)
+			break
+		}
+		request, err := s.compose(left, known)
 		if err != nil {
 			t.add(1, sinks.EventErrors{s.tell(err)})
 			left = left[1:]
@@ -110,12 +115,11 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 }
 
 // converse sends a request, and those that follow from the answers, until one
-// says what became of the events. All of it takes one timeout.
+// says what became of the events. All of it takes one timeout, from when the first
+// may be sent.
 func (s *Sink) converse(ctx context.Context, request Request) error {
-	if s.pace != nil {
-		if err := s.pace.Wait(ctx); err != nil {
-			return fmt.Errorf("%s: wait for the service's rate: %w", s.target, err)
-		}
+	if err := s.inPace(ctx); err != nil {
+		return err
 	}
 	l := newLine(ctx, s.timeout)
 	defer l.hangUp()
@@ -128,8 +132,8 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		if err != nil {
 			return s.tell(err)
 		}
-		if next == nil {
-			return nil
+		if err := s.learn(ctx, request, answer); err != nil || next == nil {
+			return err
 		}
 		request = *next
 		select {
@@ -137,7 +141,21 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		case <-l.ctx.Done():
 			return s.notAnswered(l.ctx, l.ctx.Err())
 		}
+		if err := s.inPace(l.ctx); err != nil {
+			return err
+		}
 	}
+}
+
+// inPace waits until the service takes another request.
+func (s *Sink) inPace(ctx context.Context) error {
+	if s.pace == nil {
+		return nil
+	}
+	if err := s.pace.Wait(ctx); err != nil {
+		return fmt.Errorf("%s: wait for the service's rate: %w", s.target, err)
+	}
+	return nil
 }
 
 // ask sends one request and reads its answer.

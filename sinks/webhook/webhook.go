@@ -49,6 +49,8 @@ type Sink struct {
 	mode        transform.Mode
 	render      *render.Template // nil: CloudEvents, as mode says, or preset
 	preset      Preset           // nil: CloudEvents, as mode says, or render
+	remembering Remembering      // is preset; nil: it remembers nothing
+	memory      *Memory          // of remembering
 	keys        []signature.Key  // none: requests are not signed
 	handshake   *Handshake       // nil: none
 	agreed      bool             // the handshake was done
@@ -122,6 +124,9 @@ func New(o Options) (*Sink, error) {
 	if o.Preset != nil {
 		if r := o.Preset.Service().RequestsPerSecond; r > 0 {
 			s.pace = rate.NewLimiter(rate.Limit(r), 1)
+		}
+		if remembering, ok := o.Preset.(Remembering); ok && o.Memory != nil {
+			s.remembering, s.memory = remembering, o.Memory
 		}
 	}
 	return s, nil

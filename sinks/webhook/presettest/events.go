@@ -113,6 +113,23 @@ func Titled(t interface{ Fatal(...any) }, title string) transform.Event {
 	return e
 }
 
+// Version makes the event of a version of a detection: minute is when it was
+// modified and seen.
+func Version(t interface{ Fatal(...any) }, id, minute int, status string) transform.Event {
+	modified := seen.Add(time.Duration(minute) * time.Minute)
+	object := strings.NewReplacer("25769804201", strconv.Itoa(id), `"status": null`, `"status": `+quote(status),
+		`"mod_time": 1773480412000`, `"mod_time": `+strconv.FormatInt(modified.UnixMilli(), 10)).Replace(scan)
+	d, err := transform.ParseDetection([]byte(object), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := encoder.Detection(d, transform.Sight{Recorded: modified, Created: minute == 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 // Burst makes n events of as many detections, but for every tenth, which is a later
 // version of the one before.
 func Burst(t interface{ Fatal(...any) }, n int) []transform.Event {

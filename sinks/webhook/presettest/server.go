@@ -5,10 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
@@ -73,8 +75,15 @@ func (s *Server) Requests() []Request {
 type Hurried struct{ webhook.Preset }
 
 // Service is that of the preset, without a rate.
-func (h Hurried) Service() webhook.Service {
-	s := h.Preset.Service()
+func (h Hurried) Service() webhook.Service { return hurry(h.Preset) }
+
+// hurriedMemory is Hurried for a preset that remembers.
+type hurriedMemory struct{ webhook.Remembering }
+
+func (h hurriedMemory) Service() webhook.Service { return hurry(h.Remembering) }
+
+func hurry(p webhook.Preset) webhook.Service {
+	s := p.Service()
 	s.RequestsPerSecond = 0
 	return s
 }
@@ -82,12 +91,38 @@ func (h Hurried) Service() webhook.Service {
 // Send sends events by a preset.
 func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
 	t.Helper()
-	s, err := webhook.New(webhook.Options{URL: url, Preset: Hurried{p}, Timeout: 20 * time.Second})
+	return send(t, webhook.Options{URL: url, Preset: Hurried{p}}, events)
+}
+
+// SendKnowing sends events by a preset that remembers.
+func SendKnowing(t testing.TB, url string, p webhook.Remembering, m *webhook.Memory, events ...transform.Event) error {
+	t.Helper()
+	return send(t, webhook.Options{URL: url, Preset: hurriedMemory{p}, Memory: m}, events)
+}
+
+func send(t testing.TB, o webhook.Options, events []transform.Event) error {
+	t.Helper()
+	o.Timeout = 20 * time.Second
+	s, err := webhook.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	return s.Send(t.Context(), events)
+}
+
+// Memory is that of a sink in an empty state.
+func Memory(t testing.TB) *webhook.Memory {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"s": {}}); err != nil {
+		t.Fatal(err)
+	}
+	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
 }
 
 // Fate is the class and the wait of the only event's error; empty for none.

@@ -1,0 +1,212 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/transform"
+)
+
+// desk is a preset of a service that opens a ticket for each detection: it looks for
+// one, opens one where there is none, and from then on comments on what it remembers.
+type desk struct{}
+
+func (desk) Service() webhook.Service     { return webhook.Service{} }
+func (desk) Key(e transform.Event) string { return webhook.DetectionKey(e) }
+func (d desk) Compose(events []transform.Event) (webhook.Request, error) {
+	return d.ComposeKnowing(events, make([][]byte, len(events)))
+}
+
+func (desk) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
+	e := events[0]
+	body := "find " + e.Subject
+	if known[0] != nil {
+		body = fmt.Sprintf("comment %s on %s", e.ID, known[0])
+	}
+	return webhook.Request{Events: 1, Body: []byte(body), About: e}, nil
+}
+
+func (desk) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+	if string(a.Body) == "none" {
+		e := r.About.(transform.Event)
+		return &webhook.Request{Events: 1, Body: []byte("open " + e.Subject), About: e}, nil
+	}
+	return nil, a.Refusal()
+}
+
+func (d desk) Learn(r webhook.Request, a webhook.Answer) map[string][]byte {
+	if ticket, found := strings.CutPrefix(string(a.Body), "ticket "); found {
+		return map[string][]byte{d.Key(r.About.(transform.Event)): []byte(ticket)}
+	}
+	return nil
+}
+
+// office is the service of desk: it has at most a ticket for each detection that is
+// looked for first.
+type office struct {
+	tickets map[string]string
+	asked   []string
+	down    string // what fails
+}
+
+func startOffice(t *testing.T) (*office, string) {
+	o := &office{tickets: map[string]string{}}
+	server := serveLines(t, func(w http.ResponseWriter, _ *http.Request, words []string) {
+		o.asked = append(o.asked, strings.Join(words, " "))
+		switch {
+		case words[0] == o.down:
+			w.WriteHeader(http.StatusInternalServerError)
+		case words[0] == "comment":
+		case words[0] == "open":
+			o.tickets[words[1]] = fmt.Sprint("T", len(o.tickets)+1)
+			fallthrough
+		case o.tickets[words[1]] != "":
+			fmt.Fprint(w, "ticket ", o.tickets[words[1]])
+		default:
+			fmt.Fprint(w, "none")
+		}
+	})
+	return o, server.URL
+}
+
+// memories is a state that may fail, and sees what it is called with.
+type memories struct {
+	checkpoint.Memories
+	recall, remember error
+	calling          func()
+}
+
+func (m *memories) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
+	if m.recall != nil {
+		return nil, m.recall
+	}
+	return m.Memories.RecallSink(ctx, sink, keys)
+}
+
+func (m *memories) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, before int64) error {
+	if m.calling != nil {
+		m.calling()
+	}
+	if m.remember != nil {
+		return m.remember
+	}
+	return m.Memories.RememberSink(ctx, sink, entries, before)
+}
+
+// remembering has a sink of desk with a memory that may fail.
+func remembering(t *testing.T) (*office, *memories, *webhook.Memory, *webhook.Sink) {
+	t.Helper()
+	o, url := startOffice(t)
+	memory := presettest.Memory(t)
+	m := &memories{Memories: memory.Store}
+	memory.Store = m
+	return o, m, memory, open(t, webhook.Options{URL: url, Preset: desk{}, Memory: memory})
+}
+
+func TestAPresetRemembersWhatItMade(t *testing.T) {
+	first, second := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 7, 1, "new")
+	ask := func(t *testing.T, o *office, want ...string) {
+		t.Helper()
+		if !slices.Equal(o.asked, want) {
+			t.Errorf("asked %q, want %q", o.asked, want)
+		}
+	}
+	t.Run("the next version finds it, in the same Send too", func(t *testing.T) {
+		o, _, _, sink := remembering(t)
+		if err := sink.Send(t.Context(), []transform.Event{first, second}); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, o, "find 7", "open 7", "comment "+second.ID+" on T1")
+	})
+	t.Run("an event is delivered only when it is remembered", func(t *testing.T) {
+		o, m, _, sink := remembering(t)
+		m.remember = errors.New("the disk is full")
+		err := sink.Send(t.Context(), []transform.Event{first, second})
+		if each, ok := errors.AsType[sinks.EventErrors](err); ok && each[0] == nil || err == nil {
+			t.Errorf("it counts as delivered: %v", err)
+		}
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("%v", err)
+		}
+		m.remember = nil
+		if err := sink.Send(t.Context(), []transform.Event{first}); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, o, "find 7", "open 7", "find 7") // the ticket that was opened is found
+		if len(o.tickets) != 1 {
+			t.Errorf("%d tickets", len(o.tickets))
+		}
+	})
+	t.Run("nothing is sent by a memory that cannot be read", func(t *testing.T) {
+		o, m, _, sink := remembering(t)
+		m.recall = errors.New("a page cannot be read")
+		err := sink.Send(t.Context(), []transform.Event{first, second})
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "a page cannot be read") {
+			t.Errorf("%v", err)
+		}
+		ask(t, o)
+	})
+	t.Run("what an answer shows is remembered though the next request fails", func(t *testing.T) {
+		o, _, memory, sink := remembering(t)
+		o.down = "comment"
+		if err := sink.Send(t.Context(), []transform.Event{first, second}); err == nil {
+			t.Error("no error")
+		}
+		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
+		if err != nil || string(known[0]) != "T1" {
+			t.Errorf("%q, %v", known, err)
+		}
+	})
+	t.Run("a Send that is cancelled behind the answer remembers all the same", func(t *testing.T) {
+		_, m, memory, sink := remembering(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		m.calling = cancel
+		_ = sink.Send(ctx, []transform.Event{first})
+		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
+		if err != nil || string(known[0]) != "T1" {
+			t.Errorf("%q, %v", known, err)
+		}
+	})
+	t.Run("what is older than it is kept is forgotten", func(t *testing.T) {
+		_, _, memory, sink := remembering(t)
+		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		memory.Now = func() time.Time { return now }
+		send := func(id int) {
+			t.Helper()
+			if err := sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, 0, "new")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(7)
+		now = now.Add(memory.Keep + time.Millisecond)
+		send(8)
+		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(first)})
+		if err != nil || known[0] != nil {
+			t.Errorf("%q, %v", known, err)
+		}
+	})
+	t.Run("without a memory it begins anew each time", func(t *testing.T) {
+		o, url := startOffice(t)
+		if err := open(t, webhook.Options{URL: url, Preset: desk{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, o, "find 7", "open 7", "find 7")
+	})
+	t.Run("what is no detection has no key", func(t *testing.T) {
+		for _, kind := range presettest.Events(t) {
+			if got := webhook.DetectionKey(kind.Event); (got != "") != (kind.Event.Stream() == transform.StreamDetections) {
+				t.Errorf("%s: %q", kind.Name, got)
+			}
+		}
+	})
+}
