@@ -26,7 +26,7 @@ func openPreset(w configs.Webhook) (webhook.Preset, error) {
 	case "":
 		return nil, nil
 	case configs.PresetSlack:
-		return orNil(slack.New(slack.Options{Token: key, Channel: w.Channel}))
+		return orNil(slack.New(slack.Options{URL: url, Token: key, Channel: w.Channel, Updates: slack.Updates(w.Updates)}))
 	case configs.PresetTeams:
 		return teams.Preset{}, nil
 	case configs.PresetDiscord:

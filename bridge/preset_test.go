@@ -97,7 +97,7 @@ func TestRender(t *testing.T) {
 		{"slack", `preset: slack, url: "https://hooks.slack.com/services/T0/B0/s3cret-and-some-more-of-it"`, "",
 			[]string{"https://hooks.slack.com/services/T0/B0/***"}, []string{"Port scan 1; ", "Port scan 2; ", `Port scan 3"`}},
 		{"a bot of slack", `preset: slack, url: "https://slack.com/api/chat.postMessage", key: s3cret, channel: C1`, "",
-			[]string{"https://slack.com/api/chat.postMessage"}, []string{`"channel":"C1"`}},
+			[]string{"https://slack.com/api/chat.postMessage", "https://slack.com/api/chat.postMessage", "https://slack.com/api/chat.postMessage"}, []string{`"channel":"C1"`}},
 		{"teams", `preset: teams, url: "https://teams.example/workflows/x?sig=s3cret"`, "",
 			[]string{"https://teams.example/workflows/x?***"}, []string{`"AdaptiveCard"`}},
 		{"discord, which is asked to say what it kept", `preset: discord, url: "https://discord.com/api/webhooks/1/s3cret-and-some-more-of-it"`, "",

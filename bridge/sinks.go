@@ -38,7 +38,7 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 	if now != nil && now.made.equal(made) {
 		return now, nil
 	}
-	open := func() (sinks.Sink, error) { return openSink(s, b.version, b.stdout) }
+	open := func() (sinks.Sink, error) { return openSink(s, b.store, b.version, b.stdout) }
 	// What is wrong with the configuration itself is told now, not while running.
 	sink, err := open()
 	if err != nil {
@@ -116,8 +116,12 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 	return redaction.Apply, nil
 }
 
+// memoryKept is how long a sink remembers what it made of a detection that has no
+// new version. What is known of detections is forgotten after as long by default.
+const memoryKept = 90 * 24 * time.Hour
+
 // openSink makes a sink. It reads the secrets anew each time.
-func openSink(s configs.Sink, version string, stdout io.Writer) (sinks.Sink, error) {
+func openSink(s configs.Sink, memories checkpoint.Memories, version string, stdout io.Writer) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
 	case s.Kafka != nil:
@@ -125,7 +129,8 @@ func openSink(s configs.Sink, version string, stdout io.Writer) (sinks.Sink, err
 	case s.NATS != nil:
 		return openNATS(*s.NATS, mode)
 	case s.Webhook != nil:
-		return openWebhook(*s.Webhook, mode, version)
+		memory := &webhook.Memory{Store: memories, Sink: s.Name, Keep: memoryKept}
+		return openWebhook(*s.Webhook, mode, memory, version)
 	default:
 		return file.New(file.Options{
 			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: stdout,
@@ -175,7 +180,7 @@ func openNATS(n configs.NATS, mode transform.Mode) (sinks.Sink, error) {
 	})
 }
 
-func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.Sink, error) {
+func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, version string) (sinks.Sink, error) {
 	tlsConfig, err := clientTLS(w.TLS)
 	if err != nil {
 		return nil, err
@@ -217,7 +222,7 @@ func openWebhook(w configs.Webhook, mode transform.Mode, version string) (sinks.
 	return webhook.New(webhook.Options{
 		URL: w.URL.Value(), Method: w.Method, Headers: headers,
 		Bearer: bearer, Username: w.Auth.Username, Password: password,
-		Mode: mode, Preset: preset, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
+		Mode: mode, Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
 		UserAgent:   "ndrbridge/" + version,
 		Concurrency: w.Concurrency, Gzip: w.Gzip,
 		Template: template, SignSecrets: secrets, Handshake: handshake,

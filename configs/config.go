@@ -396,6 +396,9 @@ type Webhook struct {
 	Key Secret `yaml:"key" env:"KEY" envPrefix:"KEY_"`
 	// Channel is where the bot of slack posts.
 	Channel string `yaml:"channel" env:"CHANNEL"`
+	// Updates is what the bot of slack does with later versions of a detection: it
+	// edits the message, replies in its thread, or posts another.
+	Updates string `yaml:"updates" env:"UPDATES" oneof:"edit,thread,post"`
 	// Index and SourceType are those of the events of splunk_hec; empty: what the
 	// token says, and ndrbridge:<stream>.
 	Index      string `yaml:"index" env:"INDEX"`

@@ -34,6 +34,9 @@ func (p *places) presetDefaults(config *Config) {
 		switch s.Webhook.Preset {
 		case PresetSlack, PresetTeams, PresetDiscord:
 			p.chatLag(path+".lag", &s.Lag, config.Journal.MaxBytes)
+			if s.Webhook.Preset == PresetSlack && s.Webhook.Key.IsSet() {
+				fallback(p, path+".webhook.updates", &s.Webhook.Updates, "edit")
+			}
 		case PresetPagerDuty:
 			fallback(p, path+".webhook.url", &s.Webhook.URL, NewURL(pagerduty.URL))
 		case PresetSplunkHEC:

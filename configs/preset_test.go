@@ -27,6 +27,14 @@ func TestPresetsGiveDefaults(t *testing.T) {
 		{"a key without a value is not set", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {max_age: , policy: ~}`,
 			func(s *Sink) { s.Lag = chat }},
 		{"a chat that is to block has no bounds", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {policy: block}`, func(*Sink) {}},
+		{"a bot of slack edits its messages", `webhook: {preset: slack, url: "https://h.example/x", key: k, channel: C1}`, func(s *Sink) {
+			s.Lag = chat
+			s.Webhook.Key, s.Webhook.Channel, s.Webhook.Updates = NewSecret("k"), "C1", "edit"
+		}},
+		{"a bot of slack may do otherwise", `webhook: {preset: slack, url: "https://h.example/x", key: k, channel: C1, updates: thread}`, func(s *Sink) {
+			s.Lag = chat
+			s.Webhook.Key, s.Webhook.Channel, s.Webhook.Updates = NewSecret("k"), "C1", "thread"
+		}},
 		{"pagerduty knows its address", `webhook: {preset: pagerduty, key: k}`, func(s *Sink) {
 			s.Webhook.URL, s.Webhook.Key = NewURL("https://events.pagerduty.com/v2/enqueue"), NewSecret("k")
 		}},
@@ -100,6 +108,7 @@ func TestPresetsByTheEnvironment(t *testing.T) {
 		"NDRBRIDGE_SINKS_1_WEBHOOK_PRESET=slack",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_KEY_FILE="+writeFile(t, "xoxb-1\n"),
 		"NDRBRIDGE_SINKS_1_WEBHOOK_CHANNEL=C012AB3CD",
+		"NDRBRIDGE_SINKS_1_WEBHOOK_UPDATES=thread",
 		"NDRBRIDGE_SINKS_1_LAG_MAX_AGE=2h",
 		"NDRBRIDGE_SINKS_2_NAME=logs",
 		"NDRBRIDGE_SINKS_2_WEBHOOK_URL=https://intake.example/api/v2/logs",
@@ -116,7 +125,7 @@ func TestPresetsByTheEnvironment(t *testing.T) {
 		"NDRBRIDGE_SINKS_3_WEBHOOK_SOURCE_TYPE=ndr:event",
 	)
 	chat, logs, collector := w.Sinks[1], w.Sinks[2], w.Sinks[3]
-	if token, err := chat.Webhook.Key.Read(); err != nil || token != "xoxb-1" || chat.Webhook.Channel != "C012AB3CD" {
+	if token, err := chat.Webhook.Key.Read(); err != nil || token != "xoxb-1" || chat.Webhook.Channel != "C012AB3CD" || chat.Webhook.Updates != "thread" {
 		t.Errorf("%+v, %v", chat.Webhook, err)
 	}
 	if want := (Lag{MaxAge: Duration(2 * time.Hour), MaxBytes: 512 * MiB, Policy: LagSkip}); chat.Lag != want {
@@ -141,6 +150,10 @@ func TestPresetKeysTellWhatIsWrong(t *testing.T) {
 		{"tags without a preset", `url: "https://h", tags: [a:b]`, at + ".tags: is set without preset"},
 		{"a bot without a channel", `preset: slack, url: "https://h", key: k`, at + ".channel: is missing; a bot (key) needs the channel"},
 		{"a channel without a bot", `preset: slack, url: "https://h", channel: C1`, at + ".channel: is set without key_file, a bot's token"},
+		{"updates without a bot", `preset: slack, url: "https://h", updates: edit`, at + ".updates: is set without key_file, a bot's token: an incoming webhook cannot change what it posted"},
+		{"updates without a preset", `url: "https://h", updates: edit`, at + ".updates: is set without preset"},
+		{"updates of another preset", `preset: datadog, url: "https://h", key: k, updates: edit`, at + ".updates: does not fit preset datadog, which takes key, service, tags"},
+		{"updates that are none", `preset: slack, url: "https://h", key: k, channel: C1, updates: delete`, at + `.updates: "delete" is not one of edit, thread, post`},
 		{"a key where the URL holds all", `preset: teams, url: "https://h", key: k`, at + ".key: does not fit preset teams, whose url holds all that it needs"},
 		{"an index of a chat", `preset: discord, url: "https://h", index: i`, at + ".index: does not fit preset discord"},
 		{"a key of another preset", `preset: slack, url: "https://h", source_type: s`, at + ".source_type: does not fit preset slack, which takes key, channel"},

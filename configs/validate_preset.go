@@ -17,7 +17,7 @@ type presetKeys struct {
 func keysOfPreset(name string) (keys presetKeys, known bool) {
 	switch name {
 	case PresetSlack:
-		return presetKeys{secret: "a bot's token", signsIn: true, others: []string{"channel"}}, true
+		return presetKeys{secret: "a bot's token", signsIn: true, others: []string{"channel", "updates"}}, true
 	case PresetTeams, PresetDiscord:
 		return presetKeys{}, true
 	case PresetPagerDuty:
@@ -54,7 +54,7 @@ func (c checks) preset(path string, w Webhook) {
 	}
 	switch w.Preset {
 	case PresetSlack:
-		c.slackChannel(path, w)
+		c.slackBot(path, w)
 	case PresetSplunkHEC:
 		if at := pathOf(w.URL); strings.Trim(at, "/") != "" && !strings.Contains(at, "/services/collector") {
 			c.wrong(path+".url", "has a path that is not an event collector's; write https://host:8088, or with /services/collector/event behind it")
@@ -84,6 +84,7 @@ func (c checks) presetOnly(path string, w Webhook, keys presetKeys) {
 	}{
 		{"key", w.Key.IsSet()},
 		{"channel", w.Channel != ""},
+		{"updates", w.Updates != ""},
 		{"index", w.Index != ""},
 		{"source_type", w.SourceType != ""},
 		{"service", w.Service != ""},
@@ -121,12 +122,15 @@ func (c checks) signsInOnce(path string, w Webhook) {
 	}
 }
 
-func (c checks) slackChannel(path string, w Webhook) {
+func (c checks) slackBot(path string, w Webhook) {
 	switch {
 	case w.Channel != "" && !w.Key.IsSet() && !c.failedSecret(path+".key"):
 		c.wrong(path+".channel", "is set without key_file, a bot's token; set both, or neither for an incoming webhook, which has its own channel")
 	case w.Channel == "" && w.Key.IsSet():
 		c.wrong(path+".channel", "is missing; a bot (key) needs the channel that it posts to: its id, or its name")
+	}
+	if w.Updates != "" && !w.Key.IsSet() && !c.failedSecret(path+".key") {
+		c.wrong(path+".updates", "is set without key_file, a bot's token: an incoming webhook cannot change what it posted; leave it out")
 	}
 }
 

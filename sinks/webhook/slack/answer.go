@@ -32,19 +32,49 @@ var (
 		"invalid_form_data", "accesslimited",
 	}
 	throttled = []string{"ratelimited", "rate_limited", "message_limit_exceeded"}
+	// lost are about the message that is to be edited or replied to, or its channel:
+	// it is gone, another's, or fixed. The configured channel may be another.
+	lost = []string{
+		"message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "cannot_reply_to_message",
+		"restricted_action_thread_locked", "restricted_action_non_threadable_channel", "channel_not_found", "is_archived", "not_in_channel",
+	}
 )
 
-// Judge reads Slack's answer.
-func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+// answer is what the Web API says.
+type answer struct {
+	OK      bool   `json:"ok"`
+	Error   string `json:"error"`
+	Channel string `json:"channel"`
+	TS      string `json:"ts"`
+	Message struct {
+		TS     string `json:"ts"`
+		Thread string `json:"thread_ts"`
+	} `json:"message"`
+}
+
+// read reads an answer of the Web API; the zero value is none.
+func read(a webhook.Answer) (said answer) {
+	if json.Unmarshal(a.Body, &said) != nil {
+		return answer{}
+	}
+	said.OK = said.OK && a.Status/100 == 2
+	return said
+}
+
+// Judge reads Slack's answer. A message that cannot be followed is posted anew.
+func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	said := strings.TrimSpace(string(a.Body))
 	if p.o.Token != "" {
-		var answer struct {
-			OK    bool   `json:"ok"`
-			Error string `json:"error"`
-		}
-		err := json.Unmarshal(a.Body, &answer)
-		if a.Status/100 == 2 && err == nil && answer.OK {
+		answer := read(a)
+		t, _ := r.About.(task)
+		switch {
+		case answer.OK && t.kind == edits && t.replies:
+			t.to.Closed = closed(t.event)
+			return p.next(task{event: t.event, kind: repliesTo, to: t.to})
+		case answer.OK:
 			return nil, nil
+		case t.kind != posts && slices.Contains(lost, answer.Error):
+			return p.next(task{event: t.event, kind: posts})
 		}
 		said = answer.Error
 	} else if a.Status/100 == 2 {
@@ -64,4 +94,13 @@ func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, e
 		class = sinks.Throttled
 	}
 	return nil, a.Error(class)
+}
+
+// next is the request that a task follows with.
+func (p *Preset) next(t task) (*webhook.Request, error) {
+	r, err := p.do(t)
+	if err != nil {
+		return nil, err
+	}
+	return &r, nil
 }

@@ -20,10 +20,20 @@ const (
 // markup: no bold, no link, no mention, no emoji.
 type message struct {
 	Channel string  `json:"channel,omitempty"`
-	Text    string  `json:"text"` // of notifications
+	Thread  string  `json:"thread_ts,omitempty"` // the message that it replies to
+	Text    string  `json:"text"`                // of notifications
 	Markup  bool    `json:"mrkdwn"`
 	Links   bool    `json:"unfurl_links"`
 	Media   bool    `json:"unfurl_media"`
+	Parse   string  `json:"parse"`
+	Blocks  []block `json:"blocks"`
+}
+
+// edit is what a message is to show from now on.
+type edit struct {
+	Channel string  `json:"channel"`
+	TS      string  `json:"ts"`
+	Text    string  `json:"text"`
 	Parse   string  `json:"parse"`
 	Blocks  []block `json:"blocks"`
 }

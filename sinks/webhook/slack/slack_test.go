@@ -226,7 +226,9 @@ func TestSlacksAnswers(t *testing.T) {
 		})
 	})
 	t.Run("to a bot", func(t *testing.T) {
-		bot := func(string) webhook.Preset { return open(t, slack.Options{Token: "xoxb-secret-1", Channel: "C1"}) }
+		bot := func(url string) webhook.Preset {
+			return open(t, slack.Options{URL: url, Token: "xoxb-secret-1", Channel: "C1"})
+		}
 		presettest.Check(t, event, bot, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
 			{Name: "blocks that are invalid are rejected", Reply: text(200, `{"ok":false,"error":"invalid_blocks"}`), Class: sinks.Rejected},
@@ -249,7 +251,7 @@ func TestABotSaysItsChannelAndHidesItsToken(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 200, Body: `{"ok":false,"error":"invalid_auth: ` + r.Header.Get("Authorization") + `"}`}
 	})
-	err := presettest.Send(t, s.URL, open(t, slack.Options{Token: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
+	err := presettest.Send(t, s.URL, open(t, slack.Options{URL: s.URL, Token: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
 	if err == nil || strings.Contains(err.Error(), "xoxb-secret-1") {
 		t.Errorf("the error shows the token, or there is none: %v", err)
 	}
@@ -260,10 +262,33 @@ func TestABotSaysItsChannelAndHidesItsToken(t *testing.T) {
 	}
 }
 
-func TestOptionsThatLackOneAnother(t *testing.T) {
-	for _, o := range []slack.Options{{Token: "t"}, {Channel: "c"}} {
+func TestOptionsThatDoNotFitTogether(t *testing.T) {
+	for name, o := range map[string]slack.Options{
+		"a token without a channel":   {URL: "https://slack.example/api", Token: "t"},
+		"a channel without a token":   {Channel: "c"},
+		"updates of a webhook":        {Updates: slack.Edit},
+		"updates that are none":       {URL: "https://slack.example/api", Token: "t", Channel: "c", Updates: "delete"},
+		"a bot whose URL has no host": {URL: "/api", Token: "t", Channel: "c"},
+		"a bot whose URL is not one":  {URL: "https://[", Token: "t", Channel: "c"},
+		"a bot without a URL":         {Token: "t", Channel: "c"},
+	} {
 		if _, err := slack.New(o); err == nil {
-			t.Errorf("%+v is taken", o)
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+func TestTheMethodsOfABotLieBesideOneAnother(t *testing.T) {
+	for _, test := range []struct{ url, want string }{
+		{"https://slack.com/api/chat.postMessage", "https://slack.com/api/chat.postMessage"},
+		{"https://slack.com/api/chat.update", "https://slack.com/api/chat.postMessage"},
+		{"https://slack.com/api", "https://slack.com/api/chat.postMessage"},
+		{"https://slack.com/api/", "https://slack.com/api/chat.postMessage"},
+		{"https://relay.example", "https://relay.example/chat.postMessage"},
+	} {
+		r, err := open(t, slack.Options{URL: test.url, Token: "t", Channel: "c"}).Compose([]transform.Event{presettest.Version(t, 1, 0, "new")})
+		if err != nil || r.URL.String() != test.want || !strings.HasPrefix(r.URL.Path, "/") {
+			t.Errorf("%s: to %v, %v", test.url, r.URL, err)
 		}
 	}
 }

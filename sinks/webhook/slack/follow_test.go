@@ -1,0 +1,194 @@
+package slack_test
+
+import (
+	"bytes"
+	"testing"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/slack"
+	"ndrbridge/transform"
+)
+
+// batch is what is sent at once, what happens before, and what the bot must do.
+type batch struct {
+	before func(*workspace, *slack.Options)
+	events []transform.Event
+	want   string
+}
+
+func TestLaterVersionsFollowTheirMessage(t *testing.T) {
+	v := func(id, minute int, status string) transform.Event { return presettest.Version(t, id, minute, status) }
+	of := func(events ...transform.Event) []transform.Event { return events }
+	named := map[string]transform.Event{}
+	for _, kind := range presettest.Events(t) {
+		named[kind.Name] = kind.Event
+	}
+	var burst []transform.Event
+	for id := range 6 {
+		burst = append(burst, v(id, 0, "new"))
+	}
+	for _, test := range []struct {
+		name    string
+		updates slack.Updates
+		batches []batch
+	}{
+		{"a later version edits the message", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "in_progress")), "edit 1"}, {nil, of(v(1, 2, "closed")), "edit 1"},
+		}},
+		{"that is what a bot does where nothing is said", "", []batch{{nil, of(v(1, 0, "new"), v(1, 1, "new")), "post 1, edit 1"}}},
+		{"a later version replies in the thread", slack.Thread, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "new"), v(1, 2, "in_progress")), "reply 1 as 2, reply 1 as 3"},
+		}},
+		{"a thread's message shows that the detection is closed, and that it is no longer", slack.Thread, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 1, "closed"), v(1, 2, "new"), v(1, 3, "new")),
+				"post 1, edit 1, reply 1 as 2, edit 1, reply 1 as 3, reply 1 as 4"},
+		}},
+		{"a later version is another message where that is asked for", slack.Post, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"}, {nil, of(v(1, 1, "new")), "post 2"}, {nil, of(v(1, 2, "new"), v(2, 0, "new")), "post 3"},
+		}},
+		{"each detection has a message of its own", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new"), v(2, 0, "new"), v(1, 1, "new"), v(2, 1, "new")), "post 1, post 2, edit 1, edit 2"},
+		}},
+		{"the same version again changes nothing", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 1, "new")), "post 1, edit 1"}, {nil, of(v(1, 1, "new").Redeliver(1)), "edit 1"},
+		}},
+		{"an older version does not take the place of a newer one", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1"},
+			{nil, of(v(1, 0, "new").Redeliver(1), v(1, 1, "new").Redeliver(2)), "reply 1 as 2, reply 1 as 3"},
+			{nil, of(v(1, 3, "new")), "edit 1"},
+		}},
+		{"nor does it in a thread", slack.Thread, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1, reply 1 as 2"},
+			{nil, of(v(1, 1, "new").Redeliver(1)), "reply 1 as 3"},
+		}},
+		{"a message that was deleted is posted anew, and edited from then on", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *slack.Options) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
+			{nil, of(v(1, 2, "new")), "edit 2"},
+		}},
+		{"so is one that is another bot's", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(_ *workspace, o *slack.Options) { o.Token = "another" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
+		}},
+		{"so is one that can be edited no more", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *slack.Options) { w.fixed = true }, of(v(1, 1, "new")), "post 2"},
+		}},
+		{"so is one whose thread is not there", slack.Thread, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *slack.Options) { w.fault = "thread_not_found" }, of(v(1, 1, "new")), "post 2"},
+			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
+		}},
+		{"so is one in a channel that is another by now", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *slack.Options) { w.channels["#soc"] = "C7"; delete(w.channels, "C1") }, of(v(1, 1, "new")), "post 2"},
+		}},
+		{"a reply that has lost its thread is the message from then on", slack.Thread, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(w *workspace, _ *slack.Options) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
+			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
+		}},
+		{"another channel has messages of its own", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new")), "post 1"},
+			{func(_ *workspace, o *slack.Options) { o.Channel = "#noc" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
+		}},
+		{"a burst is one summary, and the next version of what was in it is posted", slack.Edit, []batch{
+			{nil, burst, "post 1"}, {nil, of(v(1, 1, "new")), "post 2"}, {nil, of(v(1, 2, "new")), "edit 2"},
+		}},
+		{"what has a message is edited in a burst, too", slack.Edit, []batch{
+			{nil, of(v(9, 0, "new")), "post 1"}, {nil, append(of(v(9, 1, "new")), burst...), "edit 1, post 2"},
+		}},
+		{"many versions of one detection are no burst", slack.Edit, []batch{
+			{nil, of(v(1, 0, "new"), v(1, 1, "new"), v(1, 2, "new"), v(1, 3, "new"), v(1, 4, "new"), v(1, 5, "new")),
+				"post 1, edit 1, edit 1, edit 1, edit 1, edit 1"},
+		}},
+		{"a few events that are no detections are one message, which nothing follows", slack.Edit, []batch{
+			{nil, of(named["audit"], named["unreachable"], v(1, 0, "new"), named["reachable"]), "post 1, post 2, post 3"},
+			{nil, of(named["audit"], v(1, 1, "new")), "post 4, edit 2"},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorkspace()
+			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
+			o := slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc", Updates: test.updates}
+			for i, b := range test.batches {
+				if b.before != nil {
+					b.before(w, &o)
+				}
+				p, err := slack.New(o)
+				if err == nil {
+					err = presettest.SendKnowing(t, server.URL, p, memory, b.events...)
+				}
+				if got := w.took(); err != nil || got != b.want {
+					t.Fatalf("batch %d: %s, %v, want %s", i, got, err, b.want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatAMessageShowsInTheEnd(t *testing.T) {
+	for _, updates := range []slack.Updates{slack.Edit, slack.Thread} {
+		w := newWorkspace()
+		server := presettest.Serve(t, w.answer)
+		p, err := slack.New(slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc", Updates: updates})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = presettest.SendKnowing(t, server.URL, p, presettest.Memory(t),
+			presettest.Version(t, 1, 0, "new"), presettest.Version(t, 1, 9, "closed"), presettest.Version(t, 1, 1, "in_progress").Redeliver(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(w.messages[0].body, []byte("closed")) {
+			t.Errorf("%s: it does not show that the detection is closed: %s", updates, w.messages[0].body)
+		}
+		for i, m := range w.messages {
+			presettest.Golden(t, "followed-by-"+string(updates)+"-"+string(rune('1'+i)), m.body)
+		}
+	}
+}
+
+func TestAFailureThatPassesLeavesTheMessageToBeEdited(t *testing.T) {
+	for _, test := range []struct {
+		fault string
+		class sinks.Class
+	}{
+		{"fatal_error", sinks.Transient}, {"ratelimited", sinks.Throttled}, {"invalid_auth", sinks.Halted}, {"msg_too_long", sinks.Rejected},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			w := newWorkspace()
+			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
+			p, err := slack.New(slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc"})
+			if err == nil {
+				err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.fault = test.fault
+			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
+			if class, _ := presettest.Fate(err); class != test.class {
+				t.Errorf("%v, want %s", err, test.class)
+			}
+			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 2, "new"))
+			if got := w.took(); err != nil || got != "post 1, edit 1" {
+				t.Errorf("%s, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestAMemoryThatCannotBeReadIsNone(t *testing.T) {
+	p, err := slack.New(slack.Options{URL: "https://slack.example/api", Token: "t", Channel: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
+		r, err := p.ComposeKnowing([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
+		if err != nil || r.URL.Path != "/api/chat.postMessage" {
+			t.Errorf("%q: %v, %v", known, r.URL, err)
+		}
+	}
+}
