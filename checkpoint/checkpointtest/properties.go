@@ -28,6 +28,7 @@ type model struct {
 	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
 	queues    map[string][]queuedEvent // what a sink is to get again
 	skipped   map[string]uint64        // by sink
+	made      map[string]map[string]knownEntry
 }
 
 // unbounded is a MaxBytes that is never reached.
@@ -48,7 +49,7 @@ type machine struct {
 	options checkpoint.Options
 	clock   *clock
 	store   Store
-	made    int // events and positions, for names
+	count   int // events and positions, for names
 }
 
 var (
@@ -73,6 +74,7 @@ func (b Backend) testProperties(t *testing.T) {
 				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
 				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{},
 				queues: map[string][]queuedEvent{}, skipped: map[string]uint64{},
+				made: map[string]map[string]knownEntry{},
 			},
 		}
 		if err := os.Mkdir(m.dir, 0o700); err != nil {
@@ -95,6 +97,8 @@ func (b Backend) testProperties(t *testing.T) {
 			"drop dead": m.dropDead,
 			"forget":    m.forget,
 			"rename":    m.rename,
+			"remember":  m.rememberSink,
+			"recollect": m.recallSink,
 			"time": func(t *rapid.T) {
 				m.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
 			},
@@ -135,21 +139,16 @@ func (m *machine) crash(t *rapid.T) {
 
 func (m *machine) commit(t *rapid.T) {
 	source := rapid.SampledFrom(modelSources).Draw(t, "source")
-	m.made++
+	m.count++
 	c := checkpoint.Commit{
-		Source: source, Expect: m.positions[source], Position: fmt.Appendf(nil, "p%d", m.made),
+		Source: source, Expect: m.positions[source], Position: fmt.Appendf(nil, "p%d", m.count),
 		ForgetBefore: int64(rapid.IntRange(0, 20).Draw(t, "forget before")),
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "events") {
-		m.made++
-		c.Events = append(c.Events, event(fmt.Sprint(m.made), m.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
+		m.count++
+		c.Events = append(c.Events, event(fmt.Sprint(m.count), m.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
 	}
-	for range rapid.IntRange(0, 4).Draw(t, "entries") {
-		m.made++
-		c.Remember = append(c.Remember, checkpoint.Entry{
-			Key: modelKey.Draw(t, "key"), Value: fmt.Appendf(nil, "v%d", m.made), At: int64(rapid.IntRange(0, 20).Draw(t, "at")),
-		})
-	}
+	c.Remember = m.entries(t)
 	c.Dead = m.letters(t)
 	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
 		c.Expect = append(bytes.Clone(c.Expect), 'x')
@@ -167,20 +166,7 @@ func (m *machine) commit(t *rapid.T) {
 	}
 	m.positions[source] = c.Position
 	m.events = append(m.events, c.Events...)
-	known := m.known[source]
-	if known == nil {
-		known = map[string]knownEntry{}
-		m.known[source] = known
-	}
-	for _, e := range c.Remember {
-		known[e.Key] = knownEntry{value: e.Value, at: e.At}
-	}
-	for key, e := range known {
-		if e.at < c.ForgetBefore {
-			e.forgotten = true
-			known[key] = e
-		}
-	}
+	keep(m.known, source, c.Remember, c.ForgetBefore)
 	m.bury(checkpoint.SourceOwner(source), c.Dead)
 }
 
@@ -228,13 +214,13 @@ var modelKey = rapid.StringMatching(`[a-d][a-d]?`)
 
 func (m *machine) letters(t *rapid.T) (letters []checkpoint.DeadLetter) {
 	for range rapid.IntRange(0, 2).Draw(t, "letters") {
-		m.made++
+		m.count++
 		body := bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body"))
 		if rapid.Bool().Draw(t, "event") {
-			body = event(fmt.Sprint(m.made), m.clock.Now(), 300).Structured()
+			body = event(fmt.Sprint(m.count), m.clock.Now(), 300).Structured()
 		}
 		letters = append(letters, checkpoint.DeadLetter{
-			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.made), Time: m.clock.Now(),
+			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.clock.Now(),
 			Body: body,
 		})
 	}
@@ -254,15 +240,7 @@ func (m *machine) recall(t *rapid.T) {
 	source := rapid.SampledFrom(modelSources).Draw(t, "source")
 	keys := rapid.SliceOf(modelKey).Draw(t, "keys")
 	values, err := m.store.Recall(context.Background(), source, keys)
-	if err != nil || len(values) != len(keys) {
-		t.Fatalf("recall: %d values for %d keys, %v", len(values), len(keys), err)
-	}
-	for i, key := range keys {
-		want := m.known[source][key]
-		if !bytes.Equal(values[i], want.value) && !(values[i] == nil && want.forgotten) {
-			t.Fatalf("%s of %s: %q, want %q", key, source, values[i], want.value)
-		}
-	}
+	compare(t, source.String(), m.known[source], keys, values, err)
 }
 
 func (m *machine) configure(t *rapid.T) {

@@ -60,10 +60,10 @@ func (m *machine) skip(t *rapid.T) {
 	if cursor == uint64(len(m.events)) {
 		t.Skip("the sink has all")
 	}
-	m.made++
+	m.count++
 	s := checkpoint.Skip{
 		Sink: sink, Expect: cursor, Cursor: rapid.Uint64Range(cursor+1, uint64(len(m.events))).Draw(t, "to"),
-		Event: event(fmt.Sprint(m.made), m.clock.Now(), 300),
+		Event: event(fmt.Sprint(m.count), m.clock.Now(), 300),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "wrong") == 0 {
 		s.Expect++
@@ -268,6 +268,7 @@ func (m *machine) move(from, to string) {
 	move(m.cursors, from, to)
 	move(m.queues, from, to)
 	move(m.skipped, from, to)
+	move(m.made, from, to)
 	owner := checkpoint.Owner("")
 	if to != "" {
 		owner = checkpoint.SinkOwner(to)

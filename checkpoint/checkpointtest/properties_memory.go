@@ -1,0 +1,73 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+)
+
+// entries are what a source or a sink remembers.
+func (m *machine) entries(t *rapid.T) (entries []checkpoint.Entry) {
+	for range rapid.IntRange(0, 4).Draw(t, "entries") {
+		m.count++
+		entries = append(entries, checkpoint.Entry{
+			Key: modelKey.Draw(t, "key"), Value: fmt.Appendf(nil, "v%d", m.count), At: int64(rapid.IntRange(0, 20).Draw(t, "at")),
+		})
+	}
+	return entries
+}
+
+// keep takes note of what an owner remembers, and of what may be forgotten now.
+func keep[O comparable](all map[O]map[string]knownEntry, owner O, entries []checkpoint.Entry, forgetBefore int64) {
+	known := all[owner]
+	if known == nil {
+		known = map[string]knownEntry{}
+		all[owner] = known
+	}
+	for _, e := range entries {
+		known[e.Key] = knownEntry{value: e.Value, at: e.At}
+	}
+	for key, e := range known {
+		if e.at < forgetBefore {
+			e.forgotten = true
+			known[key] = e
+		}
+	}
+}
+
+// compare checks what was recalled of an owner.
+func compare(t *rapid.T, owner string, known map[string]knownEntry, keys []string, values [][]byte, err error) {
+	if err != nil || len(values) != len(keys) {
+		t.Fatalf("recall of %s: %d values for %d keys, %v", owner, len(values), len(keys), err)
+	}
+	for i, key := range keys {
+		want := known[key]
+		if !bytes.Equal(values[i], want.value) && !(values[i] == nil && want.forgotten) {
+			t.Fatalf("%s of %s: %q, want %q", key, owner, values[i], want.value)
+		}
+	}
+}
+
+func (m *machine) rememberSink(t *rapid.T) {
+	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
+	forgetBefore := int64(rapid.IntRange(0, 20).Draw(t, "forget before"))
+	entries := m.entries(t)
+	err := m.store.RememberSink(context.Background(), sink, entries, forgetBefore)
+	if _, known := m.cursors[sink]; (err == nil) != known {
+		t.Fatalf("remember for %s: %v; it is known: %v", sink, err, known)
+	}
+	if err == nil {
+		keep(m.made, sink, entries, forgetBefore)
+	}
+}
+
+func (m *machine) recallSink(t *rapid.T) {
+	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
+	keys := rapid.SliceOf(modelKey).Draw(t, "keys")
+	values, err := m.store.RecallSink(context.Background(), sink, keys)
+	compare(t, "sink "+sink, m.made[sink], keys, values, err)
+}
