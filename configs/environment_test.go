@@ -199,6 +199,8 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 				}
 			case shapeTexts:
 				want.Set(reflect.ValueOf([]string{value}))
+			case shapeSecrets:
+				want.Set(reflect.ValueOf(Secrets{NewSecret(value)}))
 			case shapeMap:
 				want.Set(reflect.ValueOf(Headers{"A": NewSecret("b")}))
 			case shapeSecret:

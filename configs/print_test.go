@@ -32,7 +32,7 @@ sinks:
       auth: {bearer: sesame-18}
       proxy: "http://sesame-19@proxy.example"
   - name: v
-    webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}}
+    webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}, sign: {secrets: [whsec_sesamesesamesesamesesamesesamesesame]}}
   - name: u
     webhook: {url: "https://hooks.example", auth: {username: user, password: sesame-21}}
   - name: p
@@ -64,7 +64,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 			parts = append(parts, *s.NATS, s.NATS.URL, &s.NATS.URL, s.NATS.Token)
 		}
 		if s.Webhook != nil {
-			parts = append(parts, *s.Webhook, s.Webhook.URL, s.Webhook.Headers, &s.Webhook.Headers, s.Webhook.Auth, s.Webhook.Key)
+			parts = append(parts, *s.Webhook, s.Webhook.URL, s.Webhook.Headers, &s.Webhook.Headers, s.Webhook.Auth, s.Webhook.Key, s.Webhook.Sign, s.Webhook.Sign.Secrets)
 		}
 	}
 	parts = append(parts, struct{ unexported Secret }{config.Admin.Token})

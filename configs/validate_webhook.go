@@ -1,38 +1,85 @@
 package configs
 
 import (
+	"maps"
 	"mime"
 	"net/textproto"
+	"regexp"
+	"slices"
 	"strings"
 
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform/render"
 )
 
+var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+
 // webhookBody checks what requests hold, and what is asked before the first.
 func (c checks) webhookBody(path string, w Webhook, mode string) {
-	c.sign(path+".sign", w)
-	if h := w.Handshake; h != nil {
-		switch {
-		case h.Origin == "":
-			c.missing(path + ".handshake.origin")
-		case !headerName.MatchString(h.Origin):
-			c.wrong(path+".handshake.origin", "%q is no DNS name", h.Origin)
-		}
-		c.atLeast(path+".handshake.rate", h.Rate, 1)
-	}
 	c.bytes(path+".max_body_bytes", w.MaxBodyBytes)
-	if w.Template == "" && w.TemplateFile == "" {
+	c.sign(path+".sign", w)
+	c.bodyTemplate(path, w, mode)
+	h := w.Handshake
+	if h == nil {
 		return
 	}
-	key := path + ".template"
-	if w.TemplateFile != "" {
-		if w.Template != "" {
-			c.wrong(key, "is set, and so is template_file; keep one of them")
+	at := path + ".handshake"
+	switch {
+	case w.Preset != "":
+		c.wrong(at, "does not fit preset %s, whose service knows none; leave it out", w.Preset)
+	case h.Origin == "":
+		c.missing(at + ".origin")
+	case !dnsName.MatchString(h.Origin):
+		c.wrong(at+".origin", "%q is no DNS name, such as ndrbridge.example", h.Origin)
+	}
+	c.atLeast(at+".rate", h.Rate, 1)
+}
+
+func (c checks) sign(path string, w Webhook) {
+	switch {
+	case !w.Sign.IsSet():
+		return
+	case w.Preset != "":
+		c.wrong(path, "does not fit preset %s, whose service reads no signatures; leave it out", w.Preset)
+	case w.Gzip:
+		c.wrong(path, "does not go with gzip: receivers do not agree on which body is signed; keep one of them")
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		if slices.Contains(signature.Fields(), textproto.CanonicalMIMEHeaderKey(name)) {
+			c.wrong(join(parent(path)+".headers", printable(name)), "is set, and so is sign, which makes that header; keep one of them")
 		}
+	}
+	for i, secret := range w.Sign.each() {
+		at := item(path+".secrets", i)
+		if n := len(w.Sign.Secrets); i >= n {
+			at = item(path+".secret_files", i-n)
+		}
+		text, err := secret.Read()
+		if err != nil {
+			c.wrong(at, "%v; write the secret into that file, where the bridge may read it, or correct the path", err)
+			continue
+		}
+		if _, err := signature.ParseKey(text); err != nil {
+			c.wrong(at, "%v; write whsec_ and base64 of 24 to 64 bytes, as the receiver gave it out", err)
+		}
+	}
+}
+
+// bodyTemplate checks what makes the bodies.
+func (c checks) bodyTemplate(path string, w Webhook, mode string) {
+	key := path + ".template"
+	switch {
+	case w.Template == "" && w.TemplateFile == "":
+		return
+	case w.Template != "" && w.TemplateFile != "":
+		c.wrong(key, "is set, and so is template_file; keep one of them")
+	case w.TemplateFile != "":
 		key += fileSuffix
 	}
-	if mode != "structured" {
+	switch {
+	case w.Preset != "":
+		c.wrong(key, "makes the body, and so does preset %s; keep one of them", w.Preset)
+	case mode != "structured":
 		c.wrong(key, "makes the body, and so does mode %s; leave mode out", mode)
 	}
 	text, err := w.ReadTemplate()
@@ -41,25 +88,6 @@ func (c checks) webhookBody(path string, w Webhook, mode string) {
 	}
 	if _, err := render.Compile(text, w.JSON()); err != nil {
 		c.wrong(key, "%v", err)
-	}
-}
-
-func (c checks) sign(path string, w Webhook) {
-	if w.Sign.IsSet() && w.Gzip {
-		c.wrong(path, "does not go with gzip: receivers do not agree on which body is signed; keep one of them")
-	}
-	for i, secret := range w.Sign.each() {
-		at := item(path+".secrets", i)
-		if n := len(w.Sign.Secrets); i >= n {
-			at = item(path+".secret_files", i-n)
-		}
-		text, err := secret.Read()
-		if err == nil {
-			_, err = signature.ParseKey(text)
-		}
-		if err != nil {
-			c.wrong(at, "%v; write whsec_ and base64 of 24 to 64 bytes, as the receiver gave it out", err)
-		}
 	}
 }
 

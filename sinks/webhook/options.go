@@ -209,7 +209,7 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		case !validValue(value):
 			return nil, fmt.Errorf("headers: %s: a line break or another control character in it", name)
 		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"),
-			len(o.SignSecrets) > 0 && slices.Contains([]string{signature.IDField, signature.TimestampField, signature.SignatureField}, name):
+			len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name):
 			return nil, fmt.Errorf("headers: %s is not free to choose", name)
 		case name == "Authorization":
 			given++

@@ -21,6 +21,9 @@ const (
 	SignatureField = "Webhook-Signature"
 )
 
+// Fields are the names of all of them.
+func Fields() []string { return []string{IDField, TimestampField, SignatureField} }
+
 // Key is a secret that sender and receiver share. No way of printing it shows it.
 type Key struct{ secret *[]byte }
 

@@ -1,0 +1,123 @@
+package configs
+
+import (
+	"bytes"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Secrets of the form that signatures take, of 24 bytes each.
+const (
+	oldSignSecret = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk"
+	newSignSecret = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3"
+)
+
+func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
+	const at = "sinks[0].webhook"
+	missing := filepath.Join(t.TempDir(), "none")
+	for _, test := range []struct {
+		name, webhook string
+		want          []string // one error each: what its line contains
+	}{
+		{"a secret that signs nothing", `sign: {secrets: [s3cret]}`, []string{"f.yaml:2:64: " + at + ".sign.secrets[0]: is not whsec_ and base64; write whsec_"}},
+		{"a secret that is too short", `sign: {secrets: [` + oldSignSecret + `, whsec_c2hvcnQ=]}`, []string{at + ".sign.secrets[1]: is 5 bytes long when decoded; it must be 24 to 64"}},
+		{"a file that holds none", `sign: {secret_files: [` + writeFile(t, "s3cret\n") + `]}`, []string{at + ".sign.secret_files[0]: is not whsec_ and base64"}},
+		{"a file that is not there", `sign: {secrets: [` + oldSignSecret + `], secret_files: [` + missing + `]}`, []string{at + ".sign.secret_files[0]: read secret: stat " + missing}},
+		{"signatures of what is compressed", `gzip: true, sign: {secrets: [` + oldSignSecret + `]}`, []string{"f.yaml:2:65: " + at + ".sign: does not go with gzip"}},
+		{"signatures for a chat", `preset: slack, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: does not fit preset slack, whose service reads no signatures"}},
+		{"signatures for an index, which is sent compressed by default", `preset: datadog, key: k, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: does not fit preset datadog"}},
+		{"a signature by hand", `headers: {webhook-signature: x}, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".headers.webhook-signature: is set, and so is sign, which makes that header"}},
+		{"a handshake without a name", `handshake: {rate: 60}`, []string{"f.yaml:2:58: " + at + ".handshake.origin: is missing; set it, or the variable NDRBRIDGE_SINKS_0_WEBHOOK_HANDSHAKE_ORIGIN"}},
+		{"a name that is a URL", `handshake: {origin: "https://soc.example"}`, []string{at + `.handshake.origin: "https://soc.example" is no DNS name`}},
+		{"no requests at all", `handshake: {origin: soc.example, rate: 0}`, []string{at + ".handshake.rate: is 0; it must be at least 1"}},
+		{"a handshake with a chat", `preset: teams, handshake: {origin: soc.example}`, []string{at + ".handshake: does not fit preset teams, whose service knows none"}},
+		{"bodies without a byte", `max_body_bytes: 0`, []string{at + ".max_body_bytes: is 0"}},
+		{"a template that cannot be read", `template: "a\n{{.event.id"`, []string{"f.yaml:2:57: " + at + ".template: template: template:2: unclosed action"}},
+		{"a function that is none", `template: "{{shout .event.id}}"`, []string{at + `.template: template: template:1: function "shout" not defined`}},
+		{"a template that makes no JSON", `template: "{{.detection.title}}"`, []string{at + ".template: for a sample of detections: template: what it makes is no JSON: byte 1"}},
+		{"a mistake in the template's file", `template_file: ` + writeFile(t, "{{end}}"), []string{at + ".template_file: template: template:1: unexpected {{end}}"}},
+		{"a template's file that is not there", `template_file: ` + missing, []string{at + ".template_file: stat " + missing}},
+		{"a template twice", `template: "1", template_file: ` + writeFile(t, "2"), []string{at + ".template: is set, and so is template_file; keep one of them"}},
+		{"a template for a chat", `preset: slack, template: "{}"`, []string{"f.yaml:2:72: " + at + ".template: makes the body, and so does preset slack; keep one of them"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h", `+test.webhook+`}`)), nil)
+			errs, _ := err.(Errors)
+			if len(errs) != len(test.want) {
+				t.Fatalf("%d errors, want %d:\n%v", len(errs), len(test.want), err)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(errs[i].Error(), want) {
+					t.Errorf("error %q\nwant one with %q", errs[i], want)
+				}
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("an error shows a secret: %v", err)
+			}
+		})
+	}
+	for _, mode := range []string{"binary", "batch"} {
+		t.Run("a template goes with no other mode: "+mode, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(`mode: `+mode+`, webhook: {url: "https://h", template: "{}"}`)), nil)
+			if want := at + ".template: makes the body, and so does mode " + mode; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one with %q", err, want)
+			}
+		})
+	}
+}
+
+func TestATemplateMakesJSONUnlessTheContentTypeIsAnother(t *testing.T) {
+	for _, test := range []struct {
+		headers string
+		json    bool
+	}{
+		{``, true},
+		{`content-type: text/plain`, false},
+		{`Content-Type: application/json; charset=utf-8`, true},
+		{`Content-Type: application/vnd.soc+json`, true},
+		{`X-Team: soc`, true},
+	} {
+		t.Run(test.headers, func(t *testing.T) {
+			_, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h", template: "{{.event.id}}", headers: {`+test.headers+`}}`)), nil)
+			if (err != nil) != test.json {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestSignaturesMayHaveSeveralSecrets(t *testing.T) {
+	file := writeFile(t, newSignSecret+"\n")
+	literal := sink(`webhook: {url: "https://h", sign: {secrets: [` + oldSignSecret + `], secret_files: [` + file + `]}}`)
+	for _, test := range []struct {
+		name, file string
+		environ    []string
+	}{
+		{"in the file", literal, nil},
+		{"in the environment", sink(`webhook: {url: "https://h"}`), []string{
+			"NDRBRIDGE_SINKS_0_WEBHOOK_SIGN_SECRETS=" + oldSignSecret, "NDRBRIDGE_SINKS_0_WEBHOOK_SIGN_SECRET_FILES=" + file,
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := parse(t, test.file, test.environ...).Sinks[0]
+			got, err := s.Webhook.Sign.Read()
+			if want := []string{oldSignSecret, newSignSecret}; err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if files := s.Files(); !reflect.DeepEqual(files, []string{file}) {
+				t.Errorf("the files are %v", files)
+			}
+		})
+	}
+	t.Run("none is printed", func(t *testing.T) {
+		var printed bytes.Buffer
+		if err := Print(&printed, parse(t, literal)); err != nil {
+			t.Fatal(err)
+		}
+		if text := printed.String(); strings.Contains(text, "whsec_") || !strings.Contains(text, file) || !strings.Contains(text, hidden) {
+			t.Errorf("it prints\n%s", text)
+		}
+	})
+}
