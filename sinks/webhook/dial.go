@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 )
 
-// awsMetadata is where EC2 keeps an instance's credentials by IPv6. By IPv4 all
-// clouds do so at link-local addresses.
-var awsMetadata = netip.MustParseAddr("fd00:ec2::254")
+// metadata are the addresses, beside link-local ones, where clouds keep the
+// credentials of machines: those of AWS, Google and Alibaba.
+var metadata = [...]netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+}
 
 // newDialer dials link-local addresses only where that is allowed: a name that leads
 // there, by mistake or by the hand of whoever owns it, would have events go, and
@@ -28,7 +33,8 @@ func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return err
 	}
-	if a := where.Addr().Unmap(); a.IsLinkLocalUnicast() || a.WithZone("") == awsMetadata {
+	a := where.Addr().Unmap().WithZone("")
+	if a.IsLinkLocalUnicast() || slices.ContainsFunc(metadata[:], func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return &linkLocalError{a}
 	}
 	return nil

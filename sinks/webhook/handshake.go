@@ -16,9 +16,11 @@ import (
 )
 
 // Handshake asks a receiver whether it wants events, before the first is sent
-// (CloudEvents: HTTP 1.1 Web Hooks 1.0.2, section 4).
+// (CloudEvents: HTTP 1.1 Web Hooks 1.0.2, section 4). Consent is asked for without a
+// callback: who would give it later is asked again.
 type Handshake struct {
-	// Origin is the DNS name by which the receiver knows who sends.
+	// Origin is the DNS name by which the receiver knows who sends. Every request
+	// that carries events names it, too, in the field Origin.
 	Origin string
 	// Rate is how many requests a minute are asked for; 1 at least.
 	Rate int
@@ -56,6 +58,7 @@ func (s *Sink) agree(ctx context.Context) error {
 	question.Method = http.MethodOptions
 	question.Header = s.header.Clone()
 	question.Header.Del("Content-Type")
+	question.Header.Del("Origin")
 	question.Header.Set(requestOrigin, s.handshake.Origin)
 	question.Header.Set(requestRate, strconv.Itoa(s.handshake.Rate))
 	answer, err := s.transport.RoundTrip(question)

@@ -186,9 +186,12 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		service = o.Preset.Service()
 		header.Set("Content-Type", transform.ContentTypeData)
 	}
-
 	if o.Template != nil {
 		header.Set("Content-Type", transform.ContentTypeData)
+	}
+
+	if o.Handshake != nil {
+		header.Set("Origin", o.Handshake.Origin)
 	}
 
 	given := 0 // ways to authenticate
@@ -209,7 +212,8 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		case !validValue(value):
 			return nil, fmt.Errorf("headers: %s: a line break or another control character in it", name)
 		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"),
-			len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name):
+			len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name),
+			o.Handshake != nil && name == "Origin":
 			return nil, fmt.Errorf("headers: %s is not free to choose", name)
 		case name == "Authorization":
 			given++

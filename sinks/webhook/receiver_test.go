@@ -315,6 +315,17 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"a bearer token and a user name", webhook.Options{URL: "http://host", Bearer: secret, Username: "u"}, "more than one"},
 		{"a user name twice", webhook.Options{URL: "http://u:" + secret + "@host", Username: "u"}, "more than one"},
 		{"an Authorization header and a password", webhook.Options{URL: "http://host", Password: secret, Headers: map[string]string{"authorization": "x"}}, "more than one"},
+		{"a secret to sign with that is none", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret, secret}}, "sign: secret 2 is not whsec_ and base64"},
+		{"signatures of compressed bodies", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Gzip: true}, "sign and gzip"},
+		{"signatures for a preset", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Preset: lines{}}, "sign and a preset"},
+		{"a signature among the headers", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Headers: map[string]string{"webhook-id": secret}}, "Webhook-Id is not free"},
+		{"a template and a preset", webhook.Options{URL: "http://host", Template: template(t, "{}", true), Preset: lines{}}, "a template and a preset"},
+		{"a template in another mode", webhook.Options{URL: "http://host", Template: template(t, "{}", true), Mode: transform.Binary}, `mode "binary" says nothing to a template`},
+		{"a handshake without an origin", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Rate: 1}}, "handshake: the origin"},
+		{"a handshake without a rate", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example"}}, "handshake: a rate of 0"},
+		{"a handshake with a preset", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Preset: lines{}}, "handshake and a preset"},
+		{"another origin than the handshake's", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Headers: map[string]string{"origin": "b.example"}}, "Origin is not free"},
+		{"bodies of less than nothing", webhook.Options{URL: "http://host", MaxBodyBytes: -1}, "at most -1 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := webhook.New(test.options)

@@ -1,0 +1,241 @@
+package webhook_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+const origin = "ndrbridge.soc.example"
+
+// strict is a receiver that takes events of a sender that asked before, and tells
+// what is wrong with a question or a delivery.
+type strict struct {
+	url string
+
+	mu        sync.Mutex
+	refusals  int              // questions that are yet to be refused
+	answer    http.HandlerFunc // to a question; nil: yes
+	asked     int
+	agreed    bool
+	delivered int
+	wrong     []string
+}
+
+func startStrict(t *testing.T) *strict {
+	s := new(strict)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *strict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	expect := func(what, got, want string) {
+		if got != want {
+			s.wrong = append(s.wrong, fmt.Sprintf("%s: %s is %q, want %q", r.Method, what, got, want))
+		}
+	}
+	expect("the target", r.RequestURI, "/events?tenant=7")
+	expect("the authorization", r.Header.Get("Authorization"), "Bearer b3arersecret")
+	if r.Method != http.MethodOptions {
+		expect("the origin", r.Header.Get("Origin"), origin)
+		if !s.agreed {
+			s.wrong = append(s.wrong, "events came without a handshake")
+		}
+		s.delivered++
+		return
+	}
+	s.asked++
+	expect("WebHook-Request-Origin", r.Header.Get("WebHook-Request-Origin"), origin)
+	expect("WebHook-Request-Rate", r.Header.Get("WebHook-Request-Rate"), "6000")
+	expect("Origin", r.Header.Get("Origin"), "")
+	expect("the content type", r.Header.Get("Content-Type"), "")
+	expect("the body", string(body), "")
+	switch {
+	case s.refusals > 0:
+		s.refusals--
+		w.WriteHeader(http.StatusForbidden)
+	case s.answer != nil:
+		s.answer(w, r)
+	default:
+		consent(origin, "*")(w, r)
+	}
+	s.agreed = w.Header().Get("WebHook-Allowed-Origin") != ""
+}
+
+func (s *strict) options() webhook.Options {
+	return webhook.Options{
+		URL: s.url + "/events?tenant=7", Bearer: "b3arersecret", Mode: transform.Batch, Headers: map[string]string{"X-Key": "s3cretvalue"},
+		Handshake: &webhook.Handshake{Origin: origin, Rate: 6000},
+	}
+}
+
+// consent allows an origin and a rate; an empty text leaves the field out.
+func consent(origin, rate string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", "POST")
+		if origin != "" {
+			w.Header().Set("WebHook-Allowed-Origin", origin)
+		}
+		if rate != "" {
+			w.Header().Set("WebHook-Allowed-Rate", rate)
+		}
+	}
+}
+
+func TestEventsFollowAConsent(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		answer http.HandlerFunc
+	}{
+		{"to this origin, at any rate", consent(origin, "*")},
+		{"to any origin, at the rate asked for", consent("*", "6000")},
+		{"in other letters, without a rate", consent(strings.ToUpper(origin), "")},
+		{"at a higher rate, without content", func(w http.ResponseWriter, r *http.Request) {
+			consent(origin, "100000")(w, r)
+			w.WriteHeader(http.StatusNoContent)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := startStrict(t)
+			r.answer = test.answer
+			s := open(t, r.options())
+			for range 3 {
+				if err := s.Send(t.Context(), sinktest.Events(2, 2, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.asked != 1 || r.delivered != 3 || r.wrong != nil {
+				t.Errorf("asked %d times, %d deliveries; %q", r.asked, r.delivered, r.wrong)
+			}
+		})
+	}
+	t.Run("a sink that is opened anew asks anew", func(t *testing.T) {
+		r := startStrict(t)
+		for range 2 {
+			if err := open(t, r.options()).Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.asked != 2 || r.wrong != nil {
+			t.Errorf("asked %d times; %q", r.asked, r.wrong)
+		}
+	})
+	t.Run("several requests at once do, too", func(t *testing.T) {
+		r := startStrict(t)
+		o := r.options()
+		o.Mode, o.Concurrency = transform.Structured, 8
+		if err := open(t, o).Send(t.Context(), sinktest.Events(20, 20, 0)); err != nil || r.asked != 1 || r.delivered != 20 || r.wrong != nil {
+			t.Errorf("asked %d times, %d deliveries; %v, %q", r.asked, r.delivered, err, r.wrong)
+		}
+	})
+}
+
+func TestNoEventFollowsAnythingElse(t *testing.T) {
+	status := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "9")
+			http.Error(w, "not you: "+r.Header.Get("Authorization"), status)
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		answer http.HandlerFunc
+		class  sinks.Class
+		want   string // part of the error
+	}{
+		{"an answer that does not speak of it", consent("", ""), sinks.Halted, "did not consent: its answer has no WebHook-Allowed-Origin"},
+		{"a rate alone", consent("", "100"), sinks.Halted, "did not consent"},
+		{"consent to another", consent("elsewhere.example", "100"), sinks.Halted, `allows the origin "elsewhere.example", not "` + origin + `"`},
+		{"a rate of nothing", consent(origin, "0"), sinks.Halted, `allows "0" requests a minute`},
+		{"a rate that is no number", consent(origin, "lots"), sinks.Halted, `allows "lots" requests a minute`},
+		{"a receiver that knows no handshake", status(405), sinks.Halted, "take handshake out for a receiver that knows none"},
+		{"a refusal", status(403), sinks.Halted, "handshake (OPTIONS, before any event)"},
+		{"a question that it calls bad, which is no event's fault", status(400), sinks.Halted, "400"},
+		{"a redirect", status(307), sinks.Halted, "redirects are not followed"},
+		{"a receiver that is busy", status(429), sinks.Throttled, "429"},
+		{"a receiver that is down", status(502), sinks.Transient, "502"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := startStrict(t)
+			r.answer = test.answer
+			err := open(t, r.options()).Send(t.Context(), sinktest.Events(2, 2, 0))
+			class, wait := sinks.ClassOf(err)
+			if class != test.class || !strings.Contains(fmt.Sprint(err), test.want) || !strings.Contains(fmt.Sprint(err), r.url) {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			if class == sinks.Throttled && wait != 9*time.Second {
+				t.Errorf("it waits %v", wait)
+			}
+			if strings.Contains(err.Error(), "secret") || r.delivered != 0 || r.asked != 1 || r.wrong != nil {
+				t.Errorf("%d deliveries, %d questions; %v; %q", r.delivered, r.asked, err, r.wrong)
+			}
+		})
+	}
+	t.Run("an answer that holds secrets shows none", func(t *testing.T) {
+		for _, answer := range []http.HandlerFunc{consent("s3cretvalue", ""), consent(origin, "s3cretvalue")} {
+			r := startStrict(t)
+			r.answer = answer
+			if err := open(t, r.options()).Send(t.Context(), sinktest.Events(1, 1, 0)); err == nil || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+	t.Run("no answer in time is transient", func(t *testing.T) {
+		addr := talk(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+		o := startStrict(t).options()
+		o.URL, o.Timeout = "http://"+addr, 50*time.Millisecond
+		err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 0))
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !strings.Contains(err.Error(), "no answer within") {
+			t.Errorf("class %s: %v", class, err)
+		}
+	})
+}
+
+func TestTheRateThatWasAllowedIsKept(t *testing.T) {
+	r := startStrict(t)
+	r.answer = consent(origin, "1")
+	o := r.options()
+	o.Mode = transform.Structured
+	err := open(t, o).Send(t.Context(), sinktest.Events(3, 3, 0))
+	fates, ok := err.(sinks.EventErrors)
+	if !ok || len(fates) != 3 || fates[0] != nil {
+		t.Fatalf("error %v", err)
+	}
+	for _, err := range fates[1:] {
+		if class, wait := sinks.ClassOf(err); class != sinks.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is used up") {
+			t.Errorf("class %s, %v: %v", class, wait, err)
+		}
+	}
+	if r.delivered != 1 || r.wrong != nil {
+		t.Errorf("%d deliveries in a minute for which one was allowed; %q", r.delivered, r.wrong)
+	}
+}
+
+func TestAHaltedSinkAsksUntilItIsAllowed(t *testing.T) {
+	r := startStrict(t)
+	r.refusals = 3
+	dead, _ := deliver(t, r.options(), checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, sinktest.Events(5, 5, 0))
+	if dead != nil || r.asked < 4 || r.delivered == 0 || r.wrong != nil {
+		t.Errorf("%d dead letters, asked %d times, %d deliveries; %q", len(dead), r.asked, r.delivered, r.wrong)
+	}
+}
