@@ -146,6 +146,24 @@ func TestRender(t *testing.T) {
 		})
 	}
 
+	t.Run("a template makes a request for each event that it does not fail for", func(t *testing.T) {
+		r := renderer(t, `webhook: {url: "https://h.example/in?key=s3cret", method: PUT, template: '{{if eq (int .detection.risk_score) 90}}{{truncate 0 .event.id}}{{end}}{"id": {{.detection.id}}}'}`)
+		var bodies []string
+		told := 0
+		for request, err := range r.Render(events) {
+			if err != nil {
+				told++
+				continue
+			}
+			if request.Method != "PUT" || request.URL != "https://h.example/in?***" || request.Events != 1 {
+				t.Errorf("%+v", request)
+			}
+			bodies = append(bodies, string(request.Body))
+		}
+		if strings.Join(bodies, " ") != `{"id": 1} {"id": 3}` || told != 1 {
+			t.Errorf("bodies %q, %d errors", bodies, told)
+		}
+	})
 	t.Run("an event that no service takes is told, and the others are shown", func(t *testing.T) {
 		r := renderer(t, `webhook: {preset: datadog, url: "https://h.example", key: k}`)
 		huge := detectionEvent(t, 7, 50, strings.Repeat("x", 1<<20))
@@ -183,7 +201,7 @@ func TestRender(t *testing.T) {
 			break
 		}
 	})
-	t.Run("a sink without a preset has nothing to show", func(t *testing.T) {
+	t.Run("a sink without a preset and a template has nothing to show", func(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{}}} {
 			if _, err := bridge.NewRenderer(s); err == nil {
 				t.Errorf("no error: %+v", s)

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 
 	"ndrbridge/configs"
@@ -10,9 +11,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// Renderer shows what a webhook with a preset would be sent. It contacts nobody.
+// Renderer shows what a webhook with a preset or a template would be sent. It
+// contacts nobody.
 type Renderer struct {
-	preset  webhook.Preset
+	compose func([]transform.Event) (webhook.Request, error) // as webhook.Preset has it
+	method  string
 	url     configs.URL
 	secrets redact.Secrets
 	matches func(transform.Event) (bool, error)            // nil: all
@@ -21,22 +24,35 @@ type Renderer struct {
 
 // Rendered is a request as a person may see it: without secrets.
 type Rendered struct {
-	Events int // that it carries
-	URL    string
-	Body   []byte
+	Events      int // that it carries
+	Method, URL string
+	Body        []byte
 }
 
-// NewRenderer makes the renderer of a sink. The error tells that it has no preset,
-// or what is wrong with the sink's settings, without a secret.
+// NewRenderer makes the renderer of a sink. The error tells that it has neither a
+// preset nor a template, or what is wrong with the sink's settings, without a secret.
 func NewRenderer(s configs.Sink) (*Renderer, error) {
-	if s.Webhook == nil || s.Webhook.Preset == "" {
-		return nil, errors.New("the sink has no preset")
+	w := s.Webhook
+	if w == nil || w.Preset == "" && !w.HasTemplate() {
+		return nil, errors.New("the sink has neither a preset nor a template")
 	}
-	preset, err := openPreset(*s.Webhook)
+	r := &Renderer{method: w.Method, url: w.URL}
+	preset, err := openPreset(*w)
 	if err != nil {
 		return nil, err
 	}
-	r := &Renderer{preset: preset, url: s.Webhook.URL, secrets: redact.New(preset.Service().Secrets...)}
+	if preset != nil {
+		r.compose, r.secrets = preset.Compose, redact.New(preset.Service().Secrets...)
+	} else {
+		template, err := webhookTemplate(*w)
+		if err != nil {
+			return nil, fmt.Errorf("template: %w", err)
+		}
+		r.compose = func(events []transform.Event) (webhook.Request, error) {
+			body, err := template.Render(events[0], int(w.MaxBodyBytes))
+			return webhook.Request{Events: 1, Body: body}, err
+		}
+	}
 	if r.matches, err = matchFor(s); err != nil {
 		return nil, err
 	}
@@ -63,7 +79,7 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 			}
 		}
 		for len(wanted) > 0 {
-			request, err := r.preset.Compose(wanted)
+			request, err := r.compose(wanted)
 			if err != nil {
 				if !yield(Rendered{}, err) {
 					return
@@ -98,5 +114,5 @@ func (r *Renderer) show(request webhook.Request) Rendered {
 	if request.URL != nil {
 		url = configs.NewURL(request.URL.String())
 	}
-	return Rendered{Events: request.Events, URL: url.String(), Body: []byte(r.secrets.Hide(string(request.Body)))}
+	return Rendered{Events: request.Events, Method: r.method, URL: url.String(), Body: []byte(r.secrets.Hide(string(request.Body)))}
 }

@@ -69,7 +69,7 @@ func (c checks) sign(path string, w Webhook) {
 func (c checks) bodyTemplate(path string, w Webhook, mode string) {
 	key := path + ".template"
 	switch {
-	case w.Template == "" && w.TemplateFile == "":
+	case !w.HasTemplate():
 		return
 	case w.Template != "" && w.TemplateFile != "":
 		c.wrong(key, "is set, and so is template_file; keep one of them")

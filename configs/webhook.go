@@ -46,6 +46,9 @@ type WebhookHandshake struct {
 	Rate int `yaml:"rate" env:"RATE" default:"6000"`
 }
 
+// HasTemplate tells whether a template makes the bodies.
+func (w Webhook) HasTemplate() bool { return w.Template != "" || w.TemplateFile != "" }
+
 // ReadTemplate gives the text of the template, that of a file read anew; empty:
 // none.
 func (w Webhook) ReadTemplate() (string, error) {

@@ -19,21 +19,24 @@ func (c *command) renderCommand() *cobra.Command {
 	var sink string
 	batch := 0
 	cmd := &cobra.Command{
-		Use:   "render PRESET",
-		Short: "Show what a webhook's preset makes of events",
+		Use:   "render [PRESET]",
+		Short: "Show what a webhook's preset or template makes of events",
 		Long: `Read events from standard input, an event in JSON a line, as ndrbridge tail --json
-and file sinks write them, and print each request that a webhook with this preset
-would send for them: its URL and its body, both without secrets. Nothing is sent.
+and file sinks write them, and print each request that a webhook with this preset, or
+with a template, would send for them: its URL and its body, both without secrets.
+Nothing is sent.
 
 PRESET is one of ` + strings.Join(configs.Presets(), ", ") + `.
 
 With --config, the sink that has the preset there says how: its match and redact, its
 index, tags and so on. Without, nothing is left out and URL and key stand for yours.
+With --config and without PRESET it is the sink that has a preset or a template.
 
 How many events come at once decides what a chat shows: a card for each of a few, and
 a summary of many. That is up to batch.max_events of the sink, or what --batch says;
 fewer are printed when the input ends.`,
 		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
+  ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # by its template
   ndrbridge tail --since -1h --json | head -n 20 | ndrbridge render splunk_hec
   ndrbridge tail --json | ndrbridge render teams --batch 1    # a card for each, as they come
   ndrdemo events | ndrbridge render discord                   # of a stand-in appliance`,
@@ -45,10 +48,10 @@ fewer are printed when the input ends.`,
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			known := strings.Join(configs.Presets(), ", ")
-			if len(args) != 1 {
-				return fmt.Errorf("%w: %s takes one argument, one of %s, and %d were given", commandline.ErrUsage, cmd.CommandPath(), known, len(args))
+			if len(args) > 1 || len(args) == 0 && c.configFile == "" {
+				return fmt.Errorf("%w: %s takes one argument, one of %s, or --config, and %d were given", commandline.ErrUsage, cmd.CommandPath(), known, len(args))
 			}
-			if !slices.Contains(configs.Presets(), args[0]) {
+			if len(args) == 1 && !slices.Contains(configs.Presets(), args[0]) {
 				return fmt.Errorf("%w: %q is none of %s", commandline.ErrUsage, args[0], known)
 			}
 			return nil
@@ -57,7 +60,7 @@ fewer are printed when the input ends.`,
 			if cmd.Flags().Changed("batch") && batch < 1 {
 				return fmt.Errorf("%w: --batch: must be at least 1", commandline.ErrUsage)
 			}
-			s, err := c.sinkWith(args[0], sink)
+			s, err := c.sinkWith(strings.Join(args, ""), sink)
 			if err != nil {
 				return err
 			}
@@ -72,14 +75,15 @@ fewer are printed when the input ends.`,
 		},
 	}
 	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
-		"the configuration file that has a sink with the preset; without one, a sink that has nothing else")
-	cmd.Flags().StringVar(&sink, "sink", "", "the sink, where several of the configuration have the preset")
+		"the configuration file that has the sink; without one, a sink that has nothing else")
+	cmd.Flags().StringVar(&sink, "sink", "", "the sink, where several of the configuration come into question")
 	cmd.Flags().IntVar(&batch, "batch", 0, "how many events come at once (default batch.max_events of the sink)")
 	return cmd
 }
 
-// sinkWith is the configuration's sink with a preset, and of a name, if there is
-// one; without a configuration, one that stands for it.
+// sinkWith is the configuration's sink with a preset, where one is given, else with
+// any or a template, and of a name, where one is given; without a configuration, one
+// that stands for it.
 func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 	if c.configFile == "" {
 		if name != "" {
@@ -92,16 +96,27 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 		return configs.Sink{}, err
 	}
 	found := slices.DeleteFunc(config.Sinks, func(s configs.Sink) bool {
-		return s.Webhook == nil || s.Webhook.Preset != preset || name != "" && s.Name != name
+		switch w := s.Webhook; {
+		case w == nil, name != "" && s.Name != name:
+			return true
+		case preset == "":
+			return w.Preset == "" && !w.HasTemplate()
+		default:
+			return w.Preset != preset
+		}
 	})
+	has := "preset " + preset
+	if preset == "" {
+		has = "a preset or a template"
+	}
 	switch {
 	case len(found) == 0 && name != "":
-		return configs.Sink{}, fmt.Errorf("%s has no sink %s with preset %s", c.configFile, name, preset)
+		return configs.Sink{}, fmt.Errorf("%s has no sink %s with %s", c.configFile, name, has)
 	case len(found) == 0:
-		return configs.Sink{}, fmt.Errorf("%s has no sink with preset %s", c.configFile, preset)
+		return configs.Sink{}, fmt.Errorf("%s has no sink with %s", c.configFile, has)
 	case len(found) > 1:
 		names := sinkNames(&configs.Config{Sinks: found})
-		return configs.Sink{}, fmt.Errorf("%w: several sinks have preset %s; name one of them with --sink: %s", commandline.ErrUsage, preset, strings.Join(names, ", "))
+		return configs.Sink{}, fmt.Errorf("%w: several sinks have %s; name one of them with --sink: %s", commandline.ErrUsage, has, strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
@@ -109,7 +124,7 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 // sampleSink stands for a sink with a preset that nobody has configured.
 func sampleSink(preset string) configs.Sink {
 	const events, bytes = 500, configs.MiB
-	w := configs.Webhook{Preset: preset, URL: configs.NewURL("https://" + preset + ".example/events")}
+	w := configs.Webhook{Preset: preset, Method: "POST", URL: configs.NewURL("https://" + preset + ".example/events")}
 	switch preset {
 	case configs.PresetPagerDuty:
 		w.URL = configs.NewURL("https://pagerduty.example/v2/enqueue")
@@ -166,6 +181,6 @@ func (c *command) printRequest(r bridge.Rendered) error {
 	if c.terminal {
 		body = printableLines(body)
 	}
-	_, err := fmt.Fprintf(c.stdout, "POST %s with %s\n%s\n", r.URL, counted(r.Events, "event"), body)
+	_, err := fmt.Fprintf(c.stdout, "%s %s with %s\n%s\n", r.Method, r.URL, counted(r.Events, "event"), body)
 	return err
 }

@@ -21,6 +21,8 @@ sinks:
   - {name: chat, webhook: {preset: slack, url: "https://hooks.slack.com/services/T0/B0/s3cret-and-some-more-of-it"}}
   - {name: alerts, webhook: {preset: slack, url: "https://slack.com/api/chat.postMessage", key: s3cret-bot, channel: C1}}
   - {name: index, webhook: {preset: elasticsearch, url: "https://es.example:9200/ndr"}}
+  - {name: tickets, webhook: {url: "https://tickets.example/in?key=s3cret", method: PUT, template: '{"title": {{json .detection.title}}}'}, match: "detection.risk_score >= 80"}
+  - {name: soc, webhook: {url: "https://soc.example"}}
 `
 
 func TestRenderCommand(t *testing.T) {
@@ -58,6 +60,15 @@ func TestRenderCommand(t *testing.T) {
 			0, nil, "has no sink index with preset slack"},
 		{"a sink is one of a configuration", []string{"slack", "--sink", "chat"}, highLine, commandline.ExitUsage,
 			0, nil, "--sink goes with --config"},
+		{"a sink with a template needs no preset", []string{"-c", config, "--sink", "tickets"}, highLine + "\n" + lowLine, commandline.ExitDone,
+			0, []string{"PUT https://tickets.example/in?*** with 1 event\n{\n  \"title\": "}, ""},
+		{"a preset may go unsaid, too", []string{"-c", config, "--sink", "index"}, highLine, commandline.ExitDone,
+			1, []string{"POST https://es.example:9200/ndr/_bulk"}, ""},
+		{"one of several must be named then, as well", []string{"-c", config}, highLine, commandline.ExitUsage,
+			0, nil, "several sinks have a preset or a template; name one of them with --sink: oncall, chat, alerts, index, tickets"},
+		{"a sink that has neither is none", []string{"-c", config, "--sink", "soc"}, highLine, commandline.ExitFailed,
+			0, nil, "has no sink soc with a preset or a template"},
+		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "takes one argument"},
 		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
 		{"a line that is no event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {

@@ -91,13 +91,12 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options webhook.Options
-		posts   int
 	}{
-		{"structured mode", webhook.Options{MaxBodyBytes: 2000}, 4},
-		{"structured mode, however well it compresses", webhook.Options{MaxBodyBytes: 2000, Gzip: true}, 4},
-		{"binary mode", webhook.Options{MaxBodyBytes: 2000, Mode: transform.Binary}, 4},
-		{"batch mode, which sends as many requests as it takes", webhook.Options{MaxBodyBytes: 2000, Mode: transform.Batch}, 2},
-		{"a template", webhook.Options{MaxBodyBytes: 2000, Template: template(t, `{{json .detection.description}}`, true)}, 4},
+		{"structured mode", webhook.Options{MaxBodyBytes: 2000}},
+		{"structured mode, however well it compresses", webhook.Options{MaxBodyBytes: 2000, Gzip: true}},
+		{"binary mode", webhook.Options{MaxBodyBytes: 2000, Mode: transform.Binary}},
+		{"batch mode, which sends as many requests as it takes", webhook.Options{MaxBodyBytes: 2000, Mode: transform.Batch}},
+		{"a template", webhook.Options{MaxBodyBytes: 2000, Template: template(t, `{{json .detection.description}}`, true)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			url, received := startPosts(t)
@@ -113,9 +112,8 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 					t.Errorf("event %d: %v", i, err)
 				}
 			}
-			dead, _ := deliver(t, o, checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, events)
-			if !slices.Equal(dead, []string{events[2].ID}) {
-				t.Errorf("dead letters %v", dead)
+			if got := len(received()); got != 2 { // a batch goes on behind it
+				t.Errorf("%d requests", got)
 			}
 			for _, p := range received() {
 				if len(p.body) > 2000 {
