@@ -91,7 +91,8 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 const maxExcerpt = 256
 
 // excerpt is the beginning of a text as one line of printable characters,
-// without secrets.
+// without secrets. The text must come whole: whoever cuts it first may cut a secret
+// in two, whose beginning is not recognised.
 func excerpt(r io.Reader, secrets redact.Secrets) string {
 	const enough = 4 << 10
 	raw, err := io.ReadAll(io.LimitReader(r, int64(enough+secrets.Longest())))

@@ -30,7 +30,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	var said reply
 	if err := json.Unmarshal(a.Body, &said); err != nil || said.Errors == nil {
-		return nil, sinks.Errorf(sinks.Transient, "%d, but the answer is not that of a bulk: %.200s", a.Status, a.Body)
+		return nil, sinks.Errorf(sinks.Transient, "%d, but the answer is not that of a bulk: %s", a.Status, a.Body)
 	}
 	if !*said.Errors {
 		return nil, nil
