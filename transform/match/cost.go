@@ -15,11 +15,6 @@ const maxCost = 1_000_000
 // by the estimate.
 const assumedSize = 100
 
-// maxSteps is how many elements the loops of an expression may go through for one
-// event, whatever was estimated. CEL can count costs while it evaluates, but is ten
-// times slower then; without loops each node is evaluated once at most.
-const maxSteps = 100_000
-
 // checkCost refuses an expression that costs too much by estimate.
 func checkCost(env *cel.Env, ast *cel.Ast) error {
 	cost, err := env.EstimateCost(ast, sizes{})

@@ -78,7 +78,7 @@ func Compile(expression string) (*Match, error) {
 }
 
 // Matches tells whether an event is wanted. Where that cannot be told, since types
-// do not fit or its loops have too many steps, it is true beside the error that says
+// do not fit or it would take too long over this event, it is true beside the error that says
 // why: no event is lost to a mistake.
 func (m *Match) Matches(e transform.Event) (bool, error) {
 	r := m.readings.Get().(*reading)

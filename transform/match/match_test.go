@@ -234,12 +234,50 @@ func TestAMistakeLetsTheEventThrough(t *testing.T) {
 			participants = append(participants, `{"id":`+strconv.Itoa(i+1)+`}`)
 		}
 		crowd := detectionEvent(t, `{"participants":[`+strings.Join(participants, ",")+`]}`)
-		if wanted, err := m.Matches(crowd); !wanted || err == nil || !strings.Contains(err.Error(), "stopped after 100000 steps") {
+		if wanted, err := m.Matches(crowd); !wanted || err == nil || !strings.Contains(err.Error(), "too long over this event") {
 			t.Fatalf("%v, %v", wanted, err)
 		}
 		if wanted, err := m.Matches(detectionEvent(t, `{"participants":[{"id":1},{"id":-1}]}`)); !wanted || err != nil {
 			t.Fatalf("the next event: %v, %v", wanted, err)
 		}
+	})
+}
+
+func TestAnEventThatTakesTooLongIsLetThrough(t *testing.T) {
+	numbers := func(n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]"
+	}
+	text := `"` + strings.Repeat("ab", 32<<10) + `"`
+	for _, test := range []struct{ name, expression, data string }{
+		{"a long text is matched for each element", `detection.l.exists(x, detection.s.matches("(a|b)*c$"))`, `{"l":` + numbers(1000) + `,"s":` + text + `}`},
+		{"a long text is matched again and again without a loop", `detection.s.matches("(a|b)*c$")` + strings.Repeat(` || detection.s.matches("(a|b)*c$")`, 9), `{"s":` + text + `}`},
+		{"a long text is searched for each element", `detection.l.exists(x, detection.s.contains("bb"))`, `{"l":` + numbers(1000) + `,"s":` + text + `}`},
+		{"a long list is compared for each of its elements", `detection.l.all(x, detection.l == detection.l)`, `{"l":` + numbers(8000) + `}`},
+		{"a long list within a list is compared for each element", `detection.l[0].all(x, detection.l == detection.l)`, `{"l":[` + numbers(8000) + `]}`},
+		{"each element is looked for in a long list", `detection.l.all(x, x in detection.l)`, `{"l":` + numbers(8000) + `}`},
+		{"lists that loops made of long lists are compared", `detection.l.map(x, detection.l) == detection.l.map(x, detection.l)`, `{"l":` + numbers(8000) + `}`},
+		{"texts grow in a loop", `detection.l.map(x, detection.s + detection.s) == []`, `{"l":` + numbers(8000) + `,"s":` + text + `}`},
+		{"a pattern is compiled for each element", `detection.l.exists(x, "a".matches(detection.p))`, `{"l":` + numbers(8000) + `,"p":"` + strings.Repeat("(b|c)", 50) + `"}`},
+		{"a time zone is looked up for each element", `detection.l.exists(x, event.time.getHours("Europe/Berlin") == 25)`, `{"l":` + numbers(8000) + `}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := Compile(test.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wanted, err := m.Matches(detectionEvent(t, test.data)); !wanted || err == nil || !strings.Contains(err.Error(), "too long over this event") {
+				t.Fatalf("%v, %v", wanted, err)
+			}
+		})
+	}
+	t.Run("what rules are made of is far from the limit", func(t *testing.T) {
+		var participants []string
+		for i := range 300 {
+			participants = append(participants, `{"hostname":"host-`+strconv.Itoa(i)+`.corp.example","tags":["a","b"]}`)
+		}
+		crowd := detectionEvent(t, `{"description":`+text+`,"participants":[`+strings.Join(participants, ",")+`]}`)
+		matches(t, `!detection.participants.exists(p, p.hostname.matches("^dc[0-9]+\\.") || p.hostname == "a" || "c" in p.tags || p.hostname.contains("admin"))`, crowd, true)
+		matches(t, `detection.description.matches("c$") || detection.description.contains("c")`, crowd, false)
 	})
 }
 

@@ -58,17 +58,45 @@ func (n readNode) value(r *reading) ref.Val {
 type stepNode struct{ interpreter.InterpretableV2 }
 
 func (n stepNode) Eval(vars interpreter.Activation) ref.Val {
-	if err := readingOf(vars).step(); err != nil {
+	if err := readingOf(vars).spend(stepWork); err != nil {
 		return err
 	}
 	return n.InterpretableV2.Eval(vars)
 }
 
 func (n stepNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	if err := readingOf(frame).step(); err != nil {
+	if err := readingOf(frame).spend(stepWork); err != nil {
 		return err
 	}
 	return n.InterpretableV2.Exec(frame)
+}
+
+// operandNode evaluates to an operand, and counts what the call does with it.
+type operandNode struct {
+	interpreter.InterpretableV2
+	weight
+}
+
+func (n operandNode) Eval(vars interpreter.Activation) ref.Val {
+	return n.counted(readingOf(vars), n.InterpretableV2.Eval(vars))
+}
+
+func (n operandNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.counted(readingOf(frame), n.InterpretableV2.Exec(frame))
+}
+
+// operandAttribute is operandNode for what CEL takes for an attribute still.
+type operandAttribute struct {
+	interpreter.InterpretableAttribute
+	weight
+}
+
+func (n operandAttribute) Eval(vars interpreter.Activation) ref.Val {
+	return n.counted(readingOf(vars), n.InterpretableAttribute.Eval(vars))
+}
+
+func (n operandAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return n.counted(readingOf(frame), n.InterpretableAttribute.Exec(frame))
 }
 
 // selectionNode evaluates what CEL planned, but for what is absent.

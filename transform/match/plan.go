@@ -18,7 +18,8 @@ type plan struct {
 	slots      int
 	reads      map[int64]read
 	selections map[int64]selection
-	steps      map[int64]bool // the nodes that a loop evaluates for each element
+	steps      map[int64]bool   // the nodes that a loop evaluates for each element
+	operands   map[int64]weight // whose work is counted
 }
 
 // read is a node that stands for an attribute or a field that is named outright.
@@ -39,6 +40,7 @@ func newPlan(tree *ast.AST) (*plan, error) {
 		reads:      make(map[int64]read),
 		selections: make(map[int64]selection),
 		steps:      make(map[int64]bool),
+		operands:   make(map[int64]weight),
 	}
 	if err := p.visit(tree.Expr(), false, nil); err != nil {
 		return nil, err
@@ -94,6 +96,7 @@ func (p *plan) visitEach(nodes []ast.Expr, locals []string) error {
 
 func (p *plan) visitCall(e ast.Expr, nullable bool, locals []string) error {
 	call := e.AsCall()
+	p.weigh(call, len(locals) > 0)
 	if call.IsMemberFunction() {
 		if err := p.visit(call.Target(), false, locals); err != nil {
 			return err
@@ -122,6 +125,22 @@ func (p *plan) visitCall(e ast.Expr, nullable bool, locals []string) error {
 		}
 	}
 	return nil
+}
+
+// weigh collects the operands of a call whose work is counted: what stands in a loop,
+// what was made by calls and loops, and what is matched, but no constants.
+func (p *plan) weigh(call ast.CallExpr, inLoop bool) {
+	operands := call.Args()
+	if call.IsMemberFunction() {
+		operands = append([]ast.Expr{call.Target()}, operands...)
+	}
+	for i, e := range operands {
+		w := weightOf(call, i == 0)
+		read := e.Kind() == ast.IdentKind || e.Kind() == ast.SelectKind
+		if w != weightless && !constant(e) && (inLoop || !read || w == matched) {
+			p.operands[e.ID()] = w
+		}
+	}
 }
 
 // visitSelection collects a chain of selections. last says that nothing is
@@ -205,8 +224,15 @@ func (p *plan) decorate(node interpreter.InterpretableV2) (interpreter.Interpret
 	if planned, ok := node.(interpreter.InterpretableAttribute); ok {
 		node = p.decorateSelection(planned)
 	}
+	if w := p.operands[node.ID()]; w != weightless {
+		if attribute, ok := node.(interpreter.InterpretableAttribute); ok {
+			node = operandAttribute{attribute, w}
+		} else {
+			node = operandNode{node, w}
+		}
+	}
 	if p.steps[node.ID()] {
-		return stepNode{node}, nil
+		node = stepNode{node}
 	}
 	return node, nil
 }

@@ -15,12 +15,12 @@ type reading struct {
 	plan   *plan
 	fields []field
 	done   bool // fields are found
-	steps  int  // of all loops
+	work   int  // that was counted; see maxWork
 }
 
 func newReading(p *plan) *reading { return &reading{plan: p, fields: make([]field, p.slots)} }
 
-func (r *reading) begin(e transform.Event) { r.event, r.done, r.steps = e, false, 0 }
+func (r *reading) begin(e transform.Event) { r.event, r.done, r.work = e, false, 0 }
 
 // end lets go of the event, which the pool must not keep.
 func (r *reading) end() {
@@ -38,11 +38,11 @@ func (r *reading) field(slot int) *field {
 	return &r.fields[slot]
 }
 
-// step counts a step of a loop. It returns an error value from the limit on: CEL
-// goes through the rest of a loop then, which costs little without its steps.
-func (r *reading) step() ref.Val {
-	if r.steps++; r.steps > maxSteps {
-		return types.NewErr("it was stopped after %d steps of its loops", maxSteps)
+// spend counts work. It returns an error value from the limit on: CEL goes through
+// the rest of a loop then, which costs little without its steps.
+func (r *reading) spend(work int) ref.Val {
+	if r.work += work; r.work > maxWork {
+		return types.NewErr("it was stopped: its loops and patterns take too long over this event")
 	}
 	return nil
 }
