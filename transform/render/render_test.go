@@ -79,6 +79,10 @@ func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
 		{"a template that fails for every sample", `{{truncate 0 .event.id}}`, false, "for a sample of detections: template: template:1:2: executing"},
 		{"a field of a text", `{{.event.id.x}}`, false, "can't evaluate field x"},
 		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: template: what it makes is no JSON: byte 9: "},
+		{"JSON with quotes around a text that may have some", `{"text":"{{.detection.title}}"}`, true, "for a sample of detections with quotes and backslashes in its texts: template: what it makes is no JSON: byte 11: "},
+		{"the same for a text of the audit log", `{"user": "{{.audit.body.user}}"}`, true, "write texts by json"},
+		{"the same for a text within a list", `{"hosts": "{{range .detection.participants}}{{.hostname}} {{end}}"}`, true, "write texts by json"},
+		{"the same for a text that is cut", `{"text":"{{truncate 9 .detection.description}}"}`, true, "write texts by json"},
 		{"nothing where JSON is wanted", ``, true, "no JSON"},
 		{"a template without an end", `{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, false, "exceeded maximum template depth"},
 	} {
@@ -90,6 +94,7 @@ func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
 	}
 	for _, template := range []string{
 		`{"user": {{json .audit.body.user}}, "time": {{.audit.time}}}`, `{"bytes": {{.record._index | json}}, "at": {{.record._source.timestamp}}}`,
+		`{"id": "{{.detection.id}}", "status": "{{.detection.status}}"}`,
 	} {
 		t.Run("a template for one stream alone passes: "+template, func(t *testing.T) {
 			if _, err := render.Compile(template, true); err != nil {
