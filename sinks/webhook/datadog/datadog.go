@@ -3,6 +3,7 @@ package datadog
 
 import (
 	"errors"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,10 +20,16 @@ type Options struct {
 	Service string
 	// Tags are the logs' tags beside ours, such as env:prod.
 	Tags []string
+	// Now is the time; nil: that of the system.
+	Now func() time.Time
 }
 
 // Preset sends batches of logs, each with a line for a person and the whole
 // CloudEvent as its attribute event.
+//
+// A log's timestamp is the event's time, but for events that are older, or further
+// ahead, than what the intake takes: those have the time at which they come in, and
+// theirs in event.time alone.
 type Preset struct{ o Options }
 
 var _ webhook.Preset = (*Preset)(nil)
@@ -34,6 +41,9 @@ func New(o Options) (*Preset, error) {
 	}
 	if o.Service == "" {
 		o.Service = "ndrbridge"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return &Preset{o}, nil
 }
@@ -56,6 +66,13 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	return nil, a.Refusal()
 }
+
+// The intake takes logs of up to 18 hours ago and two hours ahead. We stay an hour
+// within, for clocks that differ.
+const (
+	oldest = 17 * time.Hour
+	ahead  = time.Hour
+)
 
 // statuses are Datadog's words for a level.
 var statuses = [...]string{"info", "info", "warn", "error", "critical"}
@@ -81,7 +98,7 @@ func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) 
 	member("hostname", e.Appliance)
 	member("service", p.o.Service)
 	member("status", statuses[c.Level])
-	if !c.Time.IsZero() {
+	if age := p.o.Now().Sub(c.Time); -ahead <= age && age <= oldest {
 		member("timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')

@@ -12,11 +12,13 @@ import (
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/transform"
 )
 
 func open(t testing.TB) webhook.Preset {
 	t.Helper()
-	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Tags: []string{"env:prod"}})
+	now := func() time.Time { return time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC) } // of presettest's events
+	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Tags: []string{"env:prod"}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,10 @@ func (in *intake) answer(r presettest.Request) presettest.Reply {
 			Event                                                           struct{ ID string }
 		}
 		err := json.Unmarshal(one, &log)
-		_, timeErr := time.Parse(time.RFC3339, log.Timestamp)
+		var timeErr error
+		if log.Timestamp != "" {
+			_, timeErr = time.Parse(time.RFC3339, log.Timestamp)
+		}
 		if err != nil || timeErr != nil || len(one) > 1_000_000 || log.Message == "" || log.DDSource != "ndrbridge" || log.Hostname != "hq" ||
 			!strings.HasSuffix(log.DDTags, ",env:prod") || log.Event.ID == "" {
 			return presettest.Reply{Status: http.StatusBadRequest, Body: string(one[:min(len(one), 200)])}
@@ -61,6 +66,48 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 				t.Fatal(err)
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
+		})
+	}
+}
+
+func TestATimeThatTheIntakeDoesNotTakeIsLeftOut(t *testing.T) {
+	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		age  time.Duration
+		told bool
+	}{
+		{"of now", 0, true},
+		{"of 17 hours ago", 17 * time.Hour, true},
+		{"older", 17*time.Hour + time.Millisecond, false},
+		{"of last week", 7 * 24 * time.Hour, false},
+		{"an hour ahead", -time.Hour, true},
+		{"further ahead", -time.Hour - time.Millisecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e, err := transform.New(transform.Attributes{ID: "1-2", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created",
+				Time: now.Add(-test.age), Appliance: "hq"}, []byte(`{"detection":{"id":1}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, err := p.Compose([]transform.Event{e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var logs []struct {
+				Timestamp string
+				Event     struct{ Time time.Time }
+			}
+			if err := json.Unmarshal(request.Body, &logs); err != nil {
+				t.Fatal(err)
+			}
+			if (logs[0].Timestamp != "") != test.told || !logs[0].Event.Time.Equal(e.Time) {
+				t.Errorf("%s", request.Body)
+			}
 		})
 	}
 }
