@@ -53,6 +53,8 @@ type Request struct {
 	Body   []byte
 	// URL is where it goes, at the same host; nil: Options.URL.
 	URL *url.URL
+	// Cookies go with it, beside those that Options.Headers has.
+	Cookies []*http.Cookie
 	// After is how long to wait before it is sent.
 	After time.Duration
 	// About is the preset's own, for its Judge and Learn; the sink does not look at it.
@@ -160,7 +162,15 @@ func (s *Sink) inPace(ctx context.Context) error {
 
 // ask sends one request and reads its answer.
 func (s *Sink) ask(l *line, request Request) (Answer, error) {
-	answer, err := s.exchange(l.ctx, request.URL, s.header, request.Body)
+	header := s.header
+	if len(request.Cookies) > 0 {
+		with := http.Request{Header: header.Clone()}
+		for _, c := range request.Cookies {
+			with.AddCookie(c)
+		}
+		header = with.Header
+	}
+	answer, err := s.exchange(l.ctx, request.URL, header, request.Body)
 	if err != nil {
 		return Answer{}, s.notAnswered(l.ctx, err)
 	}

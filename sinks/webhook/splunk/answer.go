@@ -2,7 +2,7 @@ package splunk
 
 import (
 	"fmt"
-	"strconv"
+	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -87,9 +87,12 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	}
 	return &webhook.Request{
 		Events: r.Events,
-		Body:   fmt.Appendf(nil, `{"acks":[%s]}`, strconv.FormatInt(*said.Ack, 10)),
+		Body:   fmt.Appendf(nil, `{"acks":[%d]}`, *said.Ack),
 		URL:    p.ack,
-		After:  firstAsked,
+		// Only the collector that took the events knows of them: behind a load
+		// balancer its cookies lead back to it.
+		Cookies: (&http.Response{Header: a.Header}).Cookies(),
+		After:   firstAsked,
 	}, nil
 }
 

@@ -118,6 +118,38 @@ func (c *collector) ack(r presettest.Request, channel string) presettest.Reply {
 	return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"acks":{"%d":true}}`, id)}
 }
 
+func TestQuestionsGoToTheCollectorThatTookTheEvents(t *testing.T) {
+	collectors := []*collector{
+		{acknowledges: true, unasked: 1, pending: map[int64][]string{}},
+		{acknowledges: true, unasked: 1, pending: map[int64][]string{}},
+	}
+	turn := 0
+	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
+		turn++
+		at := turn % 2
+		if cookie := r.Header.Get("Cookie"); cookie != "" {
+			node, found := strings.CutPrefix(cookie, "sticky=node")
+			if at = slices.Index([]string{"0", "1"}, node); !found || at < 0 || r.Path != "/services/collector/ack" {
+				return presettest.Reply{Status: http.StatusTeapot, Body: cookie}
+			}
+		}
+		reply := collectors[at].answer(r)
+		if r.Header.Get("Cookie") == "" {
+			reply.Header = map[string]string{"Set-Cookie": fmt.Sprintf("sticky=node%d; Path=/; HttpOnly", at)}
+		}
+		return reply
+	})
+	p := open(t, s.URL)
+	for i := range 2 {
+		if err := presettest.Send(t, s.URL, p, sinktest.Events(3, 3, 0)...); err != nil {
+			t.Fatalf("batch %d: %v", i, err)
+		}
+	}
+	if len(collectors[0].indexed) != 3 || len(collectors[1].indexed) != 3 {
+		t.Errorf("indexed %v and %v", collectors[0].indexed, collectors[1].indexed)
+	}
+}
+
 func ids(events []transform.Event) []string {
 	all := make([]string, len(events))
 	for i, e := range events {
