@@ -29,6 +29,12 @@ type Options struct {
 // its own, and its @timestamp says which is later. Its _id follows from the event,
 // so that what is sent again is there already, which counts as done.
 //
+// A bulk is not one write: where one of its documents has to be sent again, those
+// behind it are stored all the same, later versions of its detection among them. So
+// versions may be stored in another order than that of their @timestamp. To send one
+// version at a time would help those who read in the order of storing alone, at the
+// cost of a request for each entry of the audit log.
+//
 // The document is the CloudEvent with an @timestamp, or the event's data where that
 // has an @timestamp, as in ECS.
 type Preset struct {

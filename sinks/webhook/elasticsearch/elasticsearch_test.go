@@ -199,6 +199,28 @@ func TestEachEventHasItsOwnFate(t *testing.T) {
 	}
 }
 
+func TestWhatIsStoredBehindADocumentThatWaitsIsNotSentAgain(t *testing.T) {
+	events := sinktest.Events(3, 1, 0) // of one key
+	waits := true
+	x := newIndex()
+	x.fate = func(id string) (int, string) {
+		if waits && strings.HasSuffix(id, "/"+events[0].ID) {
+			return 429, "es_rejected_execution_exception"
+		}
+		return 201, ""
+	}
+	s := presettest.Serve(t, x.answer)
+	err := presettest.Send(t, s.URL, open(t, s.URL), events...)
+	each, ok := errors.AsType[sinks.EventErrors](err)
+	if !ok || each[0] == nil || each[1] != nil || each[2] != nil {
+		t.Fatalf("%v", err)
+	}
+	waits = false
+	if err := presettest.Send(t, s.URL, open(t, s.URL), events[0]); err != nil || len(x.order) != 3 {
+		t.Errorf("documents %v; %v", x.order, err)
+	}
+}
+
 func TestTheAnswersToABulk(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
