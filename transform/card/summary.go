@@ -14,6 +14,19 @@ import (
 // burst, which one card tells: see Summary.
 const Few = 5
 
+// OfAll makes the cards of events that come together, one at least: one each of a
+// few, else one Summary.
+func OfAll(events []transform.Event) []Card {
+	if len(events) > Few {
+		return []Card{Summary(events)}
+	}
+	cards := make([]Card, len(events))
+	for i, e := range events {
+		cards[i] = Of(e)
+	}
+	return cards
+}
+
 // Summary makes one card of a burst of events: how many there are of each kind,
 // detections by severity, and the worst of them by name. Of a detection that
 // comes in several versions the last one counts.

@@ -44,18 +44,14 @@ func (*Preset) Service() webhook.Service { return webhook.Service{RequestsPerSec
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	m := message{AllowedMentions: mentions{Parse: []string{}}}
 	n := len(events)
-	if len(events) > card.Few {
-		m.Embeds = append(m.Embeds, newEmbed(card.Summary(events)))
-	} else {
-		length := 0
-		for i, e := range events {
-			next := newEmbed(card.Of(e))
-			if length += next.length(); length > maxEmbeds && i > 0 {
-				n = i
-				break
-			}
-			m.Embeds = append(m.Embeds, next)
+	length := 0
+	for i, c := range card.OfAll(events) {
+		next := newEmbed(c)
+		if length += next.length(); length > maxEmbeds && i > 0 {
+			n = i
+			break
 		}
+		m.Embeds = append(m.Embeds, next)
 	}
 	body, err := json.Marshal(m)
 	if err != nil {

@@ -8,11 +8,17 @@ import (
 // characters.
 const (
 	maxHeader = 150
-	maxField  = 2000
 	maxButton = 3000 // of a button's URL
 	// maxText is what a notification shows at most; a message could hold more.
 	maxText = 1000
+	// maxBlocks is how much all blocks of a message have, of some 12,000 that Slack
+	// takes.
+	maxBlocks = 11_000
 )
+
+// maxField is to what a field is cut, so that a card with as many facts as there can
+// be stays within maxBlocks.
+const maxField = 500
 
 // message is a message of Block Kit.
 //
@@ -62,6 +68,20 @@ func plain(s string) text { return text{Type: "plain_text", Text: s} }
 // marks show a level's colour beside its word.
 var marks = [...]string{"⚪", "🔵", "🟡", "🟠", "🔴"}
 
+// addAll appends as many of the cards as fit into a message, and returns how many
+// that are. One alone always fits.
+func (m *message) addAll(cards []card.Card) int {
+	for i, c := range cards {
+		longer := *m
+		longer.add(c)
+		if longer.length() > maxBlocks && i > 0 {
+			return i
+		}
+		*m = longer
+	}
+	return len(cards)
+}
+
 // add appends a card: at most five blocks, of fifty that a message may have.
 func (m *message) add(c card.Card) {
 	if len(m.Blocks) > 0 {
@@ -90,6 +110,23 @@ func (m *message) add(c card.Card) {
 		open := button{Type: "button", Text: plain("Open"), URL: c.Link}
 		m.Blocks = append(m.Blocks, block{Type: "actions", Elements: []button{open}})
 	}
+}
+
+// length is what counts towards maxBlocks.
+func (m *message) length() int {
+	n := 0
+	for _, b := range m.Blocks {
+		if b.Text != nil {
+			n += card.Length(b.Text.Text)
+		}
+		for _, f := range b.Fields {
+			n += card.Length(f.Text)
+		}
+		for _, e := range b.Elements {
+			n += card.Length(e.Text.Text) + card.Length(e.URL)
+		}
+	}
+	return n
 }
 
 // Escape writes the three characters that begin what Slack reads as a mention, a

@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // Preset posts a message for every Send, or a few. Up to card.Few events have a
-// card each in it; more are one summary.
+// card each in it, as far as they fit; more are one summary.
 //
 // A bot posts a message of its own for each detection, which it remembers, but for
 // Post: see Updates. More than card.Few events that come at once and are of none
@@ -116,17 +116,15 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	return p.ComposeKnowing(events, make([][]byte, len(events)))
 }
 
-// together makes one message of the events, which is not remembered.
+// together makes one message of as many events as fit, which is not remembered.
 func (p *Preset) together(events []transform.Event) (webhook.Request, error) {
 	m := message{Channel: p.o.Channel}
-	if len(events) > card.Few {
-		m.add(card.Summary(events))
-	} else {
-		for _, e := range events {
-			m.add(card.Of(e))
-		}
+	n := len(events)
+	cards := card.OfAll(events)
+	if fit := m.addAll(cards); fit < len(cards) {
+		n = fit
 	}
-	return encode(m, webhook.Request{Events: len(events), URL: p.post})
+	return encode(m, webhook.Request{Events: n, URL: p.post})
 }
 
 // encode gives a request its body.

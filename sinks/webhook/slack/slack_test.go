@@ -49,6 +49,9 @@ func check(body []byte) error {
 	if len(blocks) < 1 || len(blocks) > 50 {
 		return fmt.Errorf("%d blocks", len(blocks))
 	}
+	if n := length(blocks); n > 12_000 {
+		return fmt.Errorf("msg_blocks_too_long: %d characters", n)
+	}
 	errs := []error{mute(m["text"].(string), 4000)}
 	for _, b := range blocks {
 		b := b.(object)
@@ -87,6 +90,26 @@ func check(body []byte) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// length counts the characters of all texts and addresses in a message's blocks.
+func length(part any) int {
+	n := 0
+	switch part := part.(type) {
+	case string:
+		n = len(utf16.Encode([]rune(part)))
+	case []any:
+		for _, element := range part {
+			n += length(element)
+		}
+	case object:
+		for name, member := range part {
+			if name != "type" {
+				n += length(member)
+			}
+		}
+	}
+	return n
 }
 
 func plain(o any, limit int) error {
@@ -151,6 +174,24 @@ func TestWhatComesTogetherIsOneMessage(t *testing.T) {
 			}
 			presettest.Golden(t, "together-"+strings.ReplaceAll(test.name, " ", "-"), s.Requests()[0].Body)
 		})
+	}
+}
+
+func TestWhatDoesNotFitIntoOneMessageIsInTheNext(t *testing.T) {
+	s := presettest.Serve(t, strict)
+	events := make([]transform.Event, card.Few)
+	for i := range events {
+		events[i] = presettest.Titled(t, strings.Repeat("x", 3000))
+	}
+	if err := presettest.Send(t, s.URL, open(t, slack.Options{}), events...); err != nil {
+		t.Fatal(err)
+	}
+	headers := 0
+	for _, r := range s.Requests() {
+		headers += strings.Count(string(r.Body), `"type":"header"`)
+	}
+	if n := len(s.Requests()); n < 2 || headers != card.Few {
+		t.Errorf("%d requests with %d cards", n, headers)
 	}
 }
 

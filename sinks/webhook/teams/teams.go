@@ -35,28 +35,17 @@ func (Preset) Service() webhook.Service {
 
 // Compose makes one message of as many events as fit.
 func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
-	var cards []card.Card
-	if len(events) > card.Few {
-		cards = append(cards, card.Summary(events))
-	} else {
-		for _, e := range events {
-			cards = append(cards, card.Of(e))
-		}
-	}
-	for {
+	n := len(events)
+	for cards := card.OfAll(events); ; cards = cards[:n] {
 		body, err := json.Marshal(newMessage(cards))
 		if err != nil {
 			return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode the message: %w", err)
 		}
 		// One card alone always fits.
 		if len(body) <= maxMessage || len(cards) == 1 {
-			n := len(cards)
-			if len(events) > card.Few {
-				n = len(events)
-			}
 			return webhook.Request{Events: n, Body: body}, nil
 		}
-		cards = cards[:len(cards)-1]
+		n = len(cards) - 1
 	}
 }
 
