@@ -44,6 +44,9 @@ type Service struct {
 	// RequestsPerSecond is how many requests the service takes for long; 0: as many
 	// as come.
 	RequestsPerSecond float64
+	// Undivided says that events that come together belong together, however large
+	// they are: Options.Concurrency does not divide them.
+	Undivided bool
 }
 
 // Request is one request to a service.

@@ -27,12 +27,13 @@ type lines struct {
 	perSecond float64
 	secret    string
 	again     *url.URL
+	undivided bool
 }
 
 func (p lines) Service() webhook.Service {
 	return webhook.Service{
 		Header:  map[string]string{"Content-Type": "text/plain", "X-Key": p.secret},
-		Secrets: []string{"hidden-" + p.secret}, RequestsPerSecond: p.perSecond,
+		Secrets: []string{"hidden-" + p.secret}, RequestsPerSecond: p.perSecond, Undivided: p.undivided,
 	}
 }
 
@@ -262,6 +263,28 @@ func TestNothingIsLostByAPreset(t *testing.T) {
 		if !slices.Equal(taken, want) || len(dead) != len(bad) {
 			t.Fatalf("seed %d: taken %v and dead %v of %v", seed, taken, dead, ids)
 		}
+	}
+}
+
+func TestWhatBelongsTogetherIsNotDivided(t *testing.T) {
+	events := webhook.PlainEvents(t, 6, 6, 600<<10)
+	for name, test := range map[string]struct {
+		undivided bool
+		requests  int
+	}{
+		"a large batch is divided":                   {false, 6},
+		"that of a service of one message at a time": {true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			s := serveLines(t, func(http.ResponseWriter, *http.Request, []string) { requests++ })
+			if err := open(t, webhook.Options{URL: s.URL, Preset: lines{undivided: test.undivided}, Concurrency: 8}).Send(t.Context(), events); err != nil {
+				t.Fatal(err)
+			}
+			if requests != test.requests {
+				t.Errorf("%d requests, want %d", requests, test.requests)
+			}
+		})
 	}
 }
 

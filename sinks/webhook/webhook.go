@@ -24,22 +24,22 @@ import (
 // Sink sends events to one URL.
 //
 // In structured and binary mode, and with a template, every event is a request of
-// its own. Up to
-// Options.Concurrency requests are in flight, never two of one PartitionKey, and
-// the error is a sinks.EventErrors: what has no error was acknowledged, and what
-// comes behind a failed event of its key is sinks.ErrNotTried. A failure that is
-// not the event's own ends the Send when the requests in flight have ended: one
-// that halts or throttles is the error of every event that was not tried.
+// its own. Up to Options.Concurrency requests are in flight, never two of one
+// PartitionKey, and the error is a sinks.EventErrors: what has no error was
+// acknowledged, and what comes behind a failed event of its key is sinks.ErrNotTried.
+// A failure that is not the event's own ends the Send when the requests in flight have
+// ended: one that halts or throttles is the error of every event that was not tried.
 //
 // In batch mode the events are one request, or several where they are many: see
 // cut. A failure of one request concerns all of its events.
 //
 // With a preset it says what the requests are, and what acknowledges: see Preset.
 // They follow one another, but that the events of a large batch are divided among
-// Options.Concurrency of them, by PartitionKey.
+// Options.Concurrency of them, by PartitionKey, unless the service says otherwise.
 //
-// An answer of 2xx acknowledges, where a preset says nothing else. Redirects are not followed: a request that
-// carries events and credentials goes to the configured URL alone.
+// An answer of 2xx acknowledges, where a preset says nothing else. Redirects are not
+// followed: a request that carries events and credentials goes to the configured URL
+// alone.
 type Sink struct {
 	transport   *http.Transport
 	template    *http.Request // never written to after New, nor are the headers
@@ -122,11 +122,15 @@ func New(o Options) (*Sink, error) {
 		secrets:     secretsOf(o, proxy),
 	}
 	if o.Preset != nil {
-		if r := o.Preset.Service().RequestsPerSecond; r > 0 {
+		service := o.Preset.Service()
+		if r := service.RequestsPerSecond; r > 0 {
 			s.pace = rate.NewLimiter(rate.Limit(r), 1)
 		}
 		if remembering, ok := o.Preset.(Remembering); ok && o.Memory != nil {
 			s.remembering, s.memory = remembering, o.Memory
+		}
+		if service.Undivided {
+			s.concurrency = 1
 		}
 	}
 	return s, nil

@@ -37,8 +37,11 @@ func New(address string) (*Preset, error) {
 	return &Preset{u}, nil
 }
 
-// Service keeps to the thirty messages a minute that a channel takes.
-func (*Preset) Service() webhook.Service { return webhook.Service{RequestsPerSecond: 0.5} }
+// Service keeps to the thirty messages a minute that a channel takes, and to one
+// summary of a burst.
+func (*Preset) Service() webhook.Service {
+	return webhook.Service{RequestsPerSecond: 0.5, Undivided: true}
+}
 
 // Compose makes one message of as many events as fit.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {

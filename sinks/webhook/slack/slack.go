@@ -104,6 +104,7 @@ func (p *Preset) Service() webhook.Service {
 	s := webhook.Service{
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
 		RequestsPerSecond: 1,
+		Undivided:         true, // one summary of a burst, not several
 	}
 	if p.o.Token != "" {
 		s.Header["Authorization"] = "Bearer " + p.o.Token

@@ -30,6 +30,7 @@ func (Preset) Service() webhook.Service {
 	return webhook.Service{
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
 		RequestsPerSecond: 1,
+		Undivided:         true, // one summary of a burst, not several
 	}
 }
 
