@@ -51,11 +51,15 @@ func New(o Options) (*Preset, error) {
 		return nil, errors.New("elasticsearch: url cannot be parsed")
 	}
 	bulk.User = nil
-	index := strings.Trim(strings.TrimSuffix("/"+strings.Trim(bulk.Path, "/"), "/_bulk"), "/")
+	// As it is written: an index by date, <ndr-{now/d}>, has a slash that is encoded.
+	index := strings.Trim(strings.TrimSuffix("/"+strings.Trim(bulk.EscapedPath(), "/"), "/_bulk"), "/")
 	if index == "" {
 		return nil, errors.New("elasticsearch: url names no index: write https://host:9200/<index or data stream>")
 	}
-	bulk.Path = "/" + index + "/_bulk"
+	bulk.RawPath = "/" + index + "/_bulk"
+	if bulk.Path, err = url.PathUnescape(bulk.RawPath); err != nil {
+		return nil, errors.New("elasticsearch: the path of url cannot be decoded")
+	}
 	query := bulk.Query()
 	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
 	bulk.RawQuery = query.Encode()

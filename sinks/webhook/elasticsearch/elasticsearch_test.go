@@ -258,13 +258,15 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 		"https://es.example/in_bulk":      "/in_bulk/_bulk",
 		"https://proxy.example/es/ndr":    "/es/ndr/_bulk",
 		"https://es.example/ndr/_bulk/?x": "/ndr/_bulk",
+
+		"https://es.example/%3Cndr-%7Bnow%2Fd%7D%3E": "/%3Cndr-%7Bnow%2Fd%7D%3E/_bulk",
 	} {
 		p, err := elasticsearch.New(elasticsearch.Options{URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}
 		request, err := p.Compose(presettest.Burst(t, 1))
-		if err != nil || request.URL.Path != want {
+		if err != nil || request.URL.EscapedPath() != want {
 			t.Errorf("%s: to %v, want %s, %v", url, request.URL, want, err)
 		}
 	}
