@@ -38,6 +38,11 @@ type Options struct {
 //     that cannot be polled, which resolves when it can be again, and what was lost.
 //   - All else is a change event, which wakes nobody. It needs the key of a service:
 //     PagerDuty takes no change events from rulesets.
+//
+// An event that is sent again, from the dead letters or a replay, is what it was: an
+// alert that nobody was told of is to be told of. So a version that is older than the
+// detection's close opens the alert anew, until a later version, which a replay brings
+// along, closes it.
 type Preset struct {
 	key    string
 	alerts *url.URL
@@ -56,6 +61,7 @@ func New(o Options) (*Preset, error) {
 		return nil, errors.New("pagerduty: url cannot be parsed")
 	}
 	alerts.User = nil
+	alerts.Path = strings.TrimRight(alerts.Path, "/")
 	change := *alerts
 	change.Path = strings.TrimSuffix(alerts.Path, "/enqueue") + "/change/enqueue"
 	return &Preset{key: o.RoutingKey, alerts: alerts, change: &change}, nil

@@ -125,6 +125,36 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	}
 }
 
+func TestAVersionThatComesAgainOpensItsAlertUntilALaterOneCloses(t *testing.T) {
+	p := &pager{alerts: map[string]string{}}
+	s := presettest.Serve(t, p.answer)
+	all := presettest.Events(t)
+	created, closed := all[0].Event, all[1].Event
+	for i, step := range []struct {
+		event transform.Event
+		state string
+	}{{created, "trigger"}, {closed, "resolve"}, {created.Redeliver(1), "trigger"}, {closed.Redeliver(1), "resolve"}} {
+		if err := presettest.Send(t, s.URL, open(t, s.URL), step.event); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.alerts["hq/detections/25769804201"]; got != step.state {
+			t.Errorf("step %d: %s, want %s", i, got, step.state)
+		}
+	}
+}
+
+func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
+	p := &pager{alerts: map[string]string{}}
+	s := presettest.Serve(t, p.answer)
+	preset, err := pagerduty.New(pagerduty.Options{URL: s.URL + "/v2/enqueue/", RoutingKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := presettest.Send(t, s.URL, preset, presettest.Only(presettest.Events(t))...); err != nil || p.changes == 0 || len(p.alerts) == 0 {
+		t.Errorf("%d changes, %d alerts: %v", p.changes, len(p.alerts), err)
+	}
+}
+
 func TestEachEventOfABurstIsARequest(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
