@@ -160,6 +160,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"a user without a password", sink("nats: {url: 'nats://a', username: u}"), []string{"nats.username: is set without password_file"}},
 		{"a password without a user", sink("webhook: {url: 'https://a', auth: {password: p}}"), []string{"webhook.auth.password: is set without username"}},
 		{"no webhook", sink("webhook: {}"), []string{"webhook.url: is missing"}},
+		{"a signature of a body without the attributes", sink("webhook: {url: 'https://a', sign: {secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz]}}, mode: binary"), []string{"webhook.sign: does not go with mode binary"}},
 		{"other methods", sink("webhook: {url: 'https://a', method: post, timeout: 0}"), []string{`webhook.method: "post" is not one of POST, PUT, PATCH`, "webhook.timeout: is 0s"}},
 		{"headers that are none", sink(`webhook: {url: 'https://a', headers: {"a b": c, X-D: "e\nf"}}`), []string{"webhook.headers.a…: is not the name of a header", "webhook.headers.X-D: has a value with a line end"}},
 		{"a header twice", sink(`webhook: {url: 'https://a', headers: {x-a: b, X-a: c}}`), []string{"is set twice in different letters"}},

@@ -17,7 +17,7 @@ var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)
 // webhookBody checks what requests hold, and what is asked before the first.
 func (c checks) webhookBody(path string, w Webhook, mode string) {
 	c.bytes(path+".max_body_bytes", w.MaxBodyBytes)
-	c.sign(path+".sign", w)
+	c.sign(path+".sign", w, mode)
 	c.bodyTemplate(path, w, mode)
 	h := w.Handshake
 	if h == nil {
@@ -35,7 +35,7 @@ func (c checks) webhookBody(path string, w Webhook, mode string) {
 	c.atLeast(at+".rate", h.Rate, 1)
 }
 
-func (c checks) sign(path string, w Webhook) {
+func (c checks) sign(path string, w Webhook, mode string) {
 	switch {
 	case !w.Sign.IsSet():
 		return
@@ -43,6 +43,8 @@ func (c checks) sign(path string, w Webhook) {
 		c.wrong(path, "does not fit preset %s, whose service reads no signatures; leave it out", w.Preset)
 	case w.Gzip:
 		c.wrong(path, "does not go with gzip: receivers do not agree on which body is signed; keep one of them")
+	case mode == "binary":
+		c.wrong(path, "does not go with mode binary: only the body is signed, and the attributes are in the header; leave mode out")
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		if slices.Contains(signature.Fields(), textproto.CanonicalMIMEHeaderKey(name)) {

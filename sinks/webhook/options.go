@@ -45,7 +45,9 @@ type Options struct {
 	// SignSecrets sign every request as Standard Webhooks says, each with a signature
 	// of its own, so that a receiver may know the old or the new one of two. See
 	// signature.ParseKey. They go neither with Gzip, since receivers do not agree on
-	// whether a signature is of the body before or after it, nor with Preset.
+	// whether a signature is of the body before or after it, nor with Preset. Nor with
+	// mode binary: the signature is of the body, and whoever has one such request could
+	// send it again as another event, whose attributes are in the header.
 	SignSecrets []string
 	// Handshake asks for the receiver's consent before the first event; nil: none. It
 	// does not go with Preset.
@@ -130,6 +132,8 @@ func (o Options) conflict() error {
 		return errors.New("sign and a preset: its service reads no signatures")
 	case len(o.SignSecrets) > 0 && o.Gzip:
 		return errors.New("sign and gzip: receivers do not agree on which body is signed")
+	case len(o.SignSecrets) > 0 && o.Mode == transform.Binary:
+		return errors.New("sign and mode binary: the attributes, in the header, would not be signed")
 	case o.Handshake != nil && o.Preset != nil:
 		return errors.New("handshake and a preset: its service knows none")
 	case o.MaxBodyBytes < 0:
@@ -184,9 +188,8 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 			return nil, fmt.Errorf("mode %q says nothing to a preset", o.Mode)
 		}
 		service = o.Preset.Service()
-		header.Set("Content-Type", transform.ContentTypeData)
 	}
-	if o.Template != nil {
+	if o.Preset != nil || o.Template != nil {
 		header.Set("Content-Type", transform.ContentTypeData)
 	}
 

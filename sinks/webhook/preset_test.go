@@ -227,6 +227,16 @@ func TestOptionsThatDoNotGoWithAPreset(t *testing.T) {
 	}
 }
 
+func TestAttributesThatWouldNotBeSignedAreNoBinaryMode(t *testing.T) {
+	o := webhook.Options{URL: "https://hooks.example", SignSecrets: []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}
+	for mode, wrong := range map[transform.Mode]bool{transform.Structured: false, transform.Batch: false, transform.Binary: true} {
+		o.Mode = mode
+		if _, err := webhook.New(o); (err != nil) != wrong {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
 // TestNothingIsLostByAPreset has a service refuse some of the events for good and fail
 // at times, and a runner deliver to it.
 func TestNothingIsLostByAPreset(t *testing.T) {
