@@ -277,5 +277,13 @@ func (e Event) Stream() string {
 	return stream
 }
 
+// When is the event's time, else when the bridge saw it; zero: neither is known.
+func (e Event) When() time.Time {
+	if e.Time.IsZero() {
+		return e.RecordedTime
+	}
+	return e.Time
+}
+
 // Action is the last part of the type: what {action} stands for.
 func (e Event) Action() string { return e.Type[strings.LastIndexByte(e.Type, '.')+1:] }

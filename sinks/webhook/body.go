@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"github.com/go-json-experiment/json/jsontext"
+
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -56,4 +58,12 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 
 func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...)}, nil
+}
+
+// AppendMember appends a member of a JSON object, and a comma. name is written as it
+// is. The error tells of a value that is no UTF-8.
+func AppendMember(dst []byte, name, value string) ([]byte, error) {
+	dst = append(append(append(dst, '"'), name...), `":`...)
+	dst, err := jsontext.AppendQuote(dst, value)
+	return append(dst, ','), err
 }

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"fmt"
 	"sync"
 
 	"ndrbridge/sinks"
@@ -113,9 +112,7 @@ func join(parts []part, failures []*failure, n int) error {
 			continue
 		}
 		if class, _ := sinks.ClassOf(err); class == sinks.Rejected && len(parts[i].events) > 1 {
-			// Rejected is for an event that is known to be at fault. The text
-			// alone stays: the class must not.
-			err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
+			err = withOthers(err)
 		}
 		for _, index := range parts[i].indexes {
 			fates[index] = err

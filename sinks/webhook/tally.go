@@ -37,9 +37,7 @@ func (t *tally) add(n int, err error) (settled bool) {
 		t.apart, settled = true, true
 	case class == sinks.Rejected:
 		t.together = err
-		// Rejected is for an event that is known to be at fault. The text alone
-		// stays: the class must not.
-		err = fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, err)
+		err = withOthers(err)
 	default:
 		t.whole = err
 	}
@@ -47,6 +45,13 @@ func (t *tally) add(n int, err error) (settled bool) {
 		t.each = append(t.each, err)
 	}
 	return settled
+}
+
+// withOthers is the fate of an event in a request that was rejected for one of several.
+// Rejected is for an event that is known to be at fault: of the rejection the text
+// alone stays.
+func withOthers(rejection error) error {
+	return fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, rejection)
 }
 
 // stop says that the n events behind were not tried because of err, which is

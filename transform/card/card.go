@@ -80,11 +80,7 @@ func Brief(e transform.Event) Card {
 }
 
 func begin(e transform.Event) Card {
-	c := Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.Time}
-	if c.Time.IsZero() {
-		c.Time = e.RecordedTime
-	}
-	return c
+	return Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.When()}
 }
 
 // Of makes the card of an event of any kind.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 	"ndrbridge/transform/card"
@@ -80,11 +78,9 @@ var statuses = [...]string{"info", "info", "warn", "error", "critical"}
 // appendLog appends a log, with the attributes that Datadog gives a meaning.
 func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
 	member := func(name, value string) {
-		dst = append(append(append(dst, '"'), name...), `":`...)
 		if err == nil {
-			dst, err = jsontext.AppendQuote(dst, value)
+			dst, err = webhook.AppendMember(dst, name, value)
 		}
-		dst = append(dst, ',')
 	}
 	c := card.Brief(e)
 	tags := "appliance:" + e.Appliance + ",stream:" + e.Stream()

@@ -93,12 +93,8 @@ func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
 	if hasTimestamp(e.Data()) {
 		return appendLine(dst, e.Data()), nil
 	}
-	at := e.Time
-	if at.IsZero() {
-		at = e.RecordedTime
-	}
 	dst = append(dst, `{"@timestamp":"`...)
-	dst = at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	dst = e.When().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
 	dst = append(dst, `",`...)
 	return appendLine(dst, e.Structured()[1:]), nil
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -95,18 +93,12 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 
 func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error) {
 	member := func(name, value string) {
-		dst = append(append(append(dst, '"'), name...), `":`...)
 		if err == nil {
-			dst, err = jsontext.AppendQuote(dst, value)
+			dst, err = webhook.AppendMember(dst, name, value)
 		}
-		dst = append(dst, ',')
 	}
 	dst = append(dst, '{')
-	at := e.Time
-	if at.IsZero() {
-		at = e.RecordedTime
-	}
-	if !at.IsZero() {
+	if at := e.When(); !at.IsZero() {
 		dst = append(dst, `"time":`...)
 		dst = strconv.AppendFloat(dst, float64(at.UnixMilli())/1000, 'f', 3, 64)
 		dst = append(dst, ',')
