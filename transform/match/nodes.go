@@ -27,8 +27,8 @@ func (n readNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 }
 
 func (n readNode) value(r *reading) ref.Val {
-	if n.attribute {
-		value := attributes[n.index].read(&r.event)
+	if n.attribute != nil {
+		value := n.attribute.read(&r.event)
 		switch {
 		case n.presence:
 			return types.Bool(value != nil)
@@ -37,7 +37,7 @@ func (n readNode) value(r *reading) ref.Val {
 		}
 		return value
 	}
-	field := r.field(n.index)
+	field := r.field(n.slot)
 	switch {
 	case field.state == insideList:
 		return types.NewErrWithNodeID(n.id, "a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")

@@ -24,10 +24,10 @@ type plan struct {
 
 // read is a node that stands for an attribute or a field that is named outright.
 type read struct {
-	attribute bool
-	index     int  // into attributes, or of the field's slot
-	presence  bool // has() asks for it
-	nullable  bool // null is a value where it stands
+	attribute *attribute // nil: a field
+	slot      int        // of the field
+	presence  bool       // has() asks for it
+	nullable  bool       // null is a value where it stands
 }
 
 // selection is a node that selects from what the evaluation comes to, such as an
@@ -153,7 +153,7 @@ func (p *plan) visitSelection(e ast.Expr, nullable, last bool, locals []string) 
 		if len(names) != 2 {
 			return errors.New("event is no value itself: name one of its attributes, such as event.type")
 		}
-		p.reads[e.ID()] = read{attribute: true, index: attributeNamed(names[1]), presence: presence, nullable: nullable}
+		p.reads[e.ID()] = read{attribute: &attributes[attributeNamed(names[1])], presence: presence, nullable: nullable}
 		return nil
 	case known && slices.Contains(dataVariables, names[0]):
 		field := p.fields.add(names)
@@ -161,7 +161,7 @@ func (p *plan) visitSelection(e ast.Expr, nullable, last bool, locals []string) 
 			field.slot = p.slots
 			p.slots++
 		}
-		p.reads[e.ID()] = read{index: field.slot, presence: presence, nullable: nullable || !last}
+		p.reads[e.ID()] = read{slot: field.slot, presence: presence, nullable: nullable || !last}
 		return nil
 	}
 	if last {
