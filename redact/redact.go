@@ -4,6 +4,7 @@ package redact
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"html"
 	"net/url"
@@ -20,8 +21,8 @@ type Secrets struct {
 }
 
 // New makes secrets of words, in the forms that a server could repeat them in:
-// as they are, percent-encoded, and escaped for JSON, Go or HTML. Empty words do
-// not count.
+// as they are, percent-encoded, escaped for JSON, Go or HTML, and in base64, alone or
+// within a longer text. Empty words do not count.
 func New(words ...string) Secrets {
 	forms := make([]string, 0, 6*len(words))
 	for _, word := range words {
@@ -32,6 +33,7 @@ func New(words ...string) Secrets {
 		quoted := strconv.Quote(word)
 		forms = append(forms, word, url.QueryEscape(word), url.PathEscape(word), html.EscapeString(word),
 			string(object[1:len(object)-1]), quoted[1:len(quoted)-1])
+		forms = appendBase64(forms, word)
 	}
 	// The replacer prefers what comes first, and a whole is to be found before
 	// its part.
@@ -44,6 +46,27 @@ func New(words ...string) Secrets {
 	}
 	s.replacer = strings.NewReplacer(pairs...)
 	return s
+}
+
+// appendBase64 appends what base64 makes of a word, by both alphabets: of it alone,
+// and of it at each of the three places that it can have in the groups of a longer
+// text, less the characters at its ends, which its neighbours have a part in.
+func appendBase64(forms []string, word string) []string {
+	// What is shorter would be found in texts that have nothing to do with the word.
+	const shortest = 8
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		if whole := encoding.EncodeToString([]byte(word)); len(whole) >= shortest {
+			forms = append(forms, whole)
+		}
+		for before := range 3 {
+			encoded := encoding.EncodeToString([]byte("\x00\x00"[:before] + word))
+			from, to := (before*8+5)/6, (before+len(word))*8/6
+			if to-from >= shortest {
+				forms = append(forms, encoded[from:to])
+			}
+		}
+	}
+	return forms
 }
 
 // Hide returns the text with "[redacted]" in the place of every secret. Part of

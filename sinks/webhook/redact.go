@@ -84,6 +84,10 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 			part(value)
 		}
 	}
+	for pair := range strings.SplitSeq(target.RawQuery, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		part(value) // as it was sent, for a server that encodes it once more
+	}
 	return redact.New(words...)
 }
 
