@@ -25,15 +25,11 @@ import (
 // what it was sent.
 type echo struct {
 	step atomic.Int64 // which answer is next
-	// grow makes each request the next step.
-	grow bool
-	// reflections is how many there were of the latest request.
-	reflections atomic.Int64
 }
 
-func startEcho(t *testing.T, grow bool) (e *echo, plain, secure string) {
+func startEcho(t *testing.T) (plain, secure string) {
 	t.Helper()
-	e = &echo{grow: grow}
+	e := new(echo)
 	start := func(start func(*httptest.Server)) string {
 		s := httptest.NewUnstartedServer(e)
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -41,7 +37,7 @@ func startEcho(t *testing.T, grow bool) (e *echo, plain, secure string) {
 		t.Cleanup(s.Close)
 		return s.Listener.Addr().String()
 	}
-	return e, start((*httptest.Server).Start), start((*httptest.Server).StartTLS)
+	return start((*httptest.Server).Start), start((*httptest.Server).StartTLS)
 }
 
 // reflections are the parts of a request that a server could repeat, in the forms in
@@ -104,12 +100,8 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	step := int(e.step.Load())
-	if e.grow {
-		step = int(e.step.Add(1))
-	}
+	step := int(e.step.Add(1))
 	all := reflections(r, body)
-	e.reflections.Store(int64(len(all)))
 	said := all[step%len(all)]
 	kinds := len(echoStatuses) + len(rawAnswers)
 	kind := step % kinds
@@ -183,7 +175,6 @@ func echoNATS(t *testing.T) string {
 		said := values[n%len(values)]
 		format := []string{"-ERR '%s'\r\n", "-ERR 'Authorization Violation %s'\r\n", "%s\r\n", "INFO %s\r\n"}[n/len(values)%4]
 		_, _ = fmt.Fprintf(conn, format, said)
-		_, _ = io.CopyN(io.Discard, in, 1)
 	})
 }
 
@@ -193,7 +184,7 @@ func echoBytes(t *testing.T) string {
 	return serveTCP(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
 }
 
-// serveTCP has each connection served for a second at most.
+// serveTCP has each connection served, for a moment at most.
 func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -209,7 +200,7 @@ func serveTCP(t *testing.T, serve func(net.Conn)) string {
 			}
 			serving.Go(func() {
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(time.Second))
+				_ = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
 				serve(conn)
 			})
 		}

@@ -183,7 +183,7 @@ func TestEveryKeyThatTakesASecretIsTriedInTheTestsBelow(t *testing.T) {
 func failures(t *testing.T) map[string]targets {
 	t.Helper()
 	closed := closedPort(t)
-	_, plain, secure := startEcho(t, true)
+	plain, secure := startEcho(t)
 	bytes, nats := echoBytes(t), echoNATS(t)
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "me", "another"))
 	if err != nil {
@@ -230,6 +230,10 @@ func TestNoErrorOfASinkOrAnApplianceShowsASecret(t *testing.T) {
 			var trying sync.WaitGroup // since most of their time they wait
 			defer trying.Wait()
 			for _, s := range config.Sinks {
+				attempts := attempts
+				if s.Webhook == nil {
+					attempts = min(attempts, 12) // a connection each
+				}
 				trying.Go(func() { tellsNothing(t, leaks, s, attempts) })
 			}
 			for _, a := range config.Appliances {
@@ -241,26 +245,27 @@ func TestNoErrorOfASinkOrAnApplianceShowsASecret(t *testing.T) {
 
 // tellsNothing has a sink fail, and looks for secrets in its errors.
 func tellsNothing(t *testing.T, l leaks, s configs.Sink, attempts int) {
-	sink, err := bridge.OpenSink(s, "test", io.Discard)
-	if err != nil {
-		t.Error(err)
-		return
-	}
 	events := []transform.Event{detectionEvent(t, 1, 50)}
 	failed := 0
 	for range attempts {
+		// A new one each time, since some send little in a second.
+		sink, err := bridge.OpenSink(s, "test", io.Discard)
+		if err != nil {
+			t.Error(err)
+			return
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if err := sink.Send(ctx, events); err != nil {
 			failed++
 			tellAll(t, l, "an error of sink "+s.Name, err)
 		}
 		cancel()
+		if err := sink.Close(); err != nil {
+			tellAll(t, l, "closing sink "+s.Name, err)
+		}
 	}
 	if failed == 0 && s.File == nil {
 		t.Errorf("sink %s never failed", s.Name)
-	}
-	if err := sink.Close(); err != nil {
-		tellAll(t, l, "closing sink "+s.Name, err)
 	}
 }
 
@@ -298,7 +303,7 @@ func tellAll(t *testing.T, l leaks, where string, err error) {
 }
 
 func TestNothingThatABridgeTellsShowsASecret(t *testing.T) {
-	_, plain, _ := startEcho(t, true)
+	plain, _ := startEcho(t)
 	config := everySecret(t, targets{"http://" + plain, "", echoNATS(t), echoBytes(t)})
 	leaks := newLeaks(secretsOf(t, config))
 	real := standin.New(standin.Options{Seed: 1})
@@ -347,10 +352,8 @@ func TestNothingThatABridgeTellsShowsASecret(t *testing.T) {
 		return string(body)
 	}
 	look := func() {
-		for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nothing", "/api/v1/events?since=zq"} {
-			if !strings.HasPrefix(path, "/api/v1/events") {
-				leaks.in(t, path, page(path))
-			}
+		for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/api/v1/status", "/api/v1/nothing"} {
+			leaks.in(t, path, page(path))
 		}
 		for _, s := range config.Sinks {
 			path := "/api/v1/sinks/" + s.Name + "/dead"

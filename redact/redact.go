@@ -21,18 +21,19 @@ type Secrets struct {
 }
 
 // New makes secrets of words, in the forms that a server could repeat them in:
-// as they are, percent-encoded, escaped for JSON, Go or HTML, and in base64, alone or
-// within a longer text. Empty words do not count.
+// as they are, percent-encoded, escaped for JSON, Go or HTML, once or twice, and in
+// base64, alone or within a longer text. Empty words do not count.
 func New(words ...string) Secrets {
-	forms := make([]string, 0, 6*len(words))
+	var forms []string
 	for _, word := range words {
 		if word == "" {
 			continue
 		}
-		object, _ := json.Marshal(word) // a string cannot fail
-		quoted := strconv.Quote(word)
-		forms = append(forms, word, url.QueryEscape(word), url.PathEscape(word), html.EscapeString(word),
-			string(object[1:len(object)-1]), quoted[1:len(quoted)-1])
+		// What a server repeats within a text of JSON, or a library quotes of it, was
+		// encoded twice.
+		for _, once := range append(encoded(word), word) {
+			forms = append(append(forms, once), encoded(once)...)
+		}
 		forms = appendBase64(forms, word)
 	}
 	// The replacer prefers what comes first, and a whole is to be found before
@@ -46,6 +47,16 @@ func New(words ...string) Secrets {
 	}
 	s.replacer = strings.NewReplacer(pairs...)
 	return s
+}
+
+// encoded is a text percent-encoded, and escaped for HTML, JSON and Go.
+func encoded(text string) []string {
+	object, _ := json.Marshal(text) // a string cannot fail
+	quoted := strconv.Quote(text)
+	return []string{
+		url.QueryEscape(text), url.PathEscape(text), html.EscapeString(text),
+		string(object[1 : len(object)-1]), quoted[1 : len(quoted)-1],
+	}
 }
 
 // appendBase64 appends what base64 makes of a word, by both alphabets: of it alone,

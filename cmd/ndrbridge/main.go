@@ -2,6 +2,16 @@
 // NATS, webhooks and files.
 package main
 
-import "ndrbridge/cmd/internal/commandline"
+import (
+	"io"
+	"log"
 
-func main() { commandline.Main(run) }
+	"ndrbridge/cmd/internal/commandline"
+)
+
+func main() {
+	// Nobody but net/http writes there: what a server sends unasked, in which it may
+	// repeat a secret.
+	log.SetOutput(io.Discard)
+	commandline.Main(run)
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +135,8 @@ func New(o Options) (*Sink, error) {
 	return &Sink{options: o, subject: subject, secrets: secretsOf(o)}, nil
 }
 
-// secretsOf collects the credentials that are not in files.
+// secretsOf collects the credentials. A file is read as far as it can be: that it
+// cannot is told when it is needed.
 func secretsOf(o Options) redact.Secrets {
 	words := []string{o.Token, o.Password}
 	for server := range strings.SplitSeq(o.URL, ",") {
@@ -146,6 +148,17 @@ func secretsOf(o Options) redact.Secrets {
 			words = append(words, password)
 		} else {
 			words = append(words, u.User.Username()) // it is a token
+		}
+	}
+	for _, file := range []string{o.CredsFile, o.NkeyFile} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-") { // a heading
+				words = append(words, line)
+			}
 		}
 	}
 	return redact.New(words...)
