@@ -121,8 +121,27 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("%w: %s", err, wrongTokenURL)
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
-	e.redact(append(slices.Clone(t.link.secrets), secret, basic))
+	e.redact(slices.Concat(t.link.secrets, secretsOfURL(t.o.TokenURL), []string{secret, url.QueryEscape(secret), basic}))
 	return nil, e
+}
+
+// secretsOfURL are the password of a URL and its query, whole and by its values, as
+// they are and as they were sent.
+func secretsOfURL(text string) []string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil
+	}
+	password, _ := u.User.Password()
+	all := []string{password, u.RawQuery}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		all = append(all, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			all = append(all, plain)
+		}
+	}
+	return all
 }
 
 const wrongTokenURL = "is oauth.token_url right?"
