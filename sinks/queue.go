@@ -15,6 +15,7 @@ type journalQueue struct {
 	o       *Options
 	intake  intake
 	cursor  uint64
+	tried   uint64 // what the cursor may be, too: whether it was moved there is not known; 0: it was not tried
 	lag     lagPolicy
 }
 
@@ -24,6 +25,7 @@ func newJournalQueue(journal Journal, o *Options, t intake) *journalQueue {
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
 	q.cursor, err = q.journal.Cursor(ctx, q.o.Name)
+	q.tried = 0
 	return err
 }
 
@@ -72,13 +74,23 @@ func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []ch
 	s := checkpoint.Settlement{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: letters}
 	err := q.journal.Settle(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
-		// It may be that an attempt before this one failed when it was done.
-		if now, failed := q.journal.Cursor(ctx, q.o.Name); failed == nil && now == s.Cursor {
+		// It may be that an attempt before this one failed when it was done, of all of
+		// this or of a part.
+		now, failed := q.journal.Cursor(ctx, q.o.Name)
+		switch {
+		case failed != nil:
+		case now == s.Cursor:
 			err = nil
+		case now == q.tried:
+			q.cursor, s.Expect = now, now
+			err = q.journal.Settle(ctx, s)
 		}
 	}
-	if err == nil {
-		q.cursor = s.Cursor
+	switch {
+	case err == nil:
+		q.cursor, q.tried = s.Cursor, 0
+	case !errors.Is(err, checkpoint.ErrDeadFull): // which says that nothing was written
+		q.tried = s.Cursor
 	}
 	return err
 }
