@@ -26,6 +26,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/bridge"
+	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
@@ -246,10 +247,20 @@ func TestNoErrorOfASinkOrAnApplianceShowsASecret(t *testing.T) {
 // tellsNothing has a sink fail, and looks for secrets in its errors.
 func tellsNothing(t *testing.T, l leaks, s configs.Sink, attempts int) {
 	events := []transform.Event{detectionEvent(t, 1, 50)}
+	state, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer state.Close()
+	if err := state.Configure(t.Context(), map[string]checkpoint.Start{s.Name: {}}); err != nil {
+		t.Error(err)
+		return
+	}
 	failed := 0
 	for range attempts {
 		// A new one each time, since some send little in a second.
-		sink, err := bridge.OpenSink(s, "test", io.Discard)
+		sink, err := bridge.OpenSink(s, state, "test", io.Discard)
 		if err != nil {
 			t.Error(err)
 			return
