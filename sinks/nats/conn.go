@@ -34,6 +34,7 @@ const strangers = 8192
 // returns.
 func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	o := s.options
+	s.secrets = secretsOf(o) // files may have changed
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
 		dialer: &dialer{ctx: ctx, Dialer: net.Dialer{Timeout: timeout}},
