@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// misdeed is how a hostile server answers. echo is all of the request, what signs it
+// in at the beginning.
+type misdeed struct {
+	name   string
+	answer func(w http.ResponseWriter, r *http.Request, echo string)
+}
+
+// hostile are HTTP servers that tell everybody what they were told.
+type hostile struct {
+	t    *testing.T
+	does atomic.Pointer[misdeed]
+
+	mu    sync.Mutex
+	asked map[string]int // requests to each server since the misdeed began
+}
+
+func (h *hostile) begin(m misdeed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.does.Store(&m)
+	clear(h.asked)
+}
+
+// idle are the servers that were asked less than twice since the misdeed began: when
+// the second request comes, what the first one led to was told.
+func (h *hostile) idle(names []string) (few []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range names {
+		if h.asked[name] < 2 {
+			few = append(few, name)
+		}
+	}
+	return few
+}
+
+// serve starts a server, and returns its address.
+func (h *hostile) serve(name string) string {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		does := h.does.Load()
+		h.mu.Lock()
+		h.asked[name]++
+		h.mu.Unlock()
+		var echo strings.Builder
+		for _, field := range []string{"Authorization", "Proxy-Authorization"} {
+			fmt.Fprintf(&echo, "%s ", r.Header.Get(field))
+			r.Header.Del(field)
+		}
+		fmt.Fprintf(&echo, "%s %v %s", r.RequestURI, r.Header, body)
+		does.answer(w, r, echo.String())
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	h.t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// forms are those in which a server may repeat what it was sent.
+var forms = []struct {
+	name, contentType string
+	of                func(string) string
+}{
+	{"as it is", "text/plain", func(echo string) string { return echo }},
+	{"in JSON", "application/json", inJSON},
+	{"in HTML", "text/html", func(echo string) string { return "<html><title>" + html.EscapeString(echo) + "</title></html>" }},
+	{"percent-encoded", "text/plain", url.QueryEscape},
+	{"in quotes", "text/plain", strconv.Quote},
+}
+
+// inJSON is an error in the words of every service that there is a preset for.
+func inJSON(echo string) string {
+	failed := map[string]any{"index": 0, "status": 400, "error": map[string]any{"type": echo, "reason": echo}}
+	text, _ := json.Marshal(map[string]any{ // texts and numbers cannot fail
+		"ok": false, "error": echo, "error_message": echo, "error_description": echo, "message": echo, "text": echo, "detail": echo, "title": echo,
+		"code": 5, "status": "invalid event", "warning": echo, "errors": []any{echo}, "items": []any{map[string]any{"create": failed}}, "needed": echo,
+	})
+	return string(text)
+}
+
+// misdeeds are answers of every status that is told apart, and of none.
+func misdeeds() []misdeed {
+	var all []misdeed
+	for i, status := range []int{200, 202, 301, 400, 401, 403, 404, 407, 408, 413, 422, 429, 500, 503} {
+		of := forms[i%len(forms) : i%len(forms)+1]
+		if status == 200 || status == 400 || status == 500 {
+			of = forms
+		}
+		for _, form := range of {
+			all = append(all, misdeed{fmt.Sprintf("%d and the request %s", status, form.name), func(w http.ResponseWriter, r *http.Request, echo string) {
+				w.Header().Set("Content-Type", form.contentType)
+				w.Header().Set("Location", "https://ana:"+url.QueryEscape(echo[:min(len(echo), 200)])+"@elsewhere.example"+r.URL.RequestURI())
+				w.Header().Set("WWW-Authenticate", "Basic realm="+strconv.Quote(echo))
+				w.Header().Set("WebHook-Allowed-Origin", strings.Map(printableASCII, echo))
+				w.WriteHeader(status)
+				fmt.Fprint(w, form.of(echo))
+			}})
+		}
+	}
+	raw := func(name string, answer func(c net.Conn, echo string)) {
+		all = append(all, misdeed{name, func(w http.ResponseWriter, _ *http.Request, echo string) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			answer(c, echo)
+		}})
+	}
+	raw("nothing, and the connection ends", func(net.Conn, string) {})
+	raw("a reset", func(c net.Conn, _ string) { _ = c.(*net.TCPConn).SetLinger(0) })
+	raw("what is no HTTP", func(c net.Conn, echo string) { fmt.Fprintf(c, "no HTTP: %s\r\n\r\n", echo) })
+	raw("a status that is none", func(c net.Conn, echo string) {
+		fmt.Fprintf(c, "HTTP/1.1 %s\r\n\r\n", strings.Map(printableASCII, echo))
+	})
+	raw("a header that is none", func(c net.Conn, echo string) {
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", strings.Map(printableASCII, echo))
+	})
+	raw("half a header", func(c net.Conn, echo string) { fmt.Fprintf(c, "HTTP/1.1 400 Bad\r\nX: %s", echo) })
+	for _, status := range []int{200, 401, 500} {
+		raw(fmt.Sprintf("%d and a body that ends in the middle of a secret", status), func(c net.Conn, echo string) {
+			fmt.Fprintf(c, "HTTP/1.1 %d X\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n", status)
+			if before, _, found := strings.Cut(echo, marker); found {
+				fmt.Fprint(c, before+marker)
+			}
+		})
+	}
+	all = append(all, misdeed{"nothing in time", func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }})
+	return all
+}
+
+func printableASCII(r rune) rune {
+	if r < ' ' || r > '~' {
+		return '.'
+	}
+	return r
+}
+
+// hostileNATS is a server that repeats what signs a client in, each time in another
+// error. It returns its address.
+func hostileNATS(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for n := 0; ; n++ {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(c, `INFO {"server_id":"x","version":"2.11.0","proto":1,"host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"nonce":"bm9uY2U"}`+"\r\n")
+			connect, _ := bufio.NewReader(c).ReadString('\n')
+			connect = strings.TrimSpace(connect)
+			switch n % 5 {
+			case 0:
+				fmt.Fprintf(c, "-ERR 'Authorization Violation: %s'\r\n", connect)
+			case 1:
+				fmt.Fprintf(c, "-ERR '%s'\r\n", strconv.Quote(connect))
+			case 2:
+				fmt.Fprintf(c, "%s\r\n", connect)
+			case 3:
+				fmt.Fprintf(c, "-ERR 'User Authentication Expired'\r\n")
+			}
+			c.Close()
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// hostileKafka is a broker that repeats the password. It returns its address.
+func hostileKafka(t *testing.T) string {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "other", "other"), kfake.Superuser("SCRAM-SHA-256", "other", "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	codes, n := []int16{58, 31, -1, 7}, 0
+	cluster.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		n++
+		response := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		response.ErrorCode = codes[n%len(codes)]
+		response.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("you sent %s", r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes))
+		return response, nil, true
+	})
+	return cluster.ListenAddrs()[0]
+}

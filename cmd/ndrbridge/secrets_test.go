@@ -1,0 +1,448 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	"ndrbridge/sinks/sinktest"
+	standin "ndrbridge/test/appliance"
+)
+
+// confidential is a configuration that holds a secret wherever one may be.
+type confidential struct {
+	file, text string
+	secrets    secretive
+	needles    []string
+	names      []string // of those appliances and sinks that speak HTTP
+	sinks      []string
+}
+
+// addresses say where appliances and sinks are. A name is that of an appliance or a
+// sink, or proxy or token.
+type addresses struct {
+	scheme      string
+	http        func(name string) string
+	kafka, nats string
+	proxy       string // the scheme; empty: http
+}
+
+// confide writes the configuration. Beside what is hostile it has an appliance good,
+// whose events the sinks are to deliver.
+func confide(t *testing.T, good string, at addresses) confidential {
+	t.Helper()
+	folder := t.TempDir()
+	n := 0
+	// secret is another one at each call. Half of it can still be known again.
+	secret := func() string {
+		n++
+		return fmt.Sprintf(`sesame%03d/+&"<%%>sesame%03d`, n, n)
+	}
+	quoted := func() string { return "'" + secret() + "'" }
+	inURL := func() string {
+		return strings.NewReplacer("/", "%2F", "+", "%2B", "&", "%26", `"`, "%22", "<", "%3C", "%", "%25", ">", "%3E").Replace(secret())
+	}
+	sign := func() string { n++; return fmt.Sprintf("whsec_sesame%03dsesame%03dxxxxxxxxxxxxxx", n, n) }
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	pair, _ := sinktest.Certificate(t)
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := fmt.Sprintf("{cert_file: %s, key_file: %s}",
+		file("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
+		file("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))))
+	seed := func() string {
+		user, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed, err := user.Seed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(seed)
+	}
+	n++
+	creds := fmt.Sprintf("-----BEGIN NATS USER JWT-----\neyJh.sesame%03dsesame%03d.c2ln\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", n, n, seed())
+
+	all := confidential{file: filepath.Join(folder, "ndrbridge.yaml")}
+	var text strings.Builder
+	fmt.Fprintf(&text, "state: %s\nlog: {level: debug}\nadmin: {listen: \"127.0.0.1:0\", token: %s}\nappliances:\n", filepath.Join(folder, "state.db"), quoted())
+	fmt.Fprintf(&text, "  - {name: good, url: %q, api_key: %s, detections: {start: beginning, interval: 20ms}, rate_limit: 1000}\n", good, standin.DefaultAPIKey)
+	proxy := func() string {
+		scheme := at.proxy
+		if scheme == "" {
+			scheme = "http"
+		}
+		return `"` + scheme + "://ana:" + inURL() + "@" + at.http("proxy") + `"`
+	}
+	appliance := func(name, keys string) {
+		all.names = append(all.names, name)
+		fmt.Fprintf(&text, "  - {name: %s, url: %q, rate_limit: 1000, timeout: 300ms, retry: {initial: 10ms, max: 30ms}, auth_retry: 20ms, detections: {interval: 20ms}, audit: {enabled: false}, %s}\n",
+			name, at.scheme+at.http(name), keys)
+	}
+	appliance("key", "api_key: "+quoted()+", tls: "+certificate)
+	appliance("behind", "api_key: "+quoted()+", proxy: "+proxy())
+	appliance("cloud", fmt.Sprintf("oauth: {token_url: %q, client_id: bridge, client_secret: %s}", at.scheme+"ana:"+inURL()+"@"+at.http("token")+"/token?k="+inURL(), quoted()))
+	text.WriteString("sinks:\n")
+	sink := func(name, keys string) {
+		all.sinks = append(all.sinks, name)
+		fmt.Fprintf(&text, "  - {name: %s, start: beginning, probe: 20ms, retry: {initial: 10ms, max: 30ms}, batch: {max_events: 3, linger: 0}, %s}\n", name, keys)
+	}
+	sink("out", `file: {path: "-"}`)
+	sink("lake", fmt.Sprintf("kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}}", at.kafka, quoted()))
+	sink("scram", fmt.Sprintf("kafka: {brokers: [%q], tls: %s, sasl: {mechanism: scram-sha-256, username: ana, password: %s}}", at.kafka, certificate, quoted()))
+	sink("nats-token", fmt.Sprintf("nats: {url: %q, token: %s}", "nats://"+at.nats, quoted()))
+	sink("nats-user", fmt.Sprintf("nats: {url: %q, username: ana, password: %s}", "nats://"+at.nats, quoted()))
+	sink("nats-url", fmt.Sprintf("nats: {url: %q, tls: %s}", "nats://ana:"+inURL()+"@"+at.nats+"/?k="+inURL(), certificate))
+	sink("nats-creds", fmt.Sprintf("nats: {url: %q, creds_file: %s}", "nats://"+at.nats, file("creds", creds)))
+	sink("nats-nkey", fmt.Sprintf("nats: {url: %q, nkey_file: %s}", "nats://"+at.nats, file("nkey", seed()+"\n")))
+	hook := func(name, path, keys string) {
+		all.names = append(all.names, name)
+		sink(name, fmt.Sprintf("webhook: {url: %q, timeout: 300ms, %s}", at.scheme+at.http(name)+path+"?k="+inURL(), keys))
+	}
+	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+certificate)
+	hook("basic", "/", "auth: {username: ana, password: "+quoted()+"}, gzip: true, concurrency: 3")
+	hook("headers", "/services/sesame900-sesame900-x", "headers: {X-Api-Key: "+quoted()+", Cookie: "+quoted()+"}, method: PUT")
+	hook("behind-proxy", "/", "proxy: "+proxy())
+	hook("signed", "/", "sign: {secrets: ["+sign()+", "+sign()+"], secret_files: ["+file("sign", sign()+"\n")+"]}")
+	hook("template", "/", "auth: {bearer: "+quoted()+"}, template: '{\"text\": {{json .event.id}}}'")
+	hook("handshake", "/", "auth: {bearer: "+quoted()+"}, handshake: {origin: bridge.example}")
+	hook("slack", "/services/T0/B0/sesame901-sesame901-x", "preset: slack")
+	hook("bot", "/api/chat.postMessage", "preset: slack, channel: C1, key: "+quoted())
+	hook("teams", "/workflows/sesame902-sesame902-x", "preset: teams")
+	hook("discord", "/api/webhooks/1/sesame903-sesame903-x", "preset: discord")
+	hook("pagerduty", "/v2/enqueue", "preset: pagerduty, key: "+quoted())
+	hook("splunk", "", "preset: splunk_hec, key: "+quoted())
+	hook("elastic", "/ndr", "preset: elasticsearch, key: "+quoted())
+	hook("datadog", "/api/v2/logs", "preset: datadog, key: "+quoted())
+
+	all.text = text.String()
+	file("ndrbridge.yaml", all.text)
+	config, err := configs.Load(all.file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.secrets = secretsIn(t, config)
+	all.needles = all.secrets.needles()
+	return all
+}
+
+func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
+	all := confide(t, "http://good.example", addresses{
+		scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222",
+	})
+	for _, key := range keysOfSecrets(t) {
+		if strings.Join(all.secrets[key], "") == "" {
+			t.Errorf("%s is not configured: no test says that it is shown nowhere", key)
+		}
+	}
+}
+
+// service is a bridge that runs as the command line runs it.
+type service struct {
+	all      confidential
+	out, log printed
+	stop     func()
+	address  string
+}
+
+func serve(t *testing.T, all confidential) *service {
+	t.Helper()
+	s := &service{all: all}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &command{stdout: &s.out, stderr: &s.log, environ: []string{"GOGC=100"}}
+	done := make(chan int, 1)
+	go func() { done <- commandline.Run(ctx, c.root(), []string{"run", "--config", all.file}, &s.out, &s.log) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+		expectNone(t, "the log", s.log.String(), all.needles)
+		expectNone(t, "an event", s.out.String(), all.needles)
+	})
+	t.Cleanup(s.stop)
+	await(t, "the bridge to run", func() bool {
+		at := regexp.MustCompile(`msg=running admin=(\S+)`).FindStringSubmatch(s.log.String())
+		if at != nil {
+			s.address = at[1]
+		}
+		return at != nil
+	})
+	return s
+}
+
+// look looks for secrets wherever people and machines look.
+func (s *service) look(t *testing.T, when string) (status string) {
+	t.Helper()
+	token := s.all.secrets["admin.token"][0]
+	for _, path := range []string{"/api/v1/status", "/metrics", "/readyz", "/"} {
+		_, text := s.get(t, path, token)
+		expectNone(t, path+" after "+when, text, s.all.needles)
+		if path == "/api/v1/status" {
+			status = text
+		}
+	}
+	return status
+}
+
+func (s *service) get(t *testing.T, path, token string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// goodAppliance has events to deliver.
+func goodAppliance(t *testing.T) (*standin.Appliance, string) {
+	t.Helper()
+	a := standin.New(standin.Options{Seed: 1})
+	a.AddBacklog(50, time.Hour)
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	return a, server.URL
+}
+
+func TestNobodyThatAnswersHasASecretShown(t *testing.T) {
+	t.Parallel()
+	h := &hostile{t: t, asked: make(map[string]int)}
+	all := misdeeds()
+	h.begin(all[0])
+	a, good := goodAppliance(t)
+	c := confide(t, good, addresses{
+		scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t),
+	})
+	// Who is behind a proxy, or first fetches a token, speaks to that; and chats and
+	// pagers take their time.
+	servers := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool {
+		return slices.Contains([]string{"cloud", "behind", "behind-proxy", "slack", "bot", "teams", "discord", "pagerduty"}, name)
+	})
+	servers = append(servers, "proxy", "token")
+	s := serve(t, c)
+	for _, m := range all {
+		h.begin(m)
+		await(t, m.name, func() bool {
+			few := h.idle(servers)
+			if len(few) > 0 {
+				a.AddMany(1) // who rejects events has an end of them
+			}
+			return len(few) == 0
+		})
+		s.look(t, m.name)
+	}
+	token := c.secrets["admin.token"][0]
+	for _, owner := range c.sinks {
+		status, text := s.get(t, "/api/v1/sinks/"+owner+"/dead?limit=1000", token)
+		if status != http.StatusOK {
+			t.Errorf("the dead letters of %s: %d %s", owner, status, text)
+		}
+		expectNone(t, "a dead letter of "+owner, text, c.needles)
+	}
+	for _, path := range []string{"/api/v1/status", "/api/v1/sinks/none/dead", "/nothing"} {
+		for _, shown := range []string{token, "another token"} {
+			_, text := s.get(t, path, shown)
+			expectNone(t, path, text, c.needles)
+		}
+	}
+	var out, errs bytes.Buffer
+	address := []string{"--admin", s.address, "--token-file", filepath.Join(t.TempDir(), "token")}
+	if err := os.WriteFile(address[3], []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status"}, {"dead", "list", "basic"}, {"dead", "list", "elastic"}} {
+		command := &command{stdout: &out, stderr: &errs}
+		if code := commandline.Run(t.Context(), command.root(), append(args, address...), &out, &errs); code != 0 {
+			t.Errorf("%v: exit code %d: %s", args, code, &errs)
+		}
+	}
+	expectNone(t, "the command line", out.String()+errs.String(), c.needles)
+	s.stop()
+}
+
+func TestNobodyThatCannotBeReachedHasASecretShown(t *testing.T) {
+	t.Parallel()
+	closed := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}()
+	h := &hostile{t: t, asked: make(map[string]int)}
+	h.begin(misdeed{"a proxy that refuses", func(w http.ResponseWriter, _ *http.Request, echo string) {
+		w.Header().Set("X-Said", strings.Map(printableASCII, echo))
+		w.WriteHeader(http.StatusProxyAuthRequired)
+		fmt.Fprint(w, echo)
+	}})
+	plain := h.serve("plain")
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	everywhere := func(address string) func(string) string { return func(string) string { return address } }
+	for _, test := range []struct {
+		name string
+		at   addresses
+	}{
+		{"nobody listens", addresses{scheme: "http://", http: everywhere(closed), kafka: closed, nats: closed}},
+		{"the name does not resolve", addresses{scheme: "https://", http: everywhere("no-such-host.invalid"), kafka: "no-such-host.invalid:1", nats: "no-such-host.invalid:1"}},
+		{"a certificate that nobody vouches for", addresses{scheme: "https://", http: everywhere(secure.Listener.Addr().String()), kafka: secure.Listener.Addr().String(), nats: closed, proxy: "https"}},
+		{"nobody that speaks TLS", addresses{scheme: "https://", http: everywhere(plain), kafka: closed, nats: closed}},
+		{"a proxy that speaks something else", addresses{scheme: "https://", http: everywhere(plain), kafka: closed, nats: closed, proxy: "socks5"}},
+		{"a link-local address", addresses{scheme: "http://", http: func(name string) string {
+			if slices.Contains([]string{"key", "behind", "token", "cloud"}, name) {
+				return closed
+			}
+			return "169.254.169.254"
+		}, kafka: closed, nats: closed}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, good := goodAppliance(t)
+			c := confide(t, good, test.at)
+			s := serve(t, c)
+			// out delivers; everybody else fails.
+			failing := len(c.sinks) - 1 + 3
+			await(t, "everybody to fail", func() bool {
+				return strings.Count(s.look(t, test.name), `"error":`) >= failing
+			})
+			s.stop()
+		})
+	}
+}
+
+func TestNoMistakeInAConfigurationHasASecretShown(t *testing.T) {
+	t.Parallel()
+	all := confide(t, "http://good.example", addresses{
+		scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222",
+	})
+	shown := func(t *testing.T, args ...string) (int, string) {
+		t.Helper()
+		var out printed
+		c := &command{stdout: &out, stderr: &out, environ: []string{"GOGC=100"}}
+		code := commandline.Run(t.Context(), c.root(), append(args, "--config", all.file), &out, &out)
+		expectNone(t, strings.Join(args, " "), out.String(), all.needles)
+		return code, out.String()
+	}
+	for _, args := range [][]string{{"check"}, {"config", "print"}} {
+		if code, text := shown(t, args...); code != 0 {
+			t.Fatalf("%v: %s", args, text)
+		}
+	}
+	// Every secret, or what it is in, is a text of its own.
+	literal := regexp.MustCompile(`[ \[]('[^']*sesame[^']*'|"[^"]*sesame[^"]*"|whsec_\w+)`)
+	spans := literal.FindAllStringSubmatchIndex(all.text, -1)
+	// change changes some of the secrets. What is no YAML any more is told alone, and so
+	// is to be changed alone.
+	change := func(t *testing.T, from, to int, by func(value string) string) {
+		t.Helper()
+		var text strings.Builder
+		end := 0
+		for _, span := range spans[from:to] {
+			text.WriteString(all.text[end:span[2]] + by(all.text[span[2]:span[3]]))
+			end = span[3]
+		}
+		if err := os.WriteFile(all.file, []byte(text.String()+all.text[end:]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shown(t, "check")
+	}
+	for _, test := range []struct {
+		name  string
+		apart bool
+		by    func(value string) string
+	}{
+		{"lists", false, func(v string) string { return "[" + v + "]" }},
+		{"keys with values", false, func(v string) string { return "{" + v + ": " + v + "}" }},
+		{"bad escapes", false, func(v string) string { return v[:1] + "%zz" + v[1:] }},
+		{"line ends in them", false, func(v string) string { return `"a\n` + strings.NewReplacer(`"`, `\"`, "'", "").Replace(v) + `"` }},
+		{"other schemes", false, func(v string) string {
+			return strings.NewReplacer("https://", "gopher://", "nats://", "gopher://").Replace(v)
+		}},
+		{"ports that are none", false, func(v string) string {
+			return strings.NewReplacer(".example", ".example:x", ":4222", ":99999").Replace(v)
+		}},
+		{"quotes that are open", true, func(v string) string { return v[:len(v)-1] }},
+		{"no quotes", true, func(v string) string { return strings.Trim(v, `'"`) }},
+		{"anchors that are none", true, func(v string) string { return "*" + strings.Trim(v, `'"`) }},
+		{"tags that are none", true, func(v string) string { return "!" + strings.Trim(v, `'"`) + " " + v }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if !test.apart {
+				change(t, 0, len(spans), test.by)
+				return
+			}
+			for i := range spans {
+				change(t, i, i+1, test.by)
+			}
+		})
+	}
+	for _, change := range []struct{ name, from, to, want string }{
+		{"an unknown key", "sinks:\n", "colour: red\nsinks:\n", "colour"},
+		{"a sink twice", "name: basic,", "name: bearer,", "bearer"},
+		{"an authority that is none", "tls: {cert_file", "tls: {ca_file: " + all.file + ", cert_file", "PEM"},
+		{"an address that is taken", "127.0.0.1:0", taken(t), "in use"},
+		{"a token that no server takes", "auth: {bearer: '", "auth: {bearer: '" + strings.Repeat("sesame904", 1000), "Authorization"},
+		{"a header that no server takes", "X-Api-Key: '", "X-Api-Key: '" + strings.Repeat("sesame904", 1000), "X-Api-Key"},
+		{"a header by another's name", "X-Api-Key: '", "Content-Length: '", "Content-Length"},
+	} {
+		t.Run("at the start: "+change.name, func(t *testing.T) {
+			text := strings.Replace(all.text, change.from, change.to, 1)
+			if err := os.WriteFile(all.file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, told := shown(t, "run")
+			if code == 0 || !strings.Contains(told, change.want) || strings.Contains(told, "sesame904") {
+				t.Errorf("exit code %d, want %q in\n%s", code, change.want, told)
+			}
+		})
+	}
+}
+
+func taken(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
