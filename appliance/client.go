@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/redact"
 	"ndrbridge/retryafter"
 )
 
@@ -234,7 +235,11 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		resp.Body.Close()
 	}()
 	if resp.StatusCode/100 != 2 {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxDrain)) // what came is enough for an excerpt
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
+		if err != nil { // what came is enough for an excerpt
+			secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
+			body = []byte(secrets.HideBeginning(string(body)))
+		}
 		e.answered(resp, body, r.notFound, c.auth.advice())
 		return e
 	}

@@ -28,7 +28,9 @@ type OAuth struct {
 type tokenAuthority struct {
 	o    OAuth
 	path string // of the token endpoint
-	link *link
+	// secrets are those that the endpoint's URL holds.
+	secrets []string
+	link    *link
 
 	// gate is held while the fields below are used: one token is asked for at a
 	// time, and who waits for it can be called off.
@@ -45,7 +47,7 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 	if o.ClientID == "" || o.ClientSecret == nil {
 		return nil, errors.New("OAuth needs a client id and its secret")
 	}
-	return &tokenAuthority{o: o, path: u.Path, link: l, gate: make(chan struct{}, 1)}, nil
+	return &tokenAuthority{o: o, path: u.Path, secrets: secretsOfURL(o.TokenURL), link: l, gate: make(chan struct{}, 1)}, nil
 }
 
 func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
@@ -121,7 +123,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("%w: %s", err, wrongTokenURL)
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(t.o.ClientID) + ":" + url.QueryEscape(secret)))
-	e.redact(slices.Concat(t.link.secrets, secretsOfURL(t.o.TokenURL), []string{secret, url.QueryEscape(secret), basic}))
+	e.redact(slices.Concat(t.link.secrets, t.secrets, []string{secret, basic}))
 	return nil, e
 }
 

@@ -16,6 +16,7 @@ import (
 // Secrets are words that no error may show. The zero value hides nothing. They
 // are safe for concurrent use.
 type Secrets struct {
+	forms    []string // that a secret may have, the longest first
 	replacer *strings.Replacer
 	longest  int
 }
@@ -36,12 +37,14 @@ func New(words ...string) Secrets {
 		}
 		forms = appendBase64(forms, word)
 	}
+	slices.Sort(forms)
+	forms = slices.Compact(forms)
 	// The replacer prefers what comes first, and a whole is to be found before
 	// its part.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	var s Secrets
+	s := Secrets{forms: forms}
 	var pairs []string
-	for _, form := range slices.Compact(forms) {
+	for _, form := range forms {
 		s.longest = max(s.longest, len(form))
 		pairs = append(pairs, form, "[redacted]")
 	}
@@ -87,6 +90,22 @@ func (s Secrets) Hide(text string) string {
 		return text
 	}
 	return s.replacer.Replace(text)
+}
+
+// HideBeginning is Hide for a text that was cut off somewhere: what may be the beginning
+// of a secret at its end is left out.
+func (s Secrets) HideBeginning(text string) string {
+	text = s.Hide(text)
+	end := len(text)
+	for _, form := range s.forms {
+		for n := min(len(form)-1, len(text)); n > len(text)-end; n-- {
+			if strings.HasSuffix(text, form[:n]) {
+				end = len(text) - n
+				break
+			}
+		}
+	}
+	return text[:end]
 }
 
 // Longest is the number of bytes of the longest form of a secret.

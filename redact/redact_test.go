@@ -30,6 +30,19 @@ func TestHide(t *testing.T) {
 			}
 		})
 	}
+	for _, test := range []struct{ name, text, want string }{
+		{"half a secret at the end goes, too", "you sent a monk", "you sent a "},
+		{"as goes half of an escaped one", `you sent b%22`, "you sent "},
+		{"a whole one goes as ever", "monkeys sent", "[redacted] sent"},
+		{"what is no part of one stays", "you sent", "you sent"},
+		{"a text that is no more than a beginning is nothing", "mon", ""},
+	} {
+		t.Run("of a text that was cut off, "+test.name, func(t *testing.T) {
+			if got := redact.New("monkeys", `b"c`).HideBeginning(test.text); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
 	if got := (redact.Secrets{}).Hide("key"); got != "key" {
 		t.Errorf("the zero value makes it %q", got)
 	}
@@ -40,12 +53,22 @@ func TestASecretIsHiddenInEveryFormThatAServerMayRepeatItIn(t *testing.T) {
 		word := rapid.StringMatching(`X[ -~é"\\/&<+%\n]{0,20}X`).Draw(t, "word")
 		secrets := redact.New(word)
 		object, _ := json.Marshal(word)
-		for _, form := range []string{word, url.QueryEscape(word), url.PathEscape(word), html.EscapeString(word), string(object), strconv.Quote(word)} {
+		forms := []string{word, url.QueryEscape(word), url.PathEscape(word), html.EscapeString(word), string(object), strconv.Quote(word)}
+		for _, once := range forms {
+			again, _ := json.Marshal(once)
+			forms = append(forms, url.QueryEscape(once), html.EscapeString(once), string(again), strconv.Quote(once))
+		}
+		for _, form := range forms {
 			if got := secrets.Hide("you sent " + form); strings.Contains(got, "X") {
 				t.Errorf("%q shows: %q", word, got)
 			}
-			if len(strings.Trim(form, `"`)) > secrets.Longest() {
+			// Those in quotes have some around them, and these may be escaped.
+			if len(form) > secrets.Longest()+len("&#34;&#34;") {
 				t.Errorf("%q is longer than %d bytes", form, secrets.Longest())
+			}
+			half := form[:rapid.IntRange(0, len(form)).Draw(t, "cut")]
+			if got := secrets.HideBeginning("you sent " + half); strings.Contains(got, "X") {
+				t.Errorf("half of %q shows: %q", word, got)
 			}
 		}
 	})

@@ -72,8 +72,8 @@ type Options struct {
 type Sink struct {
 	options Options
 	subject sinks.Template
-	secrets redact.Secrets
-	conn    *conn // nil: none
+	secrets redact.Secrets // of the last attempt to connect
+	conn    *conn          // nil: none
 	message message
 }
 
@@ -132,7 +132,7 @@ func New(o Options) (*Sink, error) {
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.AckTimeout = cmp.Or(o.AckTimeout, 5*time.Second)
 	o.Name = cmp.Or(o.Name, "ndrbridge")
-	return &Sink{options: o, subject: subject, secrets: secretsOf(o)}, nil
+	return &Sink{options: o, subject: subject}, nil
 }
 
 // secretsOf collects the credentials. A file is read as far as it can be: that it

@@ -185,6 +185,9 @@ func (s *Sink) ask(l *line, request Request) (Answer, error) {
 	if err != nil && answer.StatusCode/100 == 2 {
 		return Answer{}, s.notAnswered(l.ctx, fmt.Errorf("the answer breaks off: %w", err))
 	}
+	if err != nil {
+		body = []byte(s.secrets.HideBeginning(string(body)))
+	}
 	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
 

@@ -100,10 +100,9 @@ const maxExcerpt = 256
 func excerpt(r io.Reader, secrets redact.Secrets) string {
 	const enough = 4 << 10
 	raw, err := io.ReadAll(io.LimitReader(r, int64(enough+secrets.Longest())))
-	text := secrets.Hide(string(raw))
+	hide := secrets.Hide
 	if err != nil || len(raw) == enough+secrets.Longest() {
-		// The end may be the beginning of a secret, which was not recognised.
-		text = text[:max(0, len(text)-secrets.Longest())]
+		hide = secrets.HideBeginning
 	}
 	printable := func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {
@@ -111,6 +110,6 @@ func excerpt(r io.Reader, secrets redact.Secrets) string {
 		}
 		return c
 	}
-	characters := []rune(strings.Join(strings.Fields(strings.Map(printable, text)), " "))
+	characters := []rune(strings.Join(strings.Fields(strings.Map(printable, hide(string(raw)))), " "))
 	return string(characters[:min(len(characters), maxExcerpt)])
 }
