@@ -16,7 +16,7 @@ import (
 // Secrets are words that no error may show. The zero value hides nothing. They
 // are safe for concurrent use.
 type Secrets struct {
-	forms    []string // that a secret may have, the longest first
+	plain    []string // forms that a secret may have, but for base64
 	replacer *strings.Replacer
 	longest  int
 }
@@ -25,7 +25,7 @@ type Secrets struct {
 // as they are, percent-encoded, escaped for JSON, Go or HTML, once or twice, and in
 // base64, alone or within a longer text. Empty words do not count.
 func New(words ...string) Secrets {
-	var forms []string
+	var plain, forms []string
 	for _, word := range words {
 		if word == "" {
 			continue
@@ -33,16 +33,17 @@ func New(words ...string) Secrets {
 		// What a server repeats within a text of JSON, or a library quotes of it, was
 		// encoded twice.
 		for _, once := range append(encoded(word), word) {
-			forms = append(append(forms, once), encoded(once)...)
+			plain = append(append(plain, once), encoded(once)...)
 		}
 		forms = appendBase64(forms, word)
 	}
-	slices.Sort(forms)
-	forms = slices.Compact(forms)
+	slices.Sort(plain)
+	plain = slices.Compact(plain)
+	forms = append(forms, plain...)
 	// The replacer prefers what comes first, and a whole is to be found before
 	// its part.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	s := Secrets{forms: forms}
+	s := Secrets{plain: plain}
 	var pairs []string
 	for _, form := range forms {
 		s.longest = max(s.longest, len(form))
@@ -93,11 +94,12 @@ func (s Secrets) Hide(text string) string {
 }
 
 // HideBeginning is Hide for a text that was cut off somewhere: what may be the beginning
-// of a secret at its end is left out.
+// of a secret at its end is left out, but for one in base64, of which any letter may be
+// one.
 func (s Secrets) HideBeginning(text string) string {
 	text = s.Hide(text)
 	end := len(text)
-	for _, form := range s.forms {
+	for _, form := range s.plain {
 		for n := min(len(form)-1, len(text)); n > len(text)-end; n-- {
 			if strings.HasSuffix(text, form[:n]) {
 				end = len(text) - n

@@ -40,8 +40,10 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 	}
 	of := func(p webhook.Preset, err error) made { return made{p, err} }
 	presets := map[string]func(url string) made{
-		"slack":         func(string) made { return of(slack.New(slack.Options{})) },
-		"bot":           func(string) made { return of(slack.New(slack.Options{Token: key, Channel: "C1"})) },
+		"slack": func(string) made { return of(slack.New(slack.Options{})) },
+		"bot": func(url string) made {
+			return of(slack.New(slack.Options{URL: url + "/api/chat.postMessage", Token: key, Channel: "C1"}))
+		},
 		"teams":         func(string) made { return made{teams.Preset{}, nil} },
 		"discord":       func(url string) made { return of(discord.New(url)) },
 		"pagerduty":     func(url string) made { return of(pagerduty.New(pagerduty.Options{URL: url, RoutingKey: key})) },
