@@ -1,0 +1,103 @@
+package tickets_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/tickets"
+)
+
+func pointer(s string) *string { return &s }
+
+func TestCommandsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		command tickets.Command
+		field   string // that is wrong; "-": the whole
+		allowed []string
+	}{
+		{name: "a status with a ticket is enough", command: tickets.Command{TicketID: "SEC-1", Status: "new"}},
+		{name: "a resolution goes with closed", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}},
+		{name: "an empty assignee is nobody", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("")}},
+		{name: "a detection is linked without more", command: tickets.Command{TicketID: "SEC-1", DetectionID: 25769804127}},
+		{name: "a command is about a ticket", command: tickets.Command{Status: "new"}, field: "ticket_id"},
+		{name: "a ticket alone changes nothing", command: tickets.Command{TicketID: "SEC-1", Appliance: "hq"}, field: "-"},
+		{name: "a status is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "done"}, field: "status", allowed: tickets.Statuses()},
+		{name: "a resolution is one of the appliance's", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "fixed"}, field: "resolution", allowed: tickets.Resolutions()},
+		{name: "a resolution does not go with another status", command: tickets.Command{TicketID: "SEC-1", Status: "new", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a resolution does not go without a status", command: tickets.Command{TicketID: "SEC-1", Resolution: "action_taken"}, field: "resolution"},
+		{name: "a detection's id is above 0", command: tickets.Command{TicketID: "SEC-1", DetectionID: -1}, field: "detection_id"},
+		{name: "a ticket's id is bounded", command: tickets.Command{TicketID: strings.Repeat("x", 513), Status: "new"}, field: "ticket_id"},
+		{name: "a ticket's id is text", command: tickets.Command{TicketID: "SEC-1\n", Status: "new"}, field: "ticket_id"},
+		{name: "an assignee is text", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("a\xff")}, field: "assignee"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.command.Check()
+			if c.field == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var wrong *tickets.FieldError
+			if !errors.As(err, &wrong) {
+				t.Fatalf("%v is no FieldError", err)
+			}
+			if field := strings.TrimPrefix(c.field, "-"); wrong.Field != field || !slices.Equal(wrong.Allowed, c.allowed) {
+				t.Errorf("%+v, want the field %q with %q", wrong, field, c.allowed)
+			}
+		})
+	}
+}
+
+func TestCommandsAreParsed(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		n          int
+		several    bool
+		field      string // of the error
+		problem    string
+	}{
+		{name: "one", text: ` {"ticket_id": "SEC-1", "status": "closed"}`, n: 1},
+		{name: "several", text: "\n[{\"ticket_id\": \"SEC-1\"}, {\"ticket_id\": \"SEC-2\"}]", n: 2, several: true},
+		{name: "a field that is null is left as it is", text: `{"ticket_id": "SEC-1", "assignee": null, "resolution": null}`, n: 1},
+		{name: "a field that no command has is told", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
+		{name: "a field in other letters is another", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "no command has"},
+		{name: "a number in the place of text is told", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},
+		{name: "text in the place of a number is told", text: `{"detection_id": "7"}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a fraction is no id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a number beyond 64 bits is no id", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a field that comes twice is told", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
+		{name: "an empty list is told", text: `[]`, several: true, problem: "empty"},
+		{name: "nothing is told", text: ``, problem: "no JSON"},
+		{name: "text alone is told", text: `"closed"`, problem: "must be an object"},
+		{name: "null is no command", text: `null`, problem: ""},
+		{name: "what breaks off is told", text: `{"ticket_id": "a"`, problem: "no JSON"},
+		{name: "a second value behind the first is told", text: `{"ticket_id": "a"} {}`, problem: "no JSON"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			commands, several, err := tickets.Parse([]byte(c.text))
+			if c.n > 0 {
+				if err != nil || len(commands) != c.n || several != c.several {
+					t.Errorf("%d commands, several %t (%v)", len(commands), several, err)
+				}
+				return
+			}
+			if c.name == "null is no command" { // Check refuses what it leaves
+				if err == nil && commands[0].Check() == nil {
+					t.Error("it is one")
+				}
+				return
+			}
+			var wrong *tickets.SyntaxError
+			if !errors.As(err, &wrong) || !errors.Is(err, tickets.ErrSyntax) {
+				t.Fatalf("%v is no SyntaxError", err)
+			}
+			if wrong.Field != c.field || !strings.Contains(wrong.Problem, c.problem) {
+				t.Errorf("%q %q, want %q with %q", wrong.Field, wrong.Problem, c.field, c.problem)
+			}
+		})
+	}
+}
