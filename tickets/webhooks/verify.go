@@ -1,0 +1,77 @@
+package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Method is how a ticket system shows who it is.
+type Method string
+
+// The methods.
+const (
+	// MethodSignature is an HMAC-SHA256 of the body with the secret, as
+	// sha256=<hexadecimal>, which is how WebSub and Jira write it.
+	MethodSignature Method = "signature"
+	// MethodHeader is the secret itself in a header.
+	MethodHeader Method = "header"
+	// MethodBasic is a user name and a password (RFC 7617).
+	MethodBasic Method = "basic"
+)
+
+// Verification is what a request must show.
+type Verification struct {
+	Method Method
+	// Header is the one that holds the signature or the secret.
+	Header string
+	// Username is that of MethodBasic, whose password is the secret.
+	Username string
+	// Secret returns the secret, anew with each request so that it can be changed.
+	Secret func() (string, error)
+}
+
+// ErrUnverified says that a request does not show what it must. It comes wrapped,
+// with what is due and no secret.
+var ErrUnverified = errors.New("it is not known who sent this")
+
+func (v *Verification) check(header http.Header, body []byte) error {
+	secret, err := v.Secret()
+	if err != nil {
+		return fmt.Errorf("the secret of the webhook: %w", err)
+	}
+	if secret == "" {
+		return errors.New("the secret of the webhook is empty")
+	}
+	switch v.Method {
+	case MethodSignature:
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(body)
+		if !equal(strings.ToLower(header.Get(v.Header)), "sha256="+hex.EncodeToString(mac.Sum(nil))) {
+			return fmt.Errorf("%w: %s must hold sha256= and the HMAC-SHA256 of the body with the webhook's secret", ErrUnverified, v.Header)
+		}
+	case MethodBasic:
+		scheme, credentials, _ := strings.Cut(header.Get("Authorization"), " ")
+		want := base64.StdEncoding.EncodeToString([]byte(v.Username + ":" + secret))
+		if !strings.EqualFold(scheme, "Basic") || !equal(strings.TrimLeft(credentials, " "), want) {
+			return fmt.Errorf("%w: send the webhook's user name and password as Authorization: Basic", ErrUnverified)
+		}
+	default:
+		if !equal(header.Get(v.Header), secret) {
+			return fmt.Errorf("%w: %s must hold the webhook's secret", ErrUnverified, v.Header)
+		}
+	}
+	return nil
+}
+
+// equal compares in a time that tells nothing of either.
+func equal(a, b string) bool {
+	sumA, sumB := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(sumA[:], sumB[:]) == 1
+}
