@@ -208,7 +208,6 @@ func trackedIndex(name []byte) int {
 // appendChanges appends the JSON object that names the tracked fields in which
 // two versions differ, with the values of both.
 func appendChanges(dst, before, after []byte) []byte {
-	from, to := trackedValues(before), trackedValues(after)
 	orNull := func(value []byte) []byte {
 		if value == nil {
 			return []byte("null")
@@ -217,20 +216,17 @@ func appendChanges(dst, before, after []byte) []byte {
 	}
 	dst = append(dst, '{')
 	first := true
-	for i, field := range tracked {
-		if bytes.Equal(from[i], to[i]) {
-			continue
-		}
+	for c := range Changes(before, after) {
 		if !first {
 			dst = append(dst, ',')
 		}
 		first = false
 		dst = append(dst, '"')
-		dst = append(dst, field...)
+		dst = append(dst, c.Field...)
 		dst = append(dst, `":{"from":`...)
-		dst = append(dst, orNull(from[i])...)
+		dst = append(dst, orNull(c.From)...)
 		dst = append(dst, `,"to":`...)
-		dst = append(dst, orNull(to[i])...)
+		dst = append(dst, orNull(c.To)...)
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')

@@ -23,6 +23,8 @@ type Sight struct {
 	Before []byte
 	// Repeat counts the versions that came with one mod_time, from 1.
 	Repeat int
+	// CausedBy is Attributes.CausedBy.
+	CausedBy string
 	// Recorded is when the bridge saw the version.
 	Recorded time.Time
 	// Added is what the bridge adds to the detection.
@@ -67,6 +69,7 @@ func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
 		SeverityText:   d.severity.text,
 		Repaired:       d.repaired,
 		Unenriched:     s.Added.Failed,
+		CausedBy:       s.CausedBy,
 	}
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
 	var rest []byte

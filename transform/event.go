@@ -44,8 +44,14 @@ type Attributes struct {
 	SeverityText   string    // empty: absent
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
 	Unenriched     string    // what could not be added to data, by comma; empty: absent
+	CausedBy       string    // CausedByWriteback, or empty: absent
 	Redelivered    bool      // sent again, by request, apart from the order of its stream
 }
+
+// CausedByWriteback is the CausedBy of a detection's version that shows only what
+// the bridge itself wrote to the appliance. Whoever writes back what events show
+// passes over it.
+const CausedByWriteback = "writeback"
 
 // Event is one CloudEvent, encoded once when it is made. It is immutable: the
 // attributes are a copy of what the encoded form says, and the slices that its
@@ -138,6 +144,7 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 		text("severitytext", a.SeverityText) &&
 		(!a.Repaired || yield("repaired", "true")) &&
 		text("unenriched", a.Unenriched) &&
+		text("causedby", a.CausedBy) &&
 		(!a.Redelivered || yield("redelivered", "true"))
 }
 
@@ -170,6 +177,8 @@ func (a *Attributes) set(name, value string) (err error) {
 		a.Repaired = value == "true"
 	case "unenriched":
 		a.Unenriched = value
+	case "causedby":
+		a.CausedBy = value
 	case "redelivered":
 		a.Redelivered = value == "true"
 	default:

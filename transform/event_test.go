@@ -34,6 +34,7 @@ func anyAttributes(t *rapid.T) transform.Attributes {
 		Appliance: anyText.Draw(t, "appliance"), RecordedTime: moment.Draw(t, "recorded"),
 		SeverityNumber: rapid.Int32Range(0, 24).Draw(t, "severity"), SeverityText: anyText.Draw(t, "severity text"),
 		Repaired: rapid.Bool().Draw(t, "repaired"), Unenriched: optional.Draw(t, "unenriched"),
+		CausedBy:    optional.Draw(t, "caused by"),
 		Redelivered: rapid.Bool().Draw(t, "redelivered"),
 	}
 }

@@ -106,6 +106,34 @@ func (c Encoder) SinkSkipped(s Skipped, recorded time.Time) (Event, error) {
 	return c.own("sink.skipped", id, recorded, "skipped", s)
 }
 
+// Ticket is a command to an appliance about a ticket, and what became of it.
+type Ticket struct {
+	Command     uint64  `json:"command"` // its id
+	TicketID    string  `json:"ticket_id"`
+	DetectionID int64   `json:"detection_id,omitzero"` // that it was to be linked with; 0: none
+	Status      string  `json:"status,omitempty"`
+	Resolution  string  `json:"resolution,omitempty"`
+	Assignee    *string `json:"assignee,omitempty"` // nil: as it was
+	// Reason is why it was rejected; empty where it was applied. Never holds a
+	// secret.
+	Reason string `json:"reason,omitempty"`
+}
+
+// TicketApplied makes the event that tells that an appliance took a command. Its id
+// follows from the command and from when: one that was rejected can be tried again.
+func (c Encoder) TicketApplied(t Ticket, done time.Time) (Event, error) {
+	return c.ticket("ticket.applied", t, done)
+}
+
+// TicketRejected makes the event that tells that a command was given up.
+func (c Encoder) TicketRejected(t Ticket, done time.Time) (Event, error) {
+	return c.ticket("ticket.rejected", t, done)
+}
+
+func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
+	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, t.Command, done.UnixMilli()), done, "ticket", t)
+}
+
 // own makes an event of the bridge's own about the appliance, with data under
 // one key.
 func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event, error) {
