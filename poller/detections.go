@@ -45,7 +45,9 @@ type DetectionsOptions struct {
 	// Enrich, where set, says what is added to detections that become events: one
 	// for each, in their order. It is called once for a page, and the page waits
 	// for it. The detections are valid until it returns.
-	Enrich     func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
+	Enrich func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
+	// Echoes knows what is written to the appliance; nil: nothing is.
+	Echoes     Echoes
 	TypePrefix string
 	Now        func() time.Time // for recordedtime alone
 	Log        *slog.Logger
@@ -133,7 +135,7 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 	if err := d.poll(ctx); err != nil {
 		return Idle, err
 	}
-	err = d.sweepPage(ctx)
+	err = d.inTurn(ctx, func() error { return d.sweepPage(ctx) })
 	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
 		return Idle, err
 	}
@@ -209,53 +211,70 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	w, from := newWalk(d.bound()), d.position.ModTime
-	var clock int64 // the appliance's when the walk began, or less if it went back
-	for {
-		rows, short, err := d.fetch(ctx, w)
+	s := pass{walk: newWalk(d.bound()), from: d.position.ModTime}
+	for done := false; !done; {
+		err := d.inTurn(ctx, func() (err error) {
+			done, err = d.pollPage(ctx, &s)
+			return err
+		})
 		if err != nil {
 			return err
-		}
-		if clock == 0 || d.clock < clock {
-			clock = d.clock
-		}
-		if clock < d.position.ModTime {
-			if err := d.goBack(ctx, clock); err != nil {
-				return err
-			}
-			w, from = newWalk(d.bound()), d.position.ModTime
-			continue
-		}
-		if d.position.Again {
-			markAgain(rows, w, from)
-		}
-		joined, done, err := w.step(places(rows), short)
-		if err != nil {
-			return err
-		}
-		if joined {
-			p := d.position
-			p.ModTime = max(p.ModTime, min(w.read, clock))
-			news, err := d.take(ctx, p, rows)
-			if err != nil {
-				return err
-			}
-			if news > 0 {
-				d.idle, trust = 0, true
-			}
-		}
-		d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
-		if done {
-			d.o.Metrics.behind(d.source, 0)
-			if err := d.endAgain(ctx); err != nil {
-				return err
-			}
-			if !trust {
-				d.longest = max(d.longest, longest)
-			}
-			return nil
 		}
 	}
+	d.o.Metrics.behind(d.source, 0)
+	if err := d.endAgain(ctx); err != nil {
+		return err
+	}
+	if !trust && !s.news {
+		d.longest = max(d.longest, longest)
+	}
+	return nil
+}
+
+// pass is the walk of one poll.
+type pass struct {
+	*walk
+	from  int64 // the position where it began
+	clock int64 // the appliance's when it began, or less if it went back; 0: not known yet
+	news  bool  // it showed something new
+}
+
+// pollPage reads and commits the next page. done says that it was the last.
+func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err error) {
+	rows, short, err := d.fetch(ctx, s.walk)
+	if err != nil {
+		return false, err
+	}
+	if s.clock == 0 || d.clock < s.clock {
+		s.clock = d.clock
+	}
+	if s.clock < d.position.ModTime {
+		if err := d.goBack(ctx, s.clock); err != nil {
+			return false, err
+		}
+		s.walk, s.from = newWalk(d.bound()), d.position.ModTime
+		return false, nil
+	}
+	if d.position.Again {
+		markAgain(rows, s.walk, s.from)
+	}
+	joined, done, err := s.step(places(rows), short)
+	if err != nil {
+		return false, err
+	}
+	if joined {
+		p := d.position
+		p.ModTime = max(p.ModTime, min(s.read, s.clock))
+		news, err := d.take(ctx, p, rows)
+		if err != nil {
+			return false, err
+		}
+		if news > 0 {
+			d.idle, s.news = 0, true
+		}
+	}
+	d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
+	return done, nil
 }
 
 // endAgain ends what Rewind began, once a walk has come to its end.
@@ -395,6 +414,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
 				Before:   before.tracked,
 				Repeat:   after.events,
+				CausedBy: d.causeOf(r.detection, before),
 				Recorded: recorded,
 			})
 		}
@@ -408,7 +428,13 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	if c.Events, err = d.encode(ctx, news, sights); err != nil {
 		return 0, err
 	}
-	return len(c.Events), d.commit(ctx, p, c)
+	if err := d.commit(ctx, p, c); err != nil {
+		return len(c.Events), err
+	}
+	if d.o.Echoes != nil {
+		d.o.Echoes.Delivered(news)
+	}
+	return len(c.Events), nil
 }
 
 // encode makes the events of a page.

@@ -1,0 +1,43 @@
+package poller
+
+import (
+	"context"
+
+	"ndrbridge/transform"
+)
+
+// Echoes knows what the bridge itself writes to the appliance, so that a version
+// that shows nothing else can be told from those that somebody else made.
+type Echoes interface {
+	// Turn waits until nothing is being written to the appliance, and keeps it so
+	// until end is called: what a page shows of a write is then known when the page
+	// is read. The error is that of ctx.
+	Turn(ctx context.Context) (end func(), err error)
+	// IsEcho says whether all that happened to a detection since the version that
+	// was delivered last, of that mod_time and Tracked, is what the bridge wrote.
+	IsEcho(seen transform.Detection, lastModTime int64, last []byte) bool
+	// Delivered says that these versions are in the journal.
+	Delivered(versions []transform.Detection)
+}
+
+// inTurn reads and commits a page while nothing is written to the appliance.
+func (d *Detections) inTurn(ctx context.Context, read func() error) error {
+	if d.o.Echoes == nil {
+		return read()
+	}
+	end, err := d.o.Echoes.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return read()
+}
+
+// causeOf is what caused a version, given what is known of the detection. A first
+// sight has no cause, and what a version that was given up changed is not known.
+func (d *Detections) causeOf(seen transform.Detection, last known) string {
+	if d.o.Echoes != nil && len(last.tracked) > 0 && !last.dead && d.o.Echoes.IsEcho(seen, last.modTime, last.tracked) {
+		return transform.CausedByWriteback
+	}
+	return ""
+}
