@@ -24,7 +24,8 @@ type Config struct {
 	// Appliances holds at least one, each with a name of its own.
 	Appliances []Appliance `yaml:"appliances" envPrefix:"APPLIANCES_"`
 	// Sinks holds at least one, each with a name of its own.
-	Sinks []Sink `yaml:"sinks" envPrefix:"SINKS_"`
+	Sinks   []Sink  `yaml:"sinks" envPrefix:"SINKS_"`
+	Tickets Tickets `yaml:"tickets" envPrefix:"TICKETS_"`
 }
 
 // Log says what is logged and how.

@@ -171,7 +171,7 @@ func (p *places) decodeValue(path string, node *yaml.Node, value reflect.Value) 
 		}
 		value.Set(reflect.ValueOf(secrets))
 	case shapeMap:
-		p.decodeHeaders(path, node, value.Addr().Interface().(*Headers))
+		p.decodeMap(path, node, value)
 	default:
 		p.decodeText(path, node, value)
 	}
@@ -196,7 +196,7 @@ func (p *places) list(path string, node *yaml.Node) []*yaml.Node {
 	return node.Content
 }
 
-func (p *places) decodeHeaders(path string, node *yaml.Node, headers *Headers) {
+func (p *places) decodeMap(path string, node *yaml.Node, named reflect.Value) {
 	p.at[path] = place{line: node.Line, column: node.Column}
 	node = resolve(node)
 	if isNull(node) {
@@ -206,19 +206,20 @@ func (p *places) decodeHeaders(path string, node *yaml.Node, headers *Headers) {
 		p.failNode(node, path, "expected names with values, found "+found(node)+advice(node))
 		return
 	}
-	*headers = make(Headers)
+	named.Set(reflect.MakeMap(named.Type()))
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := resolve(node.Content[i])
 		name := join(path, printable(key.Value))
-		_, twice := (*headers)[key.Value]
+		at := reflect.ValueOf(key.Value)
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			p.failNode(key, path, "expected a name, found "+found(key))
-		case twice:
+		case named.MapIndex(at).IsValid():
 			p.failNode(key, name, "is set twice; keep one of them")
 		default:
-			text, _ := p.text(name, node.Content[i+1], reflect.String)
-			(*headers)[key.Value] = NewSecret(text)
+			value := reflect.New(named.Type().Elem()).Elem()
+			p.decodeText(name, node.Content[i+1], value)
+			named.SetMapIndex(at, value)
 		}
 	}
 }

@@ -40,7 +40,7 @@ const (
 	shapeOption               // a pointer to a struct, nil where its key is absent
 	shapeBlocks               // a list of structs
 	shapeTexts                // a list of strings
-	shapeMap                  // Headers
+	shapeMap                  // Headers or Table
 )
 
 func shapeOf(t reflect.Type) shape {

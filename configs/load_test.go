@@ -36,7 +36,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"an unknown key", "logs: {}" + valid, []string{"f.yaml:1:1: logs: is not a known key; did you mean log?"}},
 		{"an unknown key within", "log:\n  levl: info" + valid, []string{"f.yaml:2:3: log.levl: is not a known key; did you mean level?"}},
 		{"an unknown twin", "admin: {token_fil: x}" + valid, []string{"admin.token_fil: is not a known key; did you mean token_file?"}},
-		{"an unknown key like none", "tickets: {enabled: true}" + valid, []string{"f.yaml:1:1: tickets: is not a known key"}},
+		{"an unknown key like none", "weather: {enabled: true}" + valid, []string{"f.yaml:1:1: weather: is not a known key"}},
 		{"an unknown key of an item", sink(`file: {path: "-"}, matches: x`), []string{"f.yaml:2:38: sinks[0].matches: is not a known key"}},
 		{"a key set twice", "state: a\nstate: b" + valid, []string{"f.yaml:2:1: state: is set twice, first on line 1"}},
 		{"a merge", "log: {<<: {level: info}}" + valid, []string{"log.<<: is not a known key; merging"}},

@@ -62,6 +62,9 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 	if headers, ok := value.Interface().(Headers); ok {
 		return printHeaders(headers), nil
 	}
+	if table, ok := value.Interface().(Table); ok {
+		return printTable(table), nil
+	}
 	if filter, ok := value.Interface().(RecordFilter); ok {
 		return filter.node()
 	}
@@ -93,6 +96,14 @@ func printHeaders(headers Headers) *yaml.Node {
 			shown = *value
 		}
 		node.Content = append(node.Content, text(name), text(shown))
+	}
+	return node
+}
+
+func printTable(table Table) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode}
+	for _, theirs := range slices.Sorted(maps.Keys(table)) {
+		node.Content = append(node.Content, text(theirs), text(table[theirs]))
 	}
 	return node
 }

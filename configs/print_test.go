@@ -155,6 +155,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 		"a key of no preset":         `sinks: [{webhook: {url: "https://a", key: sesame}}]`,
 		"a key that does not fit":    `sinks: [{webhook: {preset: teams, url: "https://a/sesame", key: sesame}}]`,
 		"two of a kind, by a preset": `sinks: [{webhook: {preset: splunk_hec, url: "https://u:sesame@a/x", key: sesame, auth: {bearer: sesame}}}]`,
+		"a table that is none":       `tickets: {webhooks: {jira: {secret: sesame, map: {statuses: {a: b}}}}}`,
 		"no such file":               `appliances: [{api_key: sesame, api_key_file: /none}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,6 +180,7 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 	for name, text := range map[string]string{
 		"an example":             string(Example()),
 		"streams":                `{appliances: [{name: a, url: 'https://a', api_key: x, detections: {enrich: [format, link]}, audit: {enabled: false}, records: [{name: r, types: ["~dns"], recheck: 0, filter: {operator: not, rules: [{field: a, operator: in, operand: [1.10, "1.10", 9007199254740993, true, "true", 2026-01-31, "null", "~"]}, {field: b, operator: ">=", operand: {type: x, value: -1e3}}]}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
+		"ticket systems":         `{tickets: {enabled: true, webhooks: {jira: {secret_file: ` + key + `, map: {statuses: {Waiting: ignore, "6": closed}, resolutions: {"*": ignore}}}, generic: [{name: otrs, secret_file: ` + key + `, verify: basic, username: u, map: {key: [a.b, c.0]}}]}}, appliances: [{name: a, url: 'https://a', api_key_file: ` + key + `}], sinks: [{name: b, file: {path: '-'}}]}`,
 		"values that look alike": "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,6 +41,7 @@ func validate(p *places, config *Config) {
 	for i, s := range config.Sinks {
 		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
 	}
+	c.tickets(config.Tickets, config.Admin)
 }
 
 // wrong records a mistake, unless the value there could not even be read.
