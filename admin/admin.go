@@ -27,6 +27,9 @@ type Options struct {
 	// Control is what the API acts on. It is asked for with each request: nil
 	// while the state is being opened.
 	Control func() Control
+	// Tickets takes ticket commands in. It is asked for with each request, once
+	// there is a Control.
+	Tickets func() Tickets
 }
 
 // NewHandler returns the admin interface:
@@ -49,10 +52,17 @@ type Options struct {
 //	POST   reload                               loads the configuration again
 //	POST   rewind                               {"appliance": NAME, "stream": STREAM, "to": TIME}
 //	POST   verify                               {"appliance": NAME, "since": TIME}; lines of JSON
+//	POST   tickets                              takes a ticket command, or a list of them
+//	GET    tickets?status=STATUS&appliance=NAME&ticket=TICKET&after=ID&limit=N
+//	GET    tickets/ID                           one ticket command
+//	POST   tickets/ID/retry                     carries out a rejected one once more
+//	DELETE tickets/ID                           forgets it
+//	POST   tickets/WEBHOOK                      takes what a ticket system sends
 //
 // TIME is RFC 3339. Its own errors are problem documents (RFC 9457): 404 for
 // what is not there, 409 for what cannot be done as things are, 422 for a
-// configuration that is wrong.
+// configuration or the value of a field that is wrong; that one names the field, and
+// the values allowed. A ticket system that shows its own secret needs no token.
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
@@ -71,7 +81,7 @@ func NewHandler(o Options) http.Handler {
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, http.StatusForbidden, "a page of another site cannot act here")
 	}))
-	return protection.Handler(byAddress(o.Token, mux))
+	return protection.Handler(o.bySecret(byAddress(o.Token, mux)))
 }
 
 // readOnly lets requests that read through to next.

@@ -31,6 +31,11 @@ func (o Options) api() http.Handler {
 		"/sinks/{sink}/replay":  {http.MethodPost: replay},
 		"/sinks/{sink}/requeue": {http.MethodPost: requeue},
 
+		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
+		// An id, or to be posted to, the name of a ticket system.
+		"/tickets/{id}":       {http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook},
+		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
+
 		// A key can hold anything, slashes too.
 		"/sinks/{sink}/dead":                    {http.MethodGet: listDead, http.MethodDelete: dropDead},
 		"/sinks/{sink}/dead/{key...}":           {http.MethodGet: showDead},
@@ -126,7 +131,7 @@ func statusOf(err error, other int) int {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return http.StatusNotFound
-	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, poller.ErrNoPosition),
+	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
 		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
 		return http.StatusConflict
 	case errors.Is(err, checkpoint.ErrClosed):

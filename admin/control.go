@@ -48,6 +48,7 @@ type Control interface {
 	// Verify compares what an appliance shows since a time with what was
 	// journalled, stream by stream.
 	Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error)
+	Commands
 }
 
 // Reloaded is what a reload changed, as lines for a person such as "sink lake:

@@ -11,10 +11,14 @@ type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
+	// Field is what is wrong in the request, and Allowed are the values that it may
+	// have, where that is known.
+	Field   string   `json:"field,omitempty"`
+	Allowed []string `json:"allowed,omitempty"`
 }
 
 func newProblem(status int, detail string) *problem {
-	return &problem{http.StatusText(status), status, detail}
+	return &problem{Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
 func (p *problem) Error() string { return p.Detail }
@@ -25,8 +29,12 @@ func (p *problem) Is(target error) bool {
 }
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {
+	newProblem(status, detail).write(w)
+}
+
+func (p *problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
+	w.WriteHeader(p.Status)
 	// A client that went away misses it.
-	_ = json.NewEncoder(w).Encode(newProblem(status, detail))
+	_ = json.NewEncoder(w).Encode(p)
 }

@@ -76,16 +76,16 @@ func (d *Desk) Accept(ctx context.Context, key string, commands []Command) ([]ch
 	accepted, err := d.store.Accept(ctx, stored)
 	if err != nil {
 		if errors.Is(err, checkpoint.ErrCommandsFull) {
-			d.Metrics.received.WithLabelValues("full").Inc()
+			d.Count(ReceivedFull)
 		}
 		return nil, fmt.Errorf("store ticket commands: %w", err)
 	}
 	for _, a := range accepted {
-		result := "accepted"
 		if a.Again {
-			result = "again"
+			d.Count(ReceivedAgain)
+		} else {
+			d.Count(ReceivedAccepted)
 		}
-		d.Metrics.received.WithLabelValues(result).Inc()
 	}
 	return accepted, nil
 }
@@ -95,7 +95,7 @@ func (d *Desk) refuse(index int, err error) error {
 	var wrong *FieldError
 	if errors.As(err, &wrong) {
 		wrong.Index = index
-		d.Metrics.received.WithLabelValues("refused").Inc()
+		d.Count(ReceivedRefused)
 	}
 	return err
 }

@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// Commands is the part of Control that acts on ticket commands, on those of a
+// bridge that takes no more of them, too. One that is not there is ErrUnknown.
+type Commands interface {
+	// Commands returns those that f selects, in the order in which they were
+	// accepted, with an ID above after, at most limit of them.
+	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
+	// Command returns one.
+	Command(ctx context.Context, id uint64) (checkpoint.Command, error)
+	// RetryCommand has a rejected one carried out once more. ErrNotRejected where it
+	// is not.
+	RetryCommand(ctx context.Context, id uint64) error
+	// DropCommand forgets one; a pending one is not carried out.
+	DropCommand(ctx context.Context, id uint64) error
+}
+
+// ErrNotRejected says that a ticket command was not rejected. It comes wrapped.
+var ErrNotRejected = errors.New("only a rejected command can be tried again")
+
+// A page of commands has at most so many, usualCommands where the request does not
+// say.
+const (
+	maxCommands   = 1000
+	usualCommands = 100
+)
+
+// ticketCommand is a ticket command as the API shows it.
+type ticketCommand struct {
+	ID        uint64          `json:"id"`
+	Appliance string          `json:"appliance"`
+	TicketID  string          `json:"ticket_id"`
+	Command   json.RawMessage `json:"command"` // as it came in, with its appliance
+	Accepted  time.Time       `json:"accepted"`
+	// Status is pending, applied or rejected.
+	Status checkpoint.CommandState `json:"status"`
+	Reason string                  `json:"reason,omitempty"`
+	Done   time.Time               `json:"done,omitzero"`
+}
+
+func newTicketCommand(c checkpoint.Command) ticketCommand {
+	return ticketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted, c.State, c.Reason, c.Done}
+}
+
+// command is what the bridge keeps, but for its key and note.
+func (c ticketCommand) command() checkpoint.Command {
+	return checkpoint.Command{
+		ID: c.ID, Appliance: c.Appliance, Subject: c.TicketID, Body: c.Command, Accepted: c.Accepted,
+		State: c.Status, Reason: c.Reason, Done: c.Done,
+	}
+}
+
+// commandPage is a page of ticket commands.
+type commandPage struct {
+	Commands []ticketCommand `json:"commands"`
+	// Next is where the next page goes on after; absent: there are no more.
+	Next uint64 `json:"next,omitempty"`
+}
+
+func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	f := checkpoint.CommandFilter{
+		Appliance: query.Get("appliance"), Subject: query.Get("ticket"), State: checkpoint.CommandState(query.Get("status")),
+	}
+	switch f.State {
+	case "", checkpoint.CommandPending, checkpoint.CommandApplied, checkpoint.CommandRejected:
+	default:
+		p := newProblem(http.StatusBadRequest, "status must be pending, applied or rejected")
+		p.Field, p.Allowed = "status", []string{"pending", "applied", "rejected"}
+		p.write(w)
+		return
+	}
+	limit, after := usualCommands, uint64(0)
+	var err error
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxCommands {
+			writeProblem(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxCommands))
+			return
+		}
+	}
+	if text := query.Get("after"); text != "" {
+		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
+			writeProblem(w, http.StatusBadRequest, "after must be the id of a ticket command")
+			return
+		}
+	}
+	commands, err := c.Commands(r.Context(), f, after, limit+1)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	page := commandPage{Commands: []ticketCommand{}}
+	for _, command := range commands[:min(limit, len(commands))] {
+		page.Commands = append(page.Commands, newTicketCommand(command))
+	}
+	if len(commands) > limit {
+		page.Next = commands[limit-1].ID
+	}
+	writeJSON(w, page)
+}
+
+func showCommand(c Control, w http.ResponseWriter, r *http.Request) {
+	id, ok := commandID(w, r)
+	if !ok {
+		return
+	}
+	command, err := c.Command(r.Context(), id)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, newTicketCommand(command))
+}
+
+func retryCommand(c Control, w http.ResponseWriter, r *http.Request) {
+	settleCommand(w, r, c.RetryCommand)
+}
+
+func dropCommand(c Control, w http.ResponseWriter, r *http.Request) {
+	settleCommand(w, r, c.DropCommand)
+}
+
+func settleCommand(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, id uint64) error) {
+	id, ok := commandID(w, r)
+	if !ok {
+		return
+	}
+	if err := do(r.Context(), id); err != nil {
+		writeError(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// commandID is which command a request is about. What is no id is answered.
+func commandID(w http.ResponseWriter, r *http.Request) (uint64, bool) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is no ticket command %.80q: an id is a number, as GET /api/v1/tickets shows it", r.PathValue("id")))
+		return 0, false
+	}
+	return id, true
+}

@@ -1,0 +1,250 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/tickets"
+	"ndrbridge/tickets/webhooks"
+)
+
+// Tickets are the ways in for ticket commands.
+type Tickets struct {
+	// Desk is nil while tickets.enabled is false.
+	Desk Desk
+	// Webhooks read what ticket systems send, by the last part of their paths.
+	Webhooks map[string]*webhooks.Receiver
+}
+
+// Desk takes ticket commands in, as tickets.Desk does.
+type Desk interface {
+	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
+	Count(what tickets.Received)
+}
+
+// taken is the answer to what brings ticket commands.
+type taken struct {
+	Commands []takenCommand `json:"commands"`
+	// Ignored says why a ticket system's webhook made none.
+	Ignored string `json:"ignored,omitempty"`
+}
+
+type takenCommand struct {
+	ID uint64 `json:"id"`
+	// Again says that it was accepted before.
+	Again    bool   `json:"again,omitempty"`
+	Location string `json:"location"` // where to look it up
+}
+
+// maxKey bounds an Idempotency-Key, in bytes.
+const maxKey = 255
+
+func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) {
+	desk := o.desk(w)
+	if desk == nil {
+		return
+	}
+	if sent := r.Header.Get("Content-Type"); sent != "" {
+		media, _, err := mime.ParseMediaType(sent)
+		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+			writeProblem(w, http.StatusUnsupportedMediaType, "send the command as application/json")
+			return
+		}
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if len(key) > maxKey {
+		writeProblem(w, http.StatusBadRequest, fmt.Sprintf("the Idempotency-Key is longer than %d bytes", maxKey))
+		return
+	}
+	body, ok := readBody(w, r, maxRequest)
+	if !ok {
+		return
+	}
+	commands, several, err := tickets.Parse(body)
+	if err != nil {
+		desk.Count(tickets.ReceivedRefused)
+		writeRefusal(w, err, false)
+		return
+	}
+	if key != "" {
+		key = "http/" + key
+	}
+	accept(desk, w, r, acceptance{key, commands, several})
+}
+
+// takeWebhook takes what a ticket system sends. Who sent it is known once bySecret
+// has let it through, by the token or else by what is verified here.
+func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) {
+	desk := o.desk(w)
+	if desk == nil {
+		return
+	}
+	name, known := r.PathValue("id"), o.Tickets().Webhooks
+	receiver := known[name]
+	if receiver == nil {
+		detail := fmt.Sprintf("tickets.webhooks has no %.80q", name)
+		if len(known) > 0 {
+			detail += ": it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+		}
+		writeProblem(w, http.StatusNotFound, detail)
+		return
+	}
+	if !receiver.Verifies() && o.Token == "" {
+		writeProblem(w, http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
+		return
+	}
+	body, ok := readBody(w, r, webhooks.MaxBody)
+	if !ok {
+		return
+	}
+	switch err := receiver.Verify(r.Header, body); {
+	case errors.Is(err, webhooks.ErrUnverified):
+		desk.Count(tickets.ReceivedUnverified)
+		writeProblem(w, http.StatusUnauthorized, err.Error())
+		return
+	case err != nil:
+		// Whoever asks is unknown, and need not know where secrets lie.
+		writeProblem(w, http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check says why")
+		return
+	}
+	notice, err := receiver.Read(r.Header, body)
+	switch {
+	case err != nil:
+		desk.Count(tickets.ReceivedRefused)
+		writeRefusal(w, err, false)
+		return
+	case notice.Ignored != "":
+		desk.Count(tickets.ReceivedIgnored)
+		writeTaken(w, taken{Commands: []takenCommand{}, Ignored: notice.Ignored})
+		return
+	}
+	key := notice.Key
+	if key != "" {
+		key = name + "/" + key
+	}
+	accept(desk, w, r, acceptance{key, []tickets.Command{notice.Command}, false})
+}
+
+// desk returns where commands are taken in; nil where they are not, which is
+// answered.
+func (o Options) desk(w http.ResponseWriter) Desk {
+	desk := o.Tickets().Desk
+	if desk == nil {
+		writeProblem(w, http.StatusNotFound, "tickets.enabled is false: set it, and the bridge writes tickets to its appliances")
+	}
+	return desk
+}
+
+// acceptance is what is to be accepted at once.
+type acceptance struct {
+	key      string
+	commands []tickets.Command
+	several  bool // they came as a list
+}
+
+func accept(desk Desk, w http.ResponseWriter, r *http.Request, a acceptance) {
+	accepted, err := desk.Accept(r.Context(), a.key, a.commands)
+	if err != nil {
+		writeRefusal(w, err, a.several)
+		return
+	}
+	var answer taken
+	for _, c := range accepted {
+		answer.Commands = append(answer.Commands, takenCommand{c.ID, c.Again, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
+	}
+	if len(answer.Commands) == 1 {
+		w.Header().Set("Location", answer.Commands[0].Location)
+	}
+	writeTaken(w, answer)
+}
+
+func writeTaken(w http.ResponseWriter, answer taken) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(answer) // a client that went away misses it
+}
+
+// writeRefusal answers with why nothing was stored. The field of a list's item is
+// named with its index.
+func writeRefusal(w http.ResponseWriter, err error, several bool) {
+	var wrong *tickets.FieldError
+	var syntax *tickets.SyntaxError
+	switch {
+	case errors.As(err, &wrong):
+		p := newProblem(http.StatusUnprocessableEntity, wrong.Error())
+		p.Field, p.Allowed = wrong.Field, wrong.Allowed
+		if several {
+			at := fmt.Sprintf("[%d]", wrong.Index)
+			p.Detail = at + " " + p.Detail
+			p.Field = strings.TrimSuffix(at+"."+wrong.Field, ".")
+		}
+		p.write(w)
+	case errors.As(err, &syntax):
+		p := newProblem(http.StatusBadRequest, syntax.Error())
+		p.Field = syntax.Field
+		p.write(w)
+	case errors.Is(err, webhooks.ErrSyntax):
+		writeProblem(w, http.StatusBadRequest, err.Error())
+	case errors.Is(err, checkpoint.ErrCommandsFull):
+		w.Header().Set("Retry-After", "60")
+		writeProblem(w, http.StatusServiceUnavailable, err.Error()+": ndrbridge tickets list --status pending shows them")
+	default:
+		writeError(w, err)
+	}
+}
+
+// readTimeout bounds the time in which a body arrives from somebody who has not
+// shown who they are.
+const readTimeout = 30 * time.Second
+
+// readBody reads at most so many bytes, or answers with what is wrong.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
+	connection := http.NewResponseController(w)
+	if connection.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
+		// It must not end the request while that is carried out.
+		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+	case err != nil:
+		writeProblem(w, http.StatusBadRequest, "the body broke off")
+	case len(bytes.TrimSpace(body)) == 0:
+		writeProblem(w, http.StatusBadRequest, "the body is missing: send JSON")
+	default:
+		return body, true
+	}
+	return nil, false
+}
+
+// bySecret lets requests of a ticket system that has a secret of its own to the API,
+// which verifies it: such a system cannot send the token, and asks by whatever name
+// the bridge has for it. All else goes to next.
+func (o Options) bySecret(next http.Handler) http.Handler {
+	api, mux := o.api(), http.NewServeMux()
+	mux.Handle("/", next)
+	mux.HandleFunc("POST /api/v1/tickets/{webhook}", func(w http.ResponseWriter, r *http.Request) {
+		if o.Control() != nil {
+			if receiver := o.Tickets().Webhooks[r.PathValue("webhook")]; receiver != nil && receiver.Verifies() {
+				api.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	return mux
+}
