@@ -101,3 +101,28 @@ func TestCommandsAreParsed(t *testing.T) {
 		})
 	}
 }
+
+// Whatever comes in is refused as no command, or is one that Check judges.
+func FuzzParse(f *testing.F) {
+	f.Add(`{"ticket_id": "SEC-1", "status": "closed", "resolution": "action_taken", "assignee": null, "detection_id": 7}`)
+	f.Add(`[{"ticket_id": "a"}, {"assignee": ""}]`)
+	f.Add(`{"ticket_id": "\ud800"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		commands, several, err := tickets.Parse([]byte(text))
+		if err != nil {
+			if !errors.Is(err, tickets.ErrSyntax) || commands != nil {
+				t.Errorf("%v with %d commands", err, len(commands))
+			}
+			return
+		}
+		if len(commands) == 0 || len(commands) > 1 && !several {
+			t.Errorf("%d commands, several %t", len(commands), several)
+		}
+		for _, c := range commands {
+			var wrong *tickets.FieldError
+			if err := c.Check(); err != nil && !errors.As(err, &wrong) {
+				t.Errorf("%v is no FieldError", err)
+			}
+		}
+	})
+}

@@ -24,7 +24,7 @@ type DeskOptions struct {
 	Locate func(ctx context.Context, c Command) (appliances []string, err error)
 	// Now is the clock by which commands are accepted.
 	Now     func() time.Time
-	Metrics *DeskMetrics
+	Metrics *DeskMetrics // never nil
 }
 
 // Desk takes commands in, from whatever door: it checks them, finds out whose they
