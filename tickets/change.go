@@ -1,0 +1,213 @@
+package tickets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Client is what a Writer asks of an appliance. *appliance.Client is one. Its
+// methods return an *appliance.Error.
+type Client interface {
+	PatchDetection(ctx context.Context, id int64, change appliance.DetectionChange) error
+	PatchTicket(ctx context.Context, ticketID string, change appliance.DetectionChange) error
+	Detection(ctx context.Context, id int64, page *appliance.Page) error
+	DetectionsWithTicket(ctx context.Context, ticketID string, page *appliance.Page) error
+	Ticketing(ctx context.Context) (enabled, known bool, err error)
+}
+
+// progress is what the state notes of a command that is being carried out.
+type progress struct {
+	Linked bool `json:"linked"` // the detection has the ticket
+}
+
+// write carries out a command: it links the ticket with the detection, if there is
+// one, then changes what has the ticket.
+func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
+	var command Command
+	if err := json.Unmarshal(c.Body, &command); err != nil {
+		return sinks.Errorf(sinks.Rejected, "read the command: %w", err)
+	}
+	var done progress
+	if len(c.Note) > 0 {
+		if err := json.Unmarshal(c.Note, &done); err != nil {
+			return sinks.Errorf(sinks.Rejected, "read how far the command was carried out: %w", err)
+		}
+	}
+	all := command.change()
+	if command.DetectionID != 0 && !done.Linked {
+		link := appliance.DetectionChange{TicketID: &command.TicketID}
+		err := w.change(ctx, late, c, edit{
+			fields: fieldsOf(link),
+			read:   func(page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
+			patch:  func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
+			keep: func(expect []checkpoint.Entry) error {
+				if all == (appliance.DetectionChange{}) {
+					return w.finish(late, c, checkpoint.CommandApplied, "", expect)
+				}
+				c.Note, _ = json.Marshal(progress{Linked: true}) // of a boolean
+				return w.store.Note(late, c.ID, c.Note, expect)
+			},
+		})
+		if err != nil || all == (appliance.DetectionChange{}) {
+			return err
+		}
+	}
+	return w.change(ctx, late, c, edit{
+		fields: fieldsOf(all),
+		read:   func(page *appliance.Page) error { return w.client.DetectionsWithTicket(late, command.TicketID, page) },
+		patch:  func() error { return w.client.PatchTicket(late, command.TicketID, all) },
+		keep: func(expect []checkpoint.Entry) error {
+			return w.finish(late, c, checkpoint.CommandApplied, "", expect)
+		},
+	})
+}
+
+// change is what a command changes of all that has its ticket.
+func (c Command) change() appliance.DetectionChange {
+	change := appliance.DetectionChange{Assignee: c.Assignee}
+	if c.Status != "" {
+		change.Status = &c.Status
+	}
+	if c.Resolution != "" {
+		change.Resolution = &c.Resolution
+	}
+	return change
+}
+
+// fieldsOf are the fields that a detection has after a change.
+func fieldsOf(c appliance.DetectionChange) fields {
+	f := make(fields)
+	for name, value := range map[string]*string{"ticket_id": c.TicketID, "status": c.Status, "resolution": c.Resolution, "assignee": c.Assignee} {
+		if value != nil {
+			f[name] = *value
+		}
+	}
+	if c.Status != nil && *c.Status != "closed" {
+		f["resolution"] = "" // the appliance clears it
+	}
+	return f
+}
+
+// edit is one write to the appliance.
+type edit struct {
+	fields fields
+	read   func(page *appliance.Page) error // the detections that are changed
+	patch  func() error
+	// keep keeps in the state that it was made, and what is expected of it.
+	keep func(expect []checkpoint.Entry) error
+}
+
+// change makes an edit while nobody reads the appliance's detections, and finds out
+// which versions it made.
+func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit) error {
+	end, err := w.echoes.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	before, err := readBefore(e)
+	if err != nil {
+		return err
+	}
+	stands := w.echoes.before(before)
+	intended := intend(stands, before, e.fields)
+	if err := w.expect(late, c, intended); err != nil {
+		return err
+	}
+	w.echoes.put(intended)
+	if err := e.patch(); err != nil {
+		if refused(err) {
+			w.echoes.put(stands)
+			if err := w.expect(late, c, stands); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("write ticket %s: %w", c.Subject, err)
+	}
+	// Where it cannot be read what the edit made, the loose rule of Echoes holds.
+	if after, err := readDetections(e); err == nil {
+		intended = witness(intended, before, after)
+		w.echoes.put(intended)
+	}
+	entries, err := entriesOf(intended)
+	if err != nil {
+		return err
+	}
+	if err := e.keep(entries); err != nil {
+		return err
+	}
+	return w.forget(late, before)
+}
+
+// expect keeps in the state what is expected of detections.
+func (w *Writer) expect(ctx context.Context, c checkpoint.Command, chains map[int64][]write) error {
+	entries, err := entriesOf(chains)
+	if err != nil {
+		return err
+	}
+	if err := w.store.Note(ctx, c.ID, c.Note, entries); err != nil {
+		return fmt.Errorf("keep what command %d is to change: %w", c.ID, err)
+	}
+	return nil
+}
+
+// forget drops what was waited for too long.
+func (w *Writer) forget(ctx context.Context, written []transform.Detection) error {
+	var now int64
+	for _, d := range written {
+		now = max(now, d.ModTime)
+	}
+	before, due := w.echoes.prune(now)
+	if !due {
+		return nil
+	}
+	if err := w.store.Unexpect(ctx, w.o.Appliance, nil, before); err != nil {
+		// It is tried again in a day: what stays does no harm.
+		w.o.Log.Warn("what was written long ago could not be dropped from the state", "error", err)
+	}
+	return nil
+}
+
+// readBefore reads what an edit is about to change. Where the appliance refuses
+// that for what is asked, and not for who asks, the edit itself will tell why: then
+// there is nothing to expect of it.
+func readBefore(e edit) ([]transform.Detection, error) {
+	found, err := readDetections(e)
+	if refusal, ok := errors.AsType[*appliance.Error](err); ok && !refusal.Refused() && !refusal.Throttled() && refusal.Status/100 == 4 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be changed: %w", err)
+	}
+	return found, nil
+}
+
+// readDetections reads what an edit changes, without what is no detection that can
+// be recognized.
+func readDetections(e edit) ([]transform.Detection, error) {
+	var page appliance.Page
+	if err := e.read(&page); err != nil {
+		return nil, err
+	}
+	found := make([]transform.Detection, 0, len(page.Objects))
+	for _, o := range page.Objects {
+		if d, err := transform.ParseDetection(o.Raw, o.Repaired); err == nil {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// refused says whether an appliance answered that it did not do what it was asked.
+func refused(err error) bool {
+	e, ok := errors.AsType[*appliance.Error](err)
+	return ok && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout
+}

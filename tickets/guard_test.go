@@ -1,0 +1,351 @@
+package tickets_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/tickets"
+	"ndrbridge/transform"
+)
+
+// guarded is an appliance, its analysts, and a bridge that polls it and writes to
+// it, with time that passes as it is told.
+type guarded struct {
+	*rapid.T
+	standin *standin.Appliance
+	now     time.Time
+	store   *checkpoint.Store
+	kept    *commands
+	source  *poller.Detections
+	writer  *tickets.Writer
+
+	ids     []int64
+	edits   int
+	written int              // commands
+	since   map[int64]string // who wrote to a detection since the version delivered last: b for the bridge, a for an analyst
+	seq     uint64           // of the event read last
+
+	// midway lets analysts edit, and the bridge crash, while a command is carried
+	// out: by default nothing happens.
+	midway  func()
+	crashes bool // it may crash
+	crashed bool
+	orders  map[string][]int // the numbers of commands as they came to the appliance, by ticket
+}
+
+var errCrashed = errors.New("the bridge has crashed")
+
+// RoundTrip serves a request without a network. What was sent before a crash may
+// arrive, and its answer may not.
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.midway()
+	if g.crashed {
+		return nil, errCrashed
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	g.now = g.now.Add(time.Millisecond)
+	before := len(g.standin.History())
+	recorder := httptest.NewRecorder()
+	g.standin.ServeHTTP(recorder, r)
+	if r.Method == http.MethodPatch {
+		for _, v := range g.standin.History()[before:] {
+			g.since[v.ID] += "b"
+		}
+		g.order(body)
+	}
+	g.midway()
+	if g.crashed {
+		return nil, errCrashed
+	}
+	return recorder.Result(), nil
+}
+
+// order remembers which command a PATCH came of.
+func (g *guarded) order(body []byte) {
+	var patch struct {
+		TicketID string `json:"ticket_id"`
+		Assignee string `json:"assignee"`
+	}
+	if err := json.Unmarshal(body, &patch); err != nil {
+		g.Fatalf("a PATCH is no JSON: %v", err)
+	}
+	if number, ok := strings.CutPrefix(patch.Assignee, "bridge-"); ok {
+		n, _ := strconv.Atoi(number)
+		g.orders[patch.TicketID] = append(g.orders[patch.TicketID], n)
+	}
+}
+
+func newGuarded(t *rapid.T, dir string) *guarded {
+	g := &guarded{
+		T: t, now: time.UnixMilli(1_750_000_000_123), kept: newCommands(),
+		since: make(map[int64]string), orders: make(map[string][]int), midway: func() {},
+	}
+	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
+	var err error
+	if g.store, err = checkpoint.Open(filepath.Join(dir, "state.db"), checkpoint.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.store.Close() })
+	g.start()
+	g.poll() // the first contact
+	for _, v := range g.standin.AddMany(4) {
+		g.ids = append(g.ids, v.ID)
+	}
+	for i, id := range g.ids {
+		g.must(g.standin.Update(func(d *standin.Detection) {
+			d.TicketID = standin.TicketID{ID: fmt.Sprintf("SEC-%d", i/2)}
+			d.Status, d.Resolution = "new", ""
+		}, id))
+	}
+	g.now = g.now.Add(time.Second)
+	g.poll()
+	clear(g.since)
+	return g
+}
+
+func (g *guarded) must(err error) {
+	if err != nil {
+		g.Fatalf("%v", err)
+	}
+}
+
+// start makes a bridge of what the state holds.
+func (g *guarded) start() {
+	g.crashed = false
+	client, err := appliance.New(appliance.Options{
+		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: g,
+	})
+	g.must(err)
+	echoes, err := tickets.LoadEchoes(g.Context(), g.kept, "hq")
+	g.must(err)
+	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
+		Appliance: "hq", URL: "http://sensor.example",
+		Start:   func(now time.Time) time.Time { return now.Add(-time.Hour) },
+		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour,
+		Echoes: echoes, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
+		Log: log, Metrics: poller.NewMetrics(registry),
+	})
+	g.writer = tickets.NewWriter(client, &mortal{g.kept, g}, echoes, tickets.WriterOptions{
+		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
+		Log: log, Metrics: tickets.NewWriterMetrics(registry),
+	})
+}
+
+// mortal is the state as a bridge sees it that may crash before and after each
+// write.
+type mortal struct {
+	state
+	g *guarded
+}
+
+type state interface{ checkpoint.Commands }
+
+func (m *mortal) Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error {
+	return m.during(func() error { return m.state.Note(ctx, id, note, expect) })
+}
+
+func (m *mortal) Finish(ctx context.Context, o checkpoint.Outcome) error {
+	return m.during(func() error { return m.state.Finish(ctx, o) })
+}
+
+func (m *mortal) during(write func() error) error {
+	m.g.midway()
+	if m.g.crashed {
+		return errCrashed
+	}
+	err := write()
+	m.g.midway()
+	if m.g.crashed {
+		return errCrashed
+	}
+	return err
+}
+
+// poll polls, and holds the events against who wrote what they show.
+func (g *guarded) poll() {
+	midway := g.midway
+	g.midway = func() {}
+	defer func() { g.midway = midway }()
+	_, err := g.source.Poll(g.Context())
+	g.must(err)
+	records, err := g.store.Read(g.Context(), g.seq, checkpoint.Batch{})
+	g.must(err)
+	for _, r := range records {
+		g.seq = r.Seq
+		g.judge(r.Event)
+	}
+}
+
+// judge holds one event against who wrote to its detection since the last.
+func (g *guarded) judge(e transform.Event) {
+	id, _ := strconv.ParseInt(e.Subject, 10, 64)
+	wrote := g.since[id]
+	delete(g.since, id)
+	marked := e.CausedBy == transform.CausedByWriteback
+	if marked && regexp.MustCompile(`"to":"[^"]*analyst`).Match(g.changes(e)) {
+		g.Fatalf("%s is marked as ours, and shows what an analyst did: %s", e.ID, g.changes(e))
+	}
+	ours := wrote != "" && !strings.Contains(wrote, "a")
+	if ours && !marked {
+		g.Fatalf("%s is what the bridge wrote alone (%s), and is not marked: %s", e.ID, wrote, g.changes(e))
+	}
+	if marked && !ours && !strings.Contains(wrote, "?") {
+		g.Fatalf("%s is marked as ours, and is not (%s): %s", e.ID, wrote, g.changes(e))
+	}
+}
+
+func (g *guarded) changes(e transform.Event) json.RawMessage {
+	var data struct{ Changes json.RawMessage }
+	g.must(json.Unmarshal(e.Data(), &data))
+	return data.Changes
+}
+
+// edit lets an analyst change a detection. It is uncertain whether a version shows
+// that where the bridge writes at the same time, and whose it is where both write
+// the same and the bridge has crashed.
+func (g *guarded) edit(uncertain bool) {
+	g.now = g.now.Add(time.Millisecond)
+	g.edits++
+	id := rapid.SampledFrom(g.ids).Draw(g.T, "edited")
+	what := rapid.SampledFrom([]string{"assignee", "title", "status"}).Draw(g.T, "field")
+	g.must(g.standin.Update(func(d *standin.Detection) {
+		switch what {
+		case "assignee":
+			d.Assignee = standin.Text(fmt.Sprintf("analyst-%d", g.edits))
+		case "title":
+			d.Title = fmt.Sprintf("by analyst-%d", g.edits)
+		case "status":
+			d.Status, d.Resolution = rapid.SampledFrom([]standin.Text{"new", "in_progress", "acknowledged"}).Draw(g.T, "status"), ""
+		}
+	}, id))
+	if g.since[id] += "a"; uncertain || g.crashes && what == "status" {
+		g.since[id] += "?"
+	}
+}
+
+// command tells the bridge something.
+func (g *guarded) command() {
+	g.written++
+	c := tickets.Command{TicketID: fmt.Sprintf("SEC-%d", rapid.IntRange(0, 2).Draw(g.T, "ticket")), Appliance: "hq"}
+	if rapid.Bool().Draw(g.T, "links") {
+		c.DetectionID = rapid.SampledFrom(g.ids).Draw(g.T, "linked")
+	}
+	if rapid.Bool().Draw(g.T, "assigns") {
+		assignee := fmt.Sprintf("bridge-%d", g.written)
+		c.Assignee = &assignee
+	}
+	if rapid.Bool().Draw(g.T, "has a status") || c.Assignee == nil && c.DetectionID == 0 {
+		c.Status = rapid.SampledFrom([]string{"new", "in_progress", "acknowledged", "closed"}).Draw(g.T, "status")
+	}
+	if c.Status == "closed" && rapid.Bool().Draw(g.T, "resolves") {
+		c.Resolution = "action_taken"
+	}
+	body, err := json.Marshal(c)
+	g.must(err)
+	_, err = g.kept.Accept(g.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}})
+	g.must(err)
+}
+
+// step lets the bridge write, and start again where it crashed.
+func (g *guarded) step() {
+	if g.pending() > 0 {
+		g.writer.Step(g.Context())
+	}
+	if g.crashed {
+		g.start()
+	}
+}
+
+func (g *guarded) pending() int {
+	waiting, err := g.kept.Commands(g.Context(), checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1000)
+	g.must(err)
+	return len(waiting)
+}
+
+// settle lets the bridge end what it has to do.
+func (g *guarded) settle() {
+	g.midway = func() {}
+	for i := 0; g.pending() > 0; i++ {
+		if i > 1000 {
+			g.Fatalf("%d commands still wait: %+v", g.pending(), g.writer.Status())
+		}
+		g.step()
+	}
+	g.now = g.now.Add(time.Second)
+	g.poll()
+	for ticket, numbers := range g.orders {
+		for i := 1; i < len(numbers); i++ {
+			if numbers[i] < numbers[i-1] {
+				g.Fatalf("ticket %s was written out of order: %v", ticket, numbers)
+			}
+		}
+	}
+}
+
+func TestWithoutACrashExactlyTheVersionsThatWeWroteAreMarked(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newGuarded(rt, t.TempDir())
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
+			case "edit":
+				g.edit(false)
+			case "command":
+				g.command()
+			case "write":
+				g.step()
+			case "poll":
+				g.poll()
+			}
+		}
+		g.settle()
+	})
+}
+
+func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newGuarded(rt, t.TempDir())
+		g.crashes = true
+		g.midway = func() {
+			switch rapid.IntRange(0, 15).Draw(rt, "midway") {
+			case 0:
+				g.edit(true)
+			case 1:
+				g.crashed = true
+			}
+		}
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
+			case "edit":
+				g.edit(false)
+			case "command":
+				g.command()
+			case "write":
+				g.step()
+			case "poll":
+				g.poll()
+			}
+		}
+		g.settle()
+	})
+}

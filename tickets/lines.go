@@ -1,0 +1,129 @@
+package tickets
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// task is a command that is to be carried out.
+type task struct {
+	id    uint64
+	lines []string // in which it waits: that of its ticket, that of its detection
+	due   time.Time
+	// queued says that it is among the ready.
+	queued bool
+
+	retry   backoff.BackOff // nil until it failed
+	passed  uint64          // how many others had passed when it failed last
+	strikes int             // how often it failed although others passed
+}
+
+// lines order commands: of those that are about the same ticket, or the same
+// detection, only the one accepted first may be carried out. Others do not wait for
+// each other. Nothing here costs more with many lines than their logarithm.
+type lines struct {
+	tasks map[uint64]*task
+	of    map[string][]*task // in the order of their ids; none is empty
+	ready readiness          // every task that is the first of all its lines, and some that were
+}
+
+func newLines() *lines {
+	return &lines{tasks: make(map[uint64]*task), of: make(map[string][]*task)}
+}
+
+// add lets a task wait, in its place by its id. One that is there stays as it is.
+func (l *lines) add(t *task) {
+	if l.tasks[t.id] != nil {
+		return
+	}
+	l.tasks[t.id] = t
+	for _, name := range t.lines {
+		i, _ := slices.BinarySearchFunc(l.of[name], t.id, func(t *task, id uint64) int { return cmp.Compare(t.id, id) })
+		l.of[name] = slices.Insert(l.of[name], i, t)
+	}
+	l.queue(t)
+}
+
+// remove takes out a task that next returned: those behind it may be the first now.
+func (l *lines) remove(t *task) {
+	delete(l.tasks, t.id)
+	for _, name := range t.lines {
+		rest := l.of[name][1:]
+		if len(rest) == 0 {
+			delete(l.of, name)
+			continue
+		}
+		l.of[name] = rest
+		l.queue(rest[0])
+	}
+}
+
+// next returns the first task that is due; else nil, and how long it is until one
+// is. 0: there is none. Whoever has tried it removes it, or defers it.
+func (l *lines) next(now time.Time) (*task, time.Duration) {
+	for len(l.ready) > 0 {
+		t := l.ready[0]
+		if !l.isFirst(t) {
+			heap.Pop(&l.ready)
+			t.queued = false
+			continue
+		}
+		if wait := t.due.Sub(now); wait > 0 {
+			return nil, wait
+		}
+		return t, 0
+	}
+	return nil, 0
+}
+
+// postpone lets a task wait until due.
+func (l *lines) postpone(t *task, due time.Time) {
+	t.due = due
+	if i := slices.Index(l.ready, t); i >= 0 {
+		heap.Fix(&l.ready, i)
+	}
+}
+
+func (l *lines) queue(t *task) {
+	if !t.queued && l.isFirst(t) {
+		t.queued = true
+		heap.Push(&l.ready, t)
+	}
+}
+
+func (l *lines) isFirst(t *task) bool {
+	for _, name := range t.lines {
+		if line := l.of[name]; len(line) == 0 || line[0] != t {
+			return false
+		}
+	}
+	return true
+}
+
+// readiness is a heap: what is due first, then what was accepted first.
+type readiness []*task
+
+func (r readiness) Len() int { return len(r) }
+
+func (r readiness) Less(i, j int) bool {
+	if c := r[i].due.Compare(r[j].due); c != 0 {
+		return c < 0
+	}
+	return r[i].id < r[j].id
+}
+
+func (r readiness) Swap(i, j int) { r[i], r[j] = r[j], r[i] }
+
+func (r *readiness) Push(t any) { *r = append(*r, t.(*task)) }
+
+func (r *readiness) Pop() any {
+	last := len(*r) - 1
+	t := (*r)[last]
+	(*r)[last] = nil
+	*r = (*r)[:last]
+	return t
+}

@@ -1,0 +1,361 @@
+package tickets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// WriterOptions say how a Writer carries commands out.
+type WriterOptions struct {
+	Appliance  string // its name
+	TypePrefix string // of the events that tell what became of commands
+	// RetryInitial and RetryMax bound the wait before what failed is tried again.
+	RetryInitial, RetryMax time.Duration
+	// Probe is how often a writer that is halted tries again.
+	Probe time.Duration
+	// Grace is what a command that is being carried out is given at the end.
+	Grace   time.Duration
+	Log     *slog.Logger
+	Metrics *WriterMetrics
+}
+
+// Writer carries out what one appliance is told. Its invariants:
+//
+//   - A command that was accepted is written once at least, or ends as rejected
+//     with its reason; one that was interrupted is written again.
+//   - Of two commands about the same ticket or the same detection, the one accepted
+//     first is done first. No other command waits for one that is tried again.
+//   - Nothing is written that the state does not know of before.
+type Writer struct {
+	client Client
+	store  checkpoint.Commands
+	echoes *Echoes
+	o      WriterOptions
+	events transform.Encoder
+	retry  backoff.BackOff // of what concerns all commands
+
+	lines     *lines
+	heard     uint64 // the id up to which the state was read
+	passed    uint64 // commands that were done
+	untracked bool   // the appliance may not take tickets: ask before the next write
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status is how a Writer is doing.
+type Status struct {
+	State sinks.State
+	Since time.Time // of State
+	// Error tells the last failure; empty while State is sinks.StateRunning.
+	Error string
+}
+
+// NewWriter returns a Writer that goes on from what store holds. It shares echoes
+// with whoever reads the appliance's detections.
+func NewWriter(client Client, store checkpoint.Commands, echoes *Echoes, o WriterOptions) *Writer {
+	w := &Writer{
+		client: client, store: store, echoes: echoes, o: o,
+		events:    transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
+		lines:     newLines(),
+		untracked: true,
+		status:    Status{State: sinks.StateRunning, Since: time.Now()},
+	}
+	w.retry = w.newRetry()
+	return w
+}
+
+func (w *Writer) newRetry() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(w.o.RetryInitial),
+		backoff.WithMaxInterval(w.o.RetryMax),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// Status is safe for concurrent use.
+func (w *Writer) Status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status
+}
+
+// Run carries commands out until ctx ends.
+func (w *Writer) Run(ctx context.Context) {
+	late, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var grace sync.WaitGroup
+	grace.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-late.Done():
+			return
+		}
+		select {
+		case <-time.After(w.o.Grace):
+			stop()
+		case <-late.Done():
+		}
+	})
+	defer grace.Wait()
+	defer stop()
+	w.o.Metrics.entered(w.o.Appliance, sinks.StateRunning)
+	for ctx.Err() == nil {
+		if wait := w.step(ctx, late); wait > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
+	}
+}
+
+// step carries out the next command, or waits for one. It returns how long nothing
+// should be done.
+func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
+	if w.untracked {
+		if w.isTrackingOff(ctx) {
+			w.enter(sinks.StateHalted, errTrackingOff)
+			return w.o.Probe
+		}
+		w.untracked = false
+		if len(w.lines.tasks) == 0 {
+			w.enter(sinks.StateRunning, nil)
+		}
+	}
+	t, wait := w.lines.next(time.Now())
+	if t != nil {
+		return w.carryOut(ctx, late, t)
+	}
+	return w.await(ctx, wait)
+}
+
+// readAhead bounds the commands that are known at once.
+const readAhead = 10_000
+
+// readPage is how many commands are read at once.
+const readPage = 500
+
+// hear lets the commands wait that were accepted since. It says whether there were
+// any.
+func (w *Writer) hear(ctx context.Context) (some bool, err error) {
+	for len(w.lines.tasks) < readAhead {
+		commands, err := w.store.Commands(ctx, checkpoint.CommandFilter{}, w.heard, readPage)
+		if err != nil {
+			return some, fmt.Errorf("read new commands: %w", err)
+		}
+		for _, c := range commands {
+			w.heard = c.ID
+			if c.Appliance == w.o.Appliance && c.State == checkpoint.CommandPending {
+				w.lines.add(taskOf(c))
+				some = true
+			}
+		}
+		if len(commands) < readPage {
+			break
+		}
+	}
+	return some, nil
+}
+
+// look finds commands that were made pending once more: their ids are old.
+func (w *Writer) look(ctx context.Context) error {
+	f := checkpoint.CommandFilter{Appliance: w.o.Appliance, State: checkpoint.CommandPending}
+	for after := uint64(0); len(w.lines.tasks) < readAhead; {
+		commands, err := w.store.Commands(ctx, f, after, readPage)
+		if err != nil {
+			return fmt.Errorf("read the commands that wait: %w", err)
+		}
+		for _, c := range commands {
+			after = c.ID
+			w.lines.add(taskOf(c))
+		}
+		if len(commands) < readPage {
+			break
+		}
+	}
+	return nil
+}
+
+func taskOf(c checkpoint.Command) *task {
+	t := &task{id: c.ID, lines: []string{"ticket " + c.Subject}}
+	var command Command
+	// One that cannot be read says so when it is carried out.
+	if err := json.Unmarshal(c.Body, &command); err == nil && command.DetectionID != 0 {
+		t.lines = append(t.lines, "detection "+strconv.FormatInt(command.DetectionID, 10))
+	}
+	return t
+}
+
+// await waits for a command, or until one that is there is due, where due is above
+// 0.
+func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Duration) {
+	if len(w.lines.tasks) >= readAhead {
+		return due
+	}
+	wait := w.o.Probe
+	if due > 0 {
+		wait = min(wait, due)
+	}
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	err := w.store.WaitCommands(waiting, w.heard)
+	if err != nil && waiting.Err() == nil {
+		return w.stumble(ctx, fmt.Errorf("wait for commands: %w", err))
+	}
+	some, err := w.hear(ctx)
+	if err == nil && !some {
+		err = w.look(ctx)
+	}
+	if err != nil {
+		return w.stumble(ctx, err)
+	}
+	return 0
+}
+
+// stumble tells of an error of the state.
+func (w *Writer) stumble(ctx context.Context, err error) (pause time.Duration) {
+	if ctx.Err() == nil {
+		w.enter(sinks.StateRetrying, err)
+	}
+	return w.retry.NextBackOff()
+}
+
+// maxStrikes is how often a command fails, while others pass, before it counts as
+// rejected.
+const maxStrikes = 20
+
+// carryOut carries out one command, and takes the consequences of its failure.
+func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Duration) {
+	c, found, err := w.store.Command(ctx, t.id)
+	if err != nil {
+		return w.stumble(ctx, fmt.Errorf("read a command that waits: %w", err))
+	}
+	if !found || c.State != checkpoint.CommandPending { // it was dropped
+		w.lines.remove(t)
+		return 0
+	}
+	err = w.write(ctx, late, c)
+	if errors.Is(err, checkpoint.ErrFenced) { // it was dropped meanwhile
+		err = nil
+	}
+	if err == nil {
+		w.lines.remove(t)
+		w.passed++
+		w.retry.Reset()
+		w.enter(sinks.StateRunning, nil)
+		return 0
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	class, retryAfter := w.classOf(ctx, err)
+	if class == sinks.Transient && w.strikes(t) >= maxStrikes {
+		class = sinks.Rejected
+		err = fmt.Errorf("it failed %d times while other commands passed: %w", maxStrikes, err)
+	}
+	if class == sinks.Rejected {
+		err := w.finish(late, c, checkpoint.CommandRejected, err.Error(), nil)
+		if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+			return w.stumble(ctx, err)
+		}
+		w.lines.remove(t)
+		w.retry.Reset()
+		w.enter(sinks.StateRunning, nil)
+		return 0
+	}
+	if w.untracked {
+		err = fmt.Errorf("%w (%w)", errTrackingOff, err)
+	}
+	w.o.Metrics.retries.WithLabelValues(w.o.Appliance, string(class)).Inc()
+	switch class {
+	case sinks.Halted:
+		w.enter(sinks.StateHalted, err)
+		return w.o.Probe
+	case sinks.Throttled:
+		w.enter(sinks.StateRetrying, err)
+		return max(w.retry.NextBackOff(), retryAfter)
+	}
+	w.enter(sinks.StateRetrying, err)
+	if t.retry == nil {
+		t.retry = w.newRetry()
+	}
+	w.lines.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
+	if answered(err) {
+		return 0 // others may pass
+	}
+	return w.retry.NextBackOff()
+}
+
+// strikes counts a failure of a command if others have passed since the last.
+func (w *Writer) strikes(t *task) int {
+	if t.passed != w.passed {
+		t.strikes++
+	}
+	t.passed = w.passed
+	return t.strikes
+}
+
+// finish ends a command, and tells so by an event.
+func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpoint.CommandState, reason string, expect []checkpoint.Entry) error {
+	now := time.Now()
+	ticket := transform.Ticket{Command: c.ID, TicketID: c.Subject, Reason: reason}
+	var command Command
+	// One that cannot be read is told by its ticket alone.
+	if err := json.Unmarshal(c.Body, &command); err == nil {
+		ticket.DetectionID, ticket.Status, ticket.Resolution, ticket.Assignee = command.DetectionID, command.Status, command.Resolution, command.Assignee
+	}
+	tell := w.events.TicketApplied
+	if state == checkpoint.CommandRejected {
+		tell = w.events.TicketRejected
+	}
+	event, err := tell(ticket, now)
+	if err != nil {
+		return err
+	}
+	outcome := checkpoint.Outcome{ID: c.ID, State: state, Reason: reason, Done: now, Events: []transform.Event{event}, Expect: expect}
+	if err := w.store.Finish(ctx, outcome); err != nil {
+		return fmt.Errorf("keep what became of command %d: %w", c.ID, err)
+	}
+	w.o.Metrics.finished(w.o.Appliance, state, now.Sub(c.Accepted))
+	if state == checkpoint.CommandRejected {
+		w.o.Log.Warn("a ticket command was rejected; tickets retry tries it again", "command", c.ID, "ticket", c.Subject, "reason", reason)
+	}
+	return nil
+}
+
+// enter takes note of a state, and tells what changed by it.
+func (w *Writer) enter(state sinks.State, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if w.status.State == state {
+		w.status.Error = text
+		return
+	}
+	was := w.status
+	w.status = Status{State: state, Since: time.Now(), Error: text}
+	w.o.Metrics.entered(w.o.Appliance, state)
+	switch state {
+	case sinks.StateHalted:
+		w.o.Log.Error("tickets are not written until this is mended; commands are kept", "error", err)
+	case sinks.StateRetrying:
+		w.o.Log.Warn("a ticket could not be written; it is tried again", "error", err)
+	default:
+		w.o.Log.Info("tickets are written again", "since", was.Since, "was", was.State)
+	}
+}
