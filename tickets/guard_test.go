@@ -306,7 +306,7 @@ func (g *guarded) settle() {
 func TestWithoutACrashExactlyTheVersionsThatWeWroteAreMarked(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGuarded(rt, t.TempDir())
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
 			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
 			case "edit":
 				g.edit(false)
@@ -334,7 +334,7 @@ func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
 				g.crashed = true
 			}
 		}
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
 			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
 			case "edit":
 				g.edit(false)
