@@ -33,6 +33,12 @@ var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/appliances/hq/dead"},
 	{"DELETE", "/api/v1/appliances/hq/dead"},
 	{"GET", "/api/v1/appliances/hq/dead/1"},
+	{"GET", "/api/v1/tickets"},
+	{"POST", "/api/v1/tickets"},
+	{"GET", "/api/v1/tickets/1"},
+	{"DELETE", "/api/v1/tickets/1"},
+	{"POST", "/api/v1/tickets/1/retry"},
+	{"POST", "/api/v1/tickets/jira"},
 }
 
 // request sends one and returns the answer with its body.

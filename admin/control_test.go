@@ -262,11 +262,46 @@ func (c *control) Verify(_ context.Context, _ string, _ time.Time, report poller
 	return c.verify(report)
 }
 
+func (c *control) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.store.Commands(ctx, f, after, limit)
+}
+
+func (c *control) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
+	command, found, err := c.store.Command(ctx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%w ticket command %d", admin.ErrUnknown, id)
+	}
+	return command, err
+}
+
+func (c *control) RetryCommand(ctx context.Context, id uint64) error {
+	command, err := c.Command(ctx, id)
+	if err == nil && command.State != checkpoint.CommandRejected {
+		err = fmt.Errorf("it is %s: %w", command.State, admin.ErrNotRejected)
+	}
+	if err != nil {
+		return err
+	}
+	return c.store.RetryCommand(ctx, id)
+}
+
+func (c *control) DropCommand(ctx context.Context, id uint64) error {
+	if _, err := c.Command(ctx, id); err != nil {
+		return err
+	}
+	_, err := c.store.DropCommands(ctx, []uint64{id})
+	return err
+}
+
 // handler serves a Control.
 func handler(c admin.Control) admin.Options {
 	return admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
 		Control: func() admin.Control { return c },
+		Tickets: func() admin.Tickets { return admin.Tickets{} },
 	}
 }
 

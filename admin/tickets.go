@@ -201,7 +201,8 @@ func writeRefusal(w http.ResponseWriter, err error, several bool) {
 		w.Header().Set("Retry-After", "60")
 		writeProblem(w, http.StatusServiceUnavailable, err.Error()+": ndrbridge tickets list --status pending shows them")
 	default:
-		writeError(w, err)
+		// Whatever else it is can pass, and a ticket system tries again.
+		writeProblem(w, statusOf(err, http.StatusServiceUnavailable), err.Error())
 	}
 }
 

@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 
+	"ndrbridge/admin"
 	"ndrbridge/configs"
 )
 
@@ -13,6 +14,7 @@ type arrangement struct {
 	appliances []*appliancePart // in the order of the configuration
 	sinks      []*sinkPart
 	heart      *heart
+	tickets    admin.Tickets
 }
 
 // arrange makes the parts that a configuration asks for, but those of now that
@@ -35,7 +37,9 @@ func (b *Bridge) arrange(config *configs.Config, now *arrangement) (*arrangement
 		next.appliances = append(next.appliances, p)
 	}
 	next.heart = b.arrangeHeart(config, now.heart)
-	return next, nil
+	var err error
+	next.tickets, err = b.arrangeTickets(config)
+	return next, err
 }
 
 // sink returns the part of a name; nil where there is none.

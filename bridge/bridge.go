@@ -110,7 +110,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 		return fmt.Errorf("admin.listen: %w (another bridge may be running; choose another address)", err)
 	}
 	b.admin = &http.Server{
-		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control}),
+		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets}),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}

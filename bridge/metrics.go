@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
+	"ndrbridge/tickets"
 )
 
 // metrics are made once for a bridge, whatever parts come and go.
@@ -15,6 +16,7 @@ type metrics struct {
 	sinks    *sinks.Metrics
 	sources  *poller.Metrics
 	requests *prometheus.CounterVec
+	desk     *tickets.DeskMetrics
 }
 
 func newMetrics() *metrics {
@@ -28,6 +30,7 @@ func newMetrics() *metrics {
 		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.vectors.MustRegister(m.requests)
+	m.desk = tickets.NewDeskMetrics(m.registry)
 	return m
 }
 

@@ -137,6 +137,7 @@ func (a *arrangement) changes(next *arrangement) []string {
 		{"dead_letters", a.config.DeadLetters, next.config.DeadLetters},
 		{"events.type_prefix", a.config.Events.TypePrefix, next.config.Events.TypePrefix},
 		{"events.heartbeat", a.config.Events.Heartbeat, next.config.Events.Heartbeat},
+		{"tickets", a.config.Tickets, next.config.Tickets},
 	}) {
 		lines = append(lines, name+": changed")
 	}

@@ -1,0 +1,101 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/tickets"
+	"ndrbridge/transform"
+)
+
+// locate returns the appliances that know a command's detection, or its ticket where
+// it names none: by the state, and where that has neither, by what they answer. An
+// error says that one of them could not be asked, and no other knows it.
+func (b *Bridge) locate(ctx context.Context, c tickets.Command) ([]string, error) {
+	all := b.arranged.Load().appliances
+	known := b.remembersTicket
+	ask := hasTicket
+	if c.DetectionID != 0 {
+		known, ask = b.remembersDetection, hasDetection
+	}
+	names, err := known(ctx, c, all)
+	if err != nil || len(names) > 0 {
+		return names, err
+	}
+	has, errs := make([]bool, len(all)), make([]error, len(all))
+	var asking sync.WaitGroup
+	for i, p := range all {
+		asking.Go(func() { has[i], errs[i] = ask(ctx, p.client, c) })
+	}
+	asking.Wait()
+	for i, p := range all {
+		if has[i] {
+			names = append(names, p.config.Name)
+		}
+	}
+	if len(names) > 0 {
+		return names, nil
+	}
+	return nil, errors.Join(errs...)
+}
+
+// remembersDetection returns the appliances whose polling has seen the detection.
+func (b *Bridge) remembersDetection(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
+	for _, p := range all {
+		source := checkpoint.Source{Appliance: p.config.Name, Stream: transform.StreamDetections}
+		id := strconv.FormatInt(c.DetectionID, 10)
+		values, err := b.store.Recall(ctx, source, []string{id, "#" + id}) // with a place in time, or without
+		if err != nil {
+			return nil, fmt.Errorf("recall a detection of %s: %w", source, err)
+		}
+		if values[0] != nil || values[1] != nil {
+			names = append(names, p.config.Name)
+		}
+	}
+	return names, nil
+}
+
+// remembersTicket returns the appliances that earlier commands of the ticket were
+// for.
+func (b *Bridge) remembersTicket(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
+	for _, p := range all {
+		for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
+			earlier, err := b.store.Commands(ctx, checkpoint.CommandFilter{Appliance: p.config.Name, Subject: c.TicketID, State: state}, 0, 1)
+			if err != nil {
+				return nil, err
+			}
+			if len(earlier) > 0 && !slices.Contains(names, p.config.Name) {
+				names = append(names, p.config.Name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// hasDetection asks an appliance for the detection of a command.
+func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
+	_, _, err := client.DetectionModTime(ctx, c.DetectionID)
+	var refused *appliance.Error
+	if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// hasTicket asks an appliance for a detection with the ticket of a command.
+func hasTicket(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
+	filter, err := json.Marshal(map[string][]string{"ticket_id": {c.TicketID}})
+	if err != nil {
+		return false, fmt.Errorf("encode a filter: %w", err)
+	}
+	ids, err := client.SearchDetectionIDs(ctx, appliance.Search{ModTime: 1, Limit: 1, Filter: filter})
+	return len(ids) > 0, err
+}

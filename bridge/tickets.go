@@ -1,0 +1,96 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/tickets"
+)
+
+// arrangeTickets makes the ways in for ticket commands; none while tickets.enabled
+// is false.
+func (b *Bridge) arrangeTickets(config *configs.Config) (admin.Tickets, error) {
+	if !config.Tickets.Enabled {
+		return admin.Tickets{}, nil
+	}
+	receivers, err := config.Tickets.Webhooks.Receivers()
+	if err != nil {
+		return admin.Tickets{}, fmt.Errorf("tickets.webhooks.%w", err)
+	}
+	return admin.Tickets{
+		Desk: tickets.NewDesk(b.store, tickets.DeskOptions{
+			Appliances: applianceNames(config), Locate: b.locate, Now: time.Now, Metrics: b.metrics.desk,
+		}),
+		Webhooks: receivers,
+	}, nil
+}
+
+// tickets are the ways in of now. The state is open.
+func (b *Bridge) tickets() admin.Tickets { return b.arranged.Load().tickets }
+
+func applianceNames(config *configs.Config) []string {
+	var names []string
+	for _, a := range config.Appliances {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// Commands implements admin.Control.
+func (p *operator) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+	store, err := p.state(reading)
+	if err != nil {
+		return nil, err
+	}
+	return store.Commands(ctx, f, after, limit)
+}
+
+// Command implements admin.Control.
+func (p *operator) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
+	store, err := p.state(reading)
+	if err != nil {
+		return checkpoint.Command{}, err
+	}
+	c, found, err := store.Command(ctx, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or done so long ago that it is forgotten", admin.ErrUnknown, id)
+	}
+	return c, err
+}
+
+// RetryCommand implements admin.Control.
+func (p *operator) RetryCommand(ctx context.Context, id uint64) error {
+	c, err := p.Command(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.State != checkpoint.CommandRejected {
+		return fmt.Errorf("ticket command %d is %s: %w", id, c.State, admin.ErrNotRejected)
+	}
+	store, err := p.state(writing)
+	if err != nil {
+		return err
+	}
+	p.log.Info("a ticket command is tried again on request", "command", id)
+	return store.RetryCommand(ctx, id)
+}
+
+// DropCommand implements admin.Control.
+func (p *operator) DropCommand(ctx context.Context, id uint64) error {
+	if _, err := p.Command(ctx, id); err != nil {
+		return err
+	}
+	store, err := p.state(writing)
+	if err != nil {
+		return err
+	}
+	n, err := store.DropCommands(ctx, []uint64{id})
+	if n > 0 {
+		p.log.Info("a ticket command was dropped on request", "command", id)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package bridge_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"ndrbridge/checkpoint"
+	standin "ndrbridge/test/appliance"
+)
+
+// send posts a ticket command to the running bridge.
+func (r *running) send(t *testing.T, path, body string) (int, string) {
+	t.Helper()
+	answer, err := http.Post("http://"+r.AdminAddress()+"/api/v1/tickets"+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// patch changes something at a stand-in.
+func patch(t *testing.T, address, path, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Service apikey="+standin.DefaultAPIKey)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		t.Fatalf("PATCH %s: %s", path, answer.Status)
+	}
+}
+
+func TestCommandsFindTheirAppliance(t *testing.T) {
+	_, first := startAppliance(t, 3)
+	two, second := startAppliance(t, 0)
+	two.AddMany(4) // the fourth has an id that only this one has
+	yaml := configuration(t, first, webhookSink("soc", startInbox(t).url))
+	before, after, _ := strings.Cut(yaml, "appliances:\n")
+	own, rest, _ := strings.Cut(after, "sinks:")
+	other := strings.Replace(strings.Replace(own, "name: hq", "name: dc", 1), first, second, 1)
+	yaml = before + "appliances:\n" + own + other + "sinks:" + rest
+	r := run(t, yaml)
+	if status, body := r.send(t, "", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`); status != http.StatusNotFound || !strings.Contains(body, "tickets.enabled is false") {
+		t.Fatalf("%d %s", status, body)
+	}
+	if changes := r.reload(t, yaml+"\ntickets: {enabled: true, webhooks: {generic: [{name: otrs, secret: s, verify: header}]}}\n"); len(changes) != 1 || changes[0] != "tickets: changed" {
+		t.Errorf("%q", changes)
+	}
+	all := history(two)
+	last := all[3].ID
+	patch(t, second, fmt.Sprintf("/api/v1/detections/%v", all[0].ID), `{"ticket_id": "SEC-7"}`)
+	for _, c := range []struct {
+		name, body string
+		want       string // the appliance; empty: it is refused
+	}{
+		{"by its name", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`, "dc"},
+		{"by an earlier command of the ticket", `{"ticket_id": "SEC-1", "status": "new"}`, "dc"},
+		{"by the detection that it links", fmt.Sprintf(`{"ticket_id": "SEC-2", "detection_id": %v}`, last), "dc"},
+		{"by the appliance that shows the ticket", `{"ticket_id": "SEC-7", "status": "closed"}`, "dc"},
+		{"a ticket that nobody knows is refused", `{"ticket_id": "SEC-99999", "status": "new"}`, ""},
+		{"a detection that nobody knows is refused", `{"ticket_id": "SEC-3", "detection_id": 999999999}`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, body := r.send(t, "", c.body)
+			if c.want == "" {
+				if status != http.StatusUnprocessableEntity || !strings.Contains(body, `"field":"appliance","allowed":["hq","dc"]`) {
+					t.Errorf("%d %s", status, body)
+				}
+				return
+			}
+			if status != http.StatusAccepted {
+				t.Fatalf("%d %s", status, body)
+			}
+			taken, err := r.control(t).Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
+			if err != nil || taken[len(taken)-1].Appliance != c.want {
+				t.Errorf("%+v (%v), want it at %s", taken, err, c.want)
+			}
+		})
+	}
+	t.Run("a webhook wants its secret", func(t *testing.T) {
+		if status, body := r.send(t, "/otrs", `{"ticket_id": "SEC-1", "status": "new"}`); status != http.StatusUnauthorized || !strings.Contains(body, "X-Webhook-Secret") {
+			t.Errorf("%d %s", status, body)
+		}
+	})
+}
