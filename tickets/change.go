@@ -45,9 +45,9 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	if command.DetectionID != 0 && !done.Linked {
 		link := appliance.DetectionChange{TicketID: &command.TicketID}
 		err := w.change(ctx, late, c, edit{
-			fields: fieldsOf(link),
-			read:   func(page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
-			patch:  func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
+			texts: textsOf(link),
+			read:  func(page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
+			patch: func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
 			keep: func(expect []checkpoint.Entry) error {
 				if all == (appliance.DetectionChange{}) {
 					return w.finish(late, c, checkpoint.CommandApplied, "", expect)
@@ -61,9 +61,9 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 		}
 	}
 	return w.change(ctx, late, c, edit{
-		fields: fieldsOf(all),
-		read:   func(page *appliance.Page) error { return w.client.DetectionsWithTicket(late, command.TicketID, page) },
-		patch:  func() error { return w.client.PatchTicket(late, command.TicketID, all) },
+		texts: textsOf(all),
+		read:  func(page *appliance.Page) error { return w.client.DetectionsWithTicket(late, command.TicketID, page) },
+		patch: func() error { return w.client.PatchTicket(late, command.TicketID, all) },
 		keep: func(expect []checkpoint.Entry) error {
 			return w.finish(late, c, checkpoint.CommandApplied, "", expect)
 		},
@@ -82,9 +82,9 @@ func (c Command) change() appliance.DetectionChange {
 	return change
 }
 
-// fieldsOf are the fields that a detection has after a change.
-func fieldsOf(c appliance.DetectionChange) fields {
-	f := make(fields)
+// textsOf is what a detection has after a change.
+func textsOf(c appliance.DetectionChange) texts {
+	f := make(texts)
 	for name, value := range map[string]*string{"ticket_id": c.TicketID, "status": c.Status, "resolution": c.Resolution, "assignee": c.Assignee} {
 		if value != nil {
 			f[name] = *value
@@ -98,9 +98,9 @@ func fieldsOf(c appliance.DetectionChange) fields {
 
 // edit is one write to the appliance.
 type edit struct {
-	fields fields
-	read   func(page *appliance.Page) error // the detections that are changed
-	patch  func() error
+	texts texts
+	read  func(page *appliance.Page) error // the detections that are changed
+	patch func() error
 	// keep keeps in the state that it was made, and what is expected of it.
 	keep func(expect []checkpoint.Entry) error
 }
@@ -118,7 +118,7 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		return err
 	}
 	stands := w.echoes.before(before)
-	intended := intend(stands, before, e.fields)
+	intended := intend(stands, before, e.texts)
 	if err := w.expect(late, c, intended); err != nil {
 		return err
 	}

@@ -37,9 +37,9 @@ type Echoes struct {
 
 // write is what was written to a detection at once.
 type write struct {
-	Since   int64  `json:"since"`              // the mod_time of the version that it was made on
-	ModTime int64  `json:"mod_time,omitempty"` // of the version that it made; 0: not known
-	Fields  fields `json:"fields"`
+	Since   int64 `json:"since"`              // the mod_time of the version that it was made on
+	ModTime int64 `json:"mod_time,omitempty"` // of the version that it made; 0: not known
+	Fields  texts `json:"fields"`
 	// Before is the Tracked of the version that it was made on, until ModTime is
 	// known.
 	Before []byte `json:"before,omitempty"`
@@ -48,9 +48,9 @@ type write struct {
 // made says which version it made.
 func (w *write) made(modTime int64) { w.ModTime, w.Before = modTime, nil }
 
-// fields are tracked fields of a detection with the texts that were written; empty:
+// texts are what was written to tracked fields of a detection, by their names; empty:
 // null.
-type fields map[string]string
+type texts map[string]string
 
 // keepEchoes is how long an echo is waited for, by the appliance's clock. A version
 // that no stream reads, for its filter, never comes.
@@ -98,7 +98,7 @@ func (e *Echoes) IsEcho(seen transform.Detection, lastModTime int64, last []byte
 	if first < 0 {
 		return false
 	}
-	wrote := make(fields)
+	wrote := make(texts)
 	for _, w := range chain[first:] {
 		maps.Copy(wrote, w.Fields)
 		if w.ModTime == seen.ModTime || w.ModTime == 0 && w.Since < seen.ModTime {
@@ -159,7 +159,7 @@ func resolve(chain []write, now transform.Detection) []write {
 const maxChain = 16
 
 // intend adds a write of f to detections as they stand, which is about to be made.
-func intend(chains map[int64][]write, detections []transform.Detection, f fields) map[int64][]write {
+func intend(chains map[int64][]write, detections []transform.Detection, f texts) map[int64][]write {
 	next := make(map[int64][]write, len(chains))
 	for _, d := range detections {
 		chain := append(slices.Clone(chains[d.ID]), write{Since: d.ModTime, Fields: f, Before: d.Tracked})
@@ -252,7 +252,7 @@ func entriesOf(chains map[int64][]write) ([]checkpoint.Entry, error) {
 
 // explain says whether a version shows f, and nothing else that differs from
 // another.
-func (f fields) explain(before, after []byte) bool {
+func (f texts) explain(before, after []byte) bool {
 	for c := range transform.Changes(before, after) {
 		if text, ok := f[c.Field]; !ok || text != transform.Text(c.To) {
 			return false
@@ -262,8 +262,8 @@ func (f fields) explain(before, after []byte) bool {
 }
 
 // shownBy says whether a version, by its Tracked, has the texts of f.
-func (f fields) shownBy(tracked []byte) bool {
-	found := make(fields, len(f))
+func (f texts) shownBy(tracked []byte) bool {
+	found := make(texts, len(f))
 	for name, value := range transform.Fields(tracked) {
 		found[string(name)] = transform.Text(value)
 	}
