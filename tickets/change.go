@@ -19,7 +19,7 @@ type Client interface {
 	PatchDetection(ctx context.Context, id int64, change appliance.DetectionChange) error
 	PatchTicket(ctx context.Context, ticketID string, change appliance.DetectionChange) error
 	Detection(ctx context.Context, id int64, page *appliance.Page) error
-	DetectionsWithTicket(ctx context.Context, ticketID string, page *appliance.Page) error
+	DetectionsWithTicket(ctx context.Context, ticketID string, offset int, page *appliance.Page) error
 	Ticketing(ctx context.Context) (enabled, known bool, err error)
 }
 
@@ -46,7 +46,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 		link := appliance.DetectionChange{TicketID: &command.TicketID}
 		err := w.change(ctx, late, c, edit{
 			texts: textsOf(link),
-			read:  func(page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
+			read:  func(_ int, page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
 			patch: func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
 			keep: func(expect []checkpoint.Entry) error {
 				if all == (appliance.DetectionChange{}) {
@@ -62,7 +62,9 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	}
 	return w.change(ctx, late, c, edit{
 		texts: textsOf(all),
-		read:  func(page *appliance.Page) error { return w.client.DetectionsWithTicket(late, command.TicketID, page) },
+		read: func(offset int, page *appliance.Page) error {
+			return w.client.DetectionsWithTicket(late, command.TicketID, offset, page)
+		},
 		patch: func() error { return w.client.PatchTicket(late, command.TicketID, all) },
 		keep: func(expect []checkpoint.Entry) error {
 			return w.finish(late, c, checkpoint.CommandApplied, "", expect)
@@ -99,7 +101,9 @@ func textsOf(c appliance.DetectionChange) texts {
 // edit is one write to the appliance.
 type edit struct {
 	texts texts
-	read  func(page *appliance.Page) error // the detections that are changed
+	// read reads the detections that are changed, at most appliance.TicketPage of
+	// them behind the first offset.
+	read  func(offset int, page *appliance.Page) error
 	patch func() error
 	// keep keeps in the state that it was made, and what is expected of it.
 	keep func(expect []checkpoint.Entry) error
@@ -194,16 +198,20 @@ func readBefore(e edit) ([]transform.Detection, error) {
 // be recognized.
 func readDetections(e edit) ([]transform.Detection, error) {
 	var page appliance.Page
-	if err := e.read(&page); err != nil {
-		return nil, err
-	}
-	found := make([]transform.Detection, 0, len(page.Objects))
-	for _, o := range page.Objects {
-		if d, err := transform.ParseDetection(o.Raw, o.Repaired); err == nil {
-			found = append(found, d)
+	var found []transform.Detection
+	for offset := 0; ; offset += appliance.TicketPage {
+		if err := e.read(offset, &page); err != nil {
+			return nil, err
+		}
+		for _, o := range page.Objects {
+			if d, err := transform.ParseDetection(o.Raw, o.Repaired); err == nil {
+				found = append(found, d)
+			}
+		}
+		if len(page.Objects) < appliance.TicketPage {
+			return found, nil
 		}
 	}
-	return found, nil
 }
 
 // refused says whether an appliance answered that it did not do what it was asked.

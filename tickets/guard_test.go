@@ -34,7 +34,6 @@ type guarded struct {
 	standin *standin.Appliance
 	now     time.Time
 	store   *checkpoint.Store
-	kept    *commands
 	source  *poller.Detections
 	writer  *tickets.Writer
 
@@ -97,7 +96,7 @@ func (g *guarded) order(body []byte) {
 
 func newGuarded(t *rapid.T, dir string) *guarded {
 	g := &guarded{
-		T: t, now: time.UnixMilli(1_750_000_000_123), kept: newCommands(),
+		T: t, now: time.UnixMilli(1_750_000_000_123),
 		since: make(map[int64]string), orders: make(map[string][]int), midway: func() {},
 	}
 	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
@@ -136,7 +135,7 @@ func (g *guarded) start() {
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: g,
 	})
 	g.must(err)
-	echoes, err := tickets.LoadEchoes(g.Context(), g.kept, "hq")
+	echoes, err := tickets.LoadEchoes(g.Context(), g.store, "hq")
 	g.must(err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
@@ -146,7 +145,7 @@ func (g *guarded) start() {
 		Echoes: echoes, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
 		Log: log, Metrics: poller.NewMetrics(registry),
 	})
-	g.writer = tickets.NewWriter(client, &mortal{g.kept, g}, echoes, tickets.WriterOptions{
+	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, echoes, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
 		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
@@ -263,7 +262,7 @@ func (g *guarded) command() {
 	}
 	body, err := json.Marshal(c)
 	g.must(err)
-	_, err = g.kept.Accept(g.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}})
+	_, err = g.store.Accept(g.Context(), []checkpoint.Command{{Appliance: "hq", Subject: c.TicketID, Body: body, Accepted: time.Now()}})
 	g.must(err)
 }
 
@@ -278,7 +277,7 @@ func (g *guarded) step() {
 }
 
 func (g *guarded) pending() int {
-	waiting, err := g.kept.Commands(g.Context(), checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1000)
+	waiting, err := g.store.Commands(g.Context(), checkpoint.CommandFilter{State: checkpoint.CommandPending}, 0, 1000)
 	g.must(err)
 	return len(waiting)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,19 @@ func newWriter(t *testing.T, store checkpoint.Commands, url string, transport ht
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Grace: time.Second, Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
 	})
+}
+
+func newStore(t *testing.T) *checkpoint.Store {
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
 }
 
 // accept hands commands in.
@@ -121,7 +135,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 				a.ServeHTTP(w, r)
 			}))
 			defer server.Close()
-			store := newCommands()
+			store := newStore(t)
 			w := newWriter(t, store, server.URL, nil)
 			accept(t, store, c.command)
 			w.Step(t.Context())
@@ -190,7 +204,7 @@ func TestACommandThatIsTriedAgainHoldsUpItsOwnTicketAlone(t *testing.T) {
 		other := a.AddMany(1)[0].ID
 		var failing atomic.Int32
 		failing.Store(http.StatusInternalServerError)
-		store := newCommands()
+		store := newStore(t)
 		accept(t, store,
 			tickets.Command{TicketID: "SEC-1", Status: "acknowledged"},
 			tickets.Command{TicketID: "SEC-1", Status: "closed"},
@@ -215,7 +229,7 @@ func TestTicketsThatAreNotTrackedAreWrittenOnceTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := withTicket(t)
 		a.SetTicketing(false)
-		store := newCommands()
+		store := newStore(t)
 		w := newWriter(t, store, "http://sensor.example", inProcess(a, "", new(atomic.Int32)))
 		run(t, w)
 		synctest.Wait()
@@ -240,7 +254,7 @@ func TestACommandThatFailsWhileOthersPassIsGivenUp(t *testing.T) {
 		a, id := withTicket(t)
 		var failing atomic.Int32
 		failing.Store(http.StatusInternalServerError)
-		store := newCommands()
+		store := newStore(t)
 		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "poison", &failing)))
 		poison := "poison"
 		accept(t, store, tickets.Command{TicketID: "SEC-7", Assignee: &poison})
