@@ -40,6 +40,17 @@ type ApplianceStatus struct {
 	Name    string         `json:"name"`
 	URL     string         `json:"url"`
 	Streams []StreamStatus `json:"streams"`
+	// Tickets is there while the bridge runs and writes tickets to it.
+	Tickets *TicketStatus `json:"tickets,omitempty"`
+}
+
+// TicketStatus is how the writing of tickets to an appliance goes.
+type TicketStatus struct {
+	// State is running, retrying or halted, since Since; Error says why it is not
+	// running.
+	State string    `json:"state"`
+	Since time.Time `json:"since"`
+	Error string    `json:"error,omitempty"`
 }
 
 // StreamStatus is one stream of an appliance.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 
 	"ndrbridge/admin"
@@ -20,7 +21,7 @@ type arrangement struct {
 // arrange makes the parts that a configuration asks for, but those of now that
 // would be made alike: these are kept. Nothing runs yet of what is new. The error
 // says which part cannot be made.
-func (b *Bridge) arrange(config *configs.Config, now *arrangement) (*arrangement, error) {
+func (b *Bridge) arrange(ctx context.Context, config *configs.Config, now *arrangement) (*arrangement, error) {
 	next := &arrangement{config: config}
 	for _, s := range config.Sinks {
 		p, err := b.arrangeSink(s, config, now.sink(s.Name))
@@ -30,7 +31,7 @@ func (b *Bridge) arrange(config *configs.Config, now *arrangement) (*arrangement
 		next.sinks = append(next.sinks, p)
 	}
 	for _, a := range config.Appliances {
-		p, err := b.arrangeAppliance(a, config, now.appliance(a.Name))
+		p, err := b.arrangeAppliance(ctx, a, config, now.appliance(a.Name))
 		if err != nil {
 			return nil, fmt.Errorf("appliance %s: %w", a.Name, err)
 		}

@@ -82,7 +82,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 		return nil, err
 	}
 	b.metrics.registry.MustRegister(&stateCollector{store: b.store})
-	all, err := b.arrange(config, new(arrangement))
+	all, err := b.arrange(ctx, config, new(arrangement))
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,9 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 		return nil, err
 	}
 	b.tellUnconfigured(config, stats)
+	if err := b.tellWaiting(ctx, config); err != nil {
+		return nil, err
+	}
 	for _, s := range all.sinks {
 		s.employ(b.store, stats.Sinks[s.config.Name])
 	}
@@ -206,7 +209,7 @@ func (b *Bridge) Close() error {
 }
 
 // notReady says why the bridge is not ready: a stream that has not been read
-// once, or a sink that is halted.
+// once, or a sink or a writer of tickets that is halted.
 func (b *Bridge) notReady() []string {
 	all := b.arranged.Load()
 	if all == nil {
@@ -218,6 +221,9 @@ func (b *Bridge) notReady() []string {
 			if s := stream.poller.Status(); s.LastSuccess.IsZero() {
 				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
 			}
+		}
+		if a.writer != nil && a.writer.Status().State == sinks.StateHalted {
+			reasons = append(reasons, fmt.Sprintf("writing tickets to appliance %s is halted", a.config.Name))
 		}
 	}
 	for _, p := range all.sinks {

@@ -17,6 +17,7 @@ type metrics struct {
 	sources  *poller.Metrics
 	requests *prometheus.CounterVec
 	desk     *tickets.DeskMetrics
+	writers  *tickets.WriterMetrics
 }
 
 func newMetrics() *metrics {
@@ -30,6 +31,7 @@ func newMetrics() *metrics {
 		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.vectors.MustRegister(m.requests)
+	m.writers = tickets.NewWriterMetrics(m.vectors)
 	m.desk = tickets.NewDeskMetrics(m.registry)
 	return m
 }

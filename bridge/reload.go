@@ -43,7 +43,7 @@ func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
 	if fixed := b.fixed(now.config, config); len(fixed) > 0 {
 		return nil, fmt.Errorf("%s cannot change while the bridge runs: restart it, or take the change back", strings.Join(fixed, ", "))
 	}
-	next, err := b.arrange(config, now)
+	next, err := b.arrange(ctx, config, now)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
 		b.log.Error("sinks that were removed hold the journal until the next reload or start", "error", err)
 	}
 	b.tellUnconfigured(config, stats)
+	if err := b.tellWaiting(ctx, config); err != nil {
+		b.log.Error("whether ticket commands wait for nobody could not be told", "error", err)
+	}
 	b.store.SetLimits(limits(config))
 	if l, ok := b.log.Handler().(levelled); ok {
 		l.level.Set(levelOf(config.Log))

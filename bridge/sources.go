@@ -11,6 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/poller"
+	"ndrbridge/tickets"
 )
 
 // appliancePart is one appliance and what polls it. Appliances share nothing but
@@ -21,6 +22,10 @@ type appliancePart struct {
 	client  *appliance.Client
 	watch   *poller.Watch
 	streams []stream
+	// echoes go over to the part that takes this one's place: what was written is
+	// yet to be seen. Both are nil where no tickets are written.
+	echoes  *tickets.Echoes
+	writer  *tickets.Writer
 	running *part // nil until it runs
 }
 
@@ -32,12 +37,16 @@ type stream struct {
 
 // arrangeAppliance returns now, if it is made as the configuration says, or else a
 // part in its place.
-func (b *Bridge) arrangeAppliance(a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
+func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
 	var files []string
 	if a.TLS.CAFile != "" {
 		files = append(files, a.TLS.CAFile) // the others are read anew when they are needed
 	}
-	made, err := newBlueprint(files, a, config.Events.TypePrefix)
+	settings := []any{a, config.Events.TypePrefix}
+	if config.Tickets.Enabled {
+		settings = append(settings, config.ShutdownTimeout)
+	}
+	made, err := newBlueprint(files, settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +62,15 @@ func (b *Bridge) arrangeAppliance(a configs.Appliance, config *configs.Config, n
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Now: time.Now, Log: b.log.With("appliance", a.Name),
 	})
+	if config.Tickets.Enabled {
+		if err := b.arrangeWriter(ctx, p, config, now); err != nil {
+			return nil, err
+		}
+	}
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
 		client: p.client, store: b.store, metrics: b.metrics.sources, log: b.log,
+		echoes: p.echoes,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -77,6 +92,9 @@ func (b *Bridge) arrangeAppliance(a configs.Appliance, config *configs.Config, n
 
 func (p *appliancePart) start(ctx context.Context) {
 	tasks := []func(context.Context){p.watch.Run}
+	if p.writer != nil {
+		tasks = append(tasks, p.writer.Run)
+	}
 	for _, s := range p.streams {
 		tasks = append(tasks, s.poller.Run)
 	}
@@ -100,6 +118,7 @@ type streams struct {
 	client    *appliance.Client
 	store     checkpoint.Sources
 	metrics   *poller.Metrics
+	echoes    *tickets.Echoes // nil: nothing is written
 	log       *slog.Logger
 }
 
@@ -143,7 +162,7 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 	if err != nil {
 		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
 	}
-	return poller.DetectionsOptions{
+	o := poller.DetectionsOptions{
 		Appliance: s.appliance.Name, URL: s.appliance.URL, Filter: filter,
 		Start:          d.Start.At,
 		Overlap:        time.Duration(d.Overlap),
@@ -156,7 +175,11 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		Now:            time.Now,
 		Log:            s.streamLog("detections"),
 		Metrics:        s.metrics,
-	}, nil
+	}
+	if s.echoes != nil {
+		o.Echoes = s.echoes
+	}
+	return o, nil
 }
 
 func (s *streams) audit() poller.AuditOptions {

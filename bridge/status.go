@@ -97,6 +97,10 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
 			of.Backlog = backlogOf(stream.source)
 		}
+		if a.writer != nil {
+			s := a.writer.Status()
+			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
+		}
 	}
 	fills := filling(l.config, stats)
 	for i, p := range l.all.sinks {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,12 +59,13 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 	if status, body := r.send(t, "", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`); status != http.StatusNotFound || !strings.Contains(body, "tickets.enabled is false") {
 		t.Fatalf("%d %s", status, body)
 	}
-	if changes := r.reload(t, yaml+"\ntickets: {enabled: true, webhooks: {generic: [{name: otrs, secret: s, verify: header}]}}\n"); len(changes) != 1 || changes[0] != "tickets: changed" {
+	if changes := r.reload(t, yaml+"\ntickets: {enabled: true, webhooks: {generic: [{name: otrs, secret: s, verify: header}]}}\n"); !slices.Equal(changes, []string{"tickets: changed", "appliance hq: changed", "appliance dc: changed"}) {
 		t.Errorf("%q", changes)
 	}
 	all := history(two)
 	last := all[3].ID
 	patch(t, second, fmt.Sprintf("/api/v1/detections/%v", all[0].ID), `{"ticket_id": "SEC-7"}`)
+	patch(t, second, fmt.Sprintf("/api/v1/detections/%v", all[1].ID), `{"ticket_id": "SEC-1"}`)
 	for _, c := range []struct {
 		name, body string
 		want       string // the appliance; empty: it is refused

@@ -26,6 +26,11 @@ func advice(s admin.Status) []string {
 			}
 		}
 	}
+	for _, a := range s.Appliances {
+		if a.Tickets != nil && a.Tickets.Error != "" {
+			add("tickets are not written to %s (%s), and their commands are kept: %s", a.Name, a.Tickets.State, a.Tickets.Error)
+		}
+	}
 	for _, sink := range s.Sinks {
 		adviseSink(sink, add)
 	}

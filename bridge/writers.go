@@ -1,0 +1,66 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/tickets"
+)
+
+// arrangeWriter makes what carries ticket commands out for an appliance. What now
+// expects to see goes over: it may go on to write until p starts.
+func (b *Bridge) arrangeWriter(ctx context.Context, p *appliancePart, config *configs.Config, now *appliancePart) (err error) {
+	if now != nil && now.echoes != nil {
+		p.echoes = now.echoes
+	} else if p.echoes, err = tickets.LoadEchoes(ctx, b.store, p.config.Name); err != nil {
+		return err
+	}
+	p.writer = tickets.NewWriter(p.client, b.store, p.echoes, tickets.WriterOptions{
+		Appliance:    p.config.Name,
+		TypePrefix:   config.Events.TypePrefix,
+		RetryInitial: time.Duration(p.config.Retry.Initial),
+		RetryMax:     time.Duration(p.config.Retry.Max),
+		Probe:        time.Duration(p.config.AuthRetry),
+		Grace:        time.Duration(config.ShutdownTimeout),
+		Log:          b.log.With("appliance", p.config.Name),
+		Metrics:      b.metrics.writers,
+	})
+	return nil
+}
+
+// tellWaiting tells which ticket commands nobody carries out, and what to do about
+// them.
+func (b *Bridge) tellWaiting(ctx context.Context, config *configs.Config) error {
+	waiting := make(map[string]int) // commands, by their appliance
+	for after := uint64(0); ; {
+		const page = 1000
+		commands, err := b.store.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, after, page)
+		if err != nil {
+			return fmt.Errorf("read the ticket commands that wait: %w", err)
+		}
+		for _, c := range commands {
+			after = c.ID
+			if !config.Tickets.Enabled || !slices.Contains(applianceNames(config), c.Appliance) {
+				waiting[c.Appliance]++
+			}
+		}
+		if len(commands) < page {
+			break
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		if !config.Tickets.Enabled {
+			b.log.Warn("ticket commands wait, and tickets.enabled is false; they are kept until it is true, or 'ndrbridge tickets drop' drops them",
+				"appliance", name, "commands", waiting[name])
+			continue
+		}
+		b.log.Warn("ticket commands wait for an appliance that is not configured; they are kept until it is, or 'ndrbridge tickets drop' drops them",
+			"appliance", name, "commands", waiting[name])
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package bridge_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
+)
+
+// find says whether an inbox has got such an event of a type.
+func (i *inbox) find(kind string, is func(transform.Event) bool) bool {
+	return slices.ContainsFunc(i.of("io.ndrbridge."+kind), is)
+}
+
+func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
+	a, url := startAppliance(t, 3)
+	id := history(a)[0].ID
+	hasTicket := func(d *standin.Detection) {
+		d.TicketID, d.Status, d.Resolution = standin.TicketID{ID: "SEC-1"}, "new", ""
+	}
+	if err := a.Update(hasTicket, id); err != nil {
+		t.Fatal(err)
+	}
+	soc := startInbox(t)
+	base := configuration(t, url, webhookSink("soc", soc.url))
+	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms", 1)
+	enabled := base + "\ntickets: {enabled: true}\n"
+	r := run(t, enabled)
+	await(t, "the backlog", func() bool { return soc.count("") == 3 })
+
+	post := func(body string) {
+		t.Helper()
+		if status, answer := r.send(t, "", body); status != http.StatusAccepted {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	post(`{"ticket_id": "SEC-1", "status": "acknowledged"}`)
+	await(t, "what became of the command", func() bool {
+		return soc.find("ticket.applied", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "acknowledged") })
+	})
+	await(t, "the version that it made, marked", func() bool {
+		return soc.find("detection.updated", func(e transform.Event) bool { return e.CausedBy == transform.CausedByWriteback })
+	})
+	if err := a.Update(func(d *standin.Detection) { d.Assignee = "ana" }, id); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "an analyst's edit, not marked", func() bool {
+		return soc.find("detection.updated", func(e transform.Event) bool {
+			return e.CausedBy == "" && strings.Contains(string(e.Data()), `"to":"ana"`)
+		})
+	})
+
+	a.SetTicketing(false)
+	post(`{"ticket_id": "SEC-1", "status": "closed"}`)
+	await(t, "the writer to halt", func() bool {
+		status, err := r.control(t).Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := status.Appliances[0].Tickets
+		return of != nil && of.State == "halted" && strings.Contains(of.Error, "turn it on")
+	})
+	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code == http.StatusOK || !strings.Contains(body, "writing tickets to appliance hq is halted") {
+		t.Errorf("ready: %d %s", code, body)
+	}
+	r.reload(t, base)
+	await(t, "the log to tell what waits", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
+	a.SetTicketing(true)
+	r.reload(t, enabled)
+	await(t, "what waited", func() bool {
+		return soc.find("ticket.applied", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "closed") })
+	})
+}
