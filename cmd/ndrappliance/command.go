@@ -44,7 +44,9 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 its record store, its system resource and its ways to fail, without a network to
 watch. Beside what a poller of detections asks it answers GET /auditlog, POST
 /records/search and /records/cursor, POST /devices/search (by id) and GET
-/detections/formats.
+/detections/formats. PATCH /detections/{id} and /detections/tickets change
+detections; the latter, and a detection's notes, only while GET /service/ticketing
+says so, which PATCH /service/ticketing {"enabled": false} ends.
 
 It prints "listening on URL" once it is ready, and serves until SIGINT or
 SIGTERM. --backlog makes detections that are there from the start; --rate and the
@@ -85,6 +87,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.oauth.ClientID, "client-id", "", "client id of the token endpoint, as the cloud edition has it")
 	f.StringVar(&s.oauth.ClientSecret, "client-secret", "", "client secret of the token endpoint")
 	f.DurationVar(&s.oauth.Lifetime, "token-lifetime", 10*time.Minute, "how long a token is accepted")
+	f.StringVar(&s.options.User, "user", "api", "user whom the key belongs to")
 	f.StringVar(&s.options.Product, "product", "Service", "word in the authorization scheme, and in paths in lower case")
 	f.StringVar(&s.options.Firmware, "firmware", "26.3.0.1234", "firmware version; before 9.3 detections have no mod_time")
 	f.BoolVar(&s.options.Console, "console", false, "be a console instead of a sensor")

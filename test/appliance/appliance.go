@@ -41,7 +41,8 @@ type Options struct {
 	Firmware string
 	// OAuth, where set, is a client of the cloud edition's token endpoint.
 	OAuth *OAuth
-	// User is whose key it is, the .me of a search; empty: api.
+	// User is whose key it is, the .me of a search and the By of what a PATCH makes;
+	// empty: api.
 	User string
 	// Console makes it a console, which alone can search for recommended.
 	Console bool
@@ -84,6 +85,8 @@ type Appliance struct {
 		shelf
 		generator *generator
 		ticketing bool
+		notes     map[int64]note // by detection
+		patches   []Patch
 		hidden    []int64 // devices
 	}
 	audit    auditLog
@@ -138,6 +141,7 @@ func New(o Options) *Appliance {
 	a.store.shelf.init(!o.NoHistory)
 	a.store.generator = newGenerator(o)
 	a.store.ticketing = !o.NoTicketing
+	a.store.notes = make(map[int64]note)
 	a.audit.nextID = 1
 	a.audit.rand = chance(o.Seed, chanceAudit)
 	a.records.rand = chance(o.Seed, chanceRecords)

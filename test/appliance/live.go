@@ -137,48 +137,56 @@ func (s *Simulation) pick(n int) []int64 {
 	return ids
 }
 
-func (s *Simulation) update() { s.changeSome(1, s.change()) }
+func (s *Simulation) update() {
+	by, change := s.change()
+	s.changeSome(1, by, change)
+}
 
 // changeSome changes up to n detections at once. That one of them was hidden in
 // between is no reason to change none.
-func (s *Simulation) changeSome(n int, change func(*Detection)) {
+func (s *Simulation) changeSome(n int, by string, change func(*Detection)) {
 	for {
-		if ids := s.pick(n); ids == nil || s.appliance.Update(change, ids...) == nil {
+		if ids := s.pick(n); ids == nil || s.appliance.UpdateAs(by, change, ids...) == nil {
 			return
 		}
 	}
 }
 
-// change returns what may happen to a detection that is open.
-func (s *Simulation) change() func(*Detection) {
+// change returns what may happen to a detection that is open, and who does it;
+// empty: the appliance.
+func (s *Simulation) change() (by string, change func(*Detection)) {
 	now := s.appliance.millis()
-	number, person := s.rand.IntN(100), []Text{"ada", "grace", "linus"}[s.rand.IntN(3)]
+	number, person := s.rand.IntN(100), s.person()
 	switch s.rand.IntN(5) {
 	case 0:
-		return func(d *Detection) {
+		return "", func(d *Detection) {
 			d.UpdateTime, d.EndTime = now, 0
 			if d.RiskScore != nil {
 				d.RiskScore = new(max(1, number))
 			}
 		}
 	case 1:
-		return func(d *Detection) { d.EndTime = d.UpdateTime }
+		return "", func(d *Detection) { d.EndTime = d.UpdateTime }
 	case 2:
-		return func(d *Detection) { d.TicketID = TicketID{ID: fmt.Sprintf("OPS-%d", number)} }
+		return person, func(d *Detection) { d.TicketID = TicketID{ID: fmt.Sprintf("OPS-%d", number)} }
 	case 3:
-		return func(d *Detection) { d.Status, d.Resolution, d.Assignee = "in_progress", Null, person }
+		return person, func(d *Detection) { d.Status, d.Resolution, d.Assignee = "in_progress", Null, Text(person) }
 	}
-	return func(d *Detection) { d.Status, d.Resolution = "acknowledged", Null }
+	return person, func(d *Detection) { d.Status, d.Resolution = "acknowledged", Null }
 }
+
+// person is one of the analysts.
+func (s *Simulation) person() string { return []string{"ada", "grace", "linus"}[s.rand.IntN(3)] }
 
 func (s *Simulation) close() {
 	resolution := []Text{"action_taken", "no_action_taken"}[s.rand.IntN(2)]
-	s.changeSome(1, func(d *Detection) { d.Status, d.Resolution = "closed", resolution })
+	s.changeSome(1, s.person(), func(d *Detection) { d.Status, d.Resolution = "closed", resolution })
 }
 
 func (s *Simulation) edit() {
 	ids := s.pick(1)
-	if ids == nil || s.appliance.Update(s.change(), ids...) != nil {
+	by, change := s.change()
+	if ids == nil || s.appliance.UpdateAs(by, change, ids...) != nil {
 		return
 	}
 	person := Text(fmt.Sprintf("analyst%d", s.rand.IntN(10000)))
@@ -186,7 +194,10 @@ func (s *Simulation) edit() {
 	_ = s.appliance.Edit(func(d *Detection) { d.Assignee = person }, ids...)
 }
 
-func (s *Simulation) tie(n int) { s.changeSome(n, s.change()) }
+func (s *Simulation) tie(n int) {
+	by, change := s.change()
+	s.changeSome(n, by, change)
+}
 
 func (s *Simulation) neighbours(n int) {
 	now := s.appliance.millis()

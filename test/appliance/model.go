@@ -48,13 +48,14 @@ func (a *Appliance) add(detections []Detection) []*Version {
 		if d.CreateTime == 0 {
 			d.CreateTime = d.StartTime
 		}
-		versions[i] = a.show(&d)
+		versions[i] = a.show(&d, "")
 	}
 	return versions
 }
 
-// show makes d the visible version of its detection, with the store locked.
-func (a *Appliance) show(d *Detection) *Version {
+// show makes d the visible version of its detection, with the store locked. by is
+// the user who made it.
+func (a *Appliance) show(d *Detection, by string) *Version {
 	shown := *d
 	if a.oldFirmware {
 		shown.ModTime, shown.CreateTime, shown.URL = 0, 0, ""
@@ -63,7 +64,7 @@ func (a *Appliance) show(d *Detection) *Version {
 	if err != nil {
 		panic(err) // properties that are no JSON: a mistake of the caller
 	}
-	v.ModTime, v.CreateTime = d.ModTime, d.CreateTime
+	v.ModTime, v.CreateTime, v.By = d.ModTime, d.CreateTime, by
 	a.store.put(v)
 	return v
 }
@@ -141,10 +142,15 @@ func (a *Appliance) AddInvalidUTF8() *Version {
 // time; change may set another. change is called once for each and must not call
 // the appliance. It is an error that one is not visible; then none is changed.
 func (a *Appliance) Update(change func(*Detection), ids ...int64) error {
+	return a.UpdateAs("", change, ids...)
+}
+
+// UpdateAs is Update by an analyst, whose name the versions carry that it makes.
+func (a *Appliance) UpdateAs(analyst string, change func(*Detection), ids ...int64) error {
 	a.store.Lock()
 	defer a.store.Unlock()
 	modTime := a.millis()
-	return a.change(ids, func(d *Detection) {
+	return a.change(ids, analyst, func(d *Detection) {
 		d.ModTime = modTime
 		change(d)
 	})
@@ -155,15 +161,16 @@ func (a *Appliance) Update(change func(*Detection), ids ...int64) error {
 func (a *Appliance) Edit(change func(*Detection), ids ...int64) error {
 	a.store.Lock()
 	defer a.store.Unlock()
-	return a.change(ids, func(d *Detection) {
+	return a.change(ids, "", func(d *Detection) {
 		modTime := d.ModTime
 		change(d)
 		d.ModTime = modTime
 	})
 }
 
-// change changes visible detections, with the store locked.
-func (a *Appliance) change(ids []int64, change func(*Detection)) error {
+// change changes visible detections, with the store locked. by is the user who
+// does.
+func (a *Appliance) change(ids []int64, by string, change func(*Detection)) error {
 	for _, id := range ids {
 		if a.store.last(id) == nil {
 			return fmt.Errorf("change detection %d: it is not visible", id)
@@ -173,7 +180,7 @@ func (a *Appliance) change(ids []int64, change func(*Detection)) error {
 		d := a.store.last(id).Detection()
 		change(&d)
 		d.ID = id
-		a.show(&d)
+		a.show(&d, by)
 	}
 	return nil
 }

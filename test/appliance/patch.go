@@ -5,49 +5,82 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 )
 
-// patchDetection serves PATCH /detections/{id}.
-func (a *Appliance) patchDetection(r *request) answer {
-	body, err := r.object()
-	if err != nil {
-		return badRequest(err)
+// Patch is a PATCH of detections that came, refused or not.
+type Patch struct {
+	Path   string // below /api/v1
+	Body   []byte // not to be modified
+	Status int    // that it was answered with, or would have been
+	// Made are the versions that it made visible, in no order; none where it was
+	// refused.
+	Made []*Version
+}
+
+// Patches returns every PATCH of detections that was served, in the order in
+// which they changed what is visible. It is empty under NoHistory.
+func (a *Appliance) Patches() []Patch {
+	a.store.RLock()
+	defer a.store.RUnlock()
+	return slices.Clone(a.store.patches)
+}
+
+// patching serves a PATCH with serve, which is called with the store locked, and
+// remembers it.
+func (a *Appliance) patching(serve func(*request, object) ([]*Version, answer)) func(*request) answer {
+	return func(r *request) answer {
+		b, err := r.body()
+		if err != nil {
+			return badRequest(err)
+		}
+		body, err := parseObject(b)
+		a.store.Lock()
+		defer a.store.Unlock()
+		var made []*Version
+		var ans answer
+		if err == nil {
+			made, ans = serve(r, body)
+		} else {
+			ans = badRequest(err)
+		}
+		if !a.options.NoHistory {
+			path := strings.TrimPrefix(r.URL.Path, apiRoot)
+			a.store.patches = append(a.store.patches, Patch{Path: path, Body: b, Status: ans.status, Made: made})
+		}
+		return ans
 	}
+}
+
+// patchDetection serves PATCH /detections/{id}, with the store locked.
+func (a *Appliance) patchDetection(r *request, body object) ([]*Version, answer) {
 	p, err := parsePatch(body)
 	if err != nil {
-		return badRequest(err)
+		return nil, badRequest(err)
 	}
-	a.store.Lock()
-	defer a.store.Unlock()
 	v := a.store.last(r.id)
 	if v == nil {
-		return unknownDetection(r.id)
+		return nil, unknownDetection(r.id)
 	}
 	return a.applyPatch([]*Version{v}, p)
 }
 
-// patchTickets serves PATCH /detections/tickets: everything that has the ticket
-// changes at once.
-func (a *Appliance) patchTickets(r *request) answer {
-	body, err := r.object()
-	if err != nil {
-		return badRequest(err)
-	}
+// patchTickets serves PATCH /detections/tickets, with the store locked: everything
+// that has the ticket changes at once.
+func (a *Appliance) patchTickets(_ *request, body object) ([]*Version, answer) {
 	var ticketID string
 	if _, err := body.take("ticket_id", &ticketID); err != nil || ticketID == "" {
-		return badRequest(errors.New("ticket_id: a string is due"))
+		return nil, badRequest(errors.New("ticket_id: a string is due"))
 	}
 	if _, ok := body["participants"]; ok {
-		return badRequest(errors.New("unknown field participants"))
+		return nil, badRequest(errors.New("unknown field participants"))
 	}
 	p, err := parsePatch(body)
 	if err != nil {
-		return badRequest(err)
+		return nil, badRequest(err)
 	}
-	a.store.Lock()
-	defer a.store.Unlock()
 	if !a.store.ticketing {
-		return unprocessable("external ticket tracking is not enabled")
+		return nil, ticketingOff()
 	}
 	var tracked []*Version
 	for _, v := range a.store.current {
@@ -56,28 +89,33 @@ func (a *Appliance) patchTickets(r *request) answer {
 		}
 	}
 	if tracked == nil {
-		return problem(http.StatusNotFound, "no detection has the ticket %s", ticketID)
+		return nil, problem(http.StatusNotFound, "no detection has the ticket %s", ticketID)
 	}
 	return a.applyPatch(tracked, p)
 }
 
 // applyPatch applies p to all of the versions, or to none, with the store locked.
-func (a *Appliance) applyPatch(versions []*Version, p patch) answer {
+func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, answer) {
 	detections := make([]Detection, len(versions))
 	for i, v := range versions {
 		detections[i] = v.Detection()
 		if err := p.apply(&detections[i]); err != nil {
-			return unprocessable("%v", err)
+			return nil, unprocessable("%v", err)
 		}
 	}
 	modTime := a.millis()
+	made := make([]*Version, len(versions))
 	for i := range detections {
 		detections[i].ModTime = modTime
-		a.show(&detections[i])
+		made[i] = a.show(&detections[i], a.options.User)
 	}
 	a.logAPI("Modify", fmt.Sprintf("Changed %d detections", len(versions)))
-	return noContent()
+	return made, noContent()
 }
+
+// ticketingOff refuses what needs external ticket tracking: a state of the
+// configuration, not of the data.
+func ticketingOff() answer { return unprocessable("external ticket tracking is not enabled") }
 
 // patch is the body of a PATCH. nil: the field is not there; Null: it is null.
 type patch struct {

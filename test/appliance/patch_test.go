@@ -86,6 +86,73 @@ func TestPatchDetection(t *testing.T) {
 	})
 }
 
+func TestPatchesAreKeptInTheirOrder(t *testing.T) {
+	ticket := standin.TicketID{ID: "T-1"}
+	setUp := func(t *testing.T, o standin.Options) (*standin.Appliance, *caller) {
+		a, c := serve(t, o)
+		a.Add(standin.Detection{ID: 1, ModTime: now - 3, TicketID: ticket}, standin.Detection{ID: 2, ModTime: now - 2, TicketID: ticket})
+		return a, c
+	}
+	t.Run("those that were refused among them", func(t *testing.T) {
+		a, c := setUp(t, standin.Options{User: "bridge"})
+		c.want(204, "PATCH", "/detections/1", `{"assignee":"ana"}`)
+		c.want(404, "PATCH", "/detections/9", `{"assignee":"ana"}`)
+		c.want(400, "PATCH", "/detections/1", `[]`)
+		c.want(204, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"new"}`)
+		a.SetTicketing(false)
+		c.want(422, "PATCH", "/detections/tickets", `{"ticket_id":"T-1","status":"closed"}`)
+		want := []struct {
+			path, body   string
+			status, made int
+		}{
+			{"/detections/1", `{"assignee":"ana"}`, 204, 1},
+			{"/detections/9", `{"assignee":"ana"}`, 404, 0},
+			{"/detections/1", `[]`, 400, 0},
+			{"/detections/tickets", `{"ticket_id":"T-1","status":"new"}`, 204, 2},
+			{"/detections/tickets", `{"ticket_id":"T-1","status":"closed"}`, 422, 0},
+		}
+		got := a.Patches()
+		if len(got) != len(want) {
+			t.Fatalf("%d were kept, want %d", len(got), len(want))
+		}
+		for i, w := range want {
+			if p := got[i]; p.Path != w.path || string(p.Body) != w.body || p.Status != w.status || len(p.Made) != w.made {
+				t.Errorf("%d is %+v, want %+v", i, p, w)
+			}
+		}
+		if made := got[3].Made[0]; made.Status != "new" || made.By != "bridge" {
+			t.Errorf("it made %+v", made)
+		}
+	})
+	t.Run("what an analyst changes is no PATCH, and carries a name", func(t *testing.T) {
+		a, _ := setUp(t, standin.Options{})
+		if err := a.UpdateAs("ana", func(d *standin.Detection) { d.Status = "closed" }, 1); err != nil {
+			t.Fatal(err)
+		}
+		history := a.History()
+		if v := history[2]; len(a.Patches()) != 0 || v.By != "ana" || v.Status != "closed" || v.ModTime != now || history[0].By != "" {
+			t.Errorf("it is %+v", v)
+		}
+	})
+	t.Run("one whose answer was lost is kept too", func(t *testing.T) {
+		a, c := setUp(t, standin.Options{})
+		a.SetHazards(standin.Hazards{Lost: 1})
+		if _, err := c.send("PATCH", "/api/v1/detections/1", `{"assignee":"ana"}`); err == nil {
+			t.Fatal("it was answered")
+		}
+		if got := a.Patches(); len(got) != 1 || got[0].Status != 204 {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("a run without history keeps none", func(t *testing.T) {
+		a, c := setUp(t, standin.Options{NoHistory: true})
+		c.want(204, "PATCH", "/detections/1", `{"assignee":"ana"}`)
+		if got := a.Patches(); len(got) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestPatchTickets(t *testing.T) {
 	ticket := standin.TicketID{ID: "T-1"}
 	setUp := func(t *testing.T) (*standin.Appliance, *caller) {

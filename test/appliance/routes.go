@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"slices"
@@ -26,10 +25,11 @@ func (a *Appliance) table() []route {
 		[]route{
 			{http.MethodPost, "/detections/search", a.searchDetections, typeJSON},
 			{http.MethodGet, "/detections", a.randomDetections, ""},
-			{http.MethodPatch, "/detections/tickets", a.patchTickets, typeJSON},
+			{http.MethodPatch, "/detections/tickets", a.patching(a.patchTickets), typeJSON},
 			{http.MethodGet, "/detections/{id}", a.getDetection, ""},
-			{http.MethodPatch, "/detections/{id}", a.patchDetection, typeJSON},
+			{http.MethodPatch, "/detections/{id}", a.patching(a.patchDetection), typeJSON},
 		},
+		a.noteRoutes(),
 		a.auditRoutes(),
 		a.recordRoutes(),
 		a.deviceRoutes(),
@@ -45,14 +45,19 @@ type request struct {
 	id   int64 // of the path
 }
 
+// body returns the bytes of the body, up to a size that none needs.
+func (r *request) body() ([]byte, error) {
+	const maxBody = 4 << 20
+	return io.ReadAll(io.LimitReader(r.Body, maxBody))
+}
+
 // object returns the body as a JSON object.
 func (r *request) object() (object, error) {
-	const maxBody = 4 << 20
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, io.LimitReader(r.Body, maxBody)); err != nil {
+	b, err := r.body()
+	if err != nil {
 		return nil, err
 	}
-	return parseObject(b.Bytes())
+	return parseObject(b)
 }
 
 // match is where a request leads.
@@ -94,14 +99,12 @@ func (a *Appliance) find(r *http.Request) match {
 
 // matches returns the number in place of {id}, 0 where there is none.
 func (r route) matches(path string) (id int64, ok bool) {
-	prefix, _, hasID := strings.Cut(r.path, "{id}")
+	prefix, suffix, hasID := strings.Cut(r.path, "{id}")
 	if !hasID {
 		return 0, path == r.path
 	}
-	number, ok := strings.CutPrefix(path, prefix)
-	if !ok {
-		return 0, false
-	}
+	rest, begins := strings.CutPrefix(path, prefix)
+	number, ends := strings.CutSuffix(rest, suffix)
 	id, err := strconv.ParseInt(number, 10, 64)
-	return id, err == nil
+	return id, begins && ends && err == nil
 }

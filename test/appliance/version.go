@@ -13,6 +13,9 @@ type Version struct {
 	Type, Title                                string
 	Status, Resolution, Assignee, TicketID     string // empty: null
 	Categories                                 []string
+	// By is the user who made it, through the interface or as an analyst; empty:
+	// the appliance did, or Update and Edit, which name nobody.
+	By string
 	// JSON is the object as the interface shows it, in bytes that are not UTF-8
 	// where the title has such.
 	JSON []byte

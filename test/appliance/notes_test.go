@@ -1,0 +1,63 @@
+package appliance_test
+
+import (
+	"testing"
+
+	standin "ndrbridge/test/appliance"
+)
+
+func TestNotes(t *testing.T) {
+	const path = "/detections/7/notes"
+	setUp := func(t *testing.T) (*standin.Appliance, *caller) {
+		a, c := serve(t, standin.Options{})
+		a.Add(standin.Detection{ID: 7, ModTime: now - minute})
+		return a, c
+	}
+	t.Run("one is written, replaced and deleted, and leaves mod_time as it is", func(t *testing.T) {
+		a, c := setUp(t)
+		c.want(404, "GET", path, "")
+		c.want(204, "PUT", path, `{"note":"seen"}`)
+		if got := c.want(200, "GET", path, "").body; got != `{"author":"api","note":"seen","update_time":1772600767890}` {
+			t.Errorf("it is %s", got)
+		}
+		c.want(204, "PUT", path, `{"note":"seen again","author":"ana","update_time":5}`)
+		if got := c.want(200, "GET", path, "").body; got != `{"author":"ana","note":"seen again","update_time":5}` {
+			t.Errorf("it is %s", got)
+		}
+		c.want(204, "DELETE", path, "")
+		c.want(404, "GET", path, "")
+		c.want(404, "DELETE", path, "")
+		if got := a.Latest()[0].ModTime; got != now-minute || len(a.History()) != 1 {
+			t.Errorf("the detection changed, at %d", got)
+		}
+	})
+	t.Run("without ticket tracking there is none", func(t *testing.T) {
+		a, c := setUp(t)
+		c.want(204, "PUT", path, `{"note":"seen"}`)
+		a.SetTicketing(false)
+		c.want(422, "GET", path, "")
+		c.want(422, "PUT", path, `{"note":"x"}`)
+		c.want(422, "DELETE", path, "")
+		a.SetTicketing(true)
+		c.want(200, "GET", path, "")
+	})
+	for name, test := range map[string]struct {
+		status             int
+		method, path, body string
+	}{
+		"an unknown detection":        {404, "PUT", "/detections/8/notes", `{"note":"x"}`},
+		"a note is due":               {400, "PUT", path, `{"author":"ana"}`},
+		"a note is text":              {400, "PUT", path, `{"note":7}`},
+		"no other fields":             {400, "PUT", path, `{"note":"x","text":"y"}`},
+		"the body is an object":       {400, "PUT", path, `"x"`},
+		"notes are not posted":        {405, "POST", path, `{"note":"x"}`},
+		"an id is a number":           {404, "GET", "/detections/x/notes", ""},
+		"nothing lies behind a note":  {404, "GET", path + "/1", ""},
+		"a detection has no comments": {404, "GET", "/detections/7/comments", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := setUp(t)
+			c.want(test.status, test.method, test.path, test.body)
+		})
+	}
+}
