@@ -24,6 +24,14 @@ type StateStatus struct {
 	Path      string  `json:"path"`
 	FileBytes int64   `json:"file_bytes"`
 	Journal   Journal `json:"journal"`
+	// Commands are what appliances are to be told.
+	Commands Commands `json:"commands"`
+}
+
+// Commands counts the commands that the state keeps.
+type Commands struct {
+	Pending uint64 `json:"pending"` // that wait to be carried out
+	Done    uint64 `json:"done"`
 }
 
 // Journal is what lies between sources and sinks.

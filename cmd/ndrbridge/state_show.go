@@ -18,8 +18,8 @@ func (c *command) stateShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "show",
 		Short: "Show what the state file holds",
-		Long: `Show what the state file holds: its size, the journal, the position of each stream,
-and each sink's cursor, lag and dead letters. Positions and cursors are told while
+		Long: `Show what the state file holds: its size, the journal, how many ticket commands wait,
+the position of each stream, and each sink's cursor, lag and dead letters. Positions and cursors are told while
 no bridge runs. Nothing is changed.`,
 		Example: "  ndrbridge state show --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
@@ -148,7 +148,11 @@ func (c *command) printState(s stateShown, now time.Time) {
 	if s.Last > 0 {
 		fmt.Fprintf(c.stdout, ", numbers %d to %d", s.First, s.Last)
 	}
-	fmt.Fprint(c.stdout, "\n\n")
+	fmt.Fprintln(c.stdout)
+	if s.Commands != (admin.Commands{}) {
+		fmt.Fprintf(c.stdout, "tickets  %d commands wait, %d are done\n", s.Commands.Pending, s.Commands.Done)
+	}
+	fmt.Fprintln(c.stdout)
 	streams := newTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
 	for _, stream := range s.Streams {
 		streams.add(stream.Appliance, stream.Stream, deadCell(stream.DeadLetters), cmp.Or(string(stream.Position), "-"))

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
@@ -48,6 +50,32 @@ func TestTheStateIsShown(t *testing.T) {
 		len(shown.Sinks) != 1 || !shown.Sinks[0].Configured || shown.Sinks[0].Cursor != 3 {
 		t.Errorf("state show --json prints %s", out)
 	}
+}
+
+func TestTheStateShowsHowManyCommandsWait(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.start()()
+	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte("{}")
+	_, err = store.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Body: body}, {Appliance: "hq", Body: body}, {Appliance: "hq", Body: body}})
+	if err == nil {
+		err = store.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: time.Now()})
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	offline := []string{"--config", i.config}
+	i.expect(offline, []expected{
+		{[]string{"state", "show"}, 0, []string{"2 commands wait, 1 are done"}},
+		{[]string{"state", "show", "--json"}, 0, []string{`"commands":{"pending":2,"done":1}`}},
+	})
+	stop := i.start()
+	defer stop()
+	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"2 commands wait, 1 are done"}}})
 }
 
 func TestTheStateIsBackedUp(t *testing.T) {
