@@ -40,14 +40,14 @@ func (k *keptCommand) command(id uint64) Command {
 
 // desk is where commands lie in a transaction.
 type desk struct {
-	commands, waiting, done, keys, commanded *table
-	pending, ended                           uint64 // how many commands are
+	commands, waiting, subjects, done, keys, commanded *table
+	pending, ended                                     uint64 // how many commands are
 }
 
 func openDesk(tx *writeTx) *desk {
 	d := &desk{
-		commands: tx.table(commandsBucket), waiting: tx.table(waitingBucket), done: tx.table(doneBucket),
-		keys: tx.table(keysBucket), commanded: tx.table(commandedBucket),
+		commands: tx.table(commandsBucket), waiting: tx.table(waitingBucket), subjects: tx.table(subjectsBucket),
+		done: tx.table(doneBucket), keys: tx.table(keysBucket), commanded: tx.table(commandedBucket),
 	}
 	d.pending, d.ended = commandCounts(tx.Tx)
 	return d
@@ -125,6 +125,11 @@ func (d *desk) finish(id uint64, k *keptCommand) error {
 	return d.done.put(doneMark(id, k), []byte{})
 }
 
+// subjectMark is where a command lies among those that are about the same.
+func subjectMark(subject string, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append([]byte(subject), 0), id)
+}
+
 func doneMark(id uint64, k *keptCommand) []byte {
 	return binary.BigEndian.AppendUint64(appendUint64(uint64(max(k.Done, 0))), id)
 }
@@ -136,6 +141,11 @@ func (d *desk) drop(id uint64, k *keptCommand) error {
 	}
 	if k.Key != "" {
 		if err := d.keys.remove([]byte(k.Key)); err != nil {
+			return err
+		}
+	}
+	if k.Subject != "" {
+		if err := d.subjects.remove(subjectMark(k.Subject, id)); err != nil {
 			return err
 		}
 	}
@@ -185,10 +195,14 @@ type accepting struct {
 	results  []Acceptance
 }
 
+// maxSubject leaves room for what a subject's key has beside it.
+const maxSubject = maxKey - 9
+
 func (a *accepting) validate() error {
 	for _, c := range a.commands {
-		if c.Appliance == "" || len(c.Appliance) > maxKey || len(c.Key) > maxKey || len(c.Body) == 0 {
-			return fmt.Errorf("a command of appliance %.40q, with a key of %d and a body of %d bytes, cannot be kept", c.Appliance, len(c.Key), len(c.Body))
+		if c.Appliance == "" || len(c.Appliance) > maxKey || len(c.Key) > maxKey || len(c.Subject) > maxSubject || len(c.Body) == 0 {
+			return fmt.Errorf("a command of appliance %.40q, with a key of %d, a subject of %d and a body of %d bytes, cannot be kept",
+				c.Appliance, len(c.Key), len(c.Subject), len(c.Body))
 		}
 	}
 	return nil
@@ -248,6 +262,9 @@ func (d *desk) accept(c Command) (Acceptance, error) {
 	err = errors.Join(d.put(id, k), d.wait(id, k))
 	if c.Key != "" && err == nil {
 		err = d.keys.put([]byte(c.Key), appendUint64(id))
+	}
+	if c.Subject != "" && err == nil {
+		err = d.subjects.put(subjectMark(c.Subject, id), []byte{})
 	}
 	return Acceptance{ID: id}, err
 }

@@ -124,3 +124,29 @@ func BenchmarkKnown(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkCommands lists the one command of a ticket, or of an appliance, beside
+// all others that may wait.
+func BenchmarkCommands(b *testing.B) {
+	s := open(b, statePath(b), checkpoint.Options{})
+	commands := make([]checkpoint.Command, checkpoint.MaxCommands)
+	for i := range commands {
+		commands[i] = checkpoint.Command{Appliance: "hq", Subject: fmt.Sprint(i), Body: []byte(`{"ticket_id":"SEC-1","status":"closed"}`)}
+	}
+	commands[len(commands)-1].Appliance = "lab"
+	if _, err := s.Accept(b.Context(), commands); err != nil {
+		b.Fatal(err)
+	}
+	for name, f := range map[string]checkpoint.CommandFilter{
+		"of a ticket":     {Subject: "70000"},
+		"of an appliance": {Appliance: "lab", State: checkpoint.CommandPending},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if found, err := s.Commands(b.Context(), f, 0, 100); err != nil || len(found) != 1 {
+					b.Fatal(len(found), err)
+				}
+			}
+		})
+	}
+}

@@ -9,61 +9,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Command implements Commands.
-func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		commands := tx.Bucket(commandsBucket)
-		if commands == nil {
-			return nil
-		}
-		k, err := parseCommand(commands.Get(appendUint64(id)))
-		if k != nil {
-			c, found = k.command(id), true
-		}
-		return err
-	})
-	if err != nil {
-		return Command{}, false, fmt.Errorf("command %d: %w", id, err)
-	}
-	return c, found, nil
-}
-
-// Commands implements Commands.
-func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error) {
-	var found []Command
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		all := tx.Bucket(commandsBucket)
-		ids := all // whose keys are looked through
-		if all != nil && f.Appliance != "" && f.State == CommandPending {
-			ids = tx.Bucket(waitingBucket).Bucket([]byte(f.Appliance))
-		}
-		if ids == nil {
-			return nil
-		}
-		cursor := ids.Cursor()
-		for key, _ := cursor.Seek(appendUint64(after + 1)); key != nil && len(found) < limit; key, _ = cursor.Next() {
-			k, err := parseCommand(all.Get(key))
-			if err != nil {
-				return err
-			}
-			if k != nil && f.selects(k) {
-				found = append(found, k.command(binary.BigEndian.Uint64(key)))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list commands: %w", err)
-	}
-	return found, nil
-}
-
-func (f CommandFilter) selects(k *keptCommand) bool {
-	return (f.Appliance == "" || f.Appliance == k.Appliance) &&
-		(f.Subject == "" || f.Subject == k.Subject) &&
-		(f.State == "" || f.State == k.State)
-}
-
 // commandChange is a change to one command.
 type commandChange struct {
 	id uint64

@@ -100,7 +100,8 @@ type Commands interface {
 	// more than MaxCommands would wait.
 	Accept(ctx context.Context, commands []Command) ([]Acceptance, error)
 	// Commands returns up to limit commands that f selects with an ID above after,
-	// in the order of their IDs. The result is the caller's.
+	// in the order of their IDs. The result is the caller's. What it costs does not
+	// depend on how many others there are where f names a Subject or what is pending.
 	Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error)
 	// Command returns one command; found is false where there is none.
 	Command(ctx context.Context, id uint64) (c Command, found bool, err error)

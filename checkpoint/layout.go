@@ -38,6 +38,8 @@ import (
 //	commands   ID → a command, in JSON. The bucket's own sequence is the last ID
 //	           given out
 //	waiting    a bucket per appliance: ID of a pending command → nothing
+//	subjects   what a command is about, a zero byte, ID → nothing. Those that are
+//	           about nothing are not here
 //	done       when a command was done, milliseconds since 1970, ID → nothing
 //	keys       key of a command → ID
 //	commanded  "count" → number of commands that are pending, that are done
@@ -65,6 +67,7 @@ var (
 	pausedBucket    = []byte("paused")
 	commandsBucket  = []byte("commands")
 	waitingBucket   = []byte("waiting")
+	subjectsBucket  = []byte("subjects")
 	doneBucket      = []byte("done")
 	keysBucket      = []byte("keys")
 	commandedBucket = []byte("commanded")
@@ -76,7 +79,7 @@ var (
 			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
 		},
 		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
-		{commandsBucket, waitingBucket, doneBucket, keysBucket, commandedBucket},
+		{commandsBucket, waitingBucket, subjectsBucket, doneBucket, keysBucket, commandedBucket},
 	}
 
 	versionKey = []byte("version")

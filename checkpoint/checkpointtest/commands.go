@@ -3,9 +3,11 @@ package checkpointtest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +65,19 @@ func (b Backend) testCommands(t *testing.T) {
 		want.ID, want.State = 1, checkpoint.CommandPending
 		if got, found, err := s.Command(t.Context(), 1); err != nil || !found || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)
+		}
+	})
+	t.Run("a list goes on behind an ID, and ends at its limit", func(t *testing.T) {
+		for f, want := range map[checkpoint.CommandFilter]uint64{
+			{}: 2, {State: checkpoint.CommandPending}: 2, {Subject: "SEC-1"}: 3, {Appliance: "hq", State: checkpoint.CommandPending}: 3,
+		} {
+			got, err := s.Commands(t.Context(), f, 1, 1)
+			if err != nil || len(got) != 1 || got[0].ID != want {
+				t.Errorf("%+v selects %+v, %v, want %d", f, got, err, want)
+			}
+			if got, err := s.Commands(t.Context(), f, math.MaxUint64, 9); err != nil || len(got) != 0 {
+				t.Errorf("%+v selects %+v, %v behind the last", f, got, err)
+			}
 		}
 	})
 	t.Run("one with a key that is known is the one that was accepted before", func(t *testing.T) {
@@ -151,9 +166,11 @@ func (b Backend) testCommands(t *testing.T) {
 		}
 	})
 	t.Run("what cannot be kept is refused, and nothing is written", func(t *testing.T) {
-		for _, c := range []checkpoint.Command{{Body: []byte("{}")}, {Appliance: "hq"}} {
+		for _, c := range []checkpoint.Command{
+			{Body: []byte("{}")}, {Appliance: "hq"}, {Appliance: "hq", Body: []byte("{}"), Subject: strings.Repeat("x", 40_000)},
+		} {
 			if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("hq", "", "x"), c}); err == nil {
-				t.Errorf("%+v is accepted", c)
+				t.Errorf("%.60v is accepted", c)
 			}
 		}
 		s.wantCommands(checkpoint.CommandFilter{}, 2, 4, 5)
@@ -236,7 +253,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 		}
 		defer func() { store.Close() }()
 		m := commandModel{commands: map[uint64]checkpoint.Command{}, keys: map[string]uint64{}}
-		id := rapid.Uint64Range(1, 12)
+		id, subject := rapid.Uint64Range(1, 12), rapid.SampledFrom([]string{"", "SEC-1", "SEC", "SEC\x00000000"})
 		must := func(err error) {
 			rt.Helper()
 			if err != nil {
@@ -250,7 +267,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 					commands = append(commands, commandFor(
 						rapid.SampledFrom([]string{"hq", "lab"}).Draw(rt, "appliance"),
 						rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(rt, "key"),
-						rapid.SampledFrom([]string{"SEC-1", "SEC-2"}).Draw(rt, "ticket")))
+						subject.Draw(rt, "ticket")))
 				}
 				accepted, err := store.Accept(t.Context(), commands)
 				must(err)
@@ -333,13 +350,32 @@ func (b Backend) testCommandProperties(t *testing.T) {
 				store, err = b.Open(path, o)
 				must(err)
 			},
+			"list": func(rt *rapid.T) {
+				f := checkpoint.CommandFilter{
+					Appliance: rapid.SampledFrom([]string{"", "hq", "lab", "none"}).Draw(rt, "appliance"),
+					Subject:   subject.Draw(rt, "ticket"),
+					State:     rapid.SampledFrom([]checkpoint.CommandState{"", checkpoint.CommandPending, checkpoint.CommandApplied}).Draw(rt, "state"),
+				}
+				after, limit := id.Draw(rt, "after")-1, rapid.IntRange(0, 5).Draw(rt, "limit")
+				var want []checkpoint.Command
+				for n := after + 1; n <= m.last && len(want) < limit; n++ {
+					c, there := m.commands[n]
+					if there && (f.Appliance == "" || f.Appliance == c.Appliance) && (f.Subject == "" || f.Subject == c.Subject) && (f.State == "" || f.State == c.State) {
+						want = append(want, c)
+					}
+				}
+				got, err := store.Commands(t.Context(), f, after, limit)
+				must(err)
+				if !reflect.DeepEqual(got, want) {
+					rt.Fatalf("%+v behind %d selects %+v, want %+v", f, after, got, want)
+				}
+			},
 			"": func(rt *rapid.T) {
 				listed, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
 				must(err)
 				if len(listed) != len(m.commands) {
 					rt.Fatalf("%d commands, want %d", len(listed), len(m.commands))
 				}
-				var waiting []checkpoint.Command
 				stats := checkpoint.CommandStats{}
 				for _, got := range listed {
 					if want := m.commands[got.ID]; !reflect.DeepEqual(got, want) {
@@ -350,14 +386,6 @@ func (b Backend) testCommandProperties(t *testing.T) {
 						continue
 					}
 					stats.Pending++
-					if got.Appliance == "hq" {
-						waiting = append(waiting, got)
-					}
-				}
-				got, err := store.Commands(t.Context(), checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 0, 1000)
-				must(err)
-				if !reflect.DeepEqual(got, waiting) {
-					rt.Fatalf("%+v wait, want %+v", got, waiting)
 				}
 				all, err := store.Stats(t.Context())
 				must(err)
