@@ -25,11 +25,11 @@ type StateStatus struct {
 	FileBytes int64   `json:"file_bytes"`
 	Journal   Journal `json:"journal"`
 	// Commands are what appliances are to be told.
-	Commands Commands `json:"commands"`
+	Commands CommandCounts `json:"commands"`
 }
 
-// Commands counts the commands that the state keeps.
-type Commands struct {
+// CommandCounts counts the commands that the state keeps.
+type CommandCounts struct {
 	Pending uint64 `json:"pending"` // that wait to be carried out
 	Done    uint64 `json:"done"`
 }

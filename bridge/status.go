@@ -27,7 +27,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		Version: p.version,
 		State: admin.StateStatus{Path: p.config.State, FileBytes: stats.FileBytes, Journal: admin.Journal{
 			Events: stats.Events, Bytes: stats.Bytes, MaxBytes: int64(p.config.Journal.MaxBytes), Full: stats.SourcesWait,
-		}, Commands: admin.Commands(stats.Commands)},
+		}, Commands: admin.CommandCounts(stats.Commands)},
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}

@@ -149,7 +149,7 @@ func (c *command) printState(s stateShown, now time.Time) {
 		fmt.Fprintf(c.stdout, ", numbers %d to %d", s.First, s.Last)
 	}
 	fmt.Fprintln(c.stdout)
-	if s.Commands != (admin.Commands{}) {
+	if s.Commands != (admin.CommandCounts{}) {
 		fmt.Fprintf(c.stdout, "tickets  %d commands wait, %d are done\n", s.Commands.Pending, s.Commands.Done)
 	}
 	fmt.Fprintln(c.stdout)
