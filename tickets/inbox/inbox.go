@@ -1,0 +1,160 @@
+// Package inbox takes ticket commands from brokers: from a JetStream stream and
+// from a Kafka topic. A message is acknowledged once its commands are stored, or
+// once the journal holds an event that says why they are not.
+package inbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/tickets"
+)
+
+// Desk is what takes commands in. *tickets.Desk is one.
+type Desk interface {
+	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
+}
+
+// Refusal is a message that holds no command that can be accepted.
+type Refusal struct {
+	Message string // where it lies, such as "stream NDR, message 17"
+	Reason  string // what is wrong with it, for whoever sent it
+}
+
+// Options are what all doors have in common.
+type Options struct {
+	Desk Desk
+	// Refuse makes durable that a message was refused. A message is asked about
+	// again after an error.
+	Refuse func(context.Context, Refusal) error
+	// RetryInitial and RetryMax bound the wait after a failure, which doubles from
+	// one to the other.
+	RetryInitial, RetryMax time.Duration
+	// Hide takes secrets out of a text; nil: there are none.
+	Hide func(string) string
+	Log  *slog.Logger
+}
+
+// Status is how a door stands.
+type Status struct {
+	// Open says that messages are received.
+	Open bool
+	// Error is what failed last, while not everything works; empty: all does.
+	Error string
+	// Since is when Open or Error last changed.
+	Since time.Time
+	// Stored and Refused count the messages.
+	Stored, Refused uint64
+}
+
+// door is what both kinds of doors are made of.
+type door struct {
+	o Options
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status tells how the door stands now.
+func (d *door) Status() Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.status
+}
+
+// opened notes that messages are received.
+func (d *door) opened() { d.set(true, "") }
+
+// failed notes what failed, and tells it where it is news.
+func (d *door) failed(open bool, err error) {
+	text := err.Error()
+	if d.o.Hide != nil {
+		text = d.o.Hide(text)
+	}
+	if d.set(open, text) {
+		d.o.Log.Warn("ticket commands cannot be received; it is tried again", "error", text)
+	}
+}
+
+func (d *door) set(open bool, text string) (news bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if news = d.status.Open != open || d.status.Error != text; news {
+		d.status.Open, d.status.Error, d.status.Since = open, text, time.Now()
+	}
+	return news
+}
+
+// run keeps a session going until ctx ends. A session that ends is followed by
+// another, after a while.
+func (d *door) run(ctx context.Context, session func(context.Context) error) {
+	wait := d.o.RetryInitial
+	for {
+		begun := time.Now()
+		err := session(ctx)
+		if ctx.Err() != nil {
+			d.set(false, "")
+			return
+		}
+		if time.Since(begun) > d.o.RetryMax {
+			wait = d.o.RetryInitial // it worked for a time
+		}
+		d.failed(false, err)
+		if !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, d.o.RetryMax)
+	}
+}
+
+// sleep reports whether the time went by before ctx ended.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// message is a message of a broker.
+type message struct {
+	key  string // names it, also when it is sent again
+	at   string // where it lies, for a person
+	data []byte
+}
+
+// take stores what a message holds, or that it was refused. After an error the
+// message is not dealt with, and must come again before any that lies behind it:
+// commands of one ticket keep their order.
+func (d *door) take(ctx context.Context, m message) error {
+	commands, _, err := tickets.Parse(m.data)
+	if err == nil {
+		_, err = d.o.Desk.Accept(ctx, m.key, commands)
+	}
+	if err == nil {
+		d.count(func(s *Status) { s.Stored++ })
+		return nil
+	}
+	if _, wrong := errors.AsType[*tickets.FieldError](err); !wrong && !errors.Is(err, tickets.ErrSyntax) {
+		return err
+	}
+	d.o.Log.Warn("a message holds no ticket command that can be accepted", "message", m.at, "error", err)
+	if err := d.o.Refuse(ctx, Refusal{Message: m.at, Reason: err.Error()}); err != nil {
+		return err
+	}
+	d.count(func(s *Status) { s.Refused++ })
+	return nil
+}
+
+func (d *door) count(change func(*Status)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.status)
+}

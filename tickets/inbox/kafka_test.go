@@ -1,0 +1,145 @@
+package inbox_test
+
+import (
+	"crypto/tls"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"ndrbridge/tickets/inbox"
+)
+
+func kafkaCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func kafkaDoor(c *counter, brokers []string, mechanism sasl.Mechanism) *inbox.Kafka {
+	return inbox.NewKafka(inbox.KafkaOptions{
+		Options: c.options(), Brokers: brokers, Topic: "ndr.tickets", Group: "ndrbridge",
+		Connect: func() (*tls.Config, sasl.Mechanism, error) { return nil, mechanism, nil },
+	})
+}
+
+func produce(t *testing.T, brokers []string, records ...*kgo.Record) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recordsOf(bodies [][]byte) (records []*kgo.Record) {
+	for _, body := range bodies {
+		records = append(records, &kgo.Record{Key: []byte("k"), Value: body})
+	}
+	return records
+}
+
+func TestCommandsAreReceivedFromKafka(t *testing.T) {
+	t.Run("in the order of a partition, none overtaking one that cannot be stored", func(t *testing.T) {
+		cluster, c := kafkaCluster(t, kfake.SeedTopics(3, "ndr.tickets")), &counter{failures: 3}
+		bodies, want := numbered(50)
+		produce(t, cluster.ListenAddrs(), recordsOf(bodies[:25])...)
+		door := kafkaDoor(c, cluster.ListenAddrs(), nil)
+		running(t, door.Run)
+		c.accepted(t, 25)
+		produce(t, cluster.ListenAddrs(), recordsOf(bodies[25:])...)
+		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+		eventually(t, "the door is well", func() bool { s := door.Status(); return s.Open && s.Error == "" && s.Stored == 50 })
+	})
+	t.Run("on from the offset that was committed", func(t *testing.T) {
+		cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
+		bodies, want := numbered(4)
+		produce(t, cluster.ListenAddrs(), recordsOf(bodies[:2])...)
+		door := kafkaDoor(c, cluster.ListenAddrs(), nil)
+		stop := running(t, door.Run)
+		eventually(t, "two are stored", func() bool { return door.Status().Stored == 2 })
+		c.accepted(t, 2)
+		stop()
+		produce(t, cluster.ListenAddrs(), recordsOf(bodies[2:])...)
+		running(t, kafkaDoor(c, cluster.ListenAddrs(), nil).Run)
+		got := c.accepted(t, 4)
+		// The last one may have been stored and not committed when it was stopped.
+		if got = dropRepeated(got); !reflect.DeepEqual(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+	})
+	t.Run("one that is no command is refused, and the next is taken", func(t *testing.T) {
+		cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
+		for _, w := range wrong {
+			produce(t, cluster.ListenAddrs(), &kgo.Record{Value: []byte(w.body)})
+		}
+		produce(t, cluster.ListenAddrs(), &kgo.Record{Value: command("SEC-9")})
+		running(t, kafkaDoor(c, cluster.ListenAddrs(), nil).Run)
+		c.accepted(t, 1)
+		for i, refusal := range c.refusals(t, len(wrong)) {
+			if refusal.Message != "record ndr.tickets/0/"+strconv.Itoa(i) || !strings.Contains(refusal.Reason, wrong[i].says) {
+				t.Errorf("of %q it is said: %+v", wrong[i].body, refusal)
+			}
+		}
+	})
+	t.Run("a header names a record that is produced twice", func(t *testing.T) {
+		cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
+		of := func(header, value string) *kgo.Record {
+			return &kgo.Record{Value: command("SEC-1"), Headers: []kgo.RecordHeader{{Key: header, Value: []byte(value)}}}
+		}
+		produce(t, cluster.ListenAddrs(), of("idempotency-key", "a"), of("ce_id", "b"), of("other", "c"))
+		running(t, kafkaDoor(c, cluster.ListenAddrs(), nil).Run)
+		c.accepted(t, 3)
+		if want := []string{"kafka/ndr.tickets/a", "kafka/ndr.tickets/b", "kafka/ndr.tickets/ndr.tickets/0/2"}; !reflect.DeepEqual(c.keys, want) {
+			t.Errorf("keys %q", c.keys)
+		}
+	})
+}
+
+func dropRepeated(all []string) (once []string) {
+	seen := map[string]bool{}
+	for _, s := range all {
+		if !seen[s] {
+			once = append(once, s)
+		}
+		seen[s] = true
+	}
+	return once
+}
+
+func TestADoorToKafkaSaysWhatIsWrong(t *testing.T) {
+	says := func(t *testing.T, door *inbox.Kafka, text string) {
+		t.Helper()
+		running(t, door.Run)
+		eventually(t, "the status says so", func() bool { s := door.Status(); return !s.Open && strings.Contains(s.Error, text) })
+		if s := door.Status(); strings.Contains(s.Error, "hunter2") {
+			t.Errorf("it tells the password: %s", s.Error)
+		}
+	}
+	t.Run("the topic is missing", func(t *testing.T) {
+		cluster := kafkaCluster(t)
+		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), nil), kafka.UnknownTopicOrPartition.Title())
+	})
+	t.Run("the credentials are refused", func(t *testing.T) {
+		cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "right"))
+		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), plain.Mechanism{Username: "ana", Password: "hunter2"}), "SASL")
+	})
+	t.Run("no broker answers", func(t *testing.T) {
+		says(t, kafkaDoor(&counter{}, []string{"127.0.0.1:1"}, nil), "refused")
+	})
+}

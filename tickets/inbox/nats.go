@@ -1,0 +1,131 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// NATSOptions say where commands are published.
+type NATSOptions struct {
+	Options
+	// URL is the address of a server, or of several by comma.
+	URL string
+	// Connect holds credentials and TLS. It is called for each connection, so that
+	// files are read anew.
+	Connect func() ([]nats.Option, error)
+	Stream  string // must exist
+	Subject string
+	// Durable is the consumer's name. It is made where it is missing.
+	Durable string
+}
+
+// ackWait is how long the server waits for an acknowledgement before it delivers a
+// message again.
+const ackWait = 30 * time.Second
+
+// NATS receives commands by a durable JetStream consumer, one at a time: the next
+// message comes when the one before it is dealt with, so that none is overtaken by
+// another while it has to come again.
+type NATS struct {
+	door
+	o NATSOptions
+}
+
+// NewNATS returns a door that has not contacted any server.
+func NewNATS(o NATSOptions) *NATS { return &NATS{door: door{o: o.Options}, o: o} }
+
+// Run receives until ctx ends.
+func (n *NATS) Run(ctx context.Context) { n.run(ctx, n.session) }
+
+// session receives over one connection, until it breaks.
+func (n *NATS) session(ctx context.Context) error {
+	options, err := n.o.Connect()
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect(n.o.URL, append(options, nats.NoReconnect(), nats.Name(n.o.Durable))...)
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	closed := conn.StatusChanged(nats.CLOSED)
+	defer func() {
+		conn.Close()
+		<-closed
+	}()
+	consumer, err := n.consumer(ctx, conn)
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1))
+	if err != nil {
+		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
+	}
+	defer messages.Stop()
+	n.opened()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
+		}
+		if err := n.receive(ctx, m); err != nil {
+			return err
+		}
+	}
+}
+
+// consumer makes the consumer, or sets an existing one to what is needed.
+func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (jetstream.Consumer, error) {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := js.CreateOrUpdateConsumer(ctx, n.o.Stream, jetstream.ConsumerConfig{
+		Durable: n.o.Durable, FilterSubject: n.o.Subject,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+		MaxAckPending: 1, // the order depends on it
+		MaxDeliver:    -1,
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("there is no stream %s: make it with `nats stream add`, or see tickets.nats.stream", n.o.Stream)
+	case err != nil:
+		return nil, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, err)
+	}
+	return consumer, nil
+}
+
+// receive takes a message and tells the server what became of it. The error is one
+// of the connection.
+func (n *NATS) receive(ctx context.Context, m jetstream.Msg) error {
+	about, err := m.Metadata()
+	if err != nil {
+		return fmt.Errorf("read what the stream says of a message: %w", err)
+	}
+	number := strconv.FormatUint(about.Sequence.Stream, 10)
+	key := m.Headers().Get(nats.MsgIdHdr)
+	if key == "" {
+		key = number
+	}
+	err = n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, data: m.Data()})
+	if ctx.Err() != nil {
+		return ctx.Err() // it comes again
+	}
+	if err == nil {
+		n.opened()
+		if err := m.DoubleAck(ctx); err != nil {
+			return fmt.Errorf("acknowledge message %s: %w", number, err)
+		}
+		return nil
+	}
+	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
+	if err := m.NakWithDelay(n.o.RetryMax); err != nil {
+		return fmt.Errorf("ask for message %s again: %w", number, err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package inbox_test
+
+import (
+	"context"
+	"net"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/tickets/inbox"
+)
+
+// natsServer runs on a port, 0: any, with its streams in a folder.
+func natsServer(t *testing.T, folder string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: orAny(port), JetStream: true, StoreDir: folder, NoSigs: true, NoLog: true,
+		Username: "bridge", Password: "hunter2",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+func orAny(port int) int {
+	if port == 0 {
+		return server.RANDOM_PORT
+	}
+	return port
+}
+
+// publisher publishes to a server.
+func publisher(t *testing.T, s *server.Server) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(s.ClientURL(), nats.UserInfo("bridge", "hunter2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+func stream(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(t *testing.T, js jetstream.JetStream, bodies ...[]byte) {
+	t.Helper()
+	for _, body := range bodies {
+		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func natsDoor(c *counter, url, password string) *inbox.NATS {
+	return inbox.NewNATS(inbox.NATSOptions{
+		Options: c.options(), URL: url, Stream: "TICKETS", Subject: "ndr.tickets", Durable: "ndrbridge",
+		Connect: func() ([]nats.Option, error) { return []nats.Option{nats.UserInfo("bridge", password)}, nil },
+	})
+}
+
+func TestCommandsAreReceivedFromJetStream(t *testing.T) {
+	t.Run("in their order, each once", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{}
+		stream(t, js)
+		bodies, want := numbered(100)
+		publish(t, js, bodies[:50]...)
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		publish(t, js, bodies[50:]...)
+		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+	})
+	t.Run("none overtakes one that cannot be stored", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{failures: 3}
+		stream(t, js)
+		bodies, want := numbered(20)
+		publish(t, js, bodies...)
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+	})
+	t.Run("one that is no command is refused, and the next is taken", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{}
+		stream(t, js)
+		for _, w := range wrong {
+			publish(t, js, []byte(w.body))
+		}
+		publish(t, js, command("SEC-9"))
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 1)
+		for i, refusal := range c.refusals(t, len(wrong)) {
+			if refusal.Message != "stream TICKETS, message "+strconv.Itoa(i+1) || !strings.Contains(refusal.Reason, wrong[i].says) {
+				t.Errorf("of %q it is said: %+v", wrong[i].body, refusal)
+			}
+		}
+	})
+	t.Run("what was stored but not acknowledged comes again with its key", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{}
+		stream(t, js)
+		if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID("one")); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, js, command("SEC-2"))
+		stop := running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 2)
+		stop()
+		if err := js.DeleteConsumer(t.Context(), "TICKETS", "ndrbridge"); err != nil { // it forgets what was acknowledged
+			t.Fatal(err)
+		}
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 4)
+		want := []string{"nats/TICKETS/one", "nats/TICKETS/2", "nats/TICKETS/one", "nats/TICKETS/2"}
+		if !reflect.DeepEqual(c.keys, want) {
+			t.Errorf("keys %q", c.keys)
+		}
+	})
+	t.Run("it goes on where it stood when the server was away", func(t *testing.T) {
+		folder := t.TempDir()
+		first := natsServer(t, folder, 0)
+		js, c := publisher(t, first), &counter{}
+		stream(t, js)
+		bodies, want := numbered(10)
+		publish(t, js, bodies[:5]...)
+		door := natsDoor(c, first.ClientURL(), "hunter2")
+		running(t, door.Run)
+		c.accepted(t, 5)
+		port := first.Addr().(*net.TCPAddr).Port
+		first.Shutdown()
+		first.WaitForShutdown()
+		eventually(t, "the door notices it", func() bool { s := door.Status(); return !s.Open && s.Error != "" })
+		second := natsServer(t, folder, port)
+		publish(t, publisher(t, second), bodies[5:]...)
+		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
+			t.Errorf("accepted %v", got)
+		}
+		eventually(t, "the door is well", func() bool { s := door.Status(); return s.Open && s.Error == "" && s.Stored == 10 })
+	})
+}
+
+func TestADoorToJetStreamSaysWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name, password string
+		prepare        func(context.Context, jetstream.JetStream) error
+		says           string
+	}{
+		{"the credentials are refused", "wrong", nil, "Authorization Violation"},
+		{"the stream is missing", "hunter2", nil, "there is no stream TICKETS"},
+		{
+			"the consumer is one that a server pushes to", "hunter2",
+			func(ctx context.Context, js jetstream.JetStream) error {
+				if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
+					return err
+				}
+				_, err := js.CreatePushConsumer(ctx, "TICKETS", jetstream.ConsumerConfig{Durable: "ndrbridge", DeliverSubject: "elsewhere"})
+				return err
+			},
+			"the consumer ndrbridge of the stream TICKETS",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := natsServer(t, t.TempDir(), 0)
+			if c.prepare != nil {
+				if err := c.prepare(t.Context(), publisher(t, s)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			door := natsDoor(&counter{}, s.ClientURL(), c.password)
+			running(t, door.Run)
+			eventually(t, "the status says so", func() bool { s := door.Status(); return !s.Open && strings.Contains(s.Error, c.says) })
+		})
+	}
+}
