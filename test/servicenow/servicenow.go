@@ -1,0 +1,232 @@
+// Package servicenow is a small ServiceNow for tests and the demo: the part of its
+// Table API that opening and finding an incident takes, and a REST message that
+// tells of changes. It refuses columns that the table incident does not have, which
+// the original passes over.
+package servicenow
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" // sys_ids are 32 hexadecimal digits
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say what a ServiceNow has.
+type Options struct {
+	URL                string // its own address
+	Username, Password string // of the one account that may use the Table API
+	// Message is where its REST message goes when an incident changes; empty:
+	// nowhere.
+	Message string
+	// Secret goes into the header X-Ndrbridge-Secret of the message.
+	Secret string
+	Now    func() time.Time
+}
+
+// Incident is a record of the table incident: column → value.
+type Incident map[string]string
+
+// columns are those of the table that a client may set, with the most characters
+// that they hold.
+var columns = map[string]int{
+	"short_description": 160, "description": 4000, "correlation_id": 100, "correlation_display": 100,
+	"urgency": 1, "impact": 1, "category": 40, "subcategory": 40, "assignment_group": 100, "assigned_to": 100,
+	"caller_id": 100, "work_notes": 4000, "comments": 4000, "contact_type": 40, "cmdb_ci": 100,
+	"state": 1, "close_code": 40, "close_notes": 4000,
+}
+
+// Server is a ServiceNow. It is an http.Handler, and safe for concurrent use.
+type Server struct {
+	o         Options
+	mux       *http.ServeMux
+	mu        sync.Mutex
+	incidents []Incident
+}
+
+// New returns a ServiceNow without incidents.
+func New(o Options) *Server {
+	s := &Server{o: o, mux: http.NewServeMux()}
+	s.mux.HandleFunc("POST /api/now/table/incident", s.insert)
+	s.mux.HandleFunc("GET /api/now/table/incident", s.query)
+	return s
+}
+
+// ServeHTTP answers to the one account.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if username, password, _ := r.BasicAuth(); username != s.o.Username || password != s.o.Password {
+		refuse(w, http.StatusUnauthorized, "User Not Authenticated", "Required to provide Auth information")
+		return
+	}
+	if !strings.Contains(r.Header.Get("Accept"), "application/json") {
+		refuse(w, http.StatusNotAcceptable, "Requested media type is not supported", "ask for application/json")
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Incidents returns a copy of all incidents, oldest first.
+func (s *Server) Incidents() []Incident {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Incident
+	for _, i := range s.incidents {
+		all = append(all, i.clone(nil))
+	}
+	return all
+}
+
+// clone copies an incident, or some of its columns.
+func (i Incident) clone(some []string) Incident {
+	c := Incident{}
+	for column, value := range i {
+		if len(some) == 0 || slices.Contains(some, column) {
+			c[column] = value
+		}
+	}
+	return c
+}
+
+func refuse(w http.ResponseWriter, status int, message, detail string) {
+	answer(w, status, map[string]any{"error": map[string]string{"message": message, "detail": detail}, "status": "failure"})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
+	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "Requested media type is not supported", "send application/json")
+		return
+	}
+	incident := Incident{}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&incident); err != nil {
+		refuse(w, http.StatusBadRequest, "Exception while reading request", err.Error())
+		return
+	}
+	for column, value := range incident {
+		most, ok := columns[column]
+		if !ok || len([]rune(value)) > most {
+			refuse(w, http.StatusBadRequest, "Invalid column", fmt.Sprintf("%s: %d characters", column, len([]rune(value))))
+			return
+		}
+	}
+	for _, column := range []string{"urgency", "impact"} {
+		if value := incident[column]; value != "" && !slices.Contains([]string{"1", "2", "3"}, value) {
+			refuse(w, http.StatusBadRequest, "Invalid value", column+" is 1, 2 or 3")
+			return
+		}
+	}
+	if incident["short_description"] == "" {
+		refuse(w, http.StatusForbidden, "Operation Failed", "Data Policy Exception: Short description is mandatory")
+		return
+	}
+	s.mu.Lock()
+	n := len(s.incidents) + 1
+	id := md5.Sum([]byte(strconv.Itoa(n)))
+	incident["sys_id"] = hex.EncodeToString(id[:])
+	incident["number"] = fmt.Sprintf("INC%07d", 10000+n)
+	incident["state"], incident["close_code"] = "1", ""
+	incident["sys_mod_count"], incident["sys_updated_by"] = "0", s.o.Username
+	incident["sys_created_on"] = s.o.Now().UTC().Format(time.DateTime)
+	s.incidents = append(s.incidents, incident)
+	shown := incident.clone(nil)
+	s.mu.Unlock()
+	w.Header().Set("Location", s.o.URL+"/api/now/table/incident/"+shown["sys_id"])
+	answer(w, http.StatusCreated, map[string]any{"result": shown})
+}
+
+// query answers queries for equal values, newest first as ORDERBYDESC says.
+func (s *Server) query(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit := 10000
+	if text := q.Get("sysparm_limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil {
+			refuse(w, http.StatusBadRequest, "Invalid limit", text)
+			return
+		}
+	}
+	var some []string
+	if fields := q.Get("sysparm_fields"); fields != "" {
+		some = strings.Split(fields, ",")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := []Incident{}
+	for _, i := range s.incidents {
+		matches := true
+		for term := range strings.SplitSeq(q.Get("sysparm_query"), "^") {
+			if strings.HasPrefix(term, "ORDERBY") {
+				continue
+			}
+			column, value, ok := strings.Cut(term, "=")
+			if _, known := columns[column]; !ok || !known {
+				// The original leaves a term out that it does not understand, and shows
+				// everything.
+				refuse(w, http.StatusBadRequest, "Invalid query detected", term)
+				return
+			}
+			matches = matches && i[column] == value
+		}
+		if matches && len(found) < limit {
+			found = append(found, i.clone(some))
+		}
+	}
+	answer(w, http.StatusOK, map[string]any{"result": found})
+}
+
+// Close does what a person does who resolves an incident: the message that tells of
+// it has been answered with 2xx when Close returns nil.
+func (s *Server) Close(ctx context.Context, number, closeCode, user string) error {
+	s.mu.Lock()
+	at := slices.IndexFunc(s.incidents, func(i Incident) bool { return i["number"] == number })
+	if at < 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("there is no incident %s", number)
+	}
+	i := s.incidents[at]
+	count, _ := strconv.Atoi(i["sys_mod_count"])
+	i["state"], i["close_code"], i["sys_updated_by"], i["sys_mod_count"] = "6", closeCode, user, strconv.Itoa(count+1)
+	message := i.clone([]string{"sys_id", "number", "state", "close_code", "assigned_to", "sys_updated_by", "sys_mod_count"})
+	s.mu.Unlock()
+	message["operation"], message["table"] = "update", "incident"
+	body, err := json.Marshal(message)
+	if err != nil || s.o.Message == "" {
+		return err
+	}
+	return s.send(ctx, body)
+}
+
+func (s *Server) send(ctx context.Context, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.Message, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Ndrbridge-Secret", s.o.Secret)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("send the message: %w", err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+	if err != nil {
+		return fmt.Errorf("read the answer to the message: %w", err)
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("the message was answered %s: %s", resp.Status, said)
+	}
+	return nil
+}
