@@ -8,8 +8,11 @@ import (
 
 // Files are the paths of the files that s names to be read, those of secrets
 // among them, in order and each once.
-func (s Sink) Files() []string {
-	files := filesOf(reflect.ValueOf(s), nil)
+func (s Sink) Files() []string { return filesIn(s) }
+
+// filesIn is Files of any block.
+func filesIn(block any) []string {
+	files := filesOf(reflect.ValueOf(block), nil)
 	slices.Sort(files)
 	return slices.Compact(files)
 }

@@ -12,6 +12,8 @@ import (
 type Tickets struct {
 	// Enabled lets the bridge write to appliances; without it no command is taken.
 	Enabled  bool           `yaml:"enabled" env:"ENABLED"`
+	NATS     TicketNATS     `yaml:"nats" envPrefix:"NATS_"`
+	Kafka    TicketKafka    `yaml:"kafka" envPrefix:"KAFKA_"`
 	Webhooks TicketWebhooks `yaml:"webhooks" envPrefix:"WEBHOOKS_"`
 }
 

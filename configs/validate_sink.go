@@ -149,6 +149,19 @@ func (c checks) template(path, template string) string {
 }
 
 func (c checks) kafka(path string, k Kafka) {
+	c.kafkaConnection(path, k)
+	if filled := c.template(path+".topic", k.Topic); !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
+		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
+	}
+	c.bytes(path+".max_message_bytes", k.MaxMessageBytes)
+	if t := k.CreateTopic; t != nil {
+		c.between(path+".create_topic.partitions", t.Partitions, 0, math.MaxInt32)
+		c.between(path+".create_topic.replication", t.Replication, 0, math.MaxInt16)
+	}
+}
+
+// kafkaConnection checks what there is of k to connect by.
+func (c checks) kafkaConnection(path string, k Kafka) {
 	if len(k.Brokers) == 0 {
 		c.missing(path + ".brokers")
 	}
@@ -157,9 +170,6 @@ func (c checks) kafka(path string, k Kafka) {
 		if err != nil || host == "" || !validPort(port) {
 			c.wrong(item(path+".brokers", i), "%q is no address; write host:port, as a rule with port 9092", broker)
 		}
-	}
-	if filled := c.template(path+".topic", k.Topic); !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
-		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
 	}
 	if k.TLS != nil {
 		c.tls(path+".tls", *k.TLS)
@@ -172,21 +182,10 @@ func (c checks) kafka(path string, k Kafka) {
 		c.present(path+".sasl.username", k.SASL.Username)
 		c.presentSecret(path+".sasl.password", k.SASL.Password)
 	}
-	c.bytes(path+".max_message_bytes", k.MaxMessageBytes)
-	if t := k.CreateTopic; t != nil {
-		c.between(path+".create_topic.partitions", t.Partitions, 0, math.MaxInt32)
-		c.between(path+".create_topic.replication", t.Replication, 0, math.MaxInt16)
-	}
 }
 
 func (c checks) nats(path string, n NATS) {
-	if n.URL.Value() == "" {
-		c.missing(path + ".url")
-	} else {
-		for part := range strings.SplitSeq(n.URL.Value(), ",") {
-			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
-		}
-	}
+	c.natsConnection(path, n)
 	if n.Stream != "" && !streamName.MatchString(n.Stream) {
 		c.wrong(path+".stream", "%q is no stream; leave out blanks and . * > / \\", n.Stream)
 	}
@@ -196,6 +195,18 @@ func (c checks) nats(path string, n NATS) {
 	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
 		if !tokenPattern.MatchString(token) {
 			c.wrong(path+".subject", "%q is no subject to publish to; write words with dots between them, without blanks, * and >", n.Subject)
+		}
+	}
+	c.atLeast(path+".max_pending", n.MaxPending, 1)
+}
+
+// natsConnection checks what there is of n to connect by.
+func (c checks) natsConnection(path string, n NATS) {
+	if n.URL.Value() == "" {
+		c.missing(path + ".url")
+	} else {
+		for part := range strings.SplitSeq(n.URL.Value(), ",") {
+			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
 		}
 	}
 	var ways []string
@@ -219,7 +230,6 @@ func (c checks) nats(path string, n NATS) {
 	if n.TLS != nil {
 		c.tls(path+".tls", *n.TLS)
 	}
-	c.atLeast(path+".max_pending", n.MaxPending, 1)
 }
 
 func (c checks) webhook(path string, w Webhook) {

@@ -1,8 +1,17 @@
 package configs
 
-import "ndrbridge/tickets/webhooks"
+import (
+	"regexp"
+
+	"ndrbridge/tickets/webhooks"
+)
+
+// subjectFilter is a subject that may have wildcards.
+var subjectFilter = regexp.MustCompile(`^([^\s.*>{}]+|\*)(\.([^\s.*>{}]+|\*))*(\.>)?$`)
 
 func (c checks) tickets(t Tickets, admin Admin) {
+	c.ticketNATS("tickets.nats", t.NATS)
+	c.ticketKafka("tickets.kafka", t.Kafka)
 	before := map[string]string{"jira": "tickets.webhooks.jira", "servicenow": "tickets.webhooks.servicenow"}
 	for i, g := range t.Webhooks.Generic {
 		c.name(item("tickets.webhooks.generic", i)+".name", g.Name, before)
@@ -10,6 +19,42 @@ func (c checks) tickets(t Tickets, admin Admin) {
 	for _, s := range t.Webhooks.each() {
 		c.ticketWebhook("tickets.webhooks."+s.path, s, admin)
 	}
+}
+
+func (c checks) ticketNATS(path string, n TicketNATS) {
+	if n.URL.Value() == "" {
+		if n.Stream != "" || n.Connection() != (NATS{}) {
+			c.missing(path + ".url")
+		}
+		return
+	}
+	c.natsConnection(path, n.Connection())
+	switch {
+	case n.Stream == "":
+		c.missing(path + ".stream")
+	case !streamName.MatchString(n.Stream):
+		c.wrong(path+".stream", "%q is no stream; leave out blanks and . * > / \\", n.Stream)
+	}
+	if !subjectFilter.MatchString(n.Subject) {
+		c.wrong(path+".subject", "%q is no subject; write words with dots between them, * for one that is any, > for all that follow", n.Subject)
+	}
+	if !streamName.MatchString(n.Durable) {
+		c.wrong(path+".durable", "%q is no consumer's name; leave out blanks and . * > / \\", n.Durable)
+	}
+}
+
+func (c checks) ticketKafka(path string, k TicketKafka) {
+	if len(k.Brokers) == 0 {
+		if k.TLS != nil || k.SASL != (SASL{}) {
+			c.missing(path + ".brokers")
+		}
+		return
+	}
+	c.kafkaConnection(path, k.Connection())
+	if !topicPattern.MatchString(k.Topic) || k.Topic == "." || k.Topic == ".." {
+		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
+	}
+	c.present(path+".group", k.Group)
 }
 
 func (c checks) ticketWebhook(path string, s ticketSystem, admin Admin) {

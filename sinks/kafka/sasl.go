@@ -25,6 +25,28 @@ type SASL struct {
 	Password  string
 }
 
+// Client returns what authenticates connections of the library's own. It is safe
+// for concurrent use. The error says what is wrong with s, and holds no secret.
+func (s SASL) Client() (sasl.Mechanism, error) {
+	var mechanism sasl.Mechanism
+	var err error
+	switch s.Mechanism {
+	case "plain":
+		mechanism = plain.Mechanism{Username: s.Username, Password: s.Password}
+	case "scram-sha-256":
+		mechanism, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
+	case "scram-sha-512":
+		mechanism, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
+	default:
+		return nil, fmt.Errorf("sasl.mechanism: %q is none of plain, scram-sha-256, scram-sha-512", s.Mechanism)
+	}
+	if err != nil {
+		// The library's error tells characters of the password.
+		return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
+	}
+	return mechanism, nil
+}
+
 // login is a SASL that was checked. It is safe for concurrent use.
 type login struct {
 	mechanism sasl.Mechanism
@@ -33,23 +55,11 @@ type login struct {
 }
 
 func newLogin(s SASL) (*login, error) {
-	l := &login{username: s.Username, secrets: redact.New(s.Password)}
-	var err error
-	switch s.Mechanism {
-	case "plain":
-		l.mechanism = plain.Mechanism{Username: s.Username, Password: s.Password}
-	case "scram-sha-256":
-		l.mechanism, err = scram.Mechanism(scram.SHA256, s.Username, s.Password)
-	case "scram-sha-512":
-		l.mechanism, err = scram.Mechanism(scram.SHA512, s.Username, s.Password)
-	default:
-		return nil, fmt.Errorf("sasl.mechanism: %q is none of plain, scram-sha-256, scram-sha-512", s.Mechanism)
-	}
+	mechanism, err := s.Client()
 	if err != nil {
-		// The library's error tells characters of the password.
-		return nil, errors.New("sasl: the username or password has characters that SASLprep (RFC 4013) forbids")
+		return nil, err
 	}
-	return l, nil
+	return &login{mechanism: mechanism, username: s.Username, secrets: redact.New(s.Password)}, nil
 }
 
 // authenticate runs the SASL exchange on a new connection. What either side

@@ -34,7 +34,7 @@ const strangers = 8192
 // returns.
 func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	o := s.options
-	s.secrets = secretsOf(o) // files may have changed
+	s.secrets = o.Secrets() // files may have changed
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
 		dialer: &dialer{ctx: ctx, Dialer: net.Dialer{Timeout: timeout}},
@@ -57,6 +57,28 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 		}),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 	}
+	login, err := o.SignIn()
+	if err != nil {
+		return nil, err
+	}
+
+	stop := context.AfterFunc(ctx, c.dialer.cut)
+	defer stop()
+	if c.Conn, err = nats.Connect(strings.ReplaceAll(o.URL, " ", ""), append(options, login...)...); err != nil {
+		return nil, s.errorOf(ctx, err)
+	}
+	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
+		c.end()
+		return nil, s.errorOf(ctx, err)
+	}
+	return c, nil
+}
+
+// SignIn returns the options of a connection that hold the credentials and TLS. It
+// reads the files that o names, but for creds_file, which the library reads for
+// each connection. The error is a *sinks.Error, and holds no secret.
+func (o Options) SignIn() ([]nats.Option, error) {
+	var options []nats.Option
 	switch {
 	case o.CredsFile != "":
 		options = append(options, nats.UserCredentials(o.CredsFile))
@@ -74,18 +96,7 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	if o.TLS != nil {
 		options = append(options, nats.Secure(o.TLS))
 	}
-
-	stop := context.AfterFunc(ctx, c.dialer.cut)
-	defer stop()
-	var err error
-	if c.Conn, err = nats.Connect(strings.ReplaceAll(o.URL, " ", ""), options...); err != nil {
-		return nil, s.errorOf(ctx, err)
-	}
-	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
-		c.end()
-		return nil, s.errorOf(ctx, err)
-	}
-	return c, nil
+	return options, nil
 }
 
 // reply is the subject that the acknowledgement of a message goes to.

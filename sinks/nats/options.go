@@ -135,9 +135,9 @@ func New(o Options) (*Sink, error) {
 	return &Sink{options: o, subject: subject}, nil
 }
 
-// secretsOf collects the credentials. A file is read as far as it can be: that it
-// cannot is told when it is needed.
-func secretsOf(o Options) redact.Secrets {
+// Secrets are the credentials, which no text may show. A file is read as far as it
+// can be: that it cannot is told when it is needed.
+func (o Options) Secrets() redact.Secrets {
 	words := []string{o.Token, o.Password}
 	for server := range strings.SplitSeq(o.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(server))
