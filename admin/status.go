@@ -13,6 +13,9 @@ type Status struct {
 	// Appliances and Sinks are in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
 	Sinks      []SinkStatus      `json:"sinks"`
+	// Doors are the brokers that ticket commands are received from, while the bridge
+	// runs.
+	Doors []DoorStatus `json:"doors,omitempty"`
 	// Unconfigured are sinks that the state keeps a cursor of, and that the
 	// configuration does not have: they hold nothing back. They are in the order
 	// of their names, and have neither Kind nor State.
@@ -59,6 +62,18 @@ type TicketStatus struct {
 	State string    `json:"state"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error,omitempty"`
+}
+
+// DoorStatus is how the receiving of ticket commands from a broker goes.
+type DoorStatus struct {
+	Door string `json:"door"` // nats or kafka
+	// State is running, or retrying, since Since; Error says what fails.
+	State string    `json:"state"`
+	Since time.Time `json:"since,omitzero"`
+	Error string    `json:"error,omitempty"`
+	// Stored and Refused count messages since the door was opened.
+	Stored  uint64 `json:"stored"`
+	Refused uint64 `json:"refused"`
 }
 
 // StreamStatus is one stream of an appliance.

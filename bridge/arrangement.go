@@ -15,6 +15,7 @@ type arrangement struct {
 	appliances []*appliancePart // in the order of the configuration
 	sinks      []*sinkPart
 	heart      *heart
+	doors      []*doorPart
 	tickets    admin.Tickets
 }
 
@@ -39,8 +40,21 @@ func (b *Bridge) arrange(ctx context.Context, config *configs.Config, now *arran
 	}
 	next.heart = b.arrangeHeart(config, now.heart)
 	var err error
+	if next.doors, err = b.arrangeDoors(config, now); err != nil {
+		return nil, err
+	}
 	next.tickets, err = b.arrangeTickets(config)
 	return next, err
+}
+
+// door returns the part of a name; nil where there is none.
+func (a *arrangement) door(name string) *doorPart {
+	for _, p := range a.doors {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // sink returns the part of a name; nil where there is none.
@@ -76,15 +90,23 @@ func (a *arrangement) less(other *arrangement) *arrangement {
 			rest.sinks = append(rest.sinks, p)
 		}
 	}
+	for _, p := range a.doors {
+		if other.door(p.name) != p {
+			rest.doors = append(rest.doors, p)
+		}
+	}
 	if a.heart != other.heart {
 		rest.heart = a.heart
 	}
 	return rest
 }
 
-// sources are the parts that commit events.
+// sources are the parts that commit events, or take commands in.
 func (a *arrangement) sources() []*part {
 	var all []*part
+	for _, p := range a.doors {
+		all = append(all, p.running)
+	}
 	if a.heart != nil {
 		all = append(all, a.heart.running)
 	}

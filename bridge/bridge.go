@@ -81,7 +81,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 	if err != nil {
 		return nil, err
 	}
-	b.metrics.registry.MustRegister(&stateCollector{store: b.store})
+	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, doorCollector{b})
 	all, err := b.arrange(ctx, config, new(arrangement))
 	if err != nil {
 		return nil, err
@@ -146,6 +146,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 		streams += len(a.streams)
 	}
 	all.heart.start(l.sources)
+	for _, d := range all.doors {
+		d.start(l.sources)
+	}
 	room := startPart(ctx, b.watchRoom)
 	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 

@@ -23,6 +23,34 @@ var (
 	deadBytes     = prometheus.NewDesc("ndrbridge_dead_letter_bytes", "Bytes of the dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
 )
 
+var (
+	doorMessages = prometheus.NewDesc("ndrbridge_ticket_door_messages_total", "Messages that ticket commands came in by, by the broker and by what became of them: stored, or refused (they hold no command that can be accepted).", []string{"door", "result"}, nil)
+	doorUp       = prometheus.NewDesc("ndrbridge_ticket_door_up", "1 while ticket commands are received from the broker.", []string{"door"}, nil)
+)
+
+// doorCollector reads how the doors stand when it is asked for.
+type doorCollector struct{ bridge *Bridge }
+
+// Describe implements prometheus.Collector.
+func (c doorCollector) Describe(ch chan<- *prometheus.Desc) { ch <- doorMessages; ch <- doorUp }
+
+// Collect implements prometheus.Collector.
+func (c doorCollector) Collect(ch chan<- prometheus.Metric) {
+	all := c.bridge.arranged.Load()
+	if all == nil {
+		return // the state is being opened
+	}
+	for _, d := range all.doors {
+		s, up := d.door.Status(), 0.0
+		if s.Open {
+			up = 1
+		}
+		ch <- prometheus.MustNewConstMetric(doorUp, prometheus.GaugeValue, up, d.name)
+		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Stored), d.name, "stored")
+		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Refused), d.name, "refused")
+	}
+}
+
 // stateCollector reads the state's metrics when they are asked for.
 type stateCollector struct{ store *checkpoint.Store }
 

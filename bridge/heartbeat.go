@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -64,18 +63,10 @@ func (h *heart) run(ctx context.Context) {
 }
 
 func (h *heart) beat(ctx context.Context) error {
-	now, source := time.Now(), checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
+	now := time.Now()
 	event, err := h.events.Heartbeat(h.version, h.started, now)
 	if err != nil {
 		return err
 	}
-	last, err := h.store.Position(ctx, source)
-	if err != nil {
-		return fmt.Errorf("read when the last one was: %w", err)
-	}
-	return h.store.Commit(ctx, checkpoint.Commit{
-		Source: source, Expect: last,
-		Position: fmt.Appendf(nil, `{"last":%d}`, now.UnixMilli()),
-		Events:   []transform.Event{event},
-	})
+	return journal(ctx, h.store, event, now)
 }

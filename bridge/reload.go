@@ -87,6 +87,9 @@ func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
 		comes.heart.start(l.sources)
 	}
 	b.arranged.Store(next)
+	for _, d := range comes.doors { // they hand on to the desk of now
+		d.start(l.sources)
+	}
 	b.metrics.forget(now, next)
 	for _, a := range goes.appliances {
 		a.client.Close()
@@ -151,6 +154,14 @@ func (a *arrangement) changes(next *arrangement) []string {
 	for _, p := range goes.appliances {
 		if next.appliance(p.config.Name) == nil {
 			lines = append(lines, "appliance "+p.config.Name+": removed")
+		}
+	}
+	for _, p := range comes.doors {
+		lines = append(lines, "tickets."+p.name+": "+cameFrom(a.door(p.name) != nil))
+	}
+	for _, p := range goes.doors {
+		if next.door(p.name) == nil {
+			lines = append(lines, "tickets."+p.name+": removed")
 		}
 	}
 	for _, p := range comes.sinks {

@@ -87,11 +87,6 @@ func (p *sinkPart) employ(journal sinks.Journal, stats checkpoint.SinkStats) {
 
 func (p *sinkPart) start(ctx context.Context) { p.running = startPart(ctx, p.runner.Run) }
 
-// ownEvents makes the events that are about no appliance.
-func ownEvents(config *configs.Config) transform.Encoder {
-	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
-}
-
 // matchFor says which events a sink wants; nil: all.
 func matchFor(s configs.Sink) (func(transform.Event) (bool, error), error) {
 	if s.Match == "" {
@@ -139,45 +134,63 @@ func openSink(s configs.Sink, memories checkpoint.Memories, version string, stdo
 }
 
 func openKafka(k configs.Kafka, mode transform.Mode) (sinks.Sink, error) {
-	tlsConfig, err := optionalTLS(k.TLS)
+	o, err := kafkaConnection(k)
 	if err != nil {
 		return nil, err
 	}
-	o := kafka.Options{
-		Brokers: k.Brokers, Topic: k.Topic, Mode: mode, Acks: k.Acks, Compression: k.Compression,
-		TLS: tlsConfig, MaxMessageBytes: int(k.MaxMessageBytes), ClientID: k.ClientID,
-	}
+	o.Topic, o.Mode, o.Acks, o.Compression = k.Topic, mode, k.Acks, k.Compression
+	o.MaxMessageBytes, o.ClientID = int(k.MaxMessageBytes), k.ClientID
 	if t := k.CreateTopic; t != nil {
 		o.CreateTopic = &kafka.CreateTopic{Partitions: t.Partitions, Replication: t.Replication}
-	}
-	if k.SASL.Mechanism != "" {
-		password, err := k.SASL.Password.Read()
-		if err != nil {
-			return nil, fmt.Errorf("sasl.password: %w", err)
-		}
-		o.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
 	}
 	return kafka.New(o)
 }
 
+// kafkaConnection reads what it takes to connect.
+func kafkaConnection(k configs.Kafka) (kafka.Options, error) {
+	tlsConfig, err := optionalTLS(k.TLS)
+	if err != nil {
+		return kafka.Options{}, err
+	}
+	o := kafka.Options{Brokers: k.Brokers, TLS: tlsConfig}
+	if k.SASL.Mechanism != "" {
+		password, err := k.SASL.Password.Read()
+		if err != nil {
+			return kafka.Options{}, fmt.Errorf("sasl.password: %w", err)
+		}
+		o.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
+	}
+	return o, nil
+}
+
 func openNATS(n configs.NATS, mode transform.Mode) (sinks.Sink, error) {
-	tlsConfig, err := optionalTLS(n.TLS)
+	o, err := natsConnection(n)
 	if err != nil {
 		return nil, err
 	}
+	o.Stream, o.Subject, o.CreateStream = n.Stream, n.Subject, n.CreateStream
+	o.MaxPending, o.Mode = n.MaxPending, mode
+	return nats.New(o)
+}
+
+// natsConnection reads what it takes to connect.
+func natsConnection(n configs.NATS) (nats.Options, error) {
+	tlsConfig, err := optionalTLS(n.TLS)
+	if err != nil {
+		return nats.Options{}, err
+	}
 	token, err := n.Token.Read()
 	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
+		return nats.Options{}, fmt.Errorf("token: %w", err)
 	}
 	password, err := n.Password.Read()
 	if err != nil {
-		return nil, fmt.Errorf("password: %w", err)
+		return nats.Options{}, fmt.Errorf("password: %w", err)
 	}
-	return nats.New(nats.Options{
-		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, CreateStream: n.CreateStream,
-		CredsFile: n.CredsFile, NkeyFile: n.NKeyFile, Token: token, Username: n.Username, Password: password,
-		TLS: tlsConfig, MaxPending: n.MaxPending, Mode: mode,
-	})
+	return nats.Options{
+		URL: n.URL.Value(), CredsFile: n.CredsFile, NkeyFile: n.NKeyFile, Token: token,
+		Username: n.Username, Password: password, TLS: tlsConfig,
+	}, nil
 }
 
 func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, version string) (sinks.Sink, error) {

@@ -102,6 +102,9 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
 		}
 	}
+	for _, d := range l.all.doors {
+		status.Doors = append(status.Doors, d.status())
+	}
 	fills := filling(l.config, stats)
 	for i, p := range l.all.sinks {
 		of, s := &status.Sinks[i], p.runner.Status()

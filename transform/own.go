@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -128,6 +129,25 @@ func (c Encoder) TicketApplied(t Ticket, done time.Time) (Event, error) {
 // TicketRejected makes the event that tells that a command was given up.
 func (c Encoder) TicketRejected(t Ticket, done time.Time) (Event, error) {
 	return c.ticket("ticket.rejected", t, done)
+}
+
+// RefusedMessage is a message of a broker that holds no command that can be
+// accepted.
+type RefusedMessage struct {
+	// Message is where it lies, such as "stream NDR, message 17".
+	Message string `json:"message"`
+	Reason  string `json:"reason"` // for whoever sent it
+	// Sent is when the broker took it, in milliseconds.
+	Sent time.Time `json:"sent"`
+}
+
+// MessageRefused makes the event that tells that a message brought no command: a
+// ticket.rejected without a command. Its id follows from where the message lies and
+// when it was sent.
+func (c Encoder) MessageRefused(m RefusedMessage, recorded time.Time) (Event, error) {
+	m.Sent = milliseconds(m.Sent)
+	place := strings.NewReplacer(",", "", " ", "-").Replace(m.Message)
+	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", place, m.Sent.UnixMilli()), recorded, "ticket", m)
 }
 
 func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"ndrbridge/transform"
 )
@@ -45,6 +46,17 @@ func TestWhatBecameOfATicketIsTold(t *testing.T) {
 			expect(t, e, ownAttributes(c.id+strconv.FormatInt(recorded.UnixMilli(), 10), c.kind), c.data)
 		})
 	}
+}
+
+func TestAMessageThatIsRefusedIsTold(t *testing.T) {
+	e, err := encoder.MessageRefused(transform.RefusedMessage{
+		Message: "stream NDR, message 17", Reason: "ticket_id is missing", Sent: time.UnixMilli(1700000000123),
+	}, recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, e, ownAttributes("ticket.rejected-stream-NDR-message-17-1700000000123", "ticket.rejected"),
+		`{"ticket":{"message":"stream NDR, message 17","reason":"ticket_id is missing","sent":"2023-11-14T22:13:20.123Z"}}`)
 }
 
 func TestTheChangesBetweenTwoVersionsAreTheFieldsThatDiffer(t *testing.T) {

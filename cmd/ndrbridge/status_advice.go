@@ -31,6 +31,11 @@ func advice(s admin.Status) []string {
 			add("tickets are not written to %s (%s), and their commands are kept: %s", a.Name, a.Tickets.State, a.Tickets.Error)
 		}
 	}
+	for _, d := range s.Doors {
+		if d.Error != "" {
+			add("ticket commands from %s are not received, and wait there: %s", d.Door, d.Error)
+		}
+	}
 	for _, sink := range s.Sinks {
 		adviseSink(sink, add)
 	}

@@ -23,6 +23,9 @@ type Desk interface {
 type Refusal struct {
 	Message string // where it lies, such as "stream NDR, message 17"
 	Reason  string // what is wrong with it, for whoever sent it
+	// Sent is when the broker took it, which tells it from one that lay in its place
+	// before.
+	Sent time.Time
 }
 
 // Options are what all doors have in common.
@@ -127,6 +130,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 type message struct {
 	key  string // names it, also when it is sent again
 	at   string // where it lies, for a person
+	sent time.Time
 	data []byte
 }
 
@@ -146,7 +150,7 @@ func (d *door) take(ctx context.Context, m message) error {
 		return err
 	}
 	d.o.Log.Warn("a message holds no ticket command that can be accepted", "message", m.at, "error", err)
-	if err := d.o.Refuse(ctx, Refusal{Message: m.at, Reason: err.Error()}); err != nil {
+	if err := d.o.Refuse(ctx, Refusal{Message: m.at, Reason: err.Error(), Sent: m.sent}); err != nil {
 		return err
 	}
 	d.count(func(s *Status) { s.Refused++ })

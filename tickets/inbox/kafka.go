@@ -60,7 +60,9 @@ func (k *Kafka) session(ctx context.Context) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: k.o.Brokers, GroupID: k.o.Group, Topic: k.o.Topic, Dialer: dialer,
 		StartOffset: kafka.FirstOffset, WatchPartitionChanges: true,
-		MaxWait:     time.Second,
+		MaxWait: time.Second,
+		// A member that crashed is waited for by its successor.
+		HeartbeatInterval: time.Second, RebalanceTimeout: 5 * time.Second, SessionTimeout: 10 * time.Second,
 		ErrorLogger: kafka.LoggerFunc(func(format string, arguments ...any) { k.failed(true, fmt.Errorf(format, arguments...)) }),
 	})
 	defer reader.Close()
@@ -106,7 +108,7 @@ func (k *Kafka) receive(ctx context.Context, m kafka.Message) error {
 	}
 	key := cmp.Or(given[keyHeader], given[idHeader], at)
 	for wait := k.o.RetryInitial; ; wait = min(2*wait, k.o.RetryMax) {
-		err := k.take(ctx, message{key: "kafka/" + m.Topic + "/" + key, at: "record " + at, data: m.Value})
+		err := k.take(ctx, message{key: "kafka/" + m.Topic + "/" + key, at: "record " + at, sent: m.Time, data: m.Value})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -112,7 +112,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg) error {
 	if key == "" {
 		key = number
 	}
-	err = n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, data: m.Data()})
+	err = n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
 	if ctx.Err() != nil {
 		return ctx.Err() // it comes again
 	}

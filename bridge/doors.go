@@ -1,0 +1,169 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	natsclient "github.com/nats-io/nats.go"
+	"github.com/segmentio/kafka-go/sasl"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/redact"
+	"ndrbridge/tickets"
+	"ndrbridge/tickets/inbox"
+	"ndrbridge/transform"
+)
+
+// The doors, by what they receive from.
+const (
+	natsDoor  = "nats"
+	kafkaDoor = "kafka"
+)
+
+// doorPart is a way in for ticket commands from a broker.
+type doorPart struct {
+	name string // natsDoor or kafkaDoor
+	made blueprint
+	door interface {
+		Run(context.Context)
+		Status() inbox.Status
+	}
+	running *part // nil until it runs
+}
+
+// arrangeDoors makes the doors that the configuration has, but those of now that
+// would be made alike.
+func (b *Bridge) arrangeDoors(config *configs.Config, now *arrangement) ([]*doorPart, error) {
+	var doors []*doorPart
+	if !config.Tickets.Enabled {
+		return nil, nil
+	}
+	if n := config.Tickets.NATS; n.URL.Value() != "" {
+		p, err := arrangeDoor(natsDoor, now, n.Files(), n)
+		if err != nil {
+			return nil, err
+		}
+		if p.door == nil {
+			p.door = b.openNATSDoor(n)
+		}
+		doors = append(doors, p)
+	}
+	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
+		p, err := arrangeDoor(kafkaDoor, now, k.Files(), k)
+		if err != nil {
+			return nil, err
+		}
+		if p.door == nil {
+			p.door = b.openKafkaDoor(k)
+		}
+		doors = append(doors, p)
+	}
+	return doors, nil
+}
+
+// arrangeDoor returns the door of now, if it is made of the same, or else a part in
+// its place, without a door.
+func arrangeDoor(name string, now *arrangement, files []string, settings any) (*doorPart, error) {
+	made, err := newBlueprint(files, settings)
+	if err != nil {
+		return nil, fmt.Errorf("tickets.%s: %w", name, err)
+	}
+	if p := now.door(name); p != nil && p.made.equal(made) {
+		return p, nil
+	}
+	return &doorPart{name: name, made: made}, nil
+}
+
+func (p *doorPart) start(ctx context.Context) { p.running = startPart(ctx, p.door.Run) }
+
+func (b *Bridge) openNATSDoor(n configs.TicketNATS) *inbox.NATS {
+	return inbox.NewNATS(inbox.NATSOptions{
+		Options: b.doorOptions(natsDoor, func() redact.Secrets {
+			o, err := natsConnection(n.Connection())
+			if err != nil {
+				return redact.Secrets{}
+			}
+			return o.Secrets()
+		}),
+		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
+		Connect: func() ([]natsclient.Option, error) {
+			o, err := natsConnection(n.Connection())
+			if err != nil {
+				return nil, err
+			}
+			return o.SignIn()
+		},
+	})
+}
+
+func (b *Bridge) openKafkaDoor(k configs.TicketKafka) *inbox.Kafka {
+	return inbox.NewKafka(inbox.KafkaOptions{
+		Options: b.doorOptions(kafkaDoor, func() redact.Secrets {
+			o, err := kafkaConnection(k.Connection())
+			if err != nil || o.SASL == nil {
+				return redact.Secrets{}
+			}
+			return redact.New(o.SASL.Password)
+		}),
+		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
+		Connect: func() (*tls.Config, sasl.Mechanism, error) {
+			o, err := kafkaConnection(k.Connection())
+			if err != nil || o.SASL == nil {
+				return o.TLS, nil, err
+			}
+			mechanism, err := o.SASL.Client()
+			return o.TLS, mechanism, err
+		},
+	})
+}
+
+// doorOptions are what doors have in common. secrets reads those that no text may
+// show.
+func (b *Bridge) doorOptions(name string, secrets func() redact.Secrets) inbox.Options {
+	return inbox.Options{
+		Desk: currentDesk{b}, Refuse: b.refuse,
+		RetryInitial: 500 * time.Millisecond, RetryMax: 10 * time.Second,
+		Hide: func(text string) string { return secrets().Hide(text) },
+		Log:  b.log.With("door", name),
+	}
+}
+
+// currentDesk is the desk of now: a door outlives those that a reload replaces.
+type currentDesk struct{ bridge *Bridge }
+
+// Accept implements inbox.Desk.
+func (d currentDesk) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+	desk := d.bridge.tickets().Desk
+	if desk == nil {
+		return nil, errors.New("tickets.enabled is false")
+	}
+	return desk.Accept(ctx, key, commands)
+}
+
+// refuse journals that a message brought no command.
+func (b *Bridge) refuse(ctx context.Context, r inbox.Refusal) error {
+	now := time.Now()
+	event, err := ownEvents(b.arranged.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
+	if err != nil {
+		return err
+	}
+	if err := journal(ctx, b.store, event, now); err != nil {
+		return fmt.Errorf("journal that a message was refused: %w", err)
+	}
+	return nil
+}
+
+// status tells how a door stands, for an operator.
+func (p *doorPart) status() admin.DoorStatus {
+	s := p.door.Status()
+	of := admin.DoorStatus{Door: p.name, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}
+	if !s.Open || s.Error != "" {
+		of.State = "retrying"
+	}
+	return of
+}
