@@ -28,7 +28,12 @@ type bridge struct {
 
 func (s *scene) start(t *testing.T) *bridge {
 	t.Helper()
-	b := &bridge{command: exec.Command(s.program, "run", "--config", s.config), output: new(output)}
+	return startBridge(t, s.program, s.config)
+}
+
+func startBridge(t *testing.T, program, config string) *bridge {
+	t.Helper()
+	b := &bridge{command: exec.Command(program, "run", "--config", config), output: new(output)}
 	b.command.Stdout, b.command.Stderr = b.output, b.output
 	if err := b.command.Start(); err != nil {
 		t.Fatal(err)

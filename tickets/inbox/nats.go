@@ -26,8 +26,10 @@ type NATSOptions struct {
 }
 
 // ackWait is how long the server waits for an acknowledgement before it delivers a
-// message again.
-const ackWait = 30 * time.Second
+// message again, and so how long the successor of a bridge that crashed waits for
+// the message that it had in hand. One that takes longer comes again meanwhile, with
+// its key.
+const ackWait = 5 * time.Second
 
 // NATS receives commands by a durable JetStream consumer, one at a time: the next
 // message comes when the one before it is dealt with, so that none is overtaken by

@@ -1,0 +1,313 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/tickets"
+)
+
+// The doors, which begin the names of the tickets whose commands come by them:
+// between two doors there is no order.
+const (
+	httpDoor  = "http"
+	natsDoor  = "nats"
+	kafkaDoor = "kafka"
+)
+
+var everyDoor = []string{httpDoor, natsDoor, kafkaDoor}
+
+// deskScene is an appliance with bad habits, and all that ticket commands come from.
+// It outlives every bridge.
+type deskScene struct {
+	seed      uint64
+	appliance *standin.Appliance
+	book      commandBook
+	doors     []string
+	tickets   map[string]int64 // their detections
+	address   string           // of the bridge's admin interface
+	js        jetstream.JetStream
+	kafka     *kgo.Client
+
+	program, config, state string
+}
+
+const commandTopic = "ndr.tickets"
+
+func newDeskScene(t *testing.T, program string, seed uint64, doors ...string) *deskScene {
+	t.Helper()
+	folder := t.TempDir()
+	s := &deskScene{
+		seed: seed, appliance: standin.New(standin.Options{Seed: seed}),
+		book: commandBook{taken: make(map[string][]tickets.Command)}, doors: doors, tickets: make(map[string]int64),
+		address: freeAddress(t), program: program,
+		config: filepath.Join(folder, "ndrbridge.yaml"), state: filepath.Join(folder, "state.db"),
+	}
+	const ofEach = 5
+	for n, v := range s.appliance.AddBacklog(ofEach*len(doors), time.Minute) {
+		s.tickets[fmt.Sprintf("%s-%d", doors[n%len(doors)], n)] = v.ID
+	}
+	s.appliance.SetHazards(standin.Hazards{Reset: 0.02, ServerError: 0.02, CutBody: 0.02, HTML: 0.01})
+	appliance := httptest.NewServer(s.appliance)
+	t.Cleanup(appliance.Close)
+	var natsURL, broker string
+	natsURL, s.js = startCommandStream(t)
+	broker, s.kafka = startCommandTopic(t)
+	yaml := fmt.Sprintf(`
+state: %s
+log: {level: warn}
+admin: {listen: %q}
+appliances:
+  - name: hq
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    timeout: 1s
+    retry: {initial: 10ms, max: 50ms}
+    detections: {start: beginning, interval: 20ms}
+    audit: {enabled: false}
+sinks:
+  - {name: log, file: {path: %q}}
+tickets:
+  enabled: true
+  nats: {url: %q, stream: TICKETS, subject: %s}
+  kafka: {brokers: [%q], topic: %s}
+`, s.state, s.address, appliance.URL, standin.DefaultAPIKey, filepath.Join(folder, "events.jsonl"), natsURL, commandTopic, broker, commandTopic)
+	if err := os.WriteFile(s.config, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *deskScene) start(t *testing.T) *bridge {
+	t.Helper()
+	return startBridge(t, s.program, s.config)
+}
+
+// freeAddress is one that every bridge can have: no other connection is given its
+// port, as those are above.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready")
+	}
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if js, err = jetstream.New(conn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{commandTopic}}); err != nil {
+		t.Fatal(err)
+	}
+	return s.ClientURL(), js
+}
+
+func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, commandTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	broker = c.ListenAddrs()[0]
+	if client, err = kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(commandTopic)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return broker, client
+}
+
+// drive sends commands by every door until stop is called. Each is sent until it
+// is acknowledged, and none of a ticket before the one in front of it is.
+func (s *deskScene) drive(t *testing.T) (stop func()) {
+	t.Helper()
+	send := map[string]func(context.Context, string, string, []byte) error{
+		httpDoor: s.post,
+		natsDoor: func(ctx context.Context, key, _ string, body []byte) error {
+			_, err := s.js.Publish(ctx, commandTopic, body, jetstream.WithMsgID(key))
+			return err
+		},
+		kafkaDoor: func(ctx context.Context, _, ticket string, body []byte) error {
+			return s.kafka.ProduceSync(ctx, &kgo.Record{Key: []byte(ticket), Value: body}).FirstErr()
+		},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var driving sync.WaitGroup
+	for n, door := range s.doors {
+		driving.Go(func() { s.send(ctx, rand.New(rand.NewPCG(s.seed, uint64(n))), door, send[door]) })
+	}
+	stop = func() { cancel(); driving.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// send sends commands by one door until ctx ends. What is not acknowledged then is
+// sent on, so that it is known of each whether it was: a bridge must be running.
+func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, send func(context.Context, string, string, []byte) error) {
+	var own []string
+	for ticket := range s.tickets {
+		if strings.HasPrefix(ticket, door) {
+			own = append(own, ticket)
+		}
+	}
+	slices.Sort(own)
+	for number := 1; ctx.Err() == nil; {
+		ticket := own[random.IntN(len(own))]
+		commands := make([]tickets.Command, 1+random.IntN(3))
+		for i := range commands {
+			commands[i] = s.command(ticket, number, random)
+			number++
+		}
+		body, err := json.Marshal(commands)
+		if err != nil {
+			panic(err) // it holds nothing but texts and numbers
+		}
+		key := fmt.Sprintf("%s/%d", door, number)
+		for send(context.WithoutCancel(ctx), key, ticket, body) != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+		s.book.take(commands)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// command draws what a ticket is to become, and links its detection.
+func (s *deskScene) command(ticket string, number int, random *rand.Rand) tickets.Command {
+	assignee := fmt.Sprintf("%06d", number)
+	c := tickets.Command{TicketID: ticket, DetectionID: s.tickets[ticket], Assignee: &assignee, Status: tickets.Statuses()[random.IntN(4)]}
+	if c.Status == "closed" {
+		c.Resolution = tickets.Resolutions()[random.IntN(2)]
+	}
+	return c
+}
+
+// post sends commands to the bridge, which may not be there.
+func (s *deskScene) post(ctx context.Context, key, _ string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/api/v1/tickets", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("answered %s", answer.Status)
+	}
+	return nil
+}
+
+// patience is how long it may take until something moves. A broker gives up a
+// member of a group that is gone after some seconds.
+const patience = time.Minute
+
+// progress waits until something that came by each door was written.
+func (s *deskScene) progress(t *testing.T, b *bridge) {
+	t.Helper()
+	before := s.written()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		now := s.written()
+		if !slices.ContainsFunc(s.doors, func(door string) bool { return now[door] <= before[door] }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing moves: before %v, now %v\n%s", before, now, b.output.end())
+		}
+	}
+}
+
+// await waits until the judge finds nothing wrong, as long as something moves.
+func (s *deskScene) await(t *testing.T, b *bridge) {
+	t.Helper()
+	least, since := -1, time.Now()
+	for {
+		faults := len(s.faults())
+		if faults == 0 {
+			return
+		}
+		if faults != least {
+			least, since = faults, time.Now()
+		}
+		if time.Since(since) > patience {
+			for _, fault := range s.faults() {
+				t.Error(fault)
+			}
+			t.Fatalf("nothing moves; the last bridge wrote:\n%s", b.output.end())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// quiet waits until the stream has nothing more to give, and nothing was written
+// for a while.
+func (s *deskScene) quiet(t *testing.T) {
+	t.Helper()
+	const while = 2 * time.Second
+	total, since := -1, time.Now()
+	for time.Since(since) < while {
+		consumer, err := s.js.Consumer(t.Context(), "TICKETS", "ndrbridge")
+		if err != nil {
+			t.Fatal(err)
+		}
+		about, err := consumer.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := len(s.appliance.Patches())
+		if now != total || about.NumPending > 0 || about.NumAckPending > 0 {
+			total, since = now, time.Now()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

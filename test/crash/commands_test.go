@@ -1,0 +1,76 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestKillsLoseNoCommand kills the bridge at random moments while ticket commands
+// are posted, published and produced, and lets the judge compare what was
+// acknowledged with what the appliance was told. COMMAND_KILLS says how often, SEED
+// what the moments are drawn from.
+func TestKillsLoseNoCommand(t *testing.T) {
+	t.Parallel()
+	kills := setting(t, "COMMAND_KILLS", 12)
+	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
+	t.Logf("COMMAND_KILLS=%d SEED=%d", kills, seed)
+	s := newDeskScene(t, buildBridge(t), seed, everyDoor...)
+	stop := s.drive(t)
+	random := rand.New(rand.NewPCG(seed, 2))
+	for n := range kills {
+		b := s.start(t)
+		// A broker lets a successor in when it has given up its predecessor: now and then
+		// one lives until each door has brought something.
+		if n%10 == 5 {
+			s.progress(t, b)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(500 * time.Millisecond))))
+		b.kill(t, false)
+	}
+	b := s.start(t)
+	s.progress(t, b)
+	stop()
+	s.await(t, b)
+	b.terminate(t)
+	for _, fault := range s.faults() {
+		t.Error(fault)
+	}
+	s.nothingWaits(t)
+	written := s.written()
+	for _, door := range everyDoor {
+		t.Logf("%s: %d commands acknowledged, %d writes", door, s.book.count(door), written[door])
+	}
+}
+
+// TestTheJudgeSeesCommandsLost kills bridges that acknowledge commands before these
+// are stored, and passes only if the judge says so.
+func TestTheJudgeSeesCommandsLost(t *testing.T) {
+	t.Parallel()
+	early := edit{
+		"\taccepted, err := d.store.Accept(ctx, stored)\n",
+		"\taccepted, err := make([]checkpoint.Acceptance, len(stored)), error(nil)\n" +
+			"\ttime.AfterFunc(200*time.Millisecond, func() { _, _ = d.store.Accept(context.WithoutCancel(ctx), stored) })\n",
+	}
+	for _, door := range []string{httpDoor, natsDoor} {
+		t.Run(door, func(t *testing.T) {
+			t.Parallel()
+			s := newDeskScene(t, buildBridge(t, "-overlay", overlay(t, "tickets/desk.go", []edit{early})), 1, door)
+			stop := s.drive(t)
+			for range 4 {
+				b := s.start(t)
+				s.progress(t, b)
+				b.kill(t, false)
+			}
+			b := s.start(t)
+			stop()
+			s.quiet(t)
+			b.terminate(t)
+			s.nothingWaits(t)
+			if text := strings.Join(s.faults(), "\n"); !strings.Contains(text, "was acknowledged and never written") {
+				t.Errorf("the judge sees nothing of it: %q", text)
+			}
+		})
+	}
+}
