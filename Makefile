@@ -36,9 +36,10 @@ bench: build
 
 # 2,000 kills among faults, instead of the few of the tests: about ten minutes on
 # two cores. It tells the SEED that repeats its plan; make torture SEED=7
-# KILLS=300 FAULTS=0 chooses, FAULTS being connections in a hundred.
+# KILLS=300 FAULTS=0 chooses, FAULTS being connections in a hundred. Beside it, bridges
+# that take ticket commands in are killed COMMAND_KILLS times (100).
 torture:
-	KILLS=$(or $(KILLS),2000) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
+	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
 
 # The bridge and its sinks against real brokers, which the tests start on loopback
 # unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux, and what .ci/run installs.

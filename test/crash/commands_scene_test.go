@@ -197,12 +197,16 @@ func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, se
 		}
 	}
 	slices.Sort(own)
+	linked := make(map[string]bool)
 	for number := 1; ctx.Err() == nil; {
 		ticket := own[random.IntN(len(own))]
-		commands := make([]tickets.Command, 1+random.IntN(3))
+		commands := make([]tickets.Command, 1+random.IntN(2))
 		for i := range commands {
-			commands[i] = s.command(ticket, number, random)
+			commands[i] = command(ticket, number, random)
 			number++
+		}
+		if !linked[ticket] || random.IntN(4) == 0 {
+			commands[0].DetectionID, linked[ticket] = s.tickets[ticket], true
 		}
 		body, err := json.Marshal(commands)
 		if err != nil {
@@ -213,14 +217,18 @@ func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, se
 			time.Sleep(5 * time.Millisecond)
 		}
 		s.book.take(commands)
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(pace)
 	}
 }
 
-// command draws what a ticket is to become, and links its detection.
-func (s *deskScene) command(ticket string, number int, random *rand.Rand) tickets.Command {
+// pace is the time between two calls of a door: all of them bring fewer commands
+// than are written in that time on a machine with other work.
+const pace = 100 * time.Millisecond
+
+// command draws what a ticket is to become.
+func command(ticket string, number int, random *rand.Rand) tickets.Command {
 	assignee := fmt.Sprintf("%06d", number)
-	c := tickets.Command{TicketID: ticket, DetectionID: s.tickets[ticket], Assignee: &assignee, Status: tickets.Statuses()[random.IntN(4)]}
+	c := tickets.Command{TicketID: ticket, Assignee: &assignee, Status: tickets.Statuses()[random.IntN(4)]}
 	if c.Status == "closed" {
 		c.Resolution = tickets.Resolutions()[random.IntN(2)]
 	}

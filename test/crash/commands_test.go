@@ -51,14 +51,14 @@ func TestTheJudgeSeesCommandsLost(t *testing.T) {
 	early := edit{
 		"\taccepted, err := d.store.Accept(ctx, stored)\n",
 		"\taccepted, err := make([]checkpoint.Acceptance, len(stored)), error(nil)\n" +
-			"\ttime.AfterFunc(200*time.Millisecond, func() { _, _ = d.store.Accept(context.WithoutCancel(ctx), stored) })\n",
+			"\ttime.AfterFunc(500*time.Millisecond, func() { _, _ = d.store.Accept(context.WithoutCancel(ctx), stored) })\n",
 	}
 	for _, door := range []string{httpDoor, natsDoor} {
 		t.Run(door, func(t *testing.T) {
 			t.Parallel()
 			s := newDeskScene(t, buildBridge(t, "-overlay", overlay(t, "tickets/desk.go", []edit{early})), 1, door)
 			stop := s.drive(t)
-			for range 4 {
+			for range 2 {
 				b := s.start(t)
 				s.progress(t, b)
 				b.kill(t, false)
