@@ -39,10 +39,10 @@ type doorPart struct {
 // arrangeDoors makes the doors that the configuration has, but those of now that
 // would be made alike.
 func (b *Bridge) arrangeDoors(config *configs.Config, now *arrangement) ([]*doorPart, error) {
-	var doors []*doorPart
 	if !config.Tickets.Enabled {
 		return nil, nil
 	}
+	var doors []*doorPart
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
 		p, err := arrangeDoor(natsDoor, now, n.Files(), n)
 		if err != nil {

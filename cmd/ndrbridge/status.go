@@ -24,6 +24,9 @@ to do about what is wrong.
   SKIPPED  events that the sink never got, by its lag policy or because it was not
            configured, counted for good
 
+Where ticket commands come from brokers, each is shown with the messages that were
+STORED, and those that were REFUSED since they hold no command, since it was opened.
+
 The exit code is 0 whatever the status is: ask /readyz to be told by a code.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,

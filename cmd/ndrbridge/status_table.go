@@ -22,6 +22,10 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 	streamsTable(s.Appliances, now).print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
 	sinksTable(s, now).print(c.stdout, c.width(), c.colours())
+	if len(s.Doors) > 0 {
+		fmt.Fprintln(c.stdout)
+		doorsTable(s.Doors, now).print(c.stdout, c.width(), c.colours())
+	}
 	if lines := advice(s); len(lines) > 0 {
 		fmt.Fprintln(c.stdout, "\nWhat to do:")
 		for _, line := range lines {
@@ -88,6 +92,14 @@ func addSink(t *table, s admin.SinkStatus, state cell, now time.Time) {
 	}
 	t.add(s.Name, cmp.Or(s.Kind, "-"), state, ago(s.Since, now), s.LagEvents, bytesText(s.LagBytes), ago(s.Oldest, now),
 		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, cell{strings.Join(notes, "; "), yellow})
+}
+
+func doorsTable(doors []admin.DoorStatus, now time.Time) *table {
+	t := newTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
+	for _, d := range doors {
+		t.add(d.Door, stateCell(d.State), ago(d.Since, now), d.Stored, deadCell(d.Refused))
+	}
+	return t
 }
 
 func stateCell(state string) cell {

@@ -57,6 +57,12 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"a sink that is paused", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "paused", Since: now}}
 		}, []string{"lake file paused 0s ago 0 0 B - 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
+		{"brokers that ticket commands come from", func(s *admin.Status) {
+			s.Doors = []admin.DoorStatus{
+				{Door: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
+				{Door: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer"},
+			}
+		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received, and wait there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {
 			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
 		}, []string{"old - not configured - 1 0 B - 0 0 0", "old is not configured: drop what the state keeps of it with ndrbridge state forget old, or move it with ndrbridge state rename old NEW"}, ""},
