@@ -15,8 +15,11 @@ import (
 )
 
 // openPreset makes the preset of a webhook, with its key read anew; nil: it has
-// none.
-func openPreset(w configs.Webhook) (webhook.Preset, error) {
+// none. link is that of one that opens tickets.
+func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
+	if w.Ticket != nil {
+		return ticketPreset(w, link)
+	}
 	key, err := w.Key.Read()
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Renderer shows what a webhook with a preset or a template would be sent. It
-// contacts nobody.
+// Renderer shows what a webhook with a preset or a template would be sent, and with
+// what one that opens tickets would open them. It contacts nobody.
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // as webhook.Preset has it
 	method  string
@@ -29,15 +29,15 @@ type Rendered struct {
 	Body        []byte
 }
 
-// NewRenderer makes the renderer of a sink. The error tells that it has neither a
-// preset nor a template, or what is wrong with the sink's settings, without a secret.
+// NewRenderer makes the renderer of a sink. The error tells that it has no preset and
+// no template, and opens no tickets, or what is wrong with the sink's settings, without a secret.
 func NewRenderer(s configs.Sink) (*Renderer, error) {
 	w := s.Webhook
-	if w == nil || w.Preset == "" && !w.HasTemplate() {
-		return nil, errors.New("the sink has neither a preset nor a template")
+	if w == nil || w.Preset == "" && w.Ticket == nil && !w.HasTemplate() {
+		return nil, errors.New("the sink has no preset and no template, and opens no tickets")
 	}
 	r := &Renderer{method: w.Method, url: w.URL}
-	preset, err := openPreset(*w)
+	preset, err := openPreset(*w, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 				wanted = wanted[1:]
 				continue
 			}
-			if !yield(r.show(request), nil) {
+			if !request.Nothing && !yield(r.show(request), nil) {
 				return
 			}
 			wanted = wanted[request.Events:]

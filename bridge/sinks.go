@@ -38,7 +38,7 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 	if now != nil && now.made.equal(made) {
 		return now, nil
 	}
-	open := func() (sinks.Sink, error) { return openSink(s, b.store, b.version, b.stdout) }
+	open := func() (sinks.Sink, error) { return openSink(s, b.store, b.linkFor(s.Name), b.version, b.stdout) }
 	// What is wrong with the configuration itself is told now, not while running.
 	sink, err := open()
 	if err != nil {
@@ -116,7 +116,7 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 const memoryKept = 90 * 24 * time.Hour
 
 // openSink makes a sink. It reads the secrets anew each time.
-func openSink(s configs.Sink, memories checkpoint.Memories, version string, stdout io.Writer) (sinks.Sink, error) {
+func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, version string, stdout io.Writer) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
 	case s.Kafka != nil:
@@ -125,7 +125,7 @@ func openSink(s configs.Sink, memories checkpoint.Memories, version string, stdo
 		return openNATS(*s.NATS, mode)
 	case s.Webhook != nil:
 		memory := &webhook.Memory{Store: memories, Sink: s.Name, Keep: memoryKept}
-		return openWebhook(*s.Webhook, mode, memory, version)
+		return openWebhook(*s.Webhook, mode, memory, link, version)
 	default:
 		return file.New(file.Options{
 			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: stdout,
@@ -193,7 +193,7 @@ func natsConnection(n configs.NATS) (nats.Options, error) {
 	}, nil
 }
 
-func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, version string) (sinks.Sink, error) {
+func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, link linkFunc, version string) (sinks.Sink, error) {
 	tlsConfig, err := clientTLS(w.TLS)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	if err != nil {
 		return nil, fmt.Errorf("auth.password: %w", err)
 	}
-	preset, err := openPreset(w)
+	preset, err := openPreset(w, link)
 	if err != nil {
 		return nil, err
 	}
@@ -224,9 +224,11 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	template, err := webhookTemplate(w)
-	if err != nil {
-		return nil, fmt.Errorf("template: %w", err)
+	var template *render.Template
+	if preset == nil {
+		if template, err = webhookTemplate(w); err != nil {
+			return nil, fmt.Errorf("template: %w", err)
+		}
 	}
 	var handshake *webhook.Handshake
 	if h := w.Handshake; h != nil {

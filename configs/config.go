@@ -429,6 +429,8 @@ type Webhook struct {
 	Template     string      `yaml:"template" env:"TEMPLATE"`
 	TemplateFile string      `yaml:"template_file" env:"TEMPLATE_FILE"`
 	Sign         WebhookSign `yaml:"sign" envPrefix:"SIGN_"`
+	// Ticket is nil where no tickets are opened.
+	Ticket *WebhookTicket `yaml:"ticket" envPrefix:"TICKET_"`
 	// Handshake is nil where the receiver is not asked for its consent.
 	Handshake *WebhookHandshake `yaml:"handshake" envPrefix:"HANDSHAKE_"`
 	// AllowLinkLocal permits connections to link-local addresses and to those where

@@ -40,6 +40,9 @@ func validate(p *places, config *Config) {
 	c.sinks(config.Sinks, config.State)
 	for i, s := range config.Sinks {
 		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
+		if s.Webhook != nil {
+			c.ticket(item("sinks", i)+".webhook", s, config.Tickets.Enabled)
+		}
 	}
 	c.tickets(config.Tickets, config.Admin)
 }

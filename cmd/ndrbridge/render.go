@@ -30,7 +30,8 @@ PRESET is one of ` + strings.Join(configs.Presets(), ", ") + `.
 
 With --config, the sink that has the preset there says how: its match and redact, its
 index, tags and so on. Without, nothing is left out and URL and key stand for yours.
-With --config and without PRESET it is the sink that has a preset or a template.
+With --config and without PRESET it is the sink that has a preset or a template, or
+that opens tickets: of one, the request that opens a ticket is shown.
 
 How many events come at once decides what a chat shows: a card for each of a few, and
 a summary of many. That is up to batch.max_events of the sink, or what --batch says;
@@ -100,14 +101,14 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 		case w == nil, name != "" && s.Name != name:
 			return true
 		case preset == "":
-			return w.Preset == "" && !w.HasTemplate()
+			return w.Preset == "" && w.Ticket == nil && !w.HasTemplate()
 		default:
 			return w.Preset != preset
 		}
 	})
 	has := "preset " + preset
 	if preset == "" {
-		has = "a preset or a template"
+		has = "a preset, a template or tickets"
 	}
 	switch {
 	case len(found) == 0 && name != "":

@@ -30,6 +30,17 @@ type Remembering interface {
 	Learn(Request, Answer) map[string][]byte
 }
 
+// Finishing is a Remembering with something of its own to do, not at the service,
+// before events count as delivered.
+type Finishing interface {
+	Remembering
+	// Finish is called when no request follows, and for a Request that is Nothing,
+	// whose Answer is empty. What Learn returned is durable by then. It returns what
+	// is to be remembered, as Learn does, and is called again where that fails. An
+	// error is the fate of the request's events, and a *sinks.Error.
+	Finish(context.Context, Request, Answer) (map[string][]byte, error)
+}
+
 // DetectionKey is what a sink remembers something of an event's detection under;
 // empty for events that are of none.
 func DetectionKey(e transform.Event) string {
@@ -117,6 +128,22 @@ func (s *Sink) learn(ctx context.Context, request Request, answer Answer) error 
 		return nil
 	}
 	if err := s.memory.remember(ctx, s.remembering.Learn(request, answer)); err != nil {
+		return sinks.Errorf(sinks.Transient, "%s: done, but it could not be remembered: %w", s.target, err)
+	}
+	return nil
+}
+
+// finish does what a Finishing has to do, and remembers it.
+func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error {
+	finishing, ok := s.remembering.(Finishing)
+	if !ok {
+		return nil
+	}
+	done, err := finishing.Finish(ctx, request, answer)
+	if err != nil {
+		return s.tell(err)
+	}
+	if err := s.memory.remember(ctx, done); err != nil {
 		return sinks.Errorf(sinks.Transient, "%s: done, but it could not be remembered: %w", s.target, err)
 	}
 	return nil

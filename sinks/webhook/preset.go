@@ -53,7 +53,16 @@ type Service struct {
 type Request struct {
 	// Events is how many of the leading events it carries; 1 at least.
 	Events int
-	Body   []byte
+	// Nothing says that there is nothing to send: the events are delivered once what
+	// Finishing does with them is done. The fields below say nothing then, but About.
+	Nothing bool
+	// Method is GET, whose body is empty, where something is only read; empty:
+	// Options.Method.
+	Method string
+	// Once says that the request makes something: where the connection breaks before an
+	// answer, it is not sent again without the preset's word.
+	Once bool
+	Body []byte
 	// URL is where it goes, at the same host; nil: Options.URL.
 	URL *url.URL
 	// Cookies go with it, beside those that Options.Headers has.
@@ -105,7 +114,9 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 		if request.Events < 1 || request.Events > len(left) {
 			return fmt.Errorf("%s: a request for %d of %d events", s.target, request.Events, len(left))
 		}
-		if len(request.Body) > s.maxBody {
+		if request.Nothing {
+			err = s.finish(ctx, request, Answer{})
+		} else if len(request.Body) > s.maxBody {
 			err = s.unfit(s.tooLarge(len(request.Body)))
 		} else {
 			err = s.converse(ctx, request)
@@ -137,8 +148,11 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		if err != nil {
 			return s.tell(err)
 		}
-		if err := s.learn(ctx, request, answer); err != nil || next == nil {
+		if err := s.learn(ctx, request, answer); err != nil {
 			return err
+		}
+		if next == nil {
+			return s.finish(ctx, request, answer)
 		}
 		request = *next
 		select {
@@ -166,6 +180,10 @@ func (s *Sink) inPace(ctx context.Context) error {
 // ask sends one request and reads its answer.
 func (s *Sink) ask(l *line, request Request) (Answer, error) {
 	header := s.header
+	if request.Once {
+		header = header.Clone()
+		header.Del("Idempotency-Key") // by which the transport may repeat it
+	}
 	if len(request.Cookies) > 0 {
 		with := http.Request{Header: header.Clone()}
 		for _, c := range request.Cookies {
@@ -173,7 +191,7 @@ func (s *Sink) ask(l *line, request Request) (Answer, error) {
 		}
 		header = with.Header
 	}
-	answer, err := s.exchange(l.ctx, request.URL, header, request.Body)
+	answer, err := s.exchange(l.ctx, request.Method, request.URL, header, request.Body)
 	if err != nil {
 		return Answer{}, s.notAnswered(l.ctx, err)
 	}

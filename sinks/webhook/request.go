@@ -99,7 +99,7 @@ func (s *Sink) post(l *line, header http.Header, events []transform.Event, body 
 		return f
 	}
 	l.next()
-	answer, err := s.exchange(l.ctx, nil, s.signed(header, events, body), body)
+	answer, err := s.exchange(l.ctx, "", nil, s.signed(header, events, body), body)
 	if err != nil {
 		return &failure{err: s.notAnswered(l.ctx, err)}
 	}
@@ -114,9 +114,9 @@ func (s *Sink) post(l *line, header http.Header, events []transform.Event, body 
 	return nil
 }
 
-// exchange sends one request, to Options.URL where to is nil, and returns the
-// answer, whose body the caller closes.
-func (s *Sink) exchange(ctx context.Context, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
+// exchange sends one request, by Options.Method where method is empty and to
+// Options.URL where to is nil, and returns the answer, whose body the caller closes.
+func (s *Sink) exchange(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
 	if s.gzip && len(body) >= worthZipping {
 		header, body = maps.Clone(header), s.zippers.zip(body)
 		header["Content-Encoding"] = []string{"gzip"}
@@ -126,6 +126,12 @@ func (s *Sink) exchange(ctx context.Context, to *url.URL, header http.Header, bo
 		r.URL = to
 	}
 	r.Header = header
+	if method != "" {
+		r.Method = method
+	}
+	if r.Method == http.MethodGet {
+		return s.transport.RoundTrip(r)
+	}
 	r.ContentLength = int64(len(body))
 	// A reader of a type that net/http knows goes out in one write with the
 	// header.

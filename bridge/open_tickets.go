@@ -1,0 +1,55 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/tickets"
+	"ndrbridge/transform"
+)
+
+// linkFunc is ticket.Options.Link.
+type linkFunc = func(context.Context, transform.Event, ticket.Ticket) error
+
+// ticketPreset makes what opens tickets.
+func ticketPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
+	system, err := w.TicketSystem()
+	if err != nil {
+		return nil, fmt.Errorf("ticket: %w", err)
+	}
+	if !w.Ticket.Link {
+		link = nil
+	}
+	return ticket.New(ticket.Options{
+		System: system, Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
+	}), nil
+}
+
+// linkFor hands the tickets that a sink opened to the desk of now, as commands that
+// link their detections.
+func (b *Bridge) linkFor(sink string) linkFunc {
+	return func(ctx context.Context, e transform.Event, t ticket.Ticket) error {
+		desk := b.tickets().Desk
+		if desk == nil {
+			return errors.New("tickets.enabled is false")
+		}
+		id, err := strconv.ParseInt(e.Subject, 10, 64)
+		if err != nil {
+			return sinks.Errorf(sinks.Rejected, "%.40q is no detection's id", e.Subject)
+		}
+		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
+		_, err = desk.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
+		var wrong *tickets.FieldError
+		if errors.As(err, &wrong) {
+			return &sinks.Error{Class: sinks.Rejected, Err: err} // it will be as wrong the next time
+		}
+		return err
+	}
+}

@@ -1,0 +1,153 @@
+package ticket
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/render"
+)
+
+// Place is where an answer names a ticket: names of members and indexes of lists with
+// dots between them, such as result.0.number.
+type Place struct {
+	ID   string
+	Page string // its URL; empty: nowhere
+}
+
+// Lookup asks a system for a detection's ticket.
+type Lookup struct {
+	// URL makes the address that is read by GET, at the host of the webhook. An answer
+	// of 404, and one without an id, say that there is no ticket.
+	URL *render.Template
+	Place
+}
+
+// GenericOptions say how a system is spoken to.
+type GenericOptions struct {
+	// Body makes the body of the request that opens a ticket.
+	Body *render.Template
+	// MaxBodyBytes is how large it may be.
+	MaxBodyBytes int
+	Place        // in the answer to it
+	// Lookup is nil where the system cannot be asked. A ticket may be opened twice
+	// then, where its answer is lost.
+	Lookup *Lookup
+	// Host is the host of the webhook, with its port.
+	Host string
+}
+
+// Generic is any system that opens a ticket by one request, whose answer is JSON.
+type Generic struct{ o GenericOptions }
+
+var _ System = (*Generic)(nil)
+
+// NewGeneric returns a Generic.
+func NewGeneric(o GenericOptions) *Generic { return &Generic{o} }
+
+func (g *Generic) service() webhook.Service {
+	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
+}
+
+func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
+	if g.o.Lookup == nil {
+		return nil, nil
+	}
+	const maxURL = 8 << 10
+	text, err := g.o.Lookup.URL.Render(e, maxURL)
+	if err != nil {
+		return nil, sinks.Errorf(sinks.Rejected, "lookup: %w", err)
+	}
+	to, err := url.Parse(strings.TrimSpace(string(text)))
+	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host != g.o.Host {
+		return nil, sinks.Errorf(sinks.Halted, "lookup.url makes no URL of an event that is at the host of url")
+	}
+	return &webhook.Request{Method: http.MethodGet, URL: to}, nil
+}
+
+func (g *Generic) found(_ transform.Event, a webhook.Answer) (Ticket, bool, error) {
+	switch a.Status {
+	case http.StatusNotFound:
+		return Ticket{}, false, nil
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return Ticket{}, false, a.Error(sinks.Halted)
+	}
+	t, err := g.o.Lookup.read(a, sinks.Halted)
+	return t, t.ID != "", err
+}
+
+func (g *Generic) open(e transform.Event) (webhook.Request, error) {
+	body, err := g.o.Body.Render(e, g.o.MaxBodyBytes)
+	if err != nil {
+		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "template: %w", err)
+	}
+	return webhook.Request{Body: body}, nil
+}
+
+func (g *Generic) opened(a webhook.Answer) (Ticket, error) {
+	t, err := g.o.read(a, sinks.Transient)
+	if err == nil && t.ID == "" {
+		err = sinks.Errorf(sinks.Transient, "%w at %s", errNoTicket, g.o.ID)
+	}
+	return t, err
+}
+
+// read reads a ticket; one without an id is none.
+func (p Place) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
+	var body json.RawMessage
+	if err := decode(a, class, &body); err != nil {
+		return Ticket{}, err
+	}
+	return Ticket{ID: transform.Text(at(body, p.ID)), URL: transform.Text(at(body, p.Page))}, nil
+}
+
+// at returns what a path leads to in valid JSON; nil: nothing.
+func at(value []byte, path string) []byte {
+	if path == "" {
+		return nil
+	}
+	for step := range strings.SplitSeq(path, ".") {
+		value = below(bytes.TrimSpace(value), step)
+	}
+	return value
+}
+
+// below returns a member of an object, or an element of a list.
+func below(value []byte, step string) []byte {
+	if bytes.HasPrefix(value, []byte("[")) {
+		index, err := strconv.Atoi(step)
+		if err != nil {
+			return nil
+		}
+		for element := range transform.Elements(value) {
+			if index == 0 {
+				return element
+			}
+			index--
+		}
+		return nil
+	}
+	for name, member := range transform.Fields(value) {
+		if string(name) == step {
+			return member
+		}
+	}
+	return nil
+}
+
+// CheckPath says what is wrong with a path of Place.
+func CheckPath(path string) error {
+	for step := range strings.SplitSeq(path, ".") {
+		if step == "" {
+			return fmt.Errorf("%q is no path: write names and indexes with dots between them, such as result.0.number", path)
+		}
+	}
+	return nil
+}

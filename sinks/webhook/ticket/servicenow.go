@@ -1,0 +1,145 @@
+package ticket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/card"
+)
+
+// ServiceNowOptions say what records look like.
+type ServiceNowOptions struct {
+	// URL is that of the instance, such as https://example.service-now.com.
+	URL string
+	// Table holds the records: incident, or another that extends task.
+	Table string
+	// Priorities are the values of urgency and impact, by the words of severities in
+	// lower case. Of a severity that is not among them neither is set.
+	Priorities map[string]string
+	// Fields are the values of other columns.
+	Fields map[string]string
+}
+
+// ServiceNow inserts records by the Table API
+// (https://www.servicenow.com/docs/r/api-reference/rest-apis/c_TableAPI.html).
+type ServiceNow struct {
+	o           ServiceNowOptions
+	site, table *url.URL
+}
+
+var _ System = (*ServiceNow)(nil)
+
+// NewServiceNow returns a ServiceNow. The error tells the option that is wrong.
+func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
+	site, err := siteOf(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("servicenow: %w", err)
+	}
+	if o.Table == "" {
+		return nil, errors.New("servicenow: the table is missing")
+	}
+	return &ServiceNow{o: o, site: site, table: site.JoinPath("api/now/table", o.Table)}, nil
+}
+
+func (s *ServiceNow) service() webhook.Service {
+	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
+}
+
+// shown are the columns that are read of a record.
+const shown = "number,sys_id,correlation_id"
+
+func (s *ServiceNow) find(e transform.Event) (*webhook.Request, error) {
+	to := *s.table
+	to.RawQuery = url.Values{
+		"sysparm_query":  {"correlation_id=" + label(e) + "^ORDERBYsys_created_on"},
+		"sysparm_fields": {shown}, "sysparm_limit": {"1"},
+	}.Encode()
+	return &webhook.Request{Method: http.MethodGet, URL: &to}, nil
+}
+
+// record is a record as the Table API shows it.
+type record struct {
+	Number        string `json:"number"`
+	SysID         string `json:"sys_id"`
+	CorrelationID string `json:"correlation_id"`
+}
+
+func (s *ServiceNow) found(e transform.Event, a webhook.Answer) (Ticket, bool, error) {
+	if a.Status == http.StatusBadRequest { // the query is ours, and the same for all
+		return Ticket{}, false, a.Error(sinks.Halted)
+	}
+	var said struct{ Result []record }
+	if err := decode(a, sinks.Halted, &said); err != nil {
+		return Ticket{}, false, err
+	}
+	switch {
+	case said.Result == nil:
+		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a query has no result; check url")
+	case len(said.Result) == 0:
+		return Ticket{}, false, nil
+	// An instance leaves out a term of a query that it does not know, and shows all.
+	case said.Result[0].CorrelationID != label(e), said.Result[0].Number == "":
+		return Ticket{}, false, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and what the account may read", s.o.Table)
+	}
+	return s.ticket(said.Result[0]), true, nil
+}
+
+func (s *ServiceNow) ticket(r record) Ticket {
+	page := s.site.JoinPath("nav_to.do")
+	page.RawQuery = url.Values{"uri": {s.o.Table + ".do?sys_id=" + r.SysID}}.Encode()
+	return Ticket{ID: r.Number, URL: page.String()}
+}
+
+func (s *ServiceNow) open(e transform.Event) (webhook.Request, error) {
+	const maxShort, maxDescription = 160, 4000
+	c := card.Of(e)
+	columns := map[string]string{
+		"short_description":   card.Fit(c.Headline(), maxShort, card.Plain),
+		"description":         card.Fit(plainText(c), maxDescription, card.Plain),
+		"correlation_id":      label(e),
+		"correlation_display": "ndrbridge",
+	}
+	if priority := s.o.Priorities[strings.ToLower(c.Level.String())]; priority != "" {
+		columns["urgency"], columns["impact"] = priority, priority
+	}
+	maps.Copy(columns, s.o.Fields)
+	body, err := json.Marshal(columns)
+	if err != nil {
+		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode a record: %w", err)
+	}
+	to := *s.table
+	to.RawQuery = url.Values{"sysparm_fields": {shown}}.Encode()
+	return webhook.Request{URL: &to, Body: body}, nil
+}
+
+// plainText writes a card in lines.
+func plainText(c card.Card) string {
+	var b strings.Builder
+	b.WriteString(c.Note + "\n")
+	for _, f := range c.Facts {
+		b.WriteString(f.Name + ": " + f.Value + "\n")
+	}
+	if c.Link != "" {
+		b.WriteString(c.Link + "\n")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (s *ServiceNow) opened(a webhook.Answer) (Ticket, error) {
+	var said struct{ Result record }
+	if err := decode(a, sinks.Transient, &said); err != nil {
+		return Ticket{}, err
+	}
+	if said.Result.Number == "" {
+		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
+	}
+	return s.ticket(said.Result), nil
+}
