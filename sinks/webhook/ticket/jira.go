@@ -58,7 +58,7 @@ func siteOf(text string) (*url.URL, error) {
 		return nil, errors.New("url cannot be parsed")
 	}
 	site.User, site.RawQuery = nil, ""
-	return site, nil
+	return site.JoinPath("/"), nil // what is joined to an empty path would have no slash
 }
 
 func (j *Jira) service() webhook.Service {

@@ -1,0 +1,132 @@
+package ticket_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/transform"
+)
+
+// bare opens tickets without looking for them, since it has no memory.
+func bare(s ticket.System) webhook.Preset {
+	return ticket.New(ticket.Options{System: s, SearchDelay: time.Minute, Now: time.Now})
+}
+
+func TestEveryShapeOfADetectionIsTaken(t *testing.T) {
+	eachTool(t, func(t *testing.T, o *tool) {
+		for _, kind := range presettest.Events(t) {
+			if kind.Event.Stream() != transform.StreamDetections {
+				continue
+			}
+			t.Run(kind.Name, func(t *testing.T) {
+				a := kind.Event.Attributes
+				data := strings.NewReplacer(`"ticket_id": 3041`, `"ticket_id": null`, `"ticket_id": "SEC-17"`, `"ticket_id": ""`).Replace(string(kind.Event.Data()))
+				e, err := transform.New(a, []byte(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := len(o.opened())
+				if err := newOffice(t, o).send(t, e); err != nil {
+					t.Error(err)
+				}
+				if kind.Name == "detection-created" && len(o.opened()) != before+1 {
+					t.Errorf("%d tickets, before %d", len(o.opened()), before)
+				}
+				request, err := bare(o.system).Compose([]transform.Event{e})
+				if err != nil {
+					t.Fatal(err)
+				}
+				presettest.Golden(t, o.name+"-"+kind.Name, request.Body)
+			})
+		}
+		t.Run("hostile and too long", func(t *testing.T) {
+			e := version(t, 99, 0, "new")
+			title := strings.Repeat(`{code}\"\n\u0000@all <b>🦊`, 400)
+			e, err := transform.New(e.Attributes, []byte(`{"detection": {"id": 99, "mod_time": 1, "title": "`+title+`", "description": "`+title+`", "risk_score": 99}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := newOffice(t, o).send(t, e); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	event := version(t, 7, 0, "new")
+	jira := func(url string) ticket.System {
+		s, err := ticket.NewJira(ticket.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	servicenow := func(url string) ticket.System {
+		s, err := ticket.NewServiceNow(ticket.ServiceNowOptions{URL: url, Table: "incident"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	generic := func(url string) ticket.System { return newGeneric(t, url, `{}`, url+"/tickets") }
+	const ok = http.StatusOK
+	for _, c := range []struct {
+		name           string
+		system         func(string) ticket.System
+		search, answer presettest.Reply // the answer is that to what opens a ticket
+		class          sinks.Class
+		wait           time.Duration
+		says           string
+	}{
+		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
+		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
+		{"jira: there is no such site", jira, presettest.Reply{Status: 404}, presettest.Reply{}, sinks.Halted, 0, "check url"},
+		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, sinks.Halted, 0, "does not exist"},
+		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, sinks.Halted, 0, "cannot be read"},
+		{"jira: a search is answered by something else", jira, presettest.Reply{Status: ok, Body: `{}`}, presettest.Reply{}, sinks.Halted, 0, "no issues"},
+		{"jira: it wants a pause", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, sinks.Throttled, 7 * time.Second, ""},
+		{"jira: it is down", jira, presettest.Reply{Status: 502}, presettest.Reply{}, sinks.Transient, 0, ""},
+		{"jira: it refuses the text", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"summary": "it is too long"}}`}, sinks.Rejected, 0, "summary"},
+		{"jira: a field is required that is not set", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"customfield_10041": "Team is required."}}`}, sinks.Rejected, 0, "customfield_10041"},
+		{"jira: there is no such type", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"issuetype": "Specify a valid issue type"}}`}, sinks.Halted, 0, "issuetype"},
+		{"jira: the account may not create", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 403}, sinks.Halted, 0, ""},
+		{"jira: an issue without a key", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, sinks.Transient, 0, "names no ticket"},
+		{"servicenow: the password is wrong", servicenow, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, ""},
+		{"servicenow: there is no such table", servicenow, presettest.Reply{Status: 400, Body: `{"error": {"message": "Invalid table incidents"}}`}, presettest.Reply{}, sinks.Halted, 0, "Invalid table"},
+		{"servicenow: the query is not understood, and shows all", servicenow, presettest.Reply{Status: ok, Body: `{"result": [{"number": "INC1", "correlation_id": ""}]}`}, presettest.Reply{}, sinks.Halted, 0, "correlation_id"},
+		{"servicenow: a data policy refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 403, Body: `{"error": {"detail": "Data Policy Exception"}}`}, sinks.Halted, 0, "Data Policy"},
+		{"servicenow: it refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 400}, sinks.Rejected, 0, ""},
+		{"servicenow: it sleeps", servicenow, presettest.Reply{Status: ok, Body: "<html>Your instance is hibernating</html>"}, presettest.Reply{}, sinks.Halted, 0, "hibernating"},
+		{"generic: 404 says that there is none", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": "A-1"}}`}, "", 0, ""},
+		{"generic: no id says that there is none", generic, presettest.Reply{Status: ok, Body: `{"tickets": []}`}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": 12}}`}, "", 0, ""},
+		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, sinks.Transient, 0, "ticket.number"},
+		{"generic: it refuses the body", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 422, Body: `"no"`}, sinks.Rejected, 0, ""},
+		{"generic: the address of the search is elsewhere", func(url string) ticket.System { return newGeneric(t, url, `{}`, "https://elsewhere.example/tickets") }, presettest.Reply{}, presettest.Reply{}, sinks.Halted, 0, "at the host of url"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := 0
+			s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
+				if asked++; asked == 1 {
+					return c.search
+				}
+				return c.answer
+			})
+			p := ticket.New(ticket.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
+			err := presettest.SendKnowing(t, s.URL, p, presettest.Memory(t), event)
+			class, wait := presettest.Fate(err)
+			if class != c.class || wait != c.wait {
+				t.Errorf("%s, wait %v: %v", class, wait, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+		})
+	}
+}

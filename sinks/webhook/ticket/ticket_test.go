@@ -1,0 +1,259 @@
+package ticket_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/transform"
+)
+
+// office is a sink that opens tickets, with all around it that may fail.
+type office struct {
+	*tool
+	memory *webhook.Memory
+	links  []string // detection and ticket
+	down   error    // of what takes links
+}
+
+func newOffice(t testing.TB, o *tool) *office {
+	return &office{tool: o, memory: presettest.Memory(t)}
+}
+
+func (o *office) link(_ context.Context, e transform.Event, t ticket.Ticket) error {
+	if o.down != nil {
+		return o.down
+	}
+	// The desk takes the same link once.
+	if link := e.Subject + " " + t.ID; !slices.Contains(o.links, link) {
+		o.links = append(o.links, link)
+	}
+	return nil
+}
+
+// send sends events by a sink that is opened for them.
+func (o *office) send(t testing.TB, events ...transform.Event) error {
+	s, err := webhook.New(webhook.Options{
+		URL: o.url, Username: o.auth[0], Password: o.auth[1], Memory: o.memory,
+		Preset: ticket.New(ticket.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	return s.Send(context.Background(), events)
+}
+
+// insist sends events until they are delivered, and waits as it is asked to.
+func (o *office) insist(t testing.TB, events ...transform.Event) {
+	t.Helper()
+	for range 100 {
+		err := o.send(t, events...)
+		if err == nil {
+			return
+		}
+		_, wait := presettest.Fate(err)
+		o.pass(wait)
+	}
+	t.Fatal("it is never delivered")
+}
+
+// version is one of a detection that has no ticket.
+func version(t testing.TB, id, minute int, status string) transform.Event {
+	t.Helper()
+	e := presettest.Version(t, id, minute, status)
+	e, err := transform.New(e.Attributes, bytes.Replace(e.Data(), []byte(`"ticket_id": 3041`), []byte(`"ticket_id": null`), 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// want compares the tickets that there are, and the links.
+func (o *office) want(t testing.TB, tickets int, links ...string) {
+	t.Helper()
+	if got := o.opened(); len(got) != tickets {
+		t.Errorf("the tickets %q, want %d", got, tickets)
+	}
+	for i, detection := range links {
+		links[i] = detection + " " + o.opened()[i]
+	}
+	if !slices.Equal(o.links, links) {
+		t.Errorf("linked %q, want %q", o.links, links)
+	}
+}
+
+// forgetful is a state that may fail.
+type forgetful struct {
+	checkpoint.Memories
+	failing func() bool
+}
+
+func (f *forgetful) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, before int64) error {
+	if f.failing() {
+		return errors.New("the disk is full")
+	}
+	return f.Memories.RememberSink(ctx, sink, entries, before)
+}
+
+func TestADetectionGetsOneTicket(t *testing.T) {
+	eachTool(t, func(t *testing.T, o *tool) {
+		first, second, other := version(t, 7, 0, "new"), version(t, 7, 1, "new"), version(t, 8, 0, "new")
+		t.Run("that its later versions leave alone, and it is linked with it", func(t *testing.T) {
+			f := newOffice(t, o)
+			if err := f.send(t, first, second, other); err != nil {
+				t.Fatal(err)
+			}
+			asked := o.requests()
+			if err := f.send(t, version(t, 7, 2, "closed")); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, 2, "7", "8")
+			if o.requests() != asked {
+				t.Error("a later version asked the tool")
+			}
+		})
+		t.Run("that is found where nothing is remembered", func(t *testing.T) {
+			o.pass(searchDelay)
+			f := newOffice(t, o)
+			if err := f.send(t, first); err != nil {
+				t.Fatal(err)
+			}
+			f.want(t, 2, "7")
+		})
+	})
+}
+
+func TestNoTicketIsOpenedFor(t *testing.T) {
+	o := startJira(t)
+	f := newOffice(t, o)
+	first := version(t, 7, 0, "new")
+	cases := []presettest.Named{}
+	for _, kind := range presettest.Events(t) {
+		if kind.Event.Stream() != transform.StreamDetections {
+			cases = append(cases, kind)
+		}
+	}
+	made := func(name string, change func(*transform.Attributes), data string) {
+		a := first.Attributes
+		change(&a)
+		e, err := transform.New(a, []byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, presettest.Named{Name: name, Event: e})
+	}
+	made("what the bridge wrote", func(a *transform.Attributes) { a.CausedBy = transform.CausedByWriteback }, string(first.Data()))
+	made("a detection that has a ticket", func(*transform.Attributes) {}, `{"detection": {"id": 7, "mod_time": 1, "ticket_id": "SEC-9"}}`)
+	made("a detection whose ticket is a number", func(*transform.Attributes) {}, `{"detection": {"id": 7, "mod_time": 1, "ticket_id": 3041}}`)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if err := f.send(t, c.Event); err != nil || o.requests() > 0 {
+				t.Errorf("%v, %d requests", err, o.requests())
+			}
+		})
+	}
+}
+
+func TestOneTicketThoughSomethingFails(t *testing.T) {
+	event := version(t, 7, 0, "new")
+	eachTool(t, func(t *testing.T, o *tool) {
+		id := 100
+		next := func() transform.Event {
+			id++
+			return version(t, id, 0, "new")
+		}
+		for _, c := range []struct {
+			name   string
+			faults []fault // of the search, and of what opens the ticket
+		}{
+			{"the search is not answered", []fault{unsaid}},
+			{"the tool never reads what opens the ticket", []fault{none, unread}},
+			{"the answer of the tool that opened it is lost", []fault{none, unsaid}},
+			{"the tool is busy", []fault{none, busy}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				f, e, before := newOffice(t, o), next(), len(o.opened())
+				o.fail(c.faults...)
+				if err := f.send(t, e); err == nil {
+					t.Error("it counts as delivered")
+				}
+				f.insist(t, e)
+				if after := len(o.opened()); after != before+1 || len(f.links) != 1 {
+					t.Errorf("%d tickets more, and the links %q", after-before, f.links)
+				}
+			})
+		}
+		t.Run("what takes the links is down", func(t *testing.T) {
+			f, before := newOffice(t, o), len(o.opened())
+			f.down = errors.New("too many commands wait")
+			err := f.send(t, event)
+			if class, _ := presettest.Fate(err); class != sinks.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
+				t.Errorf("%v", err)
+			}
+			asked := o.requests()
+			f.down = nil
+			if err := f.send(t, event); err != nil {
+				t.Fatal(err)
+			}
+			if len(f.links) != 1 || o.requests() != asked || len(o.opened()) != before+1 {
+				t.Errorf("linked %q, after %d requests more", f.links, o.requests()-asked)
+			}
+		})
+	})
+}
+
+func TestThereIsNeverASecondTicket(t *testing.T) {
+	eachTool(t, func(t *testing.T, o *tool) {
+		f, id := newOffice(t, o), 1000
+		store := f.memory.Store
+		rapid.Check(t, func(r *rapid.T) {
+			id++
+			e, before := version(t, id, 0, "new"), len(o.opened())
+			f.links = nil
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 8).Draw(r, "faults")...)
+			f.memory.Store = &forgetful{store, failing(rapid.SliceOfN(rapid.Bool(), 0, 6).Draw(r, "the memory fails"))}
+			linkFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the link fails"))
+			delivered := false
+			for n := 0; !delivered; n++ {
+				if n > 200 {
+					r.Fatal("it is never delivered")
+				}
+				f.down = nil
+				if linkFails() {
+					f.down = errors.New("too many commands wait")
+				}
+				err := f.send(t, e)
+				_, wait := presettest.Fate(err)
+				o.pass(wait + time.Duration(rapid.IntRange(0, 30).Draw(r, "seconds"))*time.Second)
+				delivered = err == nil
+			}
+			if got := len(o.opened()) - before; got != 1 || len(f.links) != 1 {
+				r.Fatalf("%d tickets, the links %q", got, f.links)
+			}
+		})
+	})
+}
+
+// failing tells, call by call, whether something fails; at last it does not.
+func failing(fails []bool) func() bool {
+	return func() bool {
+		if len(fails) == 0 {
+			return false
+		}
+		now := fails[0]
+		fails = fails[1:]
+		return now
+	}
+}

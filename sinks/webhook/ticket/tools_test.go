@@ -1,0 +1,220 @@
+package ticket_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/test/jira"
+	"ndrbridge/test/servicenow"
+	"ndrbridge/transform/render"
+)
+
+// fault is what goes wrong with a request.
+type fault int
+
+const (
+	none   fault = iota
+	unread       // the connection breaks before the tool reads the request
+	unsaid       // it breaks behind what the tool has done
+	busy         // the tool answers 503
+)
+
+// tool is a ticket system with what goes wrong in front of it. Its clock is a test's.
+type tool struct {
+	name   string
+	url    string
+	system ticket.System
+	auth   [2]string
+	opened func() []string // the ids of its tickets
+
+	mu     sync.Mutex
+	now    time.Time
+	faults []fault // of the next requests
+	asked  int
+}
+
+func (o *tool) clock() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.now
+}
+
+func (o *tool) pass(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now = o.now.Add(d)
+}
+
+func (o *tool) fail(faults ...fault) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.faults = faults
+}
+
+func (o *tool) requests() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked
+}
+
+func (o *tool) next() fault {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	if len(o.faults) == 0 {
+		return none
+	}
+	f := o.faults[0]
+	o.faults = o.faults[1:]
+	return f
+}
+
+// serve puts the faults in front of a tool.
+func (o *tool) serve(t testing.TB, made func(url string) http.Handler) {
+	var handler http.Handler
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch o.next() {
+		case unread:
+			panic(http.ErrAbortHandler)
+		case busy:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case unsaid:
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		default:
+			handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	o.url = s.URL
+	handler = made(s.URL)
+}
+
+// searchDelay is how long Jira does not find what was opened.
+const searchDelay = 20 * time.Second
+
+func startJira(t testing.TB) *tool {
+	o := &tool{name: "jira", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"bridge@corp.example", "token-1"}}
+	o.serve(t, func(url string) http.Handler {
+		site := jira.New(jira.Options{URL: url, Email: o.auth[0], Token: o.auth[1], Project: "SEC", IndexDelay: searchDelay, Now: o.clock})
+		o.opened = func() (ids []string) {
+			for _, i := range site.Issues() {
+				ids = append(ids, i.Key)
+			}
+			return ids
+		}
+		return site
+	})
+	var err error
+	o.system, err = ticket.NewJira(ticket.JiraOptions{
+		URL: o.url, Project: "SEC", Type: "Task", Labels: []string{"ndr"}, Priorities: map[string]string{"critical": "Highest", "medium": "Medium"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func startServiceNow(t testing.TB) *tool {
+	o := &tool{name: "servicenow", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"ndrbridge", "a-password"}}
+	o.serve(t, func(url string) http.Handler {
+		instance := servicenow.New(servicenow.Options{URL: url, Username: o.auth[0], Password: o.auth[1], Now: o.clock})
+		o.opened = func() (ids []string) {
+			for _, i := range instance.Incidents() {
+				ids = append(ids, i["number"])
+			}
+			return ids
+		}
+		return instance
+	})
+	var err error
+	o.system, err = ticket.NewServiceNow(ticket.ServiceNowOptions{
+		URL: o.url, Table: "incident", Priorities: map[string]string{"critical": "1", "medium": "2"}, Fields: map[string]string{"assignment_group": "SOC"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// startOther has a ticket system that nobody knows.
+func startOther(t testing.TB) *tool {
+	o := &tool{name: "generic", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"u", "p"}}
+	type shown struct {
+		Number int    `json:"number"`
+		Ref    string `json:"ref"`
+		Page   string `json:"page"`
+	}
+	var mu sync.Mutex
+	var all []shown
+	o.opened = func() (ids []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range all {
+			ids = append(ids, fmt.Sprint(s.Number))
+		}
+		return ids
+	}
+	o.serve(t, func(string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Method == http.MethodPost {
+				s := shown{Number: 4100 + len(all)}
+				if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+					w.WriteHeader(http.StatusBadRequest)
+					return
+				}
+				s.Page = "https://tickets.example/" + fmt.Sprint(s.Number)
+				all = append(all, s)
+				w.WriteHeader(http.StatusCreated)
+				_ = json.NewEncoder(w).Encode(map[string]shown{"ticket": s})
+				return
+			}
+			found := []shown{}
+			for _, s := range all {
+				if s.Ref == r.URL.Query().Get("ref") {
+					found = append(found, s)
+				}
+			}
+			_ = json.NewEncoder(w).Encode(map[string][]shown{"tickets": found})
+		})
+	})
+	o.system = newGeneric(t, o.url, `{"ref": {{json (print .event.appliance "-" .event.subject)}}}`, o.url+"/tickets?ref={{.event.appliance}}-{{.event.subject}}")
+	return o
+}
+
+func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
+	t.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(text string, asJSON bool) *render.Template {
+		template, err := render.Compile(text, asJSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return template
+	}
+	o := ticket.GenericOptions{Body: compile(body, true), MaxBodyBytes: 1 << 10, Place: ticket.Place{ID: "ticket.number", Page: "ticket.page"}, Host: at.Host}
+	if lookup != "" {
+		o.Lookup = &ticket.Lookup{URL: compile(lookup, false), Place: ticket.Place{ID: "tickets.0.number", Page: "tickets.0.page"}}
+	}
+	return ticket.NewGeneric(o)
+}
+
+// eachTool runs a test with each of the tools.
+func eachTool(t *testing.T, test func(t *testing.T, o *tool)) {
+	for _, start := range []func(testing.TB) *tool{startJira, startServiceNow, startOther} {
+		o := start(t)
+		t.Run(o.name, func(t *testing.T) { test(t, o) })
+	}
+}
