@@ -1,0 +1,282 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/jira"
+	"ndrbridge/test/servicenow"
+	"ndrbridge/transform"
+)
+
+// ticketTool is a ticket system that detections get tickets in.
+type ticketTool struct {
+	name    string
+	sink    string // webhook of a sink, without its braces
+	inbound string // the system under tickets.webhooks
+	opened  func() []string
+	// finish does what a person or an account does who finishes a ticket.
+	finish func(ctx context.Context, id, who string) error
+	// before, where it is set, is called when a ticket was made, before the answer.
+	before atomic.Pointer[func()]
+	// bridge is where the tool's own webhooks go.
+	bridge atomic.Pointer[url.URL]
+}
+
+// serve serves a tool, and returns its address.
+func (o *ticketTool) serve(t *testing.T, made func(url string) http.Handler) string {
+	t.Helper()
+	var handler http.Handler
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := o.before.Load()
+		if before == nil || r.Method != http.MethodPost || strings.Contains(r.URL.Path, "search") {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+		(*before)()
+		<-r.Context().Done() // the answer never comes
+	}))
+	t.Cleanup(s.Close)
+	handler = made(s.URL)
+	return s.URL
+}
+
+// inboundURL is where a tool's webhooks find the bridge, whichever runs.
+func (o *ticketTool) inboundURL(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(o.bridge.Load()) }})
+	t.Cleanup(s.Close)
+	return s.URL + "/api/v1/tickets/" + o.name
+}
+
+const ownAccount, indexDelay = "ndrbridge", 100 * time.Millisecond
+
+func startJira(t *testing.T) *ticketTool {
+	o := &ticketTool{name: "jira"}
+	inbound := o.inboundURL(t)
+	at := o.serve(t, func(at string) http.Handler {
+		site := jira.New(jira.Options{
+			URL: at, Email: "bridge@corp.example", Token: "token-1", Account: ownAccount, Project: "SEC",
+			IndexDelay: indexDelay, Webhook: inbound, Secret: "hook-secret", Now: time.Now,
+		})
+		o.opened = func() (keys []string) {
+			for _, i := range site.Issues() {
+				keys = append(keys, i.Key)
+			}
+			return keys
+		}
+		o.finish = func(ctx context.Context, key, who string) error { return site.Move(ctx, key, "Done", "Won't Do", who) }
+		return site
+	})
+	o.sink = fmt.Sprintf(`url: %q, auth: {username: bridge@corp.example, password: token-1}, ticket: {system: jira, project: SEC, search_delay: 500ms}`, at)
+	o.inbound = `jira: {secret: hook-secret, accounts: [` + ownAccount + `]}`
+	return o
+}
+
+func startServiceNow(t *testing.T) *ticketTool {
+	o := &ticketTool{name: "servicenow"}
+	inbound := o.inboundURL(t)
+	at := o.serve(t, func(at string) http.Handler {
+		instance := servicenow.New(servicenow.Options{
+			URL: at, Username: ownAccount, Password: "a-password", Message: inbound, Secret: "hook-secret", Now: time.Now,
+		})
+		o.opened = func() (numbers []string) {
+			for _, i := range instance.Incidents() {
+				numbers = append(numbers, i["number"])
+			}
+			return numbers
+		}
+		o.finish = func(ctx context.Context, number, who string) error {
+			return instance.Close(ctx, number, "No resolution provided", who)
+		}
+		return instance
+	})
+	o.sink = fmt.Sprintf(`url: %q, auth: {username: %s, password: a-password}, ticket: {system: servicenow, search_delay: 500ms, fields: {assignment_group: SOC}}`, at, ownAccount)
+	o.inbound = `servicenow: {secret: hook-secret, header: X-Ndrbridge-Secret, accounts: [` + ownAccount + `]}`
+	return o
+}
+
+// ticketSink is a sink that opens tickets in the tool for all detections.
+func (o *ticketTool) ticketSink() string {
+	return "  - {name: tickets, webhook: {" + o.sink + "}, retry: {initial: 10ms, max: 50ms}, batch: {linger: 0}}\n"
+}
+
+func (o *ticketTool) tickets() string {
+	return "\ntickets: {enabled: true, webhooks: {" + o.inbound + "}}\n"
+}
+
+// follow has the tool's webhooks go to a bridge.
+func (o *ticketTool) follow(r *running) {
+	o.bridge.Store(&url.URL{Scheme: "http", Host: r.AdminAddress()})
+}
+
+// withoutTicket has the one detection of an appliance be new, and without a ticket.
+func withoutTicket(t *testing.T) (a *standin.Appliance, address string) {
+	t.Helper()
+	a, address = startAppliance(t, 1)
+	if err := a.Update(func(d *standin.Detection) {
+		d.TicketID, d.Status, d.Resolution, d.Assignee = standin.TicketID{}, "new", "", ""
+	}, a.Latest()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	return a, address
+}
+
+// ours counts the versions that show only what the bridge wrote, of a field.
+func (i *inbox) ours(field string) int {
+	n := 0
+	for _, e := range i.of("io.ndrbridge.detection.updated") {
+		if e.CausedBy == transform.CausedByWriteback && strings.Contains(string(e.Data()), `"changes":{"`+field) {
+			n++
+		}
+	}
+	return n
+}
+
+func eachTicketTool(t *testing.T, test func(t *testing.T, o *ticketTool)) {
+	for _, start := range []func(*testing.T) *ticketTool{startJira, startServiceNow} {
+		o := start(t)
+		t.Run(o.name, func(t *testing.T) { test(t, o) })
+	}
+}
+
+func TestATicketComesFullCircle(t *testing.T) {
+	eachTicketTool(t, func(t *testing.T, o *ticketTool) {
+		a, address := withoutTicket(t)
+		soc := startInbox(t)
+		r := run(t, configuration(t, address, o.ticketSink()+webhookSink("soc", soc.url))+o.tickets())
+		o.follow(r)
+		await(t, "the ticket", func() bool { return len(o.opened()) == 1 })
+		id := o.opened()[0]
+		await(t, "the link", func() bool { return a.Latest()[0].TicketID == id })
+		await(t, "the version that the link made, marked", func() bool { return soc.ours("ticket_id") == 1 })
+
+		if err := o.finish(t.Context(), id, ownAccount); err != nil {
+			t.Fatal(err)
+		}
+		if commands, err := r.control(t).Commands(t.Context(), checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 1 {
+			t.Errorf("what our own account did is a command: %+v, %v", commands, err)
+		}
+		if err := o.finish(t.Context(), id, "ana"); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the detection to be closed", func() bool { return a.Latest()[0].Status == "closed" })
+		await(t, "the version that closing it made, marked", func() bool { return soc.ours("status") == 1 })
+
+		if err := a.Update(func(d *standin.Detection) { d.Assignee = "bert" }, a.Latest()[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "an analyst's edit, not marked", func() bool {
+			return soc.find("detection.updated", func(e transform.Event) bool {
+				return e.CausedBy == "" && strings.Contains(string(e.Data()), `"to":"bert"`)
+			})
+		})
+		await(t, "the sink that opens tickets", func() bool { return sinkStatus(t, r.control(t), "tickets").LagEvents == 0 })
+		r.stop()
+		if got := o.opened(); len(got) != 1 {
+			t.Errorf("the tickets %q", got)
+		}
+		if link, closing := soc.ours("ticket_id"), soc.ours("status"); link != 1 || closing != 1 {
+			t.Errorf("%d versions of our link are marked, and %d of our closing", link, closing)
+		}
+		if got := a.Latest()[0]; got.Resolution != "no_action_taken" {
+			t.Errorf("closed with %q", got.Resolution)
+		}
+	})
+}
+
+func TestACrashOpensNoSecondTicket(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		remembered bool // the ticket, but not that the detection is linked with it
+	}{
+		{"between opening it and remembering it", false},
+		{"between remembering it and linking the detection", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachTicketTool(t, func(t *testing.T, o *ticketTool) {
+				a, address := withoutTicket(t)
+				yaml := "shutdown_timeout: 50ms\n" + configuration(t, address, o.ticketSink()) + o.tickets()
+				var crashing atomic.Pointer[running]
+				left := make(chan []byte, 1)
+				once := func() {
+					r := crashing.Load()
+					for ; r == nil; r = crashing.Load() {
+						time.Sleep(time.Millisecond)
+					}
+					var state bytes.Buffer
+					if err := r.control(t).Backup(context.Background(), &state); err != nil {
+						t.Error(err)
+					}
+					o.before.Store(nil)
+					left <- state.Bytes()
+				}
+				o.before.Store(&once)
+				r := run(t, yaml)
+				crashing.Store(r)
+				state := <-left
+				r.stop()
+
+				path := filepath.Join(t.TempDir(), "left.db")
+				if err := os.WriteFile(path, state, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if c.remembered {
+					remember(t, path, fmt.Sprint(a.Latest()[0].ID), o.opened()[0])
+				}
+				r = run(t, strings.Replace(yaml, statePath(t, yaml), path, 1))
+				await(t, "the link", func() bool { return a.Latest()[0].TicketID == o.opened()[0] })
+				await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "tickets").LagEvents == 0 })
+				r.stop()
+				if got := o.opened(); len(got) != 1 {
+					t.Errorf("the tickets %q", got)
+				}
+			})
+		})
+	}
+}
+
+// remember has a state remember a detection's ticket.
+func remember(t *testing.T, path, detection, ticket string) {
+	t.Helper()
+	store, err := checkpoint.Open(path, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.RememberSink(t.Context(), "tickets", []checkpoint.Entry{{
+		Key: "ndrbridge://hq/detections/" + detection, Value: []byte(`{"id": "` + ticket + `"}`), At: time.Now().UnixMilli(),
+	}}, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRenderShowsWhatOpensATicket(t *testing.T) {
+	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
+	n := 0
+	for request, err := range r.Render([]transform.Event{detectionEvent(t, 1, 90), detectionEvent(t, 2, 90)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; request.URL != "https://corp.example/rest/api/3/issue" || !strings.Contains(string(request.Body), fmt.Sprintf(`"ndrbridge-hq-%d"`, n)) {
+			t.Errorf("%s: %s", request.URL, request.Body)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
