@@ -26,7 +26,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func command(stdout io.Writer) *cobra.Command {
-	s := settings{patience: 15 * time.Second}
+	s := settings{patience: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "ndrdemo",
 		Short: "Show the bridge at work, with all that it needs in one process",
@@ -38,9 +38,11 @@ func command(stdout io.Writer) *cobra.Command {
   a NATS server          with JetStream
   a webhook receiver     that hangs up on one event in a hundred, after it took it
   a chat                 that takes what is posted to Slack, and shows it to a browser
+  a Jira                 in which somebody moves issues to Done
   the bridge             configured by a file, as in earnest: all three streams
-                         go to NATS, to the webhook and to a file, and the
-                         gravest detections to the chat, as cards
+                         go to NATS, to the webhook and to a file, the gravest
+                         detections to the chat, as cards, and the very gravest
+                         get tickets in Jira, and are closed with these
 
 It prints where each of them is, so that you can ask them with curl or nats, then
 some of the events as they reach the webhook, what the bridge warns of, and counts:

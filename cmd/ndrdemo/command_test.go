@@ -74,6 +74,9 @@ func TestDemo(t *testing.T) {
 		if !regexp.MustCompile(`The chat took [1-9]\d* messages with [1-9]`).MatchString(stdout.String()) {
 			t.Error("the chat got nothing")
 		}
+		if !regexp.MustCompile(`[1-9]\d* tickets were opened in Jira, [1-9]\d* detections linked with theirs, and [1-9]\d* closed`).MatchString(stdout.String()) {
+			t.Error("no ticket came full circle")
+		}
 		if code != commandline.ExitDone || stderr.String() != "" {
 			t.Errorf("exit code %d; standard error: %s", code, &stderr)
 		}

@@ -42,8 +42,18 @@ sinks:
     webhook: {preset: slack, url: {{printf "%q" .ChatURL}}}
     match: detection.risk_score >= 80
     retry: {initial: 100ms, max: 2s}
+  - name: tickets
+    webhook:
+      url: {{printf "%q" .JiraURL}}
+      auth: {username: {{.Email}}, password: {{.Token}}}
+      ticket: {system: jira, project: {{.Project}}}
+    match: event.action == "created" && detection.risk_score >= 98
+    retry: {initial: 100ms, max: 2s}
   - name: log
     file: {path: {{printf "%q" .File}}, rotate: {max_bytes: 0}}
+tickets: # links detections with their tickets, and closes them with these
+  enabled: true
+  webhooks: {jira: {secret: {{.Secret}}, accounts: [{{.Account}}]}}
 `
 
 // outlet is a sink of the configuration.
@@ -76,7 +86,7 @@ func filesIn(folder string) files {
 }
 
 // addresses are where the servers listen.
-type addresses struct{ ApplianceURL, NATSURL, WebhookURL, ChatURL string }
+type addresses struct{ ApplianceURL, NATSURL, WebhookURL, ChatURL, JiraURL string }
 
 // writeConfiguration writes the bridge's configuration file and loads it.
 func writeConfiguration(f files, a addresses) (*configs.Config, error) {
@@ -84,8 +94,8 @@ func writeConfiguration(f files, a addresses) (*configs.Config, error) {
 	err := template.Must(template.New("").Parse(configuration)).Execute(&text, struct {
 		files
 		addresses
-		APIKey string
-	}{f, a, standin.DefaultAPIKey})
+		APIKey, Email, Token, Project, Secret, Account string
+	}{f, a, standin.DefaultAPIKey, jiraEmail, jiraToken, jiraProject, jiraSecret, jiraAccount})
 	if err != nil {
 		return nil, err
 	}

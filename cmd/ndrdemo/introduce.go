@@ -12,7 +12,7 @@ func (d *demo) introduce(admin string) {
 	if d.lasts > 0 {
 		end = fmt.Sprintf("It ends after %v.", d.lasts)
 	}
-	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, a chat, and the bridge
+	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, a chat, a Jira, and the bridge
 between them. The appliance fails one request in seven, the webhook hangs up on one event
 in a hundred that it took: watch that nothing is lost. %s
 
@@ -24,8 +24,9 @@ log            %s
 bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
 chat, Slack    %s in a browser: cards of the gravest detections
+tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
 log, file      %s
 
 dup: events that came again; wait: what is on its way.
-`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, d.File))
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/transform"
 )
@@ -34,6 +35,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		shown:    &shown{appliance: newAppliance(s.seed)},
 		arrivals: newArrivals(),
 		chat:     newChat(),
+		project:  new(project),
 		samples:  make(chan transform.Event),
 		warnings: make(chan string, 8),
 		failures: make(chan error, 8),
@@ -46,7 +48,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 		return err
 	default:
 	}
-	return conclude(d.arrivals.ledger, d.shown.now(), d.chat.counted(), stdout)
+	return conclude(d.arrivals.ledger, d.shown.now(), d.chat.counted(), d.tickets, stdout)
 }
 
 // demo is one run, with what its parts tell each other.
@@ -58,6 +60,8 @@ type demo struct {
 	shown    *shown
 	arrivals *arrivals
 	chat     *chat
+	project  *project
+	tickets  ticketCount          // set by watch
 	samples  chan transform.Event // that reached the webhook while somebody waited
 	warnings chan string          // of the bridge
 	failures chan error           // of parts that should run until they are stopped
@@ -86,6 +90,10 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	if d.JiraURL, stop, err = serve(d.project, plain); err != nil {
+		return err
+	}
+	defer stop()
 	if d.NATSURL, stop, err = startBroker(d.JetStream); err != nil {
 		return err
 	}
@@ -102,6 +110,11 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.project.open(d.JiraURL, b.AdminAddress())
+	control, err := admin.NewClient("http://"+b.AdminAddress(), "")
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
 	// It delivers the rest after ctx has ended.
 	stopBridge := d.start(ctx, b.Run)
 	stopConsumer := d.start(ctx, func(ctx context.Context) error {
@@ -116,7 +129,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer stopBridge()
 
 	d.introduce(b.AdminAddress())
-	return d.watch(ctx)
+	return d.watch(ctx, control)
 }
 
 // start runs a part until stop is called, which waits for it.

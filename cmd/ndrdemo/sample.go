@@ -28,6 +28,18 @@ func sample(e transform.Event) (string, error) {
 	case transform.StreamRecords:
 		return printable(fmt.Sprintf("%s       %-7s record %s, %s", when, e.Action(), e.Subject, e.ID)), nil
 	}
+	if e.Stream() == transform.StreamEvents {
+		var data struct {
+			Ticket struct {
+				ID     string `json:"ticket_id"`
+				Status string
+			}
+		}
+		if err := json.Unmarshal(e.Data(), &data); err != nil {
+			return "", fmt.Errorf("event %s: %w", e.ID, err)
+		}
+		return printable(strings.TrimSpace(fmt.Sprintf("%s ticket %-8s %s %s", when, e.Action(), data.Ticket.ID, data.Ticket.Status))), nil
+	}
 	var data struct {
 		Detection struct {
 			Title        string

@@ -101,6 +101,18 @@ func TestSample(t *testing.T) {
 	}
 }
 
+func TestSampleOfATicket(t *testing.T) {
+	e, err := transform.New(transform.Attributes{
+		ID: "1", Source: "ndrbridge://hq/events", Type: "io.ndrbridge.ticket.applied", Time: time.UnixMilli(1),
+	}, []byte(`{"ticket":{"command":7,"ticket_id":"SEC-1","status":"closed"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := sample(e); err != nil || !strings.HasSuffix(got, " ticket applied  SEC-1 closed") {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestEcho(t *testing.T) {
 	var log bytes.Buffer
 	var told []string

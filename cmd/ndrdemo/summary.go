@@ -12,9 +12,9 @@ import (
 var errMissing = errors.New("the bridge broke a promise")
 
 // conclude prints what the judge says. It returns errMissing where that is bad.
-func conclude(l *ledger.Ledger, shown exhibit, posted chatCount, stdout io.Writer) error {
+func conclude(l *ledger.Ledger, shown exhibit, posted chatCount, opened ticketCount, stdout io.Writer) error {
 	s := judge(l, shown)
-	s.posted = posted
+	s.posted, s.tickets = posted, opened
 	s.print(stdout)
 	if !s.good() {
 		return errMissing
@@ -27,6 +27,7 @@ type summary struct {
 	detections, versions, entries, records int // that the appliance showed
 	sinks                                  []sinkSummary
 	posted                                 chatCount
+	tickets                                ticketCount
 }
 
 // sinkSummary is what the judge says of one sink.
@@ -76,7 +77,7 @@ func (s summary) good() bool {
 			return false
 		}
 	}
-	return true
+	return s.tickets.twice == 0
 }
 
 // print writes the summary for a person.
@@ -90,7 +91,12 @@ func (s summary) print(w io.Writer) {
 		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
 	}
 	fmt.Fprintf(w, "\nThe chat took %d messages with %d cards.\n", s.posted.messages, s.posted.cards)
+	fmt.Fprintf(w, "%d tickets were opened in Jira, %d detections linked with theirs, and %d closed with theirs.\n",
+		s.tickets.opened, s.tickets.linked, s.tickets.closed)
 	if !s.good() {
+		if s.tickets.twice > 0 {
+			fmt.Fprintf(w, "%d tickets were opened for detections that had one.\n", s.tickets.twice)
+		}
 		for _, sink := range s.sinks {
 			for _, fault := range sink.Faults {
 				fmt.Fprintf(w, "sink %s: %s\n", sink.name, printable(fault))

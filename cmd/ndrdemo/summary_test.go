@@ -25,6 +25,14 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 	return e
 }
 
+func TestASecondTicketBreaksThePromise(t *testing.T) {
+	var out strings.Builder
+	err := conclude(ledger.New(), exhibit{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
+	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that had one") {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
 func TestConclusion(t *testing.T) {
 	a1, a2, b1 := version(1, 10), version(1, 20), version(2, 15)
 	shown := []ledger.Version{a1, b1, a2}
@@ -35,7 +43,7 @@ func TestConclusion(t *testing.T) {
 		want []string
 	}{
 		{"all is there", []ledger.Version{a1, b1, a2}, true,
-			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "The chat took 12 messages with 34 cards", "Nothing is missing"}},
+			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "The chat took 12 messages with 34 cards", "5 tickets were opened in Jira, 4 detections linked with theirs, and 3 closed", "Nothing is missing"}},
 		{"a duplicate does no harm", []ledger.Version{a1, b1, b1, a2}, true,
 			[]string{"log, file               4          3          1          0", "Nothing is missing"}},
 		{"a version that was replaced at once is told", []ledger.Version{b1, a2}, true,
@@ -57,7 +65,7 @@ func TestConclusion(t *testing.T) {
 				l.Receive(sinkLog, event(t, v))
 			}
 			var out strings.Builder
-			if err := conclude(l, exhibit{versions: shown}, chatCount{messages: 12, cards: 34}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
+			if err := conclude(l, exhibit{versions: shown}, chatCount{messages: 12, cards: 34}, ticketCount{opened: 5, linked: 4, closed: 3}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
 				t.Errorf("got %v", err)
 			}
 			for _, want := range c.want {

@@ -5,13 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/transform"
 )
 
 // watch lets things happen until ctx ends or the time is over, gives the bridge
 // the time to deliver the rest, and shows all of it. The error is that of a part
 // that failed.
-func (d *demo) watch(ctx context.Context) error {
+func (d *demo) watch(ctx context.Context, control admin.Control) error {
 	began := time.Now()
 	alive, end := context.WithCancel(ctx)
 	defer end()
@@ -21,6 +22,11 @@ func (d *demo) watch(ctx context.Context) error {
 	}
 	var living sync.WaitGroup
 	living.Go(func() { d.shown.appliance.Live(alive, rates(d.rate)) })
+	living.Go(func() {
+		if err := d.project.work(alive); err != nil {
+			d.failures <- err
+		}
+	})
 	err := d.show(alive, began, func() bool { return false })
 	end()
 	living.Wait()
@@ -31,9 +37,23 @@ func (d *demo) watch(ctx context.Context) error {
 	d.screen.line("Nothing more happens; waiting for the rest to arrive.")
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
 	defer cancel()
-	err = d.show(rest, began, func() bool { return d.standing(began).settled() })
+	err = d.show(rest, began, func() bool { return d.settled(rest, began, control) })
 	d.screen.update(d.standing(began))
 	return err
+}
+
+// settled tells whether everything has arrived, and nothing is on its way from the
+// tickets to the appliance, which would show another version then.
+func (d *demo) settled(ctx context.Context, began time.Time, control admin.Control) bool {
+	if !d.standing(began).settled() { // else the sink of tickets may have more to come
+		return false
+	}
+	var quiet bool
+	var err error
+	if d.tickets, quiet, err = d.project.counted(ctx, control); err != nil || !quiet {
+		return false
+	}
+	return d.standing(began).settled()
 }
 
 // show shows what goes on until ctx ends or over says so.
