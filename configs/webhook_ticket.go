@@ -2,7 +2,6 @@ package configs
 
 import (
 	"maps"
-	"net/url"
 
 	"ndrbridge/sinks/webhook/ticket"
 	"ndrbridge/transform/render"
@@ -47,7 +46,7 @@ type WebhookTicket struct {
 
 // TicketLookup asks a system of generic for a detection's ticket.
 type TicketLookup struct {
-	// URL is a template of an address at the host of Webhook.URL.
+	// URL is a template of an address with the scheme and host of Webhook.URL.
 	URL string `yaml:"url" env:"URL"`
 	// ID and Page say where the answer has the ticket's id and its URL.
 	ID   string `yaml:"id" env:"ID"`
@@ -86,10 +85,7 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 		return nil, err
 	}
 	o := ticket.GenericOptions{
-		Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Place: ticket.Place{ID: w.Ticket.ID, Page: w.Ticket.Page},
-	}
-	if to, err := url.Parse(w.URL.Value()); err == nil {
-		o.Host = to.Host
+		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Place: ticket.Place{ID: w.Ticket.ID, Page: w.Ticket.Page},
 	}
 	if l := w.Ticket.Lookup; l != nil {
 		address, err := render.Compile(l.URL, false)
@@ -98,7 +94,7 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 		}
 		o.Lookup = &ticket.Lookup{URL: address, Place: ticket.Place{ID: l.ID, Page: l.Page}}
 	}
-	return ticket.NewGeneric(o), nil
+	return systemOr(ticket.NewGeneric(o))
 }
 
 // systemOr is a system, or nil beside an error, which a nil pointer would not be.

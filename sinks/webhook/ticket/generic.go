@@ -24,14 +24,16 @@ type Place struct {
 
 // Lookup asks a system for a detection's ticket.
 type Lookup struct {
-	// URL makes the address that is read by GET, at the host of the webhook. An answer
-	// of 404, and one without an id, say that there is no ticket.
+	// URL makes the address that is read by GET, of the webhook's scheme and host. An
+	// answer of 404, and one without an id, say that there is no ticket.
 	URL *render.Template
 	Place
 }
 
 // GenericOptions say how a system is spoken to.
 type GenericOptions struct {
+	// URL is that of the webhook.
+	URL string
 	// Body makes the body of the request that opens a ticket.
 	Body *render.Template
 	// MaxBodyBytes is how large it may be.
@@ -40,17 +42,24 @@ type GenericOptions struct {
 	// Lookup is nil where the system cannot be asked. A ticket may be opened twice
 	// then, where its answer is lost.
 	Lookup *Lookup
-	// Host is the host of the webhook, with its port.
-	Host string
 }
 
 // Generic is any system that opens a ticket by one request, whose answer is JSON.
-type Generic struct{ o GenericOptions }
+type Generic struct {
+	o    GenericOptions
+	site *url.URL
+}
 
 var _ System = (*Generic)(nil)
 
-// NewGeneric returns a Generic.
-func NewGeneric(o GenericOptions) *Generic { return &Generic{o} }
+// NewGeneric returns a Generic. The error tells the option that is wrong.
+func NewGeneric(o GenericOptions) (*Generic, error) {
+	site, err := siteOf(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("generic: %w", err)
+	}
+	return &Generic{o, site}, nil
+}
 
 func (g *Generic) service() webhook.Service {
 	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
@@ -66,8 +75,9 @@ func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
 		return nil, sinks.Errorf(sinks.Rejected, "lookup: %w", err)
 	}
 	to, err := url.Parse(strings.TrimSpace(string(text)))
-	if err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host != g.o.Host {
-		return nil, sinks.Errorf(sinks.Halted, "lookup.url makes no URL of an event that is at the host of url")
+	// Credentials go with it: nowhere but where they go anyway.
+	if err != nil || to.Scheme != g.site.Scheme || to.Host != g.site.Host {
+		return nil, sinks.Errorf(sinks.Halted, "lookup.url does not make a URL with the scheme and host of url")
 	}
 	return &webhook.Request{Method: http.MethodGet, URL: to}, nil
 }

@@ -42,11 +42,15 @@ func (o *office) link(_ context.Context, e transform.Event, t ticket.Ticket) err
 	return nil
 }
 
+func (o *office) preset() *ticket.Preset {
+	return ticket.New(ticket.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
+}
+
 // send sends events by a sink that is opened for them.
 func (o *office) send(t testing.TB, events ...transform.Event) error {
 	s, err := webhook.New(webhook.Options{
 		URL: o.url, Username: o.auth[0], Password: o.auth[1], Memory: o.memory,
-		Preset: ticket.New(ticket.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock}),
+		Preset: o.preset(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -193,10 +192,6 @@ func startOther(t testing.TB) *tool {
 
 func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
 	t.Helper()
-	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	compile := func(text string, asJSON bool) *render.Template {
 		template, err := render.Compile(text, asJSON)
 		if err != nil {
@@ -204,11 +199,15 @@ func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
 		}
 		return template
 	}
-	o := ticket.GenericOptions{Body: compile(body, true), MaxBodyBytes: 1 << 10, Place: ticket.Place{ID: "ticket.number", Page: "ticket.page"}, Host: at.Host}
+	o := ticket.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Place: ticket.Place{ID: "ticket.number", Page: "ticket.page"}}
 	if lookup != "" {
 		o.Lookup = &ticket.Lookup{URL: compile(lookup, false), Place: ticket.Place{ID: "tickets.0.number", Page: "tickets.0.page"}}
 	}
-	return ticket.NewGeneric(o)
+	system, err := ticket.NewGeneric(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return system
 }
 
 // eachTool runs a test with each of the tools.
