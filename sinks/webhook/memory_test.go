@@ -210,3 +210,68 @@ func TestAPresetRemembersWhatItMade(t *testing.T) {
 		}
 	})
 }
+
+// diligent is a desk that has something to do for each detection, once, and none for
+// those whose number is even.
+type diligent struct {
+	desk
+	done *[]string
+	err  error
+}
+
+func (d diligent) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
+	if strings.HasSuffix(events[0].Subject, "8") {
+		return webhook.Request{Events: 1, Nothing: true, About: events[0]}, nil
+	}
+	return d.desk.ComposeKnowing(events, known)
+}
+
+func (d diligent) Finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
+	*d.done = append(*d.done, string(a.Body))
+	return map[string][]byte{d.Key(r.About.(transform.Event)): []byte("done")}, d.err
+}
+
+func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
+	start := func(t *testing.T, err error) (o *office, done *[]string, m *memories, memory *webhook.Memory, sink *webhook.Sink) {
+		t.Helper()
+		o, url := startOffice(t)
+		done = new([]string)
+		memory = presettest.Memory(t)
+		m = &memories{Memories: memory.Store}
+		memory.Store = m
+		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: diligent{done: done, err: err}, Memory: memory})
+	}
+	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
+	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
+		o, done, _, memory, sink := start(t, nil)
+		if err := sink.Send(t.Context(), []transform.Event{odd, even}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"ticket T1", ""}; !slices.Equal(*done, want) || len(o.asked) != 2 {
+			t.Errorf("finished %q, asked %q", *done, o.asked)
+		}
+		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(odd), webhook.DetectionKey(even)})
+		if err != nil || string(known[0]) != "done" || string(known[1]) != "done" {
+			t.Errorf("%q, %v", known, err)
+		}
+	})
+	t.Run("its failure is the event's, with its class", func(t *testing.T) {
+		_, _, _, _, sink := start(t, sinks.Errorf(sinks.Rejected, "no such desk"))
+		err := sink.Send(t.Context(), []transform.Event{even})
+		if class, _ := sinks.ClassOf(err); class != sinks.Rejected || !strings.Contains(err.Error(), "no such desk") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("what cannot be remembered of it is done again", func(t *testing.T) {
+		_, done, m, _, sink := start(t, nil)
+		m.remember = errors.New("the disk is full")
+		err := sink.Send(t.Context(), []transform.Event{even})
+		if class, _ := sinks.ClassOf(err); class != sinks.Transient {
+			t.Errorf("%v", err)
+		}
+		m.remember = nil
+		if err := sink.Send(t.Context(), []transform.Event{even}); err != nil || len(*done) != 2 {
+			t.Errorf("%v, finished %q", err, *done)
+		}
+	})
+}
