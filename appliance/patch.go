@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,20 +59,24 @@ func (c *Client) patch(ctx context.Context, path string, members map[string]any)
 	}
 	return c.do(ctx, r, func(resp *http.Response) error {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
-		if err == nil && len(answer) > 0 { // as a page to sign in at
+		answer = bytes.TrimSpace(answer)
+		// Whoever answers with JSON where nothing is due has carried it out all the
+		// same; a page to sign in at has not.
+		if err == nil && len(answer) > 0 && answer[0] != '{' && answer[0] != '[' {
 			err = &contentError{excerpt: excerpt(answer), err: errNotAChange}
 		}
 		return err
 	})
 }
 
-var errNotAChange = errors.New("a change that was carried out is answered with nothing: is url the appliance's own address?")
+var errNotAChange = errors.New("a change that was carried out is answered with nothing, or with JSON: is url the appliance's own address?")
 
 // TicketPage is how many detections DetectionsWithTicket returns at most.
 const TicketPage = 1000
 
 // DetectionsWithTicket asks for the detections that have a ticket, behind the first
-// offset of them.
+// offset of them. An appliance may return less than TicketPage of them although there
+// are more: a page without any is the end.
 func (c *Client) DetectionsWithTicket(ctx context.Context, ticketID string, offset int, page *Page) error {
 	s := Search{ModTime: 1, Limit: TicketPage, Offset: offset}
 	var err error

@@ -42,6 +42,12 @@ func TestAChangeIsSentAsItIsMeant(t *testing.T) {
 			422, "off", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 422,
 		},
 		{
+			"JSON where nothing is due is a success", func(c *appliance.Client) error {
+				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
+			},
+			200, "{}\n", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 0,
+		},
+		{
 			"a page to sign in at is no success", func(c *appliance.Client) error {
 				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
 			},

@@ -46,7 +46,13 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 		link := appliance.DetectionChange{TicketID: &command.TicketID}
 		err := w.change(ctx, late, c, edit{
 			texts: textsOf(link),
-			read:  func(_ int, page *appliance.Page) error { return w.client.Detection(late, command.DetectionID, page) },
+			read: func(offset int, page *appliance.Page) error {
+				if offset > 0 {
+					*page = appliance.Page{} // there is but one
+					return nil
+				}
+				return w.client.Detection(late, command.DetectionID, page)
+			},
 			patch: func() error { return w.client.PatchDetection(late, command.DetectionID, link) },
 			keep: func(expect []checkpoint.Entry) error {
 				if all == (appliance.DetectionChange{}) {
@@ -101,8 +107,8 @@ func textsOf(c appliance.DetectionChange) texts {
 // edit is one write to the appliance.
 type edit struct {
 	texts texts
-	// read reads the detections that are changed, at most appliance.TicketPage of
-	// them behind the first offset.
+	// read reads some of the detections that are changed, behind the first offset;
+	// none where there are no more.
 	read  func(offset int, page *appliance.Page) error
 	patch func() error
 	// keep keeps in the state that it was made, and what is expected of it.
@@ -199,7 +205,7 @@ func readBefore(e edit) ([]transform.Detection, error) {
 func readDetections(e edit) ([]transform.Detection, error) {
 	var page appliance.Page
 	var found []transform.Detection
-	for offset := 0; ; offset += appliance.TicketPage {
+	for offset := 0; ; offset += len(page.Objects) {
 		if err := e.read(offset, &page); err != nil {
 			return nil, err
 		}
@@ -208,7 +214,7 @@ func readDetections(e edit) ([]transform.Detection, error) {
 				found = append(found, d)
 			}
 		}
-		if len(page.Objects) < appliance.TicketPage {
+		if len(page.Objects) == 0 { // a short page is not the last one everywhere
 			return found, nil
 		}
 	}
