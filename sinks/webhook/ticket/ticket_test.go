@@ -226,9 +226,9 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 			id++
 			e, before := version(t, id, 0, "new"), len(o.opened())
 			f.links = nil
-			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 8).Draw(r, "faults")...)
-			f.memory.Store = &forgetful{store, failing(rapid.SliceOfN(rapid.Bool(), 0, 6).Draw(r, "the memory fails"))}
-			linkFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the link fails"))
+			o.fail(rapid.SliceOfN(rapid.SampledFrom([]fault{none, none, unread, unsaid, busy}), 0, 5).Draw(r, "faults")...)
+			f.memory.Store = &forgetful{store, failing(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(r, "the memory fails"))}
+			linkFails := failing(rapid.SliceOfN(rapid.Bool(), 0, 2).Draw(r, "the link fails"))
 			delivered := false
 			for n := 0; !delivered; n++ {
 				if n > 200 {
@@ -240,7 +240,7 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 				}
 				err := f.send(t, e)
 				_, wait := presettest.Fate(err)
-				o.pass(wait + time.Duration(rapid.IntRange(0, 30).Draw(r, "seconds"))*time.Second)
+				o.pass(wait + time.Duration(rapid.IntRange(0, 60).Draw(r, "seconds"))*time.Second)
 				delivered = err == nil
 			}
 			if got := len(o.opened()) - before; got != 1 || len(f.links) != 1 {
