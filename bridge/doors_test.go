@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"ndrbridge/admin"
@@ -55,13 +56,13 @@ func startNATS(t *testing.T) (string, jetstream.JetStream) {
 // and what produces to it.
 func startKafka(t *testing.T) (string, *kafka.Writer) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "bridge", "hunter2"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	address := c.ListenAddrs()[0]
-	w := &kafka.Writer{Addr: kafka.TCP(address), Topic: "ndr.tickets", BatchTimeout: time.Millisecond, Transport: new(kafka.Transport)}
+	w := &kafka.Writer{Addr: kafka.TCP(address), Topic: "ndr.tickets", BatchTimeout: time.Millisecond, Transport: &kafka.Transport{SASL: plain.Mechanism{Username: "bridge", Password: "hunter2"}}}
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -104,7 +105,7 @@ func TestCommandsComeFromBrokers(t *testing.T) {
 tickets:
   enabled: true
   nats: {url: %q, stream: TICKETS, durable: %s, username: bridge, password: hunter2}
-  kafka: {brokers: [%q]}
+  kafka: {brokers: [%q], sasl: {mechanism: plain, username: bridge, password: hunter2}}
 `, natsURL, durable, broker)
 	}
 	r := run(t, doors("first"))

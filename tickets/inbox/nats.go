@@ -31,6 +31,10 @@ type NATSOptions struct {
 // its key.
 const ackWait = 5 * time.Second
 
+// pullExpiry is how long a request for the next message stands. One that the server
+// does not answer, as under load it may happen, holds nothing up for longer.
+const pullExpiry = 2 * time.Second
+
 // NATS receives commands by a durable JetStream consumer, one at a time: the next
 // message comes when the one before it is dealt with, so that none is overtaken by
 // another while it has to come again.
@@ -64,7 +68,7 @@ func (n *NATS) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(1))
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(1), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
 		return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
 	}
