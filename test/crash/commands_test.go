@@ -66,8 +66,7 @@ func TestTheJudgeSeesCommandsLost(t *testing.T) {
 			b := s.start(t)
 			stop()
 			s.quiet(t)
-			b.terminate(t)
-			s.nothingWaits(t)
+			b.terminate(t) // what was lost may be what others needed: some may be rejected
 			if text := strings.Join(s.faults(), "\n"); !strings.Contains(text, "was acknowledged and never written") {
 				t.Errorf("the judge sees nothing of it: %q", text)
 			}
