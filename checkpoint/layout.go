@@ -214,10 +214,12 @@ func checkEnds(tx *bolt.Tx) error {
 }
 
 // journalCheck tells whether the keys of the journal follow each other. It is
-// shown all of them, in their order.
+// shown a stretch of them, in their order.
 type journalCheck struct {
-	last mark
-	err  error // the first thing that is wrong
+	first     mark
+	firstSize uint64 // of the value of first
+	last      mark
+	err       error // the first thing that is wrong
 }
 
 func (c *journalCheck) next(key []byte, size uint64) {
@@ -225,14 +227,29 @@ func (c *journalCheck) next(key []byte, size uint64) {
 		return
 	}
 	m, err := parseMark(key)
-	first := c.last == mark{}
-	switch {
-	case err != nil:
-		c.err = err
-	case m.seq == 0, !first && (m.seq != c.last.seq+1 || m.total != c.last.total+size || m.recorded < c.last.recorded):
-		c.err = fmt.Errorf("event %d of the journal does not follow event %d", m.seq, c.last.seq)
+	if err == nil && m.seq == 0 {
+		err = errors.New("event 0 in the journal")
 	}
-	c.last = m
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.join(journalCheck{first: m, firstSize: size, last: m})
+}
+
+// join goes on with the stretch behind.
+func (c *journalCheck) join(behind journalCheck) {
+	switch first, last := behind.first, c.last; {
+	case c.err != nil:
+	case last == mark{}:
+		*c = behind
+	case behind.last == mark{}:
+		c.err = behind.err
+	case first.seq != last.seq+1, first.total != last.total+behind.firstSize, first.recorded < last.recorded:
+		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
+	default:
+		c.last, c.err = behind.last, behind.err
+	}
 }
 
 // mark is a journal key: an event's number and the sums up to it.

@@ -23,13 +23,14 @@ const defaultLockWait = time.Second
 
 // boltOptions are measured: pages of 16 KiB double the events that are written
 // in a second. They are the size of new files alone; others keep their own.
+// Whether the list of free pages is written is chosen anew for each transaction:
+// see keepFreelist.
 func boltOptions() bolt.Options {
 	return bolt.Options{
 		Timeout:        defaultLockWait,
 		PageSize:       16 << 10,
 		FreelistType:   bolt.FreelistMapType,
 		NoFreelistSync: true,
-		NoStatistics:   true,
 	}
 }
 
@@ -171,21 +172,23 @@ func checkFile(path string, wait time.Duration) (found finding, err error) {
 			if found.closed, err = pages.closed(tx); err != nil {
 				return err
 			}
+			var sum uint64
+			var journal error
 			if !found.closed {
 				if pages, err = openPages(file, db.Info().PageSize, tx); err != nil {
 					return err
 				}
-				if err := pages.all(tx); err != nil {
+				if sum, journal, err = pages.all(tx); err != nil {
 					return err
 				}
 			}
 			if found.version, err = checkLayout(tx); err != nil || found.closed {
 				return err
 			}
-			if sum, there := sumOf(tx); there && sum != pages.sum || !there && found.version > 1 {
+			if kept, there := sumOf(tx); there && kept != sum || !there && found.version > 1 {
 				return errors.New("its pages are not of one moment: it is a copy that was made while the state was written, or a part of it")
 			}
-			return pages.journal.err
+			return journal
 		})
 	})
 	var system *fs.PathError

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -40,15 +43,22 @@ var native = binary.NativeEndian
 // the file, points within itself, and has its keys in order. It does not use
 // bbolt's map of the file, and needs little memory however bad the file is.
 type pageCheck struct {
-	file    *os.File
-	size    uint64 // of a page
-	pages   uint64 // in use: the numbers of pages lie below
-	seen    []uint64
-	page    []byte
-	journal journalCheck
-	sum     uint64 // of all entries but the meta bucket's
+	file  *os.File
+	size  uint64          // of a page
+	pages uint64          // in use: the numbers of pages lie below
+	seen  []atomic.Uint64 // a bit a page
+	hands chan struct{}   // one for each further goroutine that may read
 	// rootOnly leaves out what lies in the buckets, but for small ones.
 	rootOnly bool
+}
+
+// pageWalk is the part of a check that one goroutine does: a stretch of the
+// file's entries, in their order.
+type pageWalk struct {
+	*pageCheck
+	page    []byte
+	journal journalCheck
+	sum     uint64 // of the entries, but the meta bucket's
 }
 
 // openPages prepares to check the file that tx is a read transaction of. It
@@ -62,35 +72,41 @@ func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 	if tx.Size() > info.Size() || pageSize < pageHeader+metaSize {
 		return nil, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
 	}
-	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize), page: make([]byte, pageSize)}
-	c.seen = make([]uint64, c.pages/64+1)
+	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize)}
+	c.seen = make([]atomic.Uint64, c.pages/64+1)
+	c.hands = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
 	return c, nil
 }
 
-// all checks every page that is in use. What is wrong with the journal alone is
-// left in c.journal, since another version may have another journal.
-func (c *pageCheck) all(tx *bolt.Tx) error {
-	if err := c.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
-		return err
+func (c *pageCheck) walk() *pageWalk { return &pageWalk{pageCheck: c, page: make([]byte, c.size)} }
+
+// all checks every page that is in use, and returns the sum of the entries. What
+// is wrong with the journal alone is returned apart, since another version may
+// have another journal.
+func (c *pageCheck) all(tx *bolt.Tx) (sum uint64, journal, err error) {
+	w := c.walk()
+	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
+		return 0, nil, err
 	}
-	return c.freelist(tx)
+	return w.sum, w.journal.err, w.freelist(tx)
 }
 
 // root checks the pages that hold the buckets' names and the small buckets, and
 // the list of free pages.
 func (c *pageCheck) root(tx *bolt.Tx) error {
 	c.rootOnly = true
-	return c.all(tx)
+	_, _, err := c.all(tx)
+	return err
 }
 
 // freelist checks that what bbolt would use as free pages are none that are in
 // use, where the file holds a list of them.
-func (c *pageCheck) freelist(tx *bolt.Tx) error {
-	id, err := c.freelistPage(tx)
+func (w *pageWalk) freelist(tx *bolt.Tx) error {
+	id, err := w.freelistPage(tx)
 	if err != nil || id == noFreelist {
 		return err
 	}
-	p, err := c.read(id)
+	p, err := w.read(id)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
@@ -101,8 +117,8 @@ func (c *pageCheck) freelist(tx *bolt.Tx) error {
 	if count == manyFree {
 		from, count = from+8, native.Uint64(p.bytes[pageHeader:])
 	}
-	if count > c.pages {
-		return fmt.Errorf("page %d: %d free pages of %d", id, count, c.pages)
+	if count > w.pages {
+		return fmt.Errorf("page %d: %d free pages of %d", id, count, w.pages)
 	}
 	free, err := p.slice(from, count*8)
 	if err != nil {
@@ -110,7 +126,7 @@ func (c *pageCheck) freelist(tx *bolt.Tx) error {
 	}
 	for previous := uint64(1); len(free) > 0; free = free[8:] {
 		n := native.Uint64(free)
-		if n <= previous || n >= c.pages || c.seen[n/64]&(1<<(n%64)) != 0 {
+		if n <= previous || n >= w.pages || w.seen[n/64].Load()&(1<<(n%64)) != 0 {
 			return fmt.Errorf("page %d: page %d is not free", id, n)
 		}
 		previous = n
@@ -135,29 +151,62 @@ func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
 
 // tree checks a page and all below it. Its first key must be low and all be
 // below high, where those are not nil.
-func (c *pageCheck) tree(b below, depth int) error {
+func (w *pageWalk) tree(b below, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d: pages lie too deep", b.page)
 	}
-	p, err := c.read(b.page)
+	p, err := w.read(b.page)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
 	// The buffer is used again further down, so what is needed then is kept.
-	p.bucket, p.path, p.check = b.bucket, b.path, c
+	p.bucket, p.path, p.walk = b.bucket, b.path, w
 	found, err := p.elements(b.low, b.high)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
-	for _, f := range found {
-		if c.rootOnly && f.bucket != b.bucket {
-			continue
+	if w.rootOnly {
+		found = slices.DeleteFunc(found, func(f below) bool { return f.bucket != b.bucket })
+	}
+	return w.trees(found, depth+1)
+}
+
+// trees checks what lies below pages that follow each other. The second half of
+// them goes to another goroutine as long as a processor is free.
+func (w *pageWalk) trees(found []below, depth int) error {
+	for len(found) > 1 {
+		select {
+		case w.hands <- struct{}{}:
+			half := len(found) / 2
+			return w.both(found[:half], found[half:], depth)
+		default:
 		}
-		if err := c.tree(f, depth+1); err != nil {
+		if err := w.tree(found[0], depth); err != nil {
 			return err
 		}
+		found = found[1:]
 	}
-	return nil
+	if len(found) == 0 {
+		return nil
+	}
+	return w.tree(found[0], depth)
+}
+
+func (w *pageWalk) both(first, second []below, depth int) error {
+	other := w.pageCheck.walk()
+	ended := make(chan error, 1)
+	go func() {
+		err := guard(func() error { return other.trees(second, depth) })
+		<-w.hands
+		ended <- err
+	}()
+	err := w.trees(first, depth)
+	if otherErr := <-ended; err == nil {
+		err = otherErr
+	}
+	w.sum += other.sum
+	w.journal.join(other.journal)
+	return err
 }
 
 // below is a page that another one refers to.
@@ -178,34 +227,33 @@ type page struct {
 	file         io.ReaderAt // nil where bytes is all
 	bucket       string
 	path         uint32
-	check        *pageCheck
+	walk         *pageWalk
 }
 
 // read reads a page's beginning, and takes note of the page and its overflow.
-func (c *pageCheck) read(id uint64) (page, error) {
-	if id < 2 || id >= c.pages {
-		return page{}, fmt.Errorf("it lies outside of the %d pages in use", c.pages)
+func (w *pageWalk) read(id uint64) (page, error) {
+	if id < 2 || id >= w.pages {
+		return page{}, fmt.Errorf("it lies outside of the %d pages in use", w.pages)
 	}
-	at := int64(id * c.size)
-	if _, err := c.file.ReadAt(c.page, at); err != nil {
+	at := int64(id * w.size)
+	if _, err := w.file.ReadAt(w.page, at); err != nil {
 		return page{}, err
 	}
-	if named := native.Uint64(c.page); named != id {
+	if named := native.Uint64(w.page); named != id {
 		return page{}, fmt.Errorf("it says that it is page %d", named)
 	}
-	overflow := uint64(native.Uint32(c.page[12:]))
-	if overflow >= c.pages-id {
+	overflow := uint64(native.Uint32(w.page[12:]))
+	if overflow >= w.pages-id {
 		return page{}, fmt.Errorf("it goes on over %d more pages", overflow)
 	}
 	for n := id; n <= id+overflow; n++ {
-		if c.seen[n/64]&(1<<(n%64)) != 0 {
+		if bit := uint64(1) << (n % 64); w.seen[n/64].Or(bit)&bit != 0 {
 			return page{}, fmt.Errorf("page %d is used twice", n)
 		}
-		c.seen[n/64] |= 1 << (n % 64)
 	}
 	return page{
-		flags: native.Uint16(c.page[8:]), count: native.Uint16(c.page[10:]),
-		size: (1 + overflow) * c.size, bytes: c.page, at: at, file: c.file,
+		flags: native.Uint16(w.page[8:]), count: native.Uint16(w.page[10:]),
+		size: (1 + overflow) * w.size, bytes: w.page, at: at, file: w.file,
 	}, nil
 }
 
@@ -297,16 +345,16 @@ func (p page) entry(key []byte, from, size uint64) error {
 	if from > p.size || size > p.size-from {
 		return errors.New("its value lies outside of the page")
 	}
-	if p.check.rootOnly || p.bucket == metaPath {
+	if p.walk.rootOnly || p.bucket == metaPath {
 		return nil
 	}
 	value, err := p.slice(from, size)
 	if err != nil {
 		return err
 	}
-	p.check.sum += entrySum(p.path, key, value)
+	p.walk.sum += entrySum(p.path, key, value)
 	if p.bucket == journalPath {
-		p.check.journal.next(key, size)
+		p.walk.journal.next(key, size)
 	}
 	return nil
 }
@@ -333,7 +381,7 @@ func (p page) nested(b below, from, size uint64) (root uint64, err error) {
 	}
 	inline := page{
 		flags: native.Uint16(value[8:]), count: native.Uint16(value[10:]), size: uint64(len(value)), bytes: value,
-		bucket: b.bucket, path: b.path, check: p.check,
+		bucket: b.bucket, path: b.path, walk: p.walk,
 	}
 	if inline.flags != leafPage {
 		return 0, fmt.Errorf("a bucket's page of kind %#x", inline.flags)

@@ -165,6 +165,7 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 	if s.broken != nil {
 		return trimmed, s.broken
 	}
+	keepFreelist(s.db)
 	err = update(s.db, func(tx *bolt.Tx) (err error) {
 		r.tx = openSum(tx)
 		if r.journal, err = openJournal(tx); err != nil {

@@ -1,0 +1,69 @@
+package checkpoint_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// listsFreePages tells whether the file has the list that saves bbolt a look at
+// every page when it opens it. Where a meta page keeps its page size, its list
+// and its transaction is bbolt's format.
+func listsFreePages(t *testing.T, path string) bool {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var latest, list uint64
+	for page, size := uint32(0), binary.NativeEndian.Uint32(b[16+8:]); page < 2; page++ {
+		meta := b[page*size+16:]
+		if id := binary.NativeEndian.Uint64(meta[48:]); id >= latest {
+			latest, list = id, binary.NativeEndian.Uint64(meta[32:])
+		}
+	}
+	return list != math.MaxUint64
+}
+
+func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
+	path := statePath(t)
+	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}}) // what is settled is trimmed
+	ctx := t.Context()
+	c := checkpoint.Commit{Source: source, Position: []byte("p")}
+	for i := range 12_000 {
+		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Unix(200, 0), 2000))
+	}
+	err := errors.Join(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}), s.Commit(ctx, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !listsFreePages(t, path) {
+		t.Error("with a backlog and hardly a free page, the file has no list of them")
+	}
+	if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: uint64(len(c.Events))}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stats, err := s.Stats(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Events == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// The transaction behind the last trimming is the first to know of all that is free.
+	if err := s.Commit(ctx, checkpoint.Commit{Source: source, Expect: c.Position, Position: []byte("q")}); err != nil {
+		t.Fatal(err)
+	}
+	if listsFreePages(t, path) {
+		t.Error("with more than a thousand free pages, the file has a list of them")
+	}
+}
