@@ -40,6 +40,7 @@ type Options struct {
 //	/api/v1/  what Control does:
 //
 //	GET    status                               Status
+//	GET    history                              History, the last hour
 //	GET    events?since=TIME                    the events, as server-sent events
 //	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters, with bodies=true their bodies too
 //	GET    sinks/NAME/dead/KEY                  one dead letter

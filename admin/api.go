@@ -19,12 +19,13 @@ import (
 func (o Options) api() http.Handler {
 	mux := http.NewServeMux()
 	for path, m := range map[string]operations{
-		"/status": {http.MethodGet: status},
-		"/events": {http.MethodGet: tail},
-		"/backup": {http.MethodGet: backup},
-		"/reload": {http.MethodPost: reload},
-		"/rewind": {http.MethodPost: rewind},
-		"/verify": {http.MethodPost: verify},
+		"/status":  {http.MethodGet: status},
+		"/history": {http.MethodGet: history},
+		"/events":  {http.MethodGet: tail},
+		"/backup":  {http.MethodGet: backup},
+		"/reload":  {http.MethodPost: reload},
+		"/rewind":  {http.MethodPost: rewind},
+		"/verify":  {http.MethodPost: verify},
 
 		"/sinks/{sink}/pause":   {http.MethodPost: pause},
 		"/sinks/{sink}/resume":  {http.MethodPost: resume},

@@ -17,6 +17,8 @@ import (
 type Control interface {
 	// Status tells how the bridge is doing.
 	Status(ctx context.Context) (Status, error)
+	// History tells how the bridge did in the last hour.
+	History(ctx context.Context) (History, error)
 	// Tail calls yield with each event that is journalled from now on, in order,
 	// beginning with those of the journal that were recorded at or after since
 	// where that is not zero. It returns nil when ctx ends, or yield's error.

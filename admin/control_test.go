@@ -29,14 +29,15 @@ var (
 // control is a Control on a real state with a sink lake and an appliance hq. What
 // is set is what a method answers with.
 type control struct {
-	store  *checkpoint.Store
-	path   string
-	status admin.Status
-	err    error // of every method
-	reload admin.Reloaded
-	backup func(io.Writer) error
-	tail   func(context.Context, func(transform.Event) error) error
-	verify func(poller.VerifyReport) ([]poller.Verification, error)
+	store   *checkpoint.Store
+	path    string
+	status  admin.Status
+	history admin.History
+	err     error // of every method
+	reload  admin.Reloaded
+	backup  func(io.Writer) error
+	tail    func(context.Context, func(transform.Event) error) error
+	verify  func(poller.VerifyReport) ([]poller.Verification, error)
 
 	tailing   chan struct{} // gets an element when Tail waits for events, and is closed when it has returned
 	rewoundTo time.Time
@@ -140,6 +141,8 @@ func (c *control) known(o checkpoint.Owner) error {
 }
 
 func (c *control) Status(context.Context) (admin.Status, error) { return c.status, c.err }
+
+func (c *control) History(context.Context) (admin.History, error) { return c.history, c.err }
 
 func (c *control) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
 	defer close(c.tailing)

@@ -51,6 +51,22 @@ type ApplianceStatus struct {
 	Name    string         `json:"name"`
 	URL     string         `json:"url"`
 	Streams []StreamStatus `json:"streams"`
+	// Reachable says whether the appliance can be polled; nil: not known yet. It is
+	// not from the first failed poll on: appliances.unreachable_after says how many
+	// there must be.
+	Reachable *bool `json:"reachable,omitempty"`
+	// Since is when it came to be so; for one that was reachable from the start on,
+	// when its first poll succeeded.
+	Since time.Time `json:"since,omitzero"`
+	// Error is how the appliance's last failed poll failed, while it is not reachable
+	// or the last poll of a stream has failed.
+	Error string `json:"error,omitempty"`
+	// Firmware is what the appliance told of its firmware at the start, and about once
+	// an hour since; empty: nothing yet.
+	Firmware string `json:"firmware,omitempty"`
+	// ClockSkewSeconds is how far the appliance's clock is ahead of ours, by the Date of
+	// its answers; below 0: behind. nil: there was none yet.
+	ClockSkewSeconds *float64 `json:"clock_skew_seconds,omitempty"`
 	// Tickets is there while the bridge runs and writes tickets to it.
 	Tickets *TicketStatus `json:"tickets,omitempty"`
 }
@@ -85,15 +101,29 @@ type StreamStatus struct {
 	Failures    int    `json:"failures"`
 	Error       string `json:"error,omitempty"`
 	DeadLetters uint64 `json:"dead_letters"`
+	// Position is the appliance's time up to which the stream was read; absent: it
+	// never was.
+	Position time.Time `json:"position,omitzero"`
+	// LagSeconds is how far that lies behind what could be read, as of the last answer: 0
+	// once the stream was read to its end. nil: not known yet.
+	LagSeconds *float64 `json:"lag_seconds,omitempty"`
+	// Events counts what was committed to the journal since the start of the bridge,
+	// and EventsPerSecond is the mean of about the last minute. Both are 0 of a bridge
+	// that does not run.
+	Events          uint64  `json:"events"`
+	EventsPerSecond float64 `json:"events_per_second"`
 	// Backlog is there while a backlog is read.
 	Backlog *Backlog `json:"backlog,omitempty"`
 }
 
 // Backlog is how the reading of a backlog goes.
 type Backlog struct {
-	At               time.Time `json:"at"` // up to where it was read
-	BehindSeconds    float64   `json:"behind_seconds"`
-	RecordsPerSecond float64   `json:"records_per_second"`
+	At            time.Time `json:"at"` // up to where it was read
+	BehindSeconds float64   `json:"behind_seconds"`
+	// EventsPerSecond is how fast it is read; RecordsPerSecond is the same, and was
+	// there before streams other than records had a Backlog.
+	EventsPerSecond  float64 `json:"events_per_second"`
+	RecordsPerSecond float64 `json:"records_per_second"`
 	// LeftSeconds is how long it may take; 0: not known yet.
 	LeftSeconds float64 `json:"left_seconds"`
 }
@@ -112,6 +142,13 @@ type SinkStatus struct {
 	LagEvents uint64    `json:"lag_events"`
 	LagBytes  int64     `json:"lag_bytes"`
 	Oldest    time.Time `json:"oldest,omitzero"`
+	// LagSeconds is the age of the oldest; 0: there is none.
+	LagSeconds float64 `json:"lag_seconds"`
+	// Delivered counts what the target acknowledged since the start of the bridge,
+	// again where it came again, and EventsPerSecond is the mean of about the last
+	// minute. Both are 0 of a bridge that does not run.
+	Delivered       uint64  `json:"delivered"`
+	EventsPerSecond float64 `json:"events_per_second"`
 	// OverLag says that the lag budget is used up.
 	OverLag bool `json:"over_lag,omitempty"`
 	// FillsJournalInSeconds is when, at the pace of the last minutes, what it has yet to

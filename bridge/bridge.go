@@ -51,6 +51,7 @@ type Bridge struct {
 	orders    chan func(lifetimes) // carried out by Run
 	ended     chan struct{}        // closed when no more orders are taken
 	unsettled growth               // of the sink that would fill the journal
+	history   history
 
 	verifying sync.Mutex
 }
@@ -149,13 +150,13 @@ func (b *Bridge) Run(ctx context.Context) error {
 	for _, d := range all.doors {
 		d.start(l.sources)
 	}
-	room := startPart(ctx, b.watchRoom)
+	watching := startPart(ctx, b.watchRoom, b.keepHistory)
 	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 
 	b.obey(ctx, l)
 	all = b.arranged.Load()
 	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", all.config.ShutdownTimeout)
-	end(append(all.sources(), room)...)
+	end(append(all.sources(), watching)...)
 	stopSinks()
 	end(all.delivery()...)
 	err := b.Close()

@@ -94,12 +94,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		if !sink.Configured {
 			continue
 		}
-		lag := 0.0
-		if !sink.Oldest.IsZero() {
-			lag = max(0, time.Since(sink.Oldest).Seconds())
-		}
 		gauge(sinkLagEvents, float64(sink.LagEvents), name)
-		gauge(sinkLagTime, lag, name)
+		gauge(sinkLagTime, ageSeconds(sink.Oldest, time.Now()), name)
 		gauge(redeliveries, float64(sink.Queued), name)
 		ch <- prometheus.MustNewConstMetric(sinkSkipped, prometheus.CounterValue, float64(sink.Skipped), name)
 	}

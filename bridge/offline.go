@@ -80,6 +80,11 @@ func (f *Offline) Status(ctx context.Context) (admin.Status, error) {
 	return status, err
 }
 
+// History is of a running bridge alone.
+func (f *Offline) History(context.Context) (admin.History, error) {
+	return admin.History{}, fmt.Errorf("nothing is sampled: %w", admin.ErrNotRunning)
+}
+
 // Tail is of a running bridge alone.
 func (f *Offline) Tail(context.Context, time.Time, func(transform.Event) error) error {
 	return fmt.Errorf("nothing is journalled: %w", admin.ErrNotRunning)

@@ -32,8 +32,15 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
 		for _, stream := range streamsOf(a) {
-			owner := checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream})
-			of.Streams = append(of.Streams, admin.StreamStatus{Stream: stream, DeadLetters: stats.DeadLetters[owner].Count})
+			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
+			owner := checkpoint.SourceOwner(source)
+			position, err := poller.ReadUpTo(ctx, store, source)
+			if err != nil {
+				return admin.Status{}, stats, err
+			}
+			of.Streams = append(of.Streams, admin.StreamStatus{
+				Stream: stream, DeadLetters: stats.DeadLetters[owner].Count, Position: position,
+			})
 		}
 		status.Appliances = append(status.Appliances, of)
 	}
@@ -59,7 +66,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 	s, dead := stats.Sinks[name], stats.DeadLetters[checkpoint.SinkOwner(name)]
 	of := admin.SinkStatus{
-		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest,
+		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest, LagSeconds: ageSeconds(s.Oldest, time.Now()),
 		DeadLetters: dead.Count, DeadLetterBytes: dead.Bytes,
 		Redeliveries: s.Queued,
 		// What was trimmed is counted for good when the sink is told of it.
@@ -90,12 +97,17 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	if err != nil {
 		return admin.Status{}, err
 	}
+	now := time.Now()
 	status.Running, status.Started = true, l.bridge.started
 	for i, a := range l.all.appliances {
 		for n, stream := range a.streams {
 			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
 			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
-			of.Backlog = backlogOf(stream.source)
+			of.Events = polled.Events
+			of.EventsPerSecond = l.bridge.history.rate(checkpoint.SourceOwner(polled.Source), polled.Events, now)
+			if p, ok := stream.source.Progress(); ok {
+				of.Position, of.LagSeconds, of.Backlog = p.At, new(p.Behind.Seconds()), backlogOf(p)
+			}
 		}
 		if a.writer != nil {
 			s := a.writer.Status()
@@ -109,6 +121,8 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	for i, p := range l.all.sinks {
 		of, s := &status.Sinks[i], p.runner.Status()
 		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
+		of.Delivered = s.Delivered
+		of.EventsPerSecond = l.bridge.history.rate(checkpoint.SinkOwner(of.Name), s.Delivered, now)
 		if of.Name == fills {
 			of.FillsJournalInSeconds = l.bridge.unsettled.secondsUntil(stats.MaxBytes)
 		}
@@ -116,17 +130,13 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	return status, nil
 }
 
-// backlogOf is nil where a source reads no backlog.
-func backlogOf(source poller.Source) *admin.Backlog {
-	records, ok := source.(*poller.Records)
-	if !ok {
-		return nil
-	}
-	p, ok := records.Progress()
-	if !ok || p.Behind == 0 {
+// backlogOf is nil where no backlog is read.
+func backlogOf(p poller.Progress) *admin.Backlog {
+	if p.Behind == 0 {
 		return nil
 	}
 	return &admin.Backlog{
-		At: p.At, BehindSeconds: p.Behind.Seconds(), RecordsPerSecond: p.RecordsPerSecond, LeftSeconds: p.Left.Seconds(),
+		At: p.At, BehindSeconds: p.Behind.Seconds(), LeftSeconds: p.Left.Seconds(),
+		EventsPerSecond: p.EventsPerSecond, RecordsPerSecond: p.EventsPerSecond,
 	}
 }

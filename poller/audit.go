@@ -30,7 +30,7 @@ type AuditOptions struct {
 	Start      func(now time.Time) time.Time
 	PageSize   int // entries asked for at most, 2 or more
 	TypePrefix string
-	Now        func() time.Time // for recordedtime alone
+	Now        func() time.Time // for recordedtime and speeds alone
 	Log        *slog.Logger
 	Metrics    *Metrics
 }
@@ -73,13 +73,14 @@ type Audit struct {
 	behind      appliance.Page // holds a few entries at most
 	rows        []auditRow
 	date        time.Time // the appliance's, in its last answer
+	pace        *pace
 }
 
 // NewAudit returns a source that goes on from what store holds.
 func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
+	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
 	return &Audit{
-		client: client, store: store, o: o,
-		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit},
+		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize),
 	}
@@ -87,6 +88,9 @@ func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Aud
 
 // Source names the stream.
 func (a *Audit) Source() checkpoint.Source { return a.source }
+
+// Progress implements Source.
+func (a *Audit) Progress() (p Progress, ok bool) { return a.pace.tell() }
 
 // Poll reads everything new, and then, after the position was moved back, what is
 // to be delivered again. Each page is committed by itself, so an error loses
@@ -194,6 +198,7 @@ const (
 func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	w.offset = a.begin(&w)
+	a.pace.begin()
 	front, kept := noHole, a.position.Last // kept is the newest entry that both logs have
 	for {
 		page, ok, err := a.next(ctx, &w)
@@ -201,7 +206,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 			return err
 		}
 		if !ok { // the log is empty, and will not tell what was in it
-			a.o.Metrics.behind(a.source, 0)
+			a.pace.caughtUp(a.date.UnixMilli())
 			return nil
 		}
 		last := page.find(w.last)
@@ -233,11 +238,11 @@ func (a *Audit) readNew(ctx context.Context) error {
 		}
 		w.last = a.position.Last
 		if page.newest {
-			a.o.Metrics.behind(a.source, 0)
+			a.pace.caughtUp(a.date.UnixMilli())
 			return nil
 		}
 		if w.last != nil {
-			a.o.Metrics.behind(a.source, max(0, a.date.UnixMilli()-w.last.Time))
+			a.pace.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
 		}
 		a.advance(&w, &page)
 	}
@@ -451,6 +456,6 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), a.source, err)
 	}
 	a.position, a.committed = p, c.Position
-	a.o.Metrics.committed(a.source, c)
+	a.pace.count(c)
 	return nil
 }

@@ -49,7 +49,7 @@ type DetectionsOptions struct {
 	// Echoes knows what is written to the appliance; nil: nothing is.
 	Echoes     Echoes
 	TypePrefix string
-	Now        func() time.Time // for recordedtime alone
+	Now        func() time.Time // for recordedtime and speeds alone
 	Log        *slog.Logger
 	Metrics    *Metrics
 }
@@ -88,6 +88,8 @@ type Detections struct {
 
 	sweep      *sweep // nil: none under way
 	sweepError string // why the last page of a sweep failed; empty: it did not
+
+	pace *pace
 }
 
 // sweep is a walk over the recent past, one page at a time.
@@ -99,9 +101,9 @@ type sweep struct {
 
 // NewDetections returns a source that goes on from what store holds.
 func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
+	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
 	return &Detections{
-		client: client, store: store, o: o,
-		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections},
+		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize),
 	}
@@ -109,6 +111,9 @@ func NewDetections(client DetectionsClient, store checkpoint.Sources, o Detectio
 
 // Source names the stream.
 func (d *Detections) Source() checkpoint.Source { return d.source }
+
+// Progress implements Source.
+func (d *Detections) Progress() (p Progress, ok bool) { return d.pace.tell() }
 
 // Poll reads everything new, and one page of a sweep that is due. It returns
 // once a walk has come to its end; each page is committed by itself, so an
@@ -212,6 +217,7 @@ func (d *Detections) poll(ctx context.Context) error {
 		d.longest = 0
 	}
 	s := pass{walk: newWalk(d.bound()), from: d.position.ModTime}
+	d.pace.begin()
 	for done := false; !done; {
 		err := d.inTurn(ctx, func() (err error) {
 			done, err = d.pollPage(ctx, &s)
@@ -221,7 +227,7 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		}
 	}
-	d.o.Metrics.behind(d.source, 0)
+	d.pace.caughtUp(s.clock)
 	if err := d.endAgain(ctx); err != nil {
 		return err
 	}
@@ -273,7 +279,9 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 			d.idle, s.news = 0, true
 		}
 	}
-	d.o.Metrics.behind(d.source, d.clock-d.position.ModTime)
+	if !done {
+		d.pace.reached(d.position.ModTime, d.clock-d.position.ModTime)
+	}
 	return done, nil
 }
 
@@ -485,6 +493,6 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
 	}
 	d.position, d.committed = p, c.Position
-	d.o.Metrics.committed(d.source, c)
+	d.pace.count(c)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"ndrbridge/checkpoint"
 )
@@ -72,6 +73,22 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag, m.gaps)
 	r.MustRegister(m.warnings, m.cursors, m.incomplete)
 	return m
+}
+
+// begin has the counters of a stream that is about to be polled begin at 0, where
+// they are new, and returns that of its events.
+func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
+	m.dead.WithLabelValues(s.Appliance, s.Stream)
+	return m.events.WithLabelValues(s.Appliance, s.Stream)
+}
+
+// counted is what a counter has counted.
+func counted(c prometheus.Counter) uint64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		return 0 // a counter that was made by prometheus has no reason to fail
+	}
+	return uint64(m.GetCounter().GetValue())
 }
 
 func (m *Metrics) committed(s checkpoint.Source, c checkpoint.Commit) {

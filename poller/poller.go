@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
@@ -23,6 +24,9 @@ type Source interface {
 	// Poll reads what is new and commits it. A poll that failed has lost
 	// nothing: the next goes on from what was committed.
 	Poll(ctx context.Context) (Next, error)
+	// Progress tells how far the stream was read; ok is false before anything was.
+	// It is safe for concurrent use.
+	Progress() (p Progress, ok bool)
 }
 
 // Next says when a source that was polled should be polled again.
@@ -54,6 +58,9 @@ type Status struct {
 	// Failures counts the failed polls since then, and Error tells the last.
 	Failures int
 	Error    string
+	// Events counts those committed to the journal. It goes on where another Poller of
+	// the stream with the same Metrics ended.
+	Events uint64
 }
 
 // Poller polls a source until it is stopped.
@@ -63,7 +70,8 @@ type Poller struct {
 
 	mu     sync.Mutex
 	status Status
-	class  string // of the last failure
+	class  string             // of the last failure
+	events prometheus.Counter // nil before Run
 }
 
 // New returns a Poller of source.
@@ -75,7 +83,11 @@ func New(source Source, o Options) *Poller {
 func (p *Poller) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.status
+	status := p.status
+	if p.events != nil {
+		status.Events = counted(p.events)
+	}
+	return status
 }
 
 // soon bounds the wait for a source that is to be polled before long.
@@ -88,6 +100,9 @@ func (p *Poller) Run(ctx context.Context) {
 		backoff.WithMaxInterval(p.o.RetryMax),
 		backoff.WithMaxElapsedTime(0),
 	)
+	p.mu.Lock()
+	p.events = p.o.Metrics.begin(p.status.Source)
+	p.mu.Unlock()
 	for {
 		next, err := p.source.Poll(ctx)
 		if ctx.Err() != nil {

@@ -114,14 +114,14 @@ type Records struct {
 
 	recheckErrors int // in a row
 
-	pace pace
+	pace *pace
 }
 
 // NewRecords returns a source that goes on from what store holds.
 func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
+	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
 	return &Records{
-		client: client, store: store, o: o,
-		source: checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query},
+		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize),
 		span:   max(1, o.Window.Milliseconds()),
@@ -132,6 +132,9 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 
 // Source names the stream.
 func (r *Records) Source() checkpoint.Source { return r.source }
+
+// Progress implements Source.
+func (r *Records) Progress() (p Progress, ok bool) { return r.pace.tell() }
 
 // Poll reads one window, or none where there is nothing to read yet, and once it
 // has caught up it looks again at one window that is due. Each page is committed
@@ -179,7 +182,7 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			return Now, err
 		}
 	}
-	r.caughtUp()
+	r.pace.caughtUp(r.position.Until)
 	return r.recheck(ctx)
 }
 
@@ -334,6 +337,21 @@ func (r *Records) behind() int64 {
 	return max(0, r.clock()-r.o.Delay.Milliseconds()-r.position.Until)
 }
 
+// backlog is how many windows there are to be read where progress is told.
+const backlog = 3
+
+// measure takes note of where the position is, and tells how it goes while a
+// backlog of more than a few windows is read.
+func (r *Records) measure() {
+	if !r.pace.reached(r.position.Until, r.behind()) {
+		return
+	}
+	if p, _ := r.pace.tell(); p.Behind > backlog*r.o.Window {
+		r.o.Log.Info("reading a backlog", "at", p.At.UTC(), "behind", p.Behind.Round(time.Second),
+			"records_per_second", int(p.EventsPerSecond), "speed_up", int(p.SpeedUp), "left", p.Left.Round(time.Second))
+	}
+}
+
 // goBack moves the position back with the appliance's clock: what is stored from
 // now on has a timestamp behind it. What the lists still name does not come again.
 func (r *Records) goBack(ctx context.Context) error {
@@ -444,7 +462,6 @@ func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Co
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), r.source, err)
 	}
 	r.loaded, r.position, r.committed, r.written = true, p, c.Position, p.Until
-	r.o.Metrics.committed(r.source, c)
-	r.pace.add(len(c.Events))
+	r.pace.count(c)
 	return nil
 }

@@ -118,7 +118,7 @@ func TestProgressOfABacklog(t *testing.T) {
 			break
 		}
 	}
-	if half.RecordsPerSecond <= 0 || half.SpeedUp <= 1 || half.Left <= 0 {
+	if half.EventsPerSecond <= 0 || half.SpeedUp <= 1 || half.Left <= 0 {
 		t.Errorf("halfway it is %+v", half)
 	}
 	if p, _ := w.source.Progress(); p.Behind != 0 || p.Left != 0 {

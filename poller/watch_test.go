@@ -36,6 +36,8 @@ func (s *scripted) Poll(context.Context) (poller.Next, error) {
 	return poller.Idle, end
 }
 
+func (s *scripted) Progress() (poller.Progress, bool) { return poller.Progress{}, false }
+
 // watched runs sources with one Watch for some time, and returns the types of
 // the events that it told.
 func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) {

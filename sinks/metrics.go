@@ -1,6 +1,9 @@
 package sinks
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
 
 // Metrics are the metrics of all sinks.
 type Metrics struct {
@@ -71,4 +74,13 @@ func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(cla
 
 func (m sinkMetrics) entered(state State) {
 	m.state.Set(float64(state.severity()))
+}
+
+// counted is what a counter has counted.
+func counted(c prometheus.Counter) uint64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		return 0 // a counter that was made by prometheus has no reason to fail
+	}
+	return uint64(m.GetCounter().GetValue())
 }

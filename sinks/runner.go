@@ -130,8 +130,9 @@ func (r *Runner) Status() Status {
 	r.mu.Lock()
 	paused := r.paused
 	r.mu.Unlock()
+	delivered := counted(r.metrics.delivered)
 	if !paused.IsZero() {
-		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed"}
+		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed", Delivered: delivered}
 	}
 	var worst Status
 	for _, l := range r.lanes {
@@ -141,6 +142,7 @@ func (r *Runner) Status() Status {
 		}
 		l.mu.Unlock()
 	}
+	worst.Delivered = delivered
 	return worst
 }
 

@@ -25,4 +25,8 @@ type Status struct {
 	Since time.Time // of State
 	// Error tells the last failure; empty while State is StateRunning.
 	Error string
+	// Delivered counts the events that the target acknowledged, again where they
+	// came again. It goes on where another Runner of the sink with the same Metrics
+	// ended.
+	Delivered uint64
 }

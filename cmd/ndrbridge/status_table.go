@@ -63,8 +63,8 @@ func backlogText(b *admin.Backlog) string {
 	if b == nil {
 		return ""
 	}
-	text := fmt.Sprintf("a backlog is read, up to %s: %s behind, %.0f records/s",
-		b.At.UTC().Format(time.RFC3339), secondsText(b.BehindSeconds), b.RecordsPerSecond)
+	text := fmt.Sprintf("a backlog is read, up to %s: %s behind, %.0f/s",
+		b.At.UTC().Format(time.RFC3339), secondsText(b.BehindSeconds), b.EventsPerSecond)
 	if b.LeftSeconds > 0 {
 		text += fmt.Sprintf(", %s left", secondsText(b.LeftSeconds))
 	}

@@ -36,8 +36,8 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
 		{"a backlog that is read", func(s *admin.Status) {
-			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "records/dns", Backlog: &admin.Backlog{At: now.Add(-time.Hour), BehindSeconds: 3600, RecordsPerSecond: 1200.4, LeftSeconds: 90}}}}}
-		}, []string{"hq records/dns - 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200 records/s, 1m left"}, ""},
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "records/dns", Backlog: &admin.Backlog{At: now.Add(-time.Hour), BehindSeconds: 3600, EventsPerSecond: 1200.4, LeftSeconds: 90}}}}}
+		}, []string{"hq records/dns - 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200/s, 1m left"}, ""},
 		{"a sink that is halted", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{
 				Name: "lake", Kind: "webhook", State: "halted", Since: now.Add(-time.Hour), Error: "403 forbidden", LagEvents: 5, LagBytes: 1024, Oldest: now.Add(-49 * time.Hour),

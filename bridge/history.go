@@ -1,0 +1,189 @@
+package bridge
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/checkpoint"
+)
+
+// The history holds so many moments, so far apart: an hour.
+const (
+	historyStep   = 15 * time.Second
+	historyLength = 240
+)
+
+// history is how a bridge did lately. It is safe for concurrent use; the zero
+// history is ready for use.
+type history struct {
+	mu      sync.Mutex
+	moments []moment // in the order of their times
+}
+
+// moment is how a bridge did at one time. What is not known is not there, or nil.
+// It does not change.
+type moment struct {
+	at      time.Time
+	journal *int64 // bytes
+	rows    map[checkpoint.Owner]row
+}
+
+// row is how a stream or a sink did at one time.
+type row struct {
+	count      uint64   // of its events, since the start
+	perSecond  *float64 // since the moment before
+	lagEvents  *uint64  // of a sink
+	lagSeconds *float64
+}
+
+// keepHistory samples how the bridge does until ctx ends.
+func (b *Bridge) keepHistory(ctx context.Context) {
+	ticker := time.NewTicker(historyStep)
+	defer ticker.Stop()
+	for {
+		b.history.add(b.sample(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// sample tells how the bridge does now. It costs what Stats costs.
+func (b *Bridge) sample(ctx context.Context) moment {
+	all := b.arranged.Load()
+	m := moment{at: time.Now(), rows: make(map[checkpoint.Owner]row)}
+	for _, a := range all.appliances {
+		for _, s := range a.streams {
+			status := s.poller.Status()
+			r := row{count: status.Events}
+			if p, ok := s.source.Progress(); ok {
+				r.lagSeconds = new(p.Behind.Seconds())
+			}
+			m.rows[checkpoint.SourceOwner(status.Source)] = r
+		}
+	}
+	stats, err := b.store.Stats(ctx)
+	if err == nil {
+		m.journal = &stats.Bytes
+	}
+	for _, s := range all.sinks {
+		r := row{count: s.runner.Status().Delivered}
+		if of, known := stats.Sinks[s.config.Name]; known {
+			r.lagEvents, r.lagSeconds = &of.LagEvents, new(ageSeconds(of.Oldest, m.at))
+		}
+		m.rows[checkpoint.SinkOwner(s.config.Name)] = r
+	}
+	return m
+}
+
+// ageSeconds is the age of what was seen at a time; 0 of nothing, the zero time.
+func ageSeconds(seen, now time.Time) float64 {
+	if seen.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(seen).Seconds())
+}
+
+// add takes a moment, the latest, and tells it the rates since the one before. The
+// moments that it pushes out of the history are gone.
+func (h *history) add(m moment) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.moments); n > 0 {
+		before := h.moments[n-1]
+		for owner, r := range m.rows {
+			if was, ok := before.rows[owner]; ok {
+				r.perSecond = perSecond(was.count, r.count, m.at.Sub(before.at))
+				m.rows[owner] = r
+			}
+		}
+	}
+	if len(h.moments) == historyLength {
+		h.moments = h.moments[1:]
+	}
+	h.moments = append(h.moments, m)
+}
+
+// perSecond is the rate at which a count has grown; nil where it began again, as
+// that of a sink that was away does.
+func perSecond(was, is uint64, passed time.Duration) *float64 {
+	if is < was || passed <= 0 {
+		return nil
+	}
+	return new(float64(is-was) / passed.Seconds())
+}
+
+// rate is the mean rate of a stream or sink over about the last minute, or since it
+// came; 0 where that was just now.
+func (h *history) rate(owner checkpoint.Owner, count uint64, now time.Time) float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var from *moment
+	for i := len(h.moments) - 1; i >= 0; i-- {
+		m := &h.moments[i]
+		if r, ok := m.rows[owner]; !ok || r.count > count {
+			break
+		}
+		if from = m; now.Sub(m.at) >= time.Minute {
+			break
+		}
+	}
+	if from == nil {
+		return 0
+	}
+	if rate := perSecond(from.rows[owner].count, count, now.Sub(from.at)); rate != nil {
+		return *rate
+	}
+	return 0
+}
+
+// History implements admin.Control.
+func (l *live) History(context.Context) (admin.History, error) {
+	h := &l.bridge.history
+	h.mu.Lock()
+	moments := append([]moment(nil), h.moments...)
+	h.mu.Unlock()
+
+	of := admin.History{
+		StepSeconds: int(historyStep.Seconds()),
+		Journal:     admin.JournalHistory{Bytes: column(moments, func(m moment) *int64 { return m.journal })},
+		Streams:     []admin.StreamHistory{}, Sinks: []admin.SinkHistory{},
+	}
+	if n := len(moments); n > 0 {
+		of.Until = moments[n-1].at
+	}
+	for _, a := range l.all.appliances {
+		for _, s := range a.streams {
+			source := s.source.Source()
+			owner := checkpoint.SourceOwner(source)
+			of.Streams = append(of.Streams, admin.StreamHistory{
+				Appliance: source.Appliance, Stream: source.Stream,
+				EventsPerSecond: column(moments, func(m moment) *float64 { return m.rows[owner].perSecond }),
+				LagSeconds:      column(moments, func(m moment) *float64 { return m.rows[owner].lagSeconds }),
+			})
+		}
+	}
+	for _, s := range l.all.sinks {
+		owner := checkpoint.SinkOwner(s.config.Name)
+		of.Sinks = append(of.Sinks, admin.SinkHistory{
+			Sink:            s.config.Name,
+			EventsPerSecond: column(moments, func(m moment) *float64 { return m.rows[owner].perSecond }),
+			LagEvents:       column(moments, func(m moment) *uint64 { return m.rows[owner].lagEvents }),
+			LagSeconds:      column(moments, func(m moment) *float64 { return m.rows[owner].lagSeconds }),
+		})
+	}
+	return of, nil
+}
+
+// column is one value of each moment.
+func column[T any](moments []moment, value func(moment) *T) []*T {
+	values := make([]*T, len(moments))
+	for i, m := range moments {
+		values[i] = value(m)
+	}
+	return values
+}
