@@ -225,6 +225,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		// appliance had just closed a connection that was kept.
 		req.Header["Idempotency-Key"] = []string{}
 	}
+	asked := time.Now()
 	resp, err := c.link.http.Do(req)
 	if err != nil {
 		e.Err = c.link.explain(err)
@@ -243,6 +244,8 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		e.answered(resp, body, r.notFound, c.auth.advice())
 		return e
 	}
+	// An answer of another status may be that of a proxy, with a clock of its own.
+	c.link.skew.learn(resp.Header, asked, time.Now())
 	e.Status = resp.StatusCode
 	e.RetryAfter, _ = retryafter.Parse(resp.Header)
 	switch err := read(resp).(type) {

@@ -21,6 +21,7 @@ type link struct {
 	stile   *turnstile // nil: no rate limit
 	timeout time.Duration
 	close   func()
+	skew    skew
 	secrets []string // the proxy's password, as it is and in the Basic scheme
 }
 

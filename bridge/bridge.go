@@ -82,7 +82,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 	if err != nil {
 		return nil, err
 	}
-	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, doorCollector{b})
+	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, partsCollector{b})
 	all, err := b.arrange(ctx, config, new(arrangement))
 	if err != nil {
 		return nil, err

@@ -28,27 +28,53 @@ var (
 	doorUp       = prometheus.NewDesc("ndrbridge_ticket_door_up", "1 while ticket commands are received from the broker.", []string{"door"}, nil)
 )
 
-// doorCollector reads how the doors stand when it is asked for.
-type doorCollector struct{ bridge *Bridge }
+var (
+	applianceUp   = prometheus.NewDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until that is known.", []string{"appliance"}, nil)
+	applianceSkew = prometheus.NewDesc("ndrbridge_appliance_clock_skew_seconds", "How far the appliance's clock is ahead of the bridge's; below 0: behind.", []string{"appliance"}, nil)
+	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes.", []string{"sink"}, nil)
+)
+
+// partsCollector reads how the parts stand when it is asked for: what is no longer
+// configured is not told.
+type partsCollector struct{ bridge *Bridge }
 
 // Describe implements prometheus.Collector.
-func (c doorCollector) Describe(ch chan<- *prometheus.Desc) { ch <- doorMessages; ch <- doorUp }
+func (c partsCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, deadLimit, doorMessages, doorUp} {
+		ch <- desc
+	}
+}
 
 // Collect implements prometheus.Collector.
-func (c doorCollector) Collect(ch chan<- prometheus.Metric) {
+func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 	all := c.bridge.arranged.Load()
 	if all == nil {
 		return // the state is being opened
 	}
-	for _, d := range all.doors {
-		s, up := d.door.Status(), 0.0
-		if s.Open {
-			up = 1
+	for _, a := range all.appliances {
+		if r := a.watch.Reach(); r.Known {
+			ch <- prometheus.MustNewConstMetric(applianceUp, prometheus.GaugeValue, oneIf(r.Reachable), a.config.Name)
 		}
-		ch <- prometheus.MustNewConstMetric(doorUp, prometheus.GaugeValue, up, d.name)
+		if ahead, ok := a.client.ClockSkew(); ok {
+			ch <- prometheus.MustNewConstMetric(applianceSkew, prometheus.GaugeValue, ahead.Seconds(), a.config.Name)
+		}
+	}
+	for _, s := range all.sinks {
+		ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(deadShare(all.config)), s.config.Name)
+	}
+	for _, d := range all.doors {
+		s := d.door.Status()
+		ch <- prometheus.MustNewConstMetric(doorUp, prometheus.GaugeValue, oneIf(s.Open), d.name)
 		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Stored), d.name, "stored")
 		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Refused), d.name, "refused")
 	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // stateCollector reads the state's metrics when they are asked for.
@@ -69,14 +95,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	full := 0.0
-	if stats.SourcesWait {
-		full = 1
-	}
 	gauge(journalBytes, float64(stats.Bytes))
 	gauge(journalLimit, float64(stats.MaxBytes))
 	gauge(journalEvents, float64(stats.Events))
-	gauge(journalFull, full)
+	gauge(journalFull, oneIf(stats.SourcesWait))
 	gauge(stateBytes, float64(stats.FileBytes))
 	var ofSources checkpoint.DeadStats
 	for owner, dead := range stats.DeadLetters {

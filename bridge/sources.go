@@ -17,11 +17,12 @@ import (
 // appliancePart is one appliance and what polls it. Appliances share nothing but
 // the state.
 type appliancePart struct {
-	config  configs.Appliance
-	made    blueprint
-	client  *appliance.Client
-	watch   *poller.Watch
-	streams []stream
+	config   configs.Appliance
+	made     blueprint
+	client   *appliance.Client
+	watch    *poller.Watch
+	firmware *firmware
+	streams  []stream
 	// echoes go over to the part that takes this one's place: what was written is
 	// yet to be seen. Both are nil where no tickets are written.
 	echoes  *tickets.Echoes
@@ -58,9 +59,10 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	if err != nil {
 		return nil, err
 	}
+	p.firmware = newFirmware(p.client, b.log.With("appliance", a.Name))
 	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
-		Now: time.Now, Log: b.log.With("appliance", a.Name),
+		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
 	})
 	if config.Tickets.Enabled {
 		if err := b.arrangeWriter(ctx, p, config, now); err != nil {
@@ -91,7 +93,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 }
 
 func (p *appliancePart) start(ctx context.Context) {
-	tasks := []func(context.Context){p.watch.Run}
+	tasks := []func(context.Context){p.watch.Run, p.firmware.run}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
 	}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -48,7 +49,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	for _, s := range p.config.Sinks {
 		of := sinkStatus(s.Name, stats)
 		of.Kind = s.Kind()
-		of.DeadLetterMaxBytes = int64(p.config.DeadLetters.MaxBytes) / int64(len(p.config.Sinks))
+		of.DeadLetterMaxBytes = deadShare(p.config)
 		if of.OverLag, err = overLag(ctx, store, s, stats); err != nil {
 			return admin.Status{}, stats, err
 		}
@@ -61,6 +62,11 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		status.Unconfigured = append(status.Unconfigured, of)
 	}
 	return status, stats, nil
+}
+
+// deadShare is how many bytes of dead letters each of the sinks may have.
+func deadShare(config *configs.Config) int64 {
+	return int64(config.DeadLetters.MaxBytes) / int64(len(config.Sinks))
 }
 
 func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
@@ -100,6 +106,7 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	now := time.Now()
 	status.Running, status.Started = true, l.bridge.started
 	for i, a := range l.all.appliances {
+		a.tell(&status.Appliances[i])
 		for n, stream := range a.streams {
 			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
 			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
@@ -128,6 +135,18 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 		}
 	}
 	return status, nil
+}
+
+// tell completes a status by how the appliance is reached.
+func (p *appliancePart) tell(of *admin.ApplianceStatus) {
+	r := p.watch.Reach()
+	if of.Since, of.Error = r.Since, r.Error; r.Known {
+		of.Reachable = &r.Reachable
+	}
+	of.Firmware = p.firmware.String()
+	if ahead, ok := p.client.ClockSkew(); ok {
+		of.ClockSkewSeconds = new(math.Round(ahead.Seconds()*1000) / 1000)
+	}
 }
 
 // backlogOf is nil where no backlog is read.

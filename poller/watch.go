@@ -24,8 +24,9 @@ type Watch struct {
 
 	mu      sync.Mutex
 	streaks map[checkpoint.Source]streak
-	state   reach // as the last poll left it
-	heard   bool  // of a poll since the start
+	state   reach     // as the last poll left it
+	heard   bool      // of a poll since the start
+	since   time.Time // when it was first reached, or reached again
 	changed chan struct{}
 }
 
@@ -37,8 +38,11 @@ type WatchOptions struct {
 	// stream's last poll a failure; 1 or more.
 	After      int
 	TypePrefix string
-	Now        func() time.Time
-	Log        *slog.Logger
+	// Reached, where set, is called when a poll succeeds, for the first time or after
+	// the appliance was unreachable. It must not wait, nor call the Watch.
+	Reached func()
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // streak counts the failed polls of a stream since one of the appliance's
@@ -47,6 +51,8 @@ type streak struct {
 	failed   bool // the last poll did
 	failures int
 	since    time.Time // of the first
+	last     time.Time // when the last poll failed, while failed
+	reason   string    // and how
 }
 
 // reach is whether an appliance can be polled: the position of what is told.
@@ -55,6 +61,19 @@ type reach struct {
 	Since       time.Time `json:"since,omitzero"` // while unreachable
 	Failures    int       `json:"failures,omitempty"`
 	Reason      string    `json:"reason,omitempty"`
+}
+
+// Reach is whether an appliance can be polled.
+type Reach struct {
+	// Known is false until a poll has succeeded or enough of them have failed.
+	Known     bool
+	Reachable bool
+	// Since is since when: of the first of the failed polls, or of the first that
+	// succeeded.
+	Since time.Time
+	// Error tells the last failed poll of a stream whose last poll failed; empty: there
+	// is none.
+	Error string
 }
 
 // NewWatch returns a Watch that has seen no poll yet.
@@ -68,6 +87,23 @@ func NewWatch(store checkpoint.Sources, o WatchOptions) *Watch {
 	}
 }
 
+// Reach tells whether the appliance can be polled. It is safe for concurrent use.
+func (w *Watch) Reach() Reach {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := Reach{Known: w.heard, Reachable: w.heard && !w.state.Unreachable, Since: w.since}
+	if w.state.Unreachable {
+		r.Since = w.state.Since
+	}
+	var last time.Time
+	for _, s := range w.streaks {
+		if s.failed && !s.last.Before(last) {
+			last, r.Error = s.last, s.reason
+		}
+	}
+	return r
+}
+
 // polled takes note of how a poll ended. It never waits. What has nothing to do
 // with the appliance, such as a full disk, says nothing about it.
 func (w *Watch) polled(source checkpoint.Source, err error) {
@@ -78,20 +114,25 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.streaks[source]
+	now := w.o.Now()
 	if s.failed = err != nil; s.failed {
 		if s.failures++; s.failures == 1 {
-			s.since = w.o.Now()
+			s.since = now
 		}
+		s.last, s.reason = now, e.Error()
 	}
 	w.streaks[source] = s
 	if err == nil {
 		for source, s := range w.streaks {
-			w.streaks[source] = streak{failed: s.failed}
+			w.streaks[source] = streak{failed: s.failed, last: s.last, reason: s.reason}
 		}
 		if w.heard && !w.state.Unreachable {
 			return
 		}
-		w.heard, w.state = true, reach{}
+		w.heard, w.state, w.since = true, reach{}, now
+		if w.o.Reached != nil {
+			w.o.Reached()
+		}
 	} else {
 		for _, other := range w.streaks {
 			if !other.failed {
