@@ -35,10 +35,9 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		for _, stream := range streamsOf(a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
 			owner := checkpoint.SourceOwner(source)
-			position, err := poller.ReadUpTo(ctx, store, source)
-			if err != nil {
-				return admin.Status{}, stats, err
-			}
+			// One that cannot be read is told by the stream's polls, and is no reason to
+			// tell nothing at all.
+			position, _ := poller.ReadUpTo(ctx, store, source)
 			of.Streams = append(of.Streams, admin.StreamStatus{
 				Stream: stream, DeadLetters: stats.DeadLetters[owner].Count, Position: position,
 			})

@@ -1,0 +1,261 @@
+package bridge
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	standin "ndrbridge/test/appliance"
+)
+
+// direct answers requests by a handler, without a network: time stands still
+// meanwhile.
+type direct struct{ http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// sampled is a bridge with a stream and sinks of which nothing runs but these and
+// what keeps the history.
+type sampled struct {
+	*Bridge
+	config *configs.Config
+	parts  []*part
+}
+
+func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sampled{Bridge: &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard, started: time.Now()}}
+	s.arrangeAll(t, a, sinks)
+	s.parts = append(s.parts, startPart(t.Context(), s.keepHistory))
+	return s
+}
+
+// arrangeAll puts what polls a and delivers to sinks in the place of what did.
+func (s *sampled) arrangeAll(t *testing.T, a *standin.Appliance, sinks string) {
+	t.Helper()
+	var err error
+	s.config, err = configs.Parse("ndrbridge.yaml", []byte(`
+appliances: [{name: hq, url: "http://sensor.example", api_key: `+standin.DefaultAPIKey+`, audit: {enabled: false}, detections: {start: beginning, interval: 1s}}]
+sinks: `+sinks), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &arrangement{config: s.config}
+	if err := s.configure(t.Context(), s.config.Sinks); err != nil {
+		t.Fatal(err)
+	}
+	now := s.arranged.Load()
+	if now == nil {
+		now = new(arrangement)
+	}
+	for _, sink := range s.config.Sinks {
+		p, err := s.arrangeSink(sink, s.config, now.sink(sink.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.runner == nil {
+			p.employ(s.store, checkpoint.SinkStats{})
+			p.start(t.Context())
+			s.parts = append(s.parts, p.running)
+		}
+		all.sinks = append(all.sinks, p)
+	}
+	if all.appliances = now.appliances; all.appliances == nil {
+		client, err := appliance.New(appliance.Options{
+			URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: direct{a},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: newFirmware(client, s.log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.reached, Now: time.Now, Log: s.log})
+		of := streams{appliance: p.config, prefix: "io.ndrbridge", client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
+		sources, err := of.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
+			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.log, Metrics: s.metrics.sources,
+		})}}
+		p.start(t.Context())
+		s.parts = append(s.parts, p.running)
+		all.appliances = []*appliancePart{p}
+	}
+	s.arranged.Store(all)
+}
+
+func (s *sampled) stop(t *testing.T) {
+	t.Helper()
+	end(s.parts...)
+	if err := s.store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *sampled) told(t *testing.T) (admin.Status, admin.History) {
+	t.Helper()
+	synctest.Wait()
+	status, err := s.control().Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.control().History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, h
+}
+
+// plain is a list with -1 in the place of what is not known.
+func plain[T uint64 | float64](values []*T) []T {
+	var all []T
+	for _, v := range values {
+		if v == nil {
+			v = new(T)
+			*v--
+		}
+		all = append(all, *v)
+	}
+	return all
+}
+
+func TestTheLastHourIsKept(t *testing.T) {
+	const one = `[{name: log, file: {path: "-"}, start: beginning}]`
+	t.Run("rates are those since the sample before, and the status tells the mean of a minute", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			time.Sleep(20 * time.Second)
+			a.AddBacklog(150, time.Second)
+			time.Sleep(50 * time.Second) // to 10 s behind the sample at 60 s
+			status, h := s.told(t)
+			stream, sink := status.Appliances[0].Streams[0], status.Sinks[0]
+			if stream.Events != 150 || sink.Delivered != 150 {
+				t.Errorf("%d events, %d delivered, want 150", stream.Events, sink.Delivered)
+			}
+			if want := 150.0 / 70; stream.EventsPerSecond != want || sink.EventsPerSecond != want {
+				t.Errorf("%v and %v events a second, want %v", stream.EventsPerSecond, sink.EventsPerSecond, want)
+			}
+			if stream.LagSeconds == nil || *stream.LagSeconds != 0 || time.Since(stream.Position) > 3*time.Second {
+				t.Errorf("lag %v at %v, want none at about %v", stream.LagSeconds, stream.Position, time.Now())
+			}
+			if got, want := plain(h.Streams[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
+				t.Errorf("events a second %v, want %v", got, want)
+			}
+			if got, want := plain(h.Sinks[0].EventsPerSecond), []float64{-1, 0, 10, 0, 0}; !slices.Equal(got, want) {
+				t.Errorf("delivered a second %v, want %v", got, want)
+			}
+			if got := plain(h.Streams[0].LagSeconds); !slices.Equal(got[1:], []float64{0, 0, 0, 0}) {
+				t.Errorf("lag of the stream %v, want none", got)
+			}
+			if h.StepSeconds != 15 || !h.Until.Equal(s.started.Add(time.Minute)) || len(h.Journal.Bytes) != 5 || *h.Journal.Bytes[4] == 0 {
+				t.Errorf("%+v", h)
+			}
+			time.Sleep(2 * time.Minute)
+			if status, _ := s.told(t); status.Sinks[0].EventsPerSecond != 0 || status.Sinks[0].Delivered != 150 {
+				t.Errorf("later: %+v", status.Sinks[0])
+			}
+		})
+	})
+	t.Run("a sink that is paused lags behind more and more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			s.arranged.Load().sinks[0].runner.Pause()
+			a.AddBacklog(7, time.Second)
+			time.Sleep(40 * time.Second)
+			status, h := s.told(t)
+			if got, want := plain(h.Sinks[0].LagEvents), []uint64{7, 7}; !slices.Equal(got[1:], want) {
+				t.Errorf("lag in events %v, want %v", got, want)
+			}
+			seconds := plain(h.Sinks[0].LagSeconds)
+			if seconds[1] <= 0 || seconds[2] != seconds[1]+15 || status.Sinks[0].LagSeconds <= seconds[2] {
+				t.Errorf("lag in seconds %v, now %v", seconds, status.Sinks[0].LagSeconds)
+			}
+		})
+	})
+	t.Run("a sink that a reload adds begins with nothing known, and one that it removes is gone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
+			a.AddBacklog(3, time.Second)
+			s := keepHistory(t, a, one)
+			defer s.stop(t)
+			time.Sleep(20 * time.Second)
+			other := `[{name: other, file: {path: ` + filepath.Join(t.TempDir(), "other") + `}, start: beginning}`
+			s.arrangeAll(t, a, other+`, {name: log, file: {path: "-"}, start: beginning}]`)
+			time.Sleep(30 * time.Second)
+			_, h := s.told(t)
+			if len(h.Sinks) != 2 || h.Sinks[0].Sink != "other" || h.Sinks[1].Sink != "log" {
+				t.Fatalf("%+v", h.Sinks)
+			}
+			for what, c := range map[string]struct{ got, want []float64 }{
+				"rate of the new":  {plain(h.Sinks[0].EventsPerSecond), []float64{-1, -1, -1, 0}},
+				"lag of the new":   {plain(h.Sinks[0].LagSeconds), []float64{-1, -1, 0, 0}},
+				"rate of the old":  {plain(h.Sinks[1].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
+				"rate of a stream": {plain(h.Streams[0].EventsPerSecond), []float64{-1, 0.2, 0, 0}},
+			} {
+				if !slices.Equal(c.got, c.want) {
+					t.Errorf("%s: %v, want %v", what, c.got, c.want)
+				}
+			}
+			s.arrangeAll(t, a, other+`]`)
+			if _, h := s.told(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
+				t.Errorf("%+v", h.Sinks)
+			}
+		})
+	})
+	t.Run("it is an hour long, and all lists are of one length", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := keepHistory(t, standin.New(standin.Options{Seed: 1, Now: time.Now}), one)
+			defer s.stop(t)
+			time.Sleep(90*time.Minute + time.Second)
+			_, h := s.told(t)
+			for _, n := range []int{
+				len(h.Journal.Bytes), len(h.Streams[0].EventsPerSecond), len(h.Streams[0].LagSeconds),
+				len(h.Sinks[0].EventsPerSecond), len(h.Sinks[0].LagEvents), len(h.Sinks[0].LagSeconds),
+			} {
+				if n != 240 {
+					t.Errorf("%d samples, want 240", n)
+				}
+			}
+			if !h.Until.Equal(s.started.Add(90 * time.Minute)) {
+				t.Errorf("until %v", h.Until)
+			}
+		})
+	})
+}
+
+func TestARateIsNotKnownWhereACountBeganAgain(t *testing.T) {
+	owner, now := checkpoint.SinkOwner("lake"), time.Now()
+	var h history
+	for i, count := range []uint64{5, 20, 3, 6} {
+		h.add(moment{at: now.Add(time.Duration(i) * historyStep), rows: map[checkpoint.Owner]row{owner: {count: count}}})
+	}
+	if got, want := plain(column(h.moments, func(m moment) *float64 { return m.rows[owner].perSecond })), []float64{-1, 1, -1, 0.2}; !slices.Equal(got, want) {
+		t.Errorf("rates %v, want %v", got, want)
+	}
+	if got, want := h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30; got != want {
+		t.Errorf("mean rate %v, want %v", got, want)
+	}
+}
