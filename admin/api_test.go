@@ -18,6 +18,7 @@ import (
 // endpoints are everything under /api/v1.
 var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/status"},
+	{"GET", "/api/v1/history"},
 	{"GET", "/api/v1/events"},
 	{"GET", "/api/v1/backup"},
 	{"POST", "/api/v1/reload"},

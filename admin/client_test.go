@@ -41,6 +41,30 @@ func TestAClientIsToldTheStatus(t *testing.T) {
 	}
 }
 
+func TestAClientIsToldTheHistory(t *testing.T) {
+	c := newControl(t)
+	c.history = admin.History{
+		StepSeconds: 15, Until: time.Unix(1, 0).UTC(), Journal: admin.JournalHistory{Bytes: []*int64{nil, new(int64(7))}},
+		Streams: []admin.StreamHistory{{Appliance: "hq", Stream: "detections", EventsPerSecond: []*float64{nil, new(0.0)}, LagSeconds: []*float64{nil, new(1.5)}}},
+		Sinks:   []admin.SinkHistory{{Sink: "lake", EventsPerSecond: []*float64{nil, nil}, LagEvents: []*uint64{nil, new(uint64(1 << 60))}, LagSeconds: []*float64{new(2.0), nil}}},
+	}
+	client, server := serve(t, c)
+	got, err := client.History(t.Context())
+	if err != nil || !reflect.DeepEqual(got, c.history) {
+		t.Errorf("%+v (%v), want %+v", got, err, c.history)
+	}
+	const want = `{"step_seconds":15,"until":"1970-01-01T00:00:01Z","journal":{"bytes":[null,7]},` +
+		`"streams":[{"appliance":"hq","stream":"detections","events_per_second":[null,0],"lag_seconds":[null,1.5]}],` +
+		`"sinks":[{"sink":"lake","events_per_second":[null,null],"lag_events":[null,1152921504606846976],"lag_seconds":[2,null]}]}`
+	if _, body := request(t, "GET", server.URL+"/api/v1/history", "", token); strings.TrimSpace(body) != want {
+		t.Errorf("%s, want %s", body, want)
+	}
+	c.err = admin.ErrNotRunning
+	if _, err := client.History(t.Context()); err == nil || err.Error() != admin.ErrNotRunning.Error() {
+		t.Errorf("%v, want that the bridge does not run", err)
+	}
+}
+
 func TestAClientActsOnDelivery(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)

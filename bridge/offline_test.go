@@ -56,6 +56,9 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 		if status.Running || status.State.Journal.Events != 12 || len(status.Appliances) != 1 || len(status.Appliances[0].Streams) != 2 {
 			t.Errorf("%+v", status)
 		}
+		if detections := status.Appliances[0].Streams[0]; detections.Position.IsZero() || detections.LagSeconds != nil {
+			t.Errorf("detections were read up to %v, with a lag of %v", detections.Position, detections.LagSeconds)
+		}
 		if len(status.Sinks) != 1 || status.Sinks[0].Kind != "webhook" || status.Sinks[0].State != "" ||
 			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
 			t.Errorf("%+v", status)
@@ -70,6 +73,9 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	t.Run("what a running bridge alone can do is refused", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		if err := f.Tail(t.Context(), time.Time{}, nil); !errors.Is(err, admin.ErrNotRunning) {
+			t.Errorf("%v", err)
+		}
+		if _, err := f.History(t.Context()); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
 		if _, err := f.Reload(t.Context()); !errors.Is(err, admin.ErrNotRunning) {

@@ -144,6 +144,11 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 		t.Errorf("changed %q", got)
 	}
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+	for _, name := range []string{"ndrbridge_appliance_up", "ndrbridge_appliance_clock_skew_seconds"} {
+		if !strings.Contains(metrics, name+`{appliance="hq"}`) {
+			t.Errorf("there is no %s of the appliance that stays", name)
+		}
+	}
 	if strings.Contains(metrics, `appliance="branch"`) {
 		t.Error("there are metrics of an appliance that is gone")
 	}

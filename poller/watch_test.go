@@ -40,7 +40,7 @@ func (s *scripted) Progress() (poller.Progress, bool) { return poller.Progress{}
 
 // watched runs sources with one Watch for some time, and returns the types of
 // the events that it told.
-func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) {
+func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) *poller.Watch {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	watch := poller.NewWatch(state, poller.WatchOptions{
@@ -58,6 +58,7 @@ func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scrip
 	time.Sleep(lasts)
 	stop()
 	synctest.Wait()
+	return watch
 }
 
 func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
@@ -127,6 +128,48 @@ func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestWhetherAnApplianceIsReached(t *testing.T) {
+	failed := func(text string) error {
+		return &appliance.Error{Method: "GET", Path: "/x", Err: errors.New(text)}
+	}
+	full := errors.New("no space left on device")
+	for _, c := range []struct {
+		name    string
+		sources []*scripted
+		want    poller.Reach // with Since since the start, as the zero time and a duration
+		since   time.Duration
+	}{
+		{"it is not known before a poll has ended", nil, poller.Reach{}, 0},
+		{"it is from the first poll that succeeds", []*scripted{{"detections", []error{failed("down"), nil}}},
+			poller.Reach{Known: true, Reachable: true}, time.Second},
+		{"it is not known after the first failures", []*scripted{{"detections", []error{failed("slow"), failed("slow"), full}}},
+			poller.Reach{Error: "GET /x: slow"}, 0},
+		{"it is not from the first of the failures on", []*scripted{{"detections", []error{nil, failed("slow"), failed("slow"), failed("down")}}},
+			poller.Reach{Known: true, Error: "GET /x: down"}, 10 * time.Second},
+		{"it is while one of its streams is read, with what the other fails for", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403")}}},
+			poller.Reach{Known: true, Reachable: true, Error: "GET /x: 403"}, 0},
+		{"a failure that is over is not told", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403"), nil}}},
+			poller.Reach{Known: true, Reachable: true}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				got := watched(t, newMemory(func(checkpoint.Commit) {}), time.Minute, c.sources...).Reach()
+				if c.want.Known {
+					// Waits have jitter.
+					if since := got.Since.Sub(begin); since < c.since/2 || since > 2*c.since {
+						t.Errorf("since %v, want about %v", since, c.since)
+					}
+					got.Since = time.Time{}
+				}
+				if got != c.want {
+					t.Errorf("%+v, want %+v", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 func actions(events []transform.Event) string {
