@@ -13,10 +13,15 @@ func (c *command) statusCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
 		Short: "Tell how appliances, streams, sinks and the journal are doing",
-		Long: `Tell how the bridge is doing: the journal, each stream with its last success and
-what failed since, each sink with its state and what it has yet to settle, and what
-to do about what is wrong.
+		Long: `Tell how the bridge is doing: the journal, each appliance, each stream with its
+last success and what failed since, each sink with its state and what it has yet to
+settle, and what to do about what is wrong.
 
+  POLLED   when a poll last succeeded; FAILED counts the polls that failed since
+  READ TO  up to when the stream was read, by the appliance's clock; its LAG is how far
+           that was behind what there was to read
+  RATE     events a second, as the mean of about the last minute: those that came from
+           the stream, or that the sink took
   LAG      what the sink has yet to settle; OLDEST is when the oldest of it was seen
   DEAD     dead letters: what a target refused for good, or what could not be made
            into an event

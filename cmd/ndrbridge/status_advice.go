@@ -17,8 +17,15 @@ func advice(s admin.Status) []string {
 		add("the journal is full, and polling waits: mend %s, give it lag.policy skip, or raise journal.max_bytes", slowest(s.Sinks))
 	}
 	for _, a := range s.Appliances {
+		reached := a.Reachable == nil || *a.Reachable
+		if !reached {
+			add("%s cannot be polled, and is tried again; nothing is lost that it still shows then: %s", a.Name, a.Error)
+		}
+		if text := clockText(a); text != "" {
+			add("%s: %s: set it, or ours, by NTP; nothing is lost by it, but times will not match", a.Name, text)
+		}
 		for _, stream := range a.Streams {
-			if stream.Failures > 0 {
+			if stream.Failures > 0 && reached {
 				add("%s/%s fails, and is tried again: %s", a.Name, stream.Stream, stream.Error)
 			}
 			if stream.DeadLetters > 0 {

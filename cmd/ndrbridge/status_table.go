@@ -19,7 +19,11 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 	fmt.Fprintf(c.stdout, "state    %s, %s\n", printable(s.State.Path), bytesText(s.State.FileBytes))
 	fmt.Fprintf(c.stdout, "journal  %s\n\n", journalText(s.State.Journal))
 
-	streamsTable(s.Appliances, now).print(c.stdout, c.width(), c.colours())
+	if s.Running {
+		appliancesTable(s.Appliances, now).print(c.stdout, c.width(), c.colours())
+		fmt.Fprintln(c.stdout)
+	}
+	streamsTable(s, now).print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
 	sinksTable(s, now).print(c.stdout, c.width(), c.colours())
 	if len(s.Doors) > 0 {
@@ -45,15 +49,58 @@ func journalText(j admin.Journal) string {
 	return text
 }
 
-func streamsTable(appliances []admin.ApplianceStatus, now time.Time) *table {
-	t := newTable("APPLIANCE", "STREAM", "LAST SUCCESS", "FAILURES", "DEAD", "NOTE")
+func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *table {
+	t := newTable("APPLIANCE", "STATE", "SINCE", "FIRMWARE", "NOTE")
 	for _, a := range appliances {
+		state := cell{text: "-"}
+		switch {
+		case a.Reachable == nil:
+		case *a.Reachable:
+			state = cell{"reachable", green}
+		default:
+			state = cell{"unreachable", red}
+		}
+		t.add(a.Name, state, ago(a.Since, now), cmp.Or(a.Firmware, "-"), cell{clockText(a), yellow})
+	}
+	return t
+}
+
+// clockText says how far an appliance's clock is off, where that is more than clocks
+// are that somebody sets.
+func clockText(a admin.ApplianceStatus) string {
+	const worthAWord = 5 // seconds
+	switch skew := skewOf(a); {
+	case skew > worthAWord:
+		return "its clock is " + secondsText(skew) + " ahead"
+	case skew < -worthAWord:
+		return "its clock is " + secondsText(-skew) + " behind"
+	}
+	return ""
+}
+
+// skewOf is how many seconds an appliance's clock is ahead; 0 where that is not known.
+func skewOf(a admin.ApplianceStatus) float64 {
+	if a.ClockSkewSeconds == nil {
+		return 0
+	}
+	return *a.ClockSkewSeconds
+}
+
+func streamsTable(status admin.Status, now time.Time) *table {
+	t := newTable("APPLIANCE", "STREAM", "POLLED", "READ TO", "LAG", "RATE", "FAILED", "DEAD", "NOTE")
+	for _, a := range status.Appliances {
+		clock := now.Add(time.Duration(skewOf(a) * float64(time.Second)))
 		for _, s := range a.Streams {
 			failures := cell{text: fmt.Sprint(s.Failures)}
 			if s.Failures > 0 {
 				failures.colour = red
 			}
-			t.add(a.Name, s.Stream, ago(s.LastSuccess, now), failures, deadCell(s.DeadLetters), backlogText(s.Backlog))
+			lag := "-"
+			if s.LagSeconds != nil {
+				lag = secondsText(*s.LagSeconds)
+			}
+			t.add(a.Name, s.Stream, ago(s.LastSuccess, now), ago(s.Position, clock), lag, rateText(s.EventsPerSecond, status.Running),
+				failures, deadCell(s.DeadLetters), backlogText(s.Backlog))
 		}
 	}
 	return t
@@ -72,17 +119,17 @@ func backlogText(b *admin.Backlog) string {
 }
 
 func sinksTable(status admin.Status, now time.Time) *table {
-	t := newTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "DEAD", "AGAIN", "SKIPPED", "NOTE")
+	t := newTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "AGAIN", "SKIPPED", "NOTE")
 	for _, s := range status.Sinks {
-		addSink(t, s, stateCell(s.State), now)
+		addSink(t, s, stateCell(s.State), rateText(s.EventsPerSecond, status.Running), now)
 	}
 	for _, s := range status.Unconfigured {
-		addSink(t, s, cell{"not configured", yellow}, now)
+		addSink(t, s, cell{"not configured", yellow}, "-", now)
 	}
 	return t
 }
 
-func addSink(t *table, s admin.SinkStatus, state cell, now time.Time) {
+func addSink(t *table, s admin.SinkStatus, state cell, rate string, now time.Time) {
 	var notes []string
 	if s.FillsJournalInSeconds > 0 {
 		notes = append(notes, "fills the journal in "+secondsText(s.FillsJournalInSeconds))
@@ -90,7 +137,7 @@ func addSink(t *table, s admin.SinkStatus, state cell, now time.Time) {
 	if s.OverLag {
 		notes = append(notes, "over its lag budget")
 	}
-	t.add(s.Name, cmp.Or(s.Kind, "-"), state, ago(s.Since, now), s.LagEvents, bytesText(s.LagBytes), ago(s.Oldest, now),
+	t.add(s.Name, cmp.Or(s.Kind, "-"), state, ago(s.Since, now), s.LagEvents, bytesText(s.LagBytes), ago(s.Oldest, now), rate,
 		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, cell{strings.Join(notes, "; "), yellow})
 }
 

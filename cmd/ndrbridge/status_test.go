@@ -22,11 +22,13 @@ func TestAStatusIsPrinted(t *testing.T) {
 		lacks  string
 	}{
 		{"a bridge where all is well", func(s *admin.Status) {
-			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "detections", LastSuccess: now.Add(-2 * time.Second)}}}}
-			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "kafka", State: "running", Since: now.Add(-time.Minute)}}
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(true), Since: now.Add(-2 * time.Hour), Firmware: "26.3.0.1234", ClockSkewSeconds: new(-4.0), Streams: []admin.StreamStatus{{
+				Stream: "detections", LastSuccess: now.Add(-2 * time.Second), Position: now.Add(-7 * time.Second), LagSeconds: new(0.0), EventsPerSecond: 3.25,
+			}}}}
+			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "kafka", State: "running", Since: now.Add(-time.Minute), EventsPerSecond: 250}}
 		}, []string{
 			"ndrbridge 1.2, running for 3h00m", "state /s.db, 3.0 MiB", "journal 7 events, 2.0 KiB of 1.0 MiB",
-			"hq detections 2s ago 0 0", "lake kafka running 1m ago 0 0 B - 0 0 0",
+			"hq reachable 2h00m ago 26.3.0.1234", "hq detections 2s ago 3s ago 0s 3.2/s 0 0", "lake kafka running 1m ago 0 0 B - 250/s 0 0 0",
 		}, "What to do"},
 		{"a full journal names who holds it", func(s *admin.Status) {
 			s.State.Journal.Full = true
@@ -34,17 +36,33 @@ func TestAStatusIsPrinted(t *testing.T) {
 		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: the sources wait for room", "the journal is full, and polling waits: mend soc, give it lag.policy skip, or raise journal.max_bytes"}, ""},
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
-		}, []string{"hq audit - 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
+		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
+		{"an appliance that is not reached, which its streams need not tell, too", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(false), Since: now.Add(-5 * time.Minute), Error: "connection\nrefused", Streams: []admin.StreamStatus{
+				{Stream: "audit", Failures: 9, Error: "GET /api/v1/auditlog: connection refused"},
+			}}}
+		}, []string{"hq unreachable 5m ago -", "hq audit - - - 0/s 9 0", "hq cannot be polled, and is tried again; nothing is lost that it still shows then: connection refused"}, "auditlog"},
+		{"an appliance of which nothing is known yet", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit"}}}}
+		}, []string{"hq - - -", "hq audit - - - 0/s 0 0"}, "What to do"},
+		{"an appliance whose clock is ahead, by which its streams are measured", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(true), Since: now, ClockSkewSeconds: new(300.0), Streams: []admin.StreamStatus{
+				{Stream: "audit", Position: now.Add(299 * time.Second), LagSeconds: new(0.0)},
+			}}}
+		}, []string{"hq reachable 0s ago - its clock is 5m ahead", "hq audit - 1s ago 0s 0/s 0 0", "hq: its clock is 5m ahead: set it, or ours, by NTP; nothing is lost by it, but times will not match"}, ""},
+		{"an appliance whose clock is behind", func(s *admin.Status) {
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", ClockSkewSeconds: new(-5.5)}}
+		}, []string{"hq - - - its clock is 5s behind", "hq: its clock is 5s behind: set it, or ours, by NTP; nothing is lost by it, but times will not match"}, ""},
 		{"a backlog that is read", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "records/dns", Backlog: &admin.Backlog{At: now.Add(-time.Hour), BehindSeconds: 3600, EventsPerSecond: 1200.4, LeftSeconds: 90}}}}}
-		}, []string{"hq records/dns - 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200/s, 1m left"}, ""},
+		}, []string{"hq records/dns - - - 0/s 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200/s, 1m left"}, ""},
 		{"a sink that is halted", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{
 				Name: "lake", Kind: "webhook", State: "halted", Since: now.Add(-time.Hour), Error: "403 forbidden", LagEvents: 5, LagBytes: 1024, Oldest: now.Add(-49 * time.Hour),
 				OverLag: true, FillsJournalInSeconds: 7200, DeadLetters: 2, DeadLetterBytes: 90, DeadLetterMaxBytes: 100, Redeliveries: 3, Skipped: 4,
 			}}
 		}, []string{
-			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 2 3 4 fills the journal in 2h00m; over its lag budget",
+			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 0/s 2 3 4 fills the journal in 2h00m; over its lag budget",
 			"lake is halted until this is mended: 403 forbidden",
 			"lake is tried again by itself, or at once with: ndrbridge resume lake",
 			"lake has dead letters: see why with ndrbridge dead list lake, then requeue or drop them",
@@ -53,10 +71,10 @@ func TestAStatusIsPrinted(t *testing.T) {
 		}, ""},
 		{"a sink that is tried again", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "nats", State: "retrying", Since: now, Error: "no answer"}}
-		}, []string{"lake nats retrying 0s ago 0 0 B - 0 0 0", "lake fails, and is tried again: no answer"}, ""},
+		}, []string{"lake nats retrying 0s ago 0 0 B - 0/s 0 0 0", "lake fails, and is tried again: no answer"}, ""},
 		{"a sink that is paused", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "paused", Since: now}}
-		}, []string{"lake file paused 0s ago 0 0 B - 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
+		}, []string{"lake file paused 0s ago 0 0 B - 0/s 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
 		{"brokers that ticket commands come from", func(s *admin.Status) {
 			s.Doors = []admin.DoorStatus{
 				{Door: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
@@ -65,9 +83,13 @@ func TestAStatusIsPrinted(t *testing.T) {
 		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received, and wait there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {
 			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
-		}, []string{"old - not configured - 1 0 B - 0 0 0", "old is not configured: drop what the state keeps of it with ndrbridge state forget old, or move it with ndrbridge state rename old NEW"}, ""},
-		{"a bridge that does not run", func(s *admin.Status) { s.Running = false },
-			[]string{"ndrbridge does not run; this is what its state tells", "start the bridge with: ndrbridge run"}, "running for"},
+		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: drop what the state keeps of it with ndrbridge state forget old, or move it with ndrbridge state rename old NEW"}, ""},
+		{"a bridge that does not run", func(s *admin.Status) {
+			s.Running = false
+			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "detections", Position: now.Add(-time.Hour)}}}}
+			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "kafka"}}
+		},
+			[]string{"hq detections - 1h00m ago - - 0 0", "lake kafka - - 0 0 B - - 0 0 0", "ndrbridge does not run; this is what its state tells", "start the bridge with: ndrbridge run"}, "FIRMWARE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status := running

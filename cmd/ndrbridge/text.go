@@ -50,6 +50,21 @@ func secondsText(seconds float64) string {
 	return durationText(time.Duration(seconds * float64(time.Second)))
 }
 
+// rateText is a number of events a second for a person; - where it is not known.
+func rateText(perSecond float64, known bool) string {
+	switch {
+	case !known:
+		return "-"
+	case perSecond == 0:
+		return "0/s"
+	case perSecond < 0.1:
+		return "<0.1/s"
+	case perSecond < 10:
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.0f/s", perSecond)
+}
+
 // counted is a number of things, such as "1 event" and "2 events".
 func counted[N int | uint64](n N, thing string) string {
 	if n == 1 {
