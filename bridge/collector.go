@@ -16,6 +16,7 @@ var (
 	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal has no room.", nil, nil)
 	stateBytes    = prometheus.NewDesc("ndrbridge_state_file_bytes", "Size of the state file.", nil, nil)
 	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to settle.", []string{"sink"}, nil)
+	sinkLagBytes  = prometheus.NewDesc("ndrbridge_sink_lag_bytes", "Bytes of the events that the sink has yet to settle; the journal cannot be trimmed below the largest.", []string{"sink"}, nil)
 	sinkLagTime   = prometheus.NewDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to settle.", []string{"sink"}, nil)
 	sinkSkipped   = prometheus.NewDesc("ndrbridge_sink_skipped_total", "Events that the sink never got: its lag policy skipped them, or they were trimmed before.", []string{"sink"}, nil)
 	redeliveries  = prometheus.NewDesc("ndrbridge_sink_redeliveries", "Events that are queued to be delivered to the sink again.", []string{"sink"}, nil)
@@ -117,6 +118,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		gauge(sinkLagEvents, float64(sink.LagEvents), name)
+		gauge(sinkLagBytes, float64(sink.LagBytes), name)
 		gauge(sinkLagTime, ageSeconds(sink.Oldest, time.Now()), name)
 		gauge(redeliveries, float64(sink.Queued), name)
 		ch <- prometheus.MustNewConstMetric(sinkSkipped, prometheus.CounterValue, float64(sink.Skipped), name)

@@ -7,6 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
 )
 
 // Metrics are the metrics of all sources.
@@ -75,10 +76,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin has the counters of a stream that is about to be polled begin at 0, where
-// they are new, and returns that of its events.
+// begin shows the counters of a stream that is about to be polled before there is
+// anything to count, so that the first count is an increase and not a new series. It
+// returns the counter of its events.
 func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
-	m.dead.WithLabelValues(s.Appliance, s.Stream)
+	for _, class := range []string{"ok", "refused", "throttled", "failed"} {
+		m.polls.WithLabelValues(s.Appliance, s.Stream, class)
+	}
+	counters := []*prometheus.CounterVec{m.dead}
+	switch s.Stream {
+	case transform.StreamDetections:
+		counters = append(counters, m.found)
+	case transform.StreamAudit:
+		counters = append(counters, m.gaps)
+	default:
+		counters = append(counters, m.found, m.warnings, m.cursors, m.incomplete)
+	}
+	for _, c := range counters {
+		c.WithLabelValues(s.Appliance, s.Stream)
+	}
 	return m.events.WithLabelValues(s.Appliance, s.Stream)
 }
 

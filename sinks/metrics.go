@@ -58,7 +58,12 @@ type sinkMetrics struct {
 	send, delivery  prometheus.Observer
 }
 
+// of shows what is counted of a sink from now on, before there is anything to count,
+// so that the first count is an increase and not a new series.
 func (m *Metrics) of(sink string) sinkMetrics {
+	for _, class := range []Class{Transient, Throttled, Rejected, Halted} {
+		m.retries.WithLabelValues(sink, string(class))
+	}
 	return sinkMetrics{
 		delivered:   m.events.WithLabelValues(sink, "delivered"),
 		dead:        m.events.WithLabelValues(sink, "dead"),

@@ -28,6 +28,10 @@ func NewDeskMetrics(r prometheus.Registerer) *DeskMetrics {
 		Help: "Ticket commands that came in, by what became of them at the door: accepted, again (accepted before), refused (something is wrong with them), full (no room), ignored (they ask for nothing), unverified (it is not known who sent them).",
 	}, []string{"result"})}
 	r.MustRegister(m.received)
+	// The first count is to be an increase, and not a new series.
+	for _, what := range []Received{ReceivedAccepted, ReceivedAgain, ReceivedRefused, ReceivedFull, ReceivedIgnored, ReceivedUnverified} {
+		m.received.WithLabelValues(string(what))
+	}
 	return m
 }
 

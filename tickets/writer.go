@@ -110,6 +110,7 @@ func (w *Writer) Run(ctx context.Context) {
 	})
 	defer grace.Wait()
 	defer stop()
+	w.o.Metrics.begin(w.o.Appliance)
 	w.o.Metrics.entered(w.o.Appliance, sinks.StateRunning)
 	for ctx.Err() == nil {
 		if wait := w.step(ctx, late); wait > 0 {

@@ -42,6 +42,18 @@ func NewWriterMetrics(r prometheus.Registerer) *WriterMetrics {
 	return m
 }
 
+// begin shows what is counted of an appliance before there is anything to count, so
+// that the first count is an increase and not a new series.
+func (m *WriterMetrics) begin(appliance string) {
+	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandRejected} {
+		m.commands.WithLabelValues(appliance, string(state))
+	}
+	for _, class := range []sinks.Class{sinks.Transient, sinks.Throttled, sinks.Halted} {
+		m.retries.WithLabelValues(appliance, string(class))
+	}
+	m.seconds.WithLabelValues(appliance)
+}
+
 func (m *WriterMetrics) finished(appliance string, state checkpoint.CommandState, after time.Duration) {
 	m.commands.WithLabelValues(appliance, string(state)).Inc()
 	if state == checkpoint.CommandApplied {
