@@ -128,33 +128,49 @@ func (c *cluster) learn(response *metadata.Response) {
 // learnLimits asks how large a record batch each topic takes, so that no larger
 // one is sent in vain. A user who may not know finds out by being refused.
 func (c *cluster) learnLimits(ctx context.Context, address string) {
-	const topicResource, setting = 2, "max.message.bytes"
-	request := &describeconfigs.Request{}
+	var names []string
 	for name, layout := range c.topics {
 		if layout.err == nil {
-			request.Resources = append(request.Resources, describeconfigs.RequestResource{
-				ResourceType: topicResource, ResourceName: name, ConfigNames: []string{setting},
-			})
+			names = append(names, name)
 		}
 	}
-	if len(request.Resources) == 0 {
+	if len(names) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	answer, err := c.link(address).exchange(ctx, request)
+	answer, err := c.describe(ctx, address, names, maxMessage)
 	if err != nil {
 		return
 	}
-	for _, topic := range answer.(*describeconfigs.Response).Resources {
+	for _, topic := range answer.Resources {
 		for _, entry := range topic.ConfigEntries {
 			bytes, err := strconv.Atoi(entry.ConfigValue)
-			if layout, ok := c.topics[topic.ResourceName]; ok && err == nil && entry.ConfigName == setting {
+			if layout, ok := c.topics[topic.ResourceName]; ok && err == nil && entry.ConfigName == maxMessage {
 				layout.maxBytes = bytes
 				c.topics[topic.ResourceName] = layout
 			}
 		}
 	}
+}
+
+// maxMessage is the setting of a topic that bounds a record batch.
+const maxMessage = "max.message.bytes"
+
+// describe asks for settings of topics.
+func (c *cluster) describe(ctx context.Context, address string, topics []string, settings ...string) (*describeconfigs.Response, error) {
+	const topicResource = 2
+	request := &describeconfigs.Request{}
+	for _, name := range topics {
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{
+			ResourceType: topicResource, ResourceName: name, ConfigNames: settings,
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	answer, err := c.link(address).exchange(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return answer.(*describeconfigs.Response), nil
 }
 
 func layoutOf(t metadata.ResponseTopic) layout {
@@ -204,9 +220,9 @@ func (c *cluster) link(address string) *link {
 
 // create makes the topics, and returns the errors of those that the cluster
 // refuses. The layouts of the others have to be asked for again: it may take a
-// moment until brokers know of them.
-func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string) (refused map[string]*sinks.Error, err error) {
-	request := &createtopics.Request{TimeoutMs: int32(dialTimeout.Milliseconds())}
+// moment until brokers know of them. With dry none is made.
+func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string, dry bool) (refused map[string]*sinks.Error, err error) {
+	request := &createtopics.Request{TimeoutMs: int32(dialTimeout.Milliseconds()), ValidateOnly: dry}
 	for _, topic := range topics {
 		request.Topics = append(request.Topics, createtopics.RequestTopic{
 			Name:              topic,

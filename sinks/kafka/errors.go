@@ -80,15 +80,17 @@ func errorOfCode(code int16, message, tried string) *sinks.Error {
 	if message != "" {
 		text += ": " + message
 	}
-	if v.advice != "" {
-		text += " (" + v.advice + ")"
-	}
-	return &sinks.Error{Class: v.class, Err: errors.New(text)}
+	return advise(v.class, v.advice, errors.New(text))
+}
+
+// advise makes an error with what a person can do about it; empty: nothing.
+func advise(class sinks.Class, advice string, err error) *sinks.Error {
+	return &sinks.Error{Class: class, Err: &sinks.Advised{Err: err, To: advice}}
 }
 
 // errUnknownTopic is the error of a topic that the cluster does not know.
 func errUnknownTopic(topic string) *sinks.Error {
-	return sinks.Errorf(sinks.Halted, "topic %s does not exist, or the user must not see it (make it, set create_topic, or correct topic)", topic)
+	return advise(sinks.Halted, "make it, set create_topic, or correct topic", fmt.Errorf("topic %s does not exist, or the user must not see it", topic))
 }
 
 // errorOfConnection classes an error that is no answer.
@@ -100,10 +102,10 @@ func errorOfConnection(ctx context.Context, err error, tried string) error {
 		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
 	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
-		return sinks.Errorf(sinks.Halted, "%s: %w (%s)", tried, err, advice)
+		return advise(sinks.Halted, advice, fmt.Errorf("%s: %w", tried, err))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return sinks.Errorf(sinks.Transient, "%s: %w (a broker also hangs up on who comes without the TLS or SASL that it wants)", tried, err)
+		return advise(sinks.Transient, "a broker also hangs up on who comes without the TLS or SASL that it wants", fmt.Errorf("%s: %w", tried, err))
 	}
 	return sinks.Errorf(sinks.Transient, "%s: %w", tried, err)
 }

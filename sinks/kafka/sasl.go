@@ -81,7 +81,7 @@ func (l *login) authenticate(ctx context.Context, conn *protocol.Conn) error {
 		done, message, err = session.Next(ctx, challenge)
 	}
 	if err != nil {
-		return sinks.Errorf(sinks.Halted, "SASL authentication of %s: %s (%s)", l.username, l.secrets.Hide(err.Error()), checkSASL)
+		return advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.username, l.secrets.Hide(err.Error())))
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (l *login) answer(ctx context.Context, conn *protocol.Conn, message []byte)
 	answer, err := exchange(ctx, conn, &saslauthenticate.Request{AuthBytes: message})
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// Some brokers refuse a password by hanging up.
-		return nil, sinks.Errorf(sinks.Halted, "%s: the broker hung up (%s)", tried, checkSASL)
+		return nil, advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker hung up", tried))
 	}
 	if err != nil {
 		return nil, err

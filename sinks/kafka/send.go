@@ -100,7 +100,7 @@ func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	refused, err := s.cluster.create(ctx, *s.create, missing)
+	refused, err := s.cluster.create(ctx, *s.create, missing, false)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 	}
 	said := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
-		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", tried, said, advice)
+		return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{Err: fmt.Errorf("%s: %s", tried, said), To: advice}}
 	}
 	return sinks.Errorf(sinks.Transient, "%s: %s", tried, said)
 }
@@ -166,10 +166,7 @@ func errorOfCode(tried string, e *jetstream.APIError) *sinks.Error {
 		v = verdict{class: sinks.Rejected}
 	}
 	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, e.Description)
-	if v.advice != "" {
-		text += " (" + v.advice + ")"
-	}
-	return &sinks.Error{Class: v.class, Err: errors.New(text)}
+	return &sinks.Error{Class: v.class, Err: &sinks.Advised{Err: errors.New(text), To: v.advice}}
 }
 
 // errNotAnAnswer says that a message is no acknowledgement: somebody else who is

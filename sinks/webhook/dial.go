@@ -75,3 +75,8 @@ type linkLocalError struct{ address netip.Addr }
 func (e *linkLocalError) Error() string {
 	return fmt.Sprintf("%s is a link-local or metadata address, which is not connected to unless allow_link_local is true", e.address)
 }
+
+// Advice is what a person can do.
+func (e *linkLocalError) Advice() string {
+	return "correct url; set allow_link_local only for an address that you know"
+}

@@ -1,0 +1,215 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"ndrbridge/preflight"
+	"ndrbridge/sinks"
+	"ndrbridge/transform"
+)
+
+// Trial says what Check is to look at.
+type Trial struct {
+	// Sure and Possible are events that the sink will send, and that it may. A topic
+	// that only the latter need may be absent.
+	Sure, Possible []transform.Event
+	// Reads says that the topics are read, not written to.
+	Reads bool
+	// Now is the time that certificates are held against.
+	Now func() time.Time
+}
+
+// Check tries the brokers and the topics of the events, as Send would use them. It
+// writes nothing, and makes no topic. It must not run beside Send.
+func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
+	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
+	if len(alive) == 0 {
+		return found
+	}
+	// One that answers is enough for the start.
+	for i, f := range found {
+		if f.Result == preflight.Failed {
+			found[i].Result = preflight.Warning
+		}
+	}
+	sure := map[string]bool{} // false: only possible
+	for _, e := range t.Possible {
+		sure[s.topic.Expand(e)] = false
+	}
+	for _, e := range t.Sure {
+		sure[s.topic.Expand(e)] = true
+	}
+	names := slices.Sorted(maps.Keys(sure))
+	defer s.cluster.close()
+	answer, err := s.cluster.link(alive[0]).exchange(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true})
+	if err != nil {
+		return append(found, preflight.Failure("topics", err))
+	}
+	cluster := answer.(*metadata.Response)
+	s.cluster.learn(cluster)
+	others := slices.DeleteFunc(slices.Sorted(maps.Values(s.cluster.brokers)), func(address string) bool {
+		return slices.Contains(s.cluster.seeds, address)
+	})
+	advertised, _ := s.tryBrokers(ctx, t.Now, others)
+	for i, f := range advertised {
+		if f.Result == preflight.Failed {
+			advertised[i].Advice = "the cluster names this address itself: see advertised.listeners of that broker; " + f.Advice
+		}
+	}
+	found = append(found, advertised...)
+	settings := s.topicSettings(ctx, alive[0], names)
+	slices.SortFunc(cluster.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
+	for _, topic := range cluster.Topics {
+		f := s.tryTopic(ctx, t, topic, settings[topic.Name])
+		if f.Result == preflight.Failed && !sure[topic.Name] {
+			f.Result, f.Detail = preflight.Warning, f.Detail+"; only events that match may not let through go there"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// tryBrokers connects to all of them at once. alive are those that are ready for
+// requests.
+func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses []string) (found []preflight.Finding, alive []string) {
+	results := make([][]preflight.Finding, len(addresses))
+	errs := make([]error, len(addresses))
+	var trials sync.WaitGroup
+	for i, address := range addresses {
+		trials.Go(func() { results[i], errs[i] = s.tryBroker(ctx, now, address) })
+	}
+	trials.Wait()
+	for i, address := range addresses {
+		found = append(found, preflight.At("broker "+address, results[i])...)
+		if errs[i] == nil {
+			alive = append(alive, address)
+		}
+	}
+	return found, alive
+}
+
+func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]preflight.Finding, error) {
+	d := *s.cluster.dialer
+	way := &preflight.Way{Address: address, Key: "brokers", Now: now}
+	d.tls = way.Secure(d.tls)
+	conn, err := d.dial(way.Watch(ctx), address)
+	found, explained := way.Findings(err)
+	if err != nil {
+		if _, refused := errors.AsType[*sinks.Error](err); refused {
+			found = append(found, preflight.Failure("sign-in", err))
+		} else if !explained {
+			found = append(found, preflight.Failure("sign-in", errorOfConnection(ctx, err, "the connection broke")))
+		}
+		return found, err
+	}
+	_ = conn.Close() // it has served
+	signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "the broker asks nobody who they are, or knows the certificate"}
+	if d.login != nil {
+		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.login.username, d.login.mechanism.Name())
+		if d.tls == nil && d.login.mechanism.Name() == "PLAIN" {
+			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", and the password is sent in the clear"
+			signIn.Advice = "set tls, or a SCRAM mechanism"
+		}
+	}
+	return append(found, signIn), nil
+}
+
+// The operations on a topic, as bits of what the broker tells (KIP-430).
+const (
+	mayRead  = 1 << 3
+	mayWrite = 1 << 4
+)
+
+func (s *Sink) tryTopic(ctx context.Context, t Trial, topic metadata.ResponseTopic, settings map[string]int) preflight.Finding {
+	step := "topic " + topic.Name
+	layout := layoutOf(topic)
+	switch {
+	case layout.unknown && s.create != nil && !t.Reads:
+		return s.tryCreation(ctx, step, topic.Name)
+	case layout.err != nil:
+		return preflight.Failure(step, layout.err)
+	}
+	f := preflight.Finding{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("%d partitions", len(layout.leaders))}
+	least := settings[minInSync]
+	var headless, short, behind []int32
+	for _, p := range topic.Partitions {
+		switch {
+		case p.LeaderID < 0:
+			headless = append(headless, p.PartitionIndex)
+		case s.acks != 1 && len(p.IsrNodes) < least:
+			short = append(short, p.PartitionIndex)
+		case len(p.IsrNodes) < len(p.ReplicaNodes):
+			behind = append(behind, p.PartitionIndex)
+		}
+	}
+	operation, word := mayWrite, "Write"
+	if t.Reads {
+		operation, word = mayRead, "Read"
+	}
+	told := topic.TopicAuthorizedOperations > 0 // a broker that does not know says the least number, an old one nothing
+	worse := func(result preflight.Result, detail, advice string) preflight.Finding {
+		return preflight.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
+	}
+	limit := settings[maxMessage]
+	switch {
+	case told && int(topic.TopicAuthorizedOperations)&operation == 0:
+		return worse(preflight.Failed, "the user may not do "+word+" on it", "give the user the operations "+word+" and Describe on the topic")
+	case len(headless) > 0:
+		return worse(preflight.Failed, fmt.Sprintf("%v have no leader", headless), "see whether all brokers run")
+	case len(short) > 0 && !t.Reads:
+		return worse(preflight.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "see whether all brokers run")
+	case limit > 0 && limit < s.maxBytes && !t.Reads:
+		return worse(preflight.Warning, fmt.Sprintf("it takes messages of up to %d bytes: what is larger, compressed, is rejected, although max_message_bytes is %d", limit, s.maxBytes),
+			"raise max.message.bytes of the topic, or lower max_message_bytes")
+	case len(behind) > 0:
+		return worse(preflight.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "see whether all brokers run")
+	case !told:
+		f.Result, f.Detail = preflight.Remark, f.Detail+", and the broker does not tell whether the user may "+word
+	}
+	return f
+}
+
+// tryCreation asks whether the topic could be made, without making it.
+func (s *Sink) tryCreation(ctx context.Context, step, topic string) preflight.Finding {
+	refused, err := s.cluster.create(ctx, *s.create, []string{topic}, true)
+	if err != nil {
+		return preflight.Failure(step, err)
+	}
+	if err := refused[topic]; err != nil {
+		return preflight.Failure(step, err)
+	}
+	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist, and will be made at the first event"}
+}
+
+// minInSync is the setting of a topic that says how many replicas must have a record
+// before acks: all has it acknowledged.
+const minInSync = "min.insync.replicas"
+
+// topicSettings asks for settings that are numbers, by topic. A user who may not know
+// them gets none.
+func (s *Sink) topicSettings(ctx context.Context, broker string, topics []string) map[string]map[string]int {
+	all := map[string]map[string]int{}
+	answer, err := s.cluster.describe(ctx, broker, topics, maxMessage, minInSync)
+	if err != nil {
+		return all
+	}
+	for _, topic := range answer.Resources {
+		all[topic.ResourceName] = map[string]int{}
+		for _, entry := range topic.ConfigEntries {
+			if n, err := strconv.Atoi(entry.ConfigValue); err == nil {
+				all[topic.ResourceName][entry.ConfigName] = n
+			}
+		}
+	}
+	return all
+}

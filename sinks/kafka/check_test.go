@@ -1,0 +1,168 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/sinks/sinktest"
+)
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestCheckSaysWhatWouldNotWork(t *testing.T) {
+	const password = "correct horse"
+	certificate, pool := sinktest.Certificate(t)
+	secured := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}})
+	ana := &SASL{Mechanism: "plain", Username: "ana", Password: password}
+	may := func(operations ...kmsg.ACLOperation) []kfake.Opt {
+		var acls []kfake.ACL
+		for _, operation := range operations {
+			acls = append(acls, kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "ndr.", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: operation, Allow: true})
+		}
+		return []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "ana", password, acls...)}
+	}
+	for name, test := range map[string]struct {
+		cluster []kfake.Opt
+		fault   *kfake.Fault
+		change  func(*Options)
+		trial   Trial
+		want    preflighttest.Row
+	}{
+		"a topic that is there": {
+			want: preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
+		},
+		"a topic that nobody made": {
+			change: func(o *Options) { o.Topic = "other.{stream}" },
+			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "does not exist", Advice: "create_topic"},
+		},
+		"a topic that only what the match may drop would need": {
+			change: func(o *Options) { o.Topic = "other.{stream}" },
+			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
+			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Warning, Detail: "match", Advice: "create_topic"},
+		},
+		"a topic that will be made": {
+			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
+			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Remark, Detail: "will be made"},
+		},
+		"a topic that may not be made": {
+			fault:  &kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1},
+			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
+			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "[29]", Advice: "Write and Describe"},
+		},
+		"a topic that takes less than is sent": {
+			change: func(o *Options) { o.MaxMessageBytes = 2 << 20 },
+			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Warning, Detail: "up to 1048588 bytes", Advice: "max.message.bytes"},
+		},
+		"a user who may write": {
+			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
+			change:  func(o *Options) { o.SASL = ana },
+			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
+		},
+		"a user who may only look": {
+			cluster: may(kmsg.ACLOperationDescribe),
+			change:  func(o *Options) { o.SASL = ana },
+			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "may not do Write", Advice: "Write and Describe"},
+		},
+		"a user who may not read": {
+			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
+			change:  func(o *Options) { o.SASL = ana },
+			trial:   Trial{Sure: sinktest.Events(1, 1, 10), Reads: true},
+			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "may not do Read", Advice: "Read and Describe"},
+		},
+		"a password in the clear": {
+			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
+			change:  func(o *Options) { o.SASL = ana },
+			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in the clear", Advice: "set tls"},
+		},
+		"a wrong password": {
+			cluster: may(),
+			change:  func(o *Options) { o.SASL = &SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
+			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.username"},
+		},
+		"a mechanism that the broker does not have": {
+			cluster: may(),
+			change:  func(o *Options) { o.SASL = &SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password} },
+			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
+		},
+		"a broker that is down": {
+			change: func(o *Options) { o.Brokers = []string{closedPort(t)} },
+			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "brokers"},
+		},
+		"a broker that is down beside another": {
+			change: func(o *Options) { o.Brokers = append(o.Brokers, closedPort(t)) },
+			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "brokers"},
+		},
+		"a broker whose name is not known": {
+			change: func(o *Options) { o.Brokers = []string{"no-such-host.invalid:9092"} },
+			want:   preflighttest.Row{Step: "address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+		},
+		"a broker that wants TLS": {
+			cluster: []kfake.Opt{secured},
+			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "EOF", Advice: "without the TLS"},
+		},
+		"a certificate that is trusted": {
+			cluster: []kfake.Opt{secured},
+			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
+			want:    preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
+		},
+		"a certificate that nobody vouches for": {
+			cluster: []kfake.Opt{secured},
+			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
+			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, test.cluster...)
+			if test.fault != nil {
+				c.Fault(*test.fault)
+			}
+			o := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"}
+			if test.change != nil {
+				test.change(&o)
+			}
+			if test.trial.Possible == nil && test.trial.Sure == nil {
+				test.trial.Sure = sinktest.Events(1, 1, 10)
+			}
+			test.trial.Now = time.Now
+			s := open(t, o)
+			preflighttest.Expect(t, s.Check(t.Context(), test.trial), test.want)
+			if info := c.TopicInfo("other.detections"); info != nil {
+				t.Error("a topic was made")
+			}
+		})
+	}
+}
+
+func TestAfterACheckASinkDelivers(t *testing.T) {
+	c := startCluster(t)
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
+	events := sinktest.Events(3, 1, 100)
+	preflighttest.ExpectGood(t, s.Check(t.Context(), Trial{Sure: events, Now: time.Now}))
+	if got, err := c.records(streamTopics); err != nil || len(got) > 0 {
+		t.Errorf("the check left %d records, %v", len(got), err)
+	}
+	if err := s.Send(t.Context(), events); err != nil {
+		t.Error(err)
+	}
+	if got, err := c.events(); err != nil || len(got) != len(events) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
