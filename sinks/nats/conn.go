@@ -11,6 +11,8 @@ import (
 	"time"
 
 	nats "github.com/nats-io/nats.go"
+
+	"ndrbridge/sinks"
 )
 
 // conn is one connection. It is never mended: whatever breaks it, or leaves a
@@ -33,6 +35,23 @@ const strangers = 8192
 // connect makes a connection, and closes it again when ctx ends before it
 // returns.
 func (s *Sink) connect(ctx context.Context) (*conn, error) {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return nil, s.wrap(ctx, err)
+	}
+	return c, nil
+}
+
+// wrap is errorOf for errors that may be *sinks.Error already.
+func (s *Sink) wrap(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*sinks.Error](err); ok {
+		return e
+	}
+	return s.errorOf(ctx, err)
+}
+
+// dial is connect with the library's own errors, which may hold secrets.
+func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	o := s.options
 	s.secrets = o.Secrets() // files may have changed
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
@@ -65,11 +84,11 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	stop := context.AfterFunc(ctx, c.dialer.cut)
 	defer stop()
 	if c.Conn, err = nats.Connect(strings.ReplaceAll(o.URL, " ", ""), append(options, login...)...); err != nil {
-		return nil, s.errorOf(ctx, err)
+		return nil, err
 	}
 	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
 		c.end()
-		return nil, s.errorOf(ctx, err)
+		return nil, err
 	}
 	return c, nil
 }

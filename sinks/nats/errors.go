@@ -35,7 +35,7 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 	}
 	said := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
-		return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{Err: fmt.Errorf("%s: %s", tried, said), To: advice}}
+		return advise(advice, "%s: %s", tried, said)
 	}
 	return sinks.Errorf(sinks.Transient, "%s: %s", tried, said)
 }

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -19,21 +20,33 @@ const requestTimeout = 5 * time.Second
 // prepareStream makes sure that the stream exists and takes the sink's subjects,
 // and makes it where the sink may.
 func (s *Sink) prepareStream(ctx context.Context, c *conn) error {
-	name, subjects := s.options.Stream, filter(s.subject.Fill("*"))
+	subjects := filter(s.subject.Fill("*"))
 	stream, err := s.findStream(ctx, c, subjects)
-	switch {
+	return s.fits(ctx, stream, subjects, err)
+}
+
+// fits returns nil for a stream that takes the subjects. failed is the error of who
+// looked for it.
+func (s *Sink) fits(ctx context.Context, stream jetstream.Stream, subjects string, failed error) error {
+	name := s.options.Stream
+	switch err := failed; {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return errorOfCode("stream "+name, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "it does not exist"})
 	case errors.Is(err, nats.ErrNoResponders):
-		return sinks.Errorf(sinks.Halted, "stream %s: JetStream does not answer (enable it on the server and for the account, or leave stream empty for core NATS)", name)
+		return advise("enable it on the server and for the account, or leave stream empty for core NATS", "stream %s: JetStream does not answer", name)
 	case err != nil:
 		return s.errorOf(ctx, err)
 	}
 	captured := func(subject string) bool { return captures(subject, subjects) }
 	if have := stream.CachedInfo().Config.Subjects; !slices.ContainsFunc(have, captured) {
-		return sinks.Errorf(sinks.Halted, "stream %s takes %q, and not %s (see subject, or add it to the stream)", name, have, subjects)
+		return advise("see subject, or add it to the stream", "stream %s takes %q, and not %s", name, have, subjects)
 	}
 	return nil
+}
+
+// advise makes a halt with what a person can do about it.
+func advise(advice, format string, args ...any) *sinks.Error {
+	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{Err: fmt.Errorf(format, args...), To: advice}}
 }
 
 // findStream asks for the stream, and makes it where there is none and the sink

@@ -1,0 +1,182 @@
+package nats
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/sinks/sinktest"
+)
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestCheckSaysWhatWouldNotWork(t *testing.T) {
+	certificate, pool := sinktest.Certificate(t)
+	secured := func(o *server.Options) {
+		o.TLS, o.TLSConfig = true, &tls.Config{Certificates: []tls.Certificate{certificate}}
+	}
+	guarded := func(publish *server.SubjectPermission) func(*server.Options) {
+		return func(o *server.Options) {
+			o.Users = []*server.User{{Username: username, Password: password, Permissions: &server.Permissions{Publish: publish}}}
+		}
+	}
+	signedIn := func(o *Options) { o.Username, o.Password = username, password }
+	ndr := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
+	with := func(change func(*jetstream.StreamConfig)) *jetstream.StreamConfig {
+		config := ndr
+		change(&config)
+		return &config
+	}
+	const step = "stream NDR"
+	for name, test := range map[string]struct {
+		server func(*server.Options)
+		stream *jetstream.StreamConfig // nil: there is none
+		change func(*Options)
+		trial  Trial
+		want   preflighttest.Row
+	}{
+		"a stream that takes the subjects": {
+			stream: &ndr,
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: "it takes ndr.*"},
+		},
+		"a stream on one replica": {
+			stream: &ndr,
+			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "one replica"},
+		},
+		"a stream in memory": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "kept in memory"},
+		},
+		"a stream that takes small messages alone": {
+			stream: with(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "up to 1000 bytes", Advice: "max_msg_size"},
+		},
+		"a stream that forgets what it had": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "twice", Advice: "duplicate window"},
+		},
+		"a stream that is sealed": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Sealed = true }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "sealed", Advice: "another stream"},
+		},
+		"no stream": {
+			want: preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "does not exist", Advice: "create_stream"},
+		},
+		"a stream that will be made": {
+			change: func(o *Options) { o.CreateStream = true },
+			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "will be made"},
+		},
+		"a stream that another stands in the way of": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Name = "OTHER" }),
+			change: func(o *Options) { o.CreateStream = true },
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+		},
+		"a stream that does not take the subject": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "not ndr.*", Advice: "see subject"},
+		},
+		"a stream for a door, whose consumer will be made": {
+			stream: &ndr,
+			trial:  Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the consumer ndrbridge"},
+		},
+		"no JetStream": {
+			server: func(o *server.Options) { o.JetStream = false },
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "JetStream does not answer", Advice: "enable it"},
+		},
+		"core NATS": {
+			change: func(o *Options) { o.Stream = "" },
+			want:   preflighttest.Row{Step: "stream", Result: preflight.Remark, Detail: "core NATS"},
+		},
+		"a wrong password": {
+			server: guarded(nil),
+			change: func(o *Options) { o.Username, o.Password = username, "wrong" },
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "Authorization Violation", Advice: "password_file"},
+		},
+		"a password in the clear": {
+			server: guarded(nil),
+			stream: &ndr,
+			change: signedIn,
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in the clear", Advice: "tls://"},
+		},
+		"a user who may publish": {
+			server: guarded(&server.SubjectPermission{Allow: []string{"ndr.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
+			change: func(o *Options) { signedIn(o); o.CreateStream = true },
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.OK, Detail: "may publish to ndr.*"},
+		},
+		"a user who may not publish there": {
+			server: guarded(&server.SubjectPermission{Allow: []string{"other.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
+			change: func(o *Options) { signedIn(o); o.CreateStream = true },
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.*", Advice: "let the user publish"},
+		},
+		"a server that is down": {
+			change: func(o *Options) { o.URL = "nats://" + closedPort(t) },
+			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "url"},
+		},
+		"a server that is down beside another": {
+			stream: &ndr,
+			change: func(o *Options) { o.URL += ",nats://" + closedPort(t) },
+			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "url"},
+		},
+		"a server whose name is not known": {
+			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },
+			want:   preflighttest.Row{Step: "server no-such-host.invalid:4222 address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+		},
+		"a certificate that is trusted": {
+			server: secured,
+			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
+			want:   preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
+		},
+		"a certificate that nobody vouches for": {
+			server: secured,
+			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
+			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, test.server)
+			if test.stream != nil {
+				sealed := test.stream.Sealed
+				config := *test.stream
+				config.Sealed = false // a stream is sealed once it is there
+				nc := makeStream(t, s, config)
+				if sealed {
+					js, err := jetstream.New(nc)
+					if err != nil {
+						t.Fatal(err)
+					}
+					config.Sealed = true
+					if _, err := js.UpdateStream(t.Context(), config); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			o := Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"}
+			if test.change != nil {
+				test.change(&o)
+			}
+			test.trial.Now, test.trial.RetryMax = time.Now, time.Minute
+			preflighttest.Expect(t, open(t, o).Check(t.Context(), test.trial), test.want)
+			if is, err := s.Jsz(&server.JSzOptions{}); err == nil && test.stream == nil && is.Streams > 0 {
+				t.Error("a stream was made")
+			}
+		})
+	}
+}
