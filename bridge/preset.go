@@ -41,7 +41,7 @@ func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	case configs.PresetElasticsearch:
 		return orNil(elasticsearch.New(elasticsearch.Options{URL: url, APIKey: key}))
 	case configs.PresetDatadog:
-		return orNil(datadog.New(datadog.Options{APIKey: key, Service: w.Service, Tags: w.Tags}))
+		return orNil(datadog.New(datadog.Options{URL: url, APIKey: key, Service: w.Service, Tags: w.Tags}))
 	}
 	return nil, fmt.Errorf("preset %q is not known", w.Preset)
 }

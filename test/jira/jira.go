@@ -24,6 +24,7 @@ type Options struct {
 	Email, Token string // of the one account that may use the REST API
 	Account      string // that account's id, which webhooks name
 	Project      string // the key of its one project
+	ReadOnly     bool   // the account says that it may not open issues
 	// IndexDelay is how long an issue is not found by a search, as a search of the
 	// original may not show the newest.
 	IndexDelay time.Duration
@@ -70,6 +71,9 @@ func New(o Options) *Server {
 	s := &Server{o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /rest/api/3/issue", s.create)
 	s.mux.HandleFunc("GET /rest/api/3/issue/{key}", s.get)
+	s.mux.HandleFunc("GET /rest/api/3/myself", s.myself)
+	s.mux.HandleFunc("GET /rest/api/3/project/{key}", s.project)
+	s.mux.HandleFunc("GET /rest/api/3/mypermissions", s.permissions)
 	s.mux.HandleFunc("GET /rest/api/3/search/jql", s.search)
 	s.mux.HandleFunc("POST /rest/api/3/search/jql", s.search)
 	s.mux.HandleFunc("/rest/api/3/search", func(w http.ResponseWriter, _ *http.Request) {

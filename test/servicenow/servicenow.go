@@ -168,7 +168,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 	for _, i := range s.incidents {
 		matches := true
 		for term := range strings.SplitSeq(q.Get("sysparm_query"), "^") {
-			if strings.HasPrefix(term, "ORDERBY") {
+			if term == "" || strings.HasPrefix(term, "ORDERBY") {
 				continue
 			}
 			column, value, ok := strings.Cut(term, "=")

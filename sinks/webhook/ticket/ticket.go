@@ -34,6 +34,8 @@ type System interface {
 	open(e transform.Event) (webhook.Request, error)
 	// opened reads its answer.
 	opened(a webhook.Answer) (Ticket, error)
+	// questions are those of webhook.Asking.
+	questions() []webhook.Question
 }
 
 // Options say how tickets are opened.

@@ -1,0 +1,61 @@
+package file_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/sinks/file"
+)
+
+func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
+	for name, test := range map[string]struct {
+		path   func(folder string) string
+		change func(t *testing.T, folder string)
+		want   preflighttest.Row
+	}{
+		"a file that is yet to be made": {
+			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
+			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "can be written"},
+		},
+		"the room that is left": {
+			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
+			want: preflighttest.Row{Step: "room", Result: preflight.Remark, Detail: "MiB are free, and the files come to 6 MiB"},
+		},
+		"standard output": {
+			path: func(string) string { return file.Stdout },
+			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "standard output"},
+		},
+		"a folder that is not there": {
+			path: func(folder string) string { return filepath.Join(folder, "nowhere", "events.jsonl") },
+			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "does not exist", Advice: "make it"},
+		},
+		"a file in the folder's place": {
+			path: func(folder string) string { return filepath.Join(folder, "x", "events.jsonl") },
+			change: func(t *testing.T, folder string) {
+				if err := os.WriteFile(filepath.Join(folder, "x"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "no folder", Advice: "correct path"},
+		},
+		"a folder in the file's place": {
+			path: func(folder string) string { return folder },
+			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is a folder", Advice: "correct path"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			if test.change != nil {
+				test.change(t, folder)
+			}
+			before, _ := os.ReadDir(folder)
+			preflighttest.Expect(t, file.Check(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}), test.want)
+			if after, _ := os.ReadDir(folder); len(after) != len(before) {
+				t.Error("the folder was changed")
+			}
+		})
+	}
+}

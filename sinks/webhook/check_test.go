@@ -1,0 +1,135 @@
+package webhook_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook"
+)
+
+func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
+	certificate, pool := sinktest.Certificate(t)
+	secure := func(t *testing.T) string {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
+
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	receiver := func(t *testing.T, origin string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodOptions {
+				t.Errorf("%s was sent", r.Method)
+			}
+			w.Header().Set("WebHook-Allowed-Origin", origin)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	listen := func(t *testing.T) net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	trusting := &tls.Config{RootCAs: pool}
+	for name, test := range map[string]struct {
+		options func(t *testing.T) webhook.Options
+		want    preflighttest.Row
+	}{
+		"a receiver that cannot be asked": {
+			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
+			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "no way to be asked", Advice: "ndrbridge render"},
+		},
+		"a certificate that is trusted": {
+			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
+			preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "TLS 1.3"},
+		},
+		"a certificate that nobody vouches for": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: secure(t), TLS: &tls.Config{RootCAs: x509.NewCertPool()}}
+			},
+			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+		},
+		"a certificate for another name": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: secure(t), TLS: &tls.Config{RootCAs: pool, ServerName: "hooks.example"}}
+			},
+			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "not for hooks.example, but for 127.0.0.1", Advice: "tls.server_name"},
+		},
+		"a certificate that is not looked at": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: secure(t), TLS: &tls.Config{InsecureSkipVerify: true}}
+			},
+			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "any certificate is taken", Advice: "tls.ca_file"},
+		},
+		"nobody listens": {
+			func(t *testing.T) webhook.Options {
+				l := listen(t)
+				l.Close()
+				return webhook.Options{URL: "http://" + l.Addr().String()}
+			},
+			preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "port in url"},
+		},
+		"somebody who accepts and says nothing": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: "https://" + listen(t).Addr().String(), Timeout: 50 * time.Millisecond}
+			},
+			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "not answered", Advice: "speak TLS"},
+		},
+		"a name that is not known": {
+			func(*testing.T) webhook.Options { return webhook.Options{URL: "https://no-such-host.invalid/hook"} },
+			preflighttest.Row{Step: "address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+		},
+		"where clouds keep the credentials of machines": {
+			func(*testing.T) webhook.Options { return webhook.Options{URL: "http://169.254.169.254/hook"} },
+			preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "link-local or metadata", Advice: "allow_link_local"},
+		},
+		"plain http": {
+			func(t *testing.T) webhook.Options { return webhook.Options{URL: "http://" + listen(t).Addr().String()} },
+			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "plain http", Advice: "https"},
+		},
+		"a proxy, up to which it is tried": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: "https://hooks.example", Proxy: &url.URL{Scheme: "http", Host: listen(t).Addr().String(), User: url.UserPassword("ana", "sesame")}}
+			},
+			preflighttest.Row{Step: "connect", Result: preflight.OK, Detail: "127.0.0.1"},
+		},
+		"a receiver that allows the bridge": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: receiver(t, "*"), Handshake: &webhook.Handshake{Origin: "bridge.example", Rate: 60}}
+			},
+			preflighttest.Row{Step: "handshake", Result: preflight.OK, Detail: "bridge.example"},
+		},
+		"a receiver that allows another": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: receiver(t, "other.example"), Handshake: &webhook.Handshake{Origin: "bridge.example", Rate: 60}}
+			},
+			preflighttest.Row{Step: "handshake", Result: preflight.Failed, Detail: "other.example", Advice: "allow this bridge"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := webhook.New(test.options(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			preflighttest.Expect(t, s.Check(t.Context(), time.Now), test.want)
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package slack
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+
+	"ndrbridge/preflight"
+	"ndrbridge/sinks/webhook"
+)
+
+var _ webhook.Asking = (*Preset)(nil)
+
+// channelID is what Slack calls channels; their names it does not look up.
+var channelID = regexp.MustCompile(`^[CGD][A-Z0-9]{2,}$`)
+
+// Questions ask who a bot is, and for its channel. An incoming webhook cannot be
+// asked.
+func (p *Preset) Questions() []webhook.Question {
+	if p.post == nil {
+		return nil
+	}
+	info := p.post.JoinPath("../conversations.info")
+	info.RawQuery = url.Values{"channel": {p.o.Channel}}.Encode()
+	return []webhook.Question{
+		{Step: "token", URL: p.post.JoinPath("../auth.test"), Judge: judgeToken},
+		{Step: "channel", URL: info, Judge: p.judgeChannel},
+	}
+}
+
+// told is what the Web API answers to questions.
+type told struct {
+	OK         bool   `json:"ok"`
+	Error      string `json:"error"`
+	User, Team string
+	Channel    struct {
+		Name       string
+		IsArchived bool `json:"is_archived"`
+		IsMember   bool `json:"is_member"`
+	}
+}
+
+func readTold(a webhook.Answer) (s told, refused *preflight.Finding) {
+	if a.Status/100 != 2 {
+		f := a.Finding("", "is url that of Slack's methods, https://slack.com/api/?")
+		return s, &f
+	}
+	if json.Unmarshal(a.Body, &s) != nil {
+		return s, &preflight.Finding{Result: preflight.Failed, Detail: "the answer is not Slack's", Advice: "is url that of Slack's methods, https://slack.com/api/?"}
+	}
+	return s, nil
+}
+
+func judgeToken(a webhook.Answer) preflight.Finding {
+	s, refused := readTold(a)
+	switch {
+	case refused != nil:
+		return *refused
+	case !s.OK:
+		return preflight.Finding{Result: preflight.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it is the bot's token, which begins with xoxb-"}
+	}
+	return preflight.Finding{Result: preflight.OK, Detail: "the token is that of " + s.User + " in " + s.Team}
+}
+
+func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
+	s, refused := readTold(a)
+	lacks := []string{"missing_scope", "not_allowed_token_type", "no_permission"}
+	switch {
+	case refused != nil:
+		return *refused
+	case s.OK && s.Channel.IsArchived:
+		return preflight.Finding{Result: preflight.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "see channel"}
+	case s.OK && !s.Channel.IsMember:
+		return preflight.Finding{
+			Result: preflight.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
+			Advice: "invite it there, unless it has the scope chat:write.public",
+		}
+	case s.OK:
+		return preflight.Finding{Result: preflight.OK, Detail: "the bot is in the channel " + s.Channel.Name}
+	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.o.Channel):
+		return preflight.Finding{
+			Result: preflight.Untried, Detail: "the bot may not look at channels, or channel is not an id: " + s.Error,
+			Advice: "write the channel's id into channel, and give the bot the scope channels:read, or send one event to be sure",
+		}
+	}
+	return preflight.Finding{Result: preflight.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "see channel, and invite the bot to it"}
+}

@@ -1,0 +1,30 @@
+package jira
+
+import "net/http"
+
+// myself shows the one account.
+func (s *Server) myself(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]any{"accountId": s.o.Account, "emailAddress": s.o.Email, "displayName": "The bridge", "active": true})
+}
+
+// project shows the one project.
+func (s *Server) project(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("key") != s.o.Project {
+		refuse(w, http.StatusNotFound, "No project could be found with key '"+r.PathValue("key")+"'.", nil)
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{
+		"key": s.o.Project, "name": "Security", "issueTypes": []map[string]any{{"name": "Task", "subtask": false}, {"name": "Bug", "subtask": false}, {"name": "Incident", "subtask": false}},
+	})
+}
+
+// permissions says what the account may do, which has to be asked for by name.
+func (s *Server) permissions(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Get("permissions") != "CREATE_ISSUES" {
+		refuse(w, http.StatusBadRequest, "The query parameter 'permissions' is required.", nil)
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"permissions": map[string]any{
+		"CREATE_ISSUES": map[string]any{"key": "CREATE_ISSUES", "havePermission": r.URL.Query().Get("projectKey") == s.o.Project && !s.o.ReadOnly},
+	}})
+}
