@@ -58,8 +58,8 @@ type DetectionsOptions struct {
 // do not rely on the page sizes seen.
 const idlePolls = 30
 
-// minFirmware is the first firmware whose detections have a mod_time.
-var minFirmware = appliance.Version{9, 3}
+// MinFirmware is the first firmware whose detections have a mod_time.
+func MinFirmware() appliance.Version { return appliance.Version{9, 3} }
 
 // Detections is the source of one appliance's detections. Its invariants:
 //
@@ -166,9 +166,9 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 	if err != nil {
 		return fmt.Errorf("ask for the firmware version: %w", err)
 	}
-	if firmware.Compare(minFirmware) < 0 {
+	if least := MinFirmware(); firmware.Compare(least) < 0 {
 		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream is read by: "+
-			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, minFirmware)
+			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, least)
 	}
 	d.loaded, d.sweep, d.committed = false, nil, stored
 	filter := string(d.o.Filter)

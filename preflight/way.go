@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptrace"
+	"net/url"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +29,8 @@ type Way struct {
 	Key string
 	// Now is the time that certificates are held against.
 	Now func() time.Time
+	// Insecure says that certificates are not verified. Secure sets it.
+	Insecure bool
 
 	mu         sync.Mutex
 	resolved   []string
@@ -36,8 +40,8 @@ type Way struct {
 	refused    error // of the last address
 	shaking    bool
 	state      *tls.ConnectionState
-	unsafe     bool // certificates are not verified
 	broken     error
+	elsewhere  bool // an http.Transport connects to another address
 }
 
 // Watch returns a context for dials by net.Dialer and requests by http.Transport.
@@ -45,9 +49,16 @@ func (w *Way) Watch(ctx context.Context) context.Context {
 	locked := func(note func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		note()
+		if !w.elsewhere {
+			note()
+		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(address string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.elsewhere = address != cmp.Or(w.Proxy, w.Address)
+		},
 		DNSDone: func(d httptrace.DNSDoneInfo) {
 			locked(func() {
 				w.resolved, w.unresolved = nil, d.Err
@@ -85,7 +96,7 @@ func (w *Way) Secure(c *tls.Config) *tls.Config {
 		return nil
 	}
 	c = c.Clone()
-	w.unsafe = c.InsecureSkipVerify
+	w.Insecure = c.InsecureSkipVerify
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -131,6 +142,15 @@ func (w *Way) Findings(err error) (found []Finding, explained bool) {
 	}
 	secured, explained := w.secured(err)
 	return append(found, secured...), explained
+}
+
+// HostPort is where the host of a URL listens.
+func HostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // unresolved words a name that has no address.
@@ -201,7 +221,7 @@ func (w *Way) secured(err error) (found []Finding, explained bool) {
 		}), true
 	case w.state == nil:
 		return found, false
-	case w.unsafe:
+	case w.Insecure:
 		found = append(found, Finding{
 			Step: "tls", Result: Warning, Detail: tls.VersionName(w.state.Version) + ", and any certificate is taken: whoever is on the way can read and change what is sent",
 			Advice: "set tls.ca_file to the certificate whose fingerprint you have compared, and take tls.insecure_skip_verify out",

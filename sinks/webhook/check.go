@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,12 +99,12 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 	l := newLine(ctx, s.timeout)
 	defer l.hangUp()
 	target := s.template.URL
-	way := &preflight.Way{Address: hostPort(target), Key: "url", Now: now}
+	way := &preflight.Way{Address: preflight.HostPort(target), Key: "url", Now: now}
 	where := way.Address
 	secure := target.Scheme == "https"
 	if s.transport.Proxy != nil {
 		if proxy, err := s.transport.Proxy(s.template); err == nil && proxy != nil {
-			way.Proxy = hostPort(proxy)
+			way.Proxy = preflight.HostPort(proxy)
 			where, secure = way.Proxy, false
 		}
 	}
@@ -138,15 +137,6 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 		})
 	}
 	return found, err == nil
-}
-
-// hostPort is where a URL's host listens.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // question asks, and judges the answer.

@@ -1,0 +1,106 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+)
+
+// CheckOptions say how Check tries.
+type CheckOptions struct {
+	Version string
+	// Timeout bounds the trial of each appliance, sink and door; above 0.
+	Timeout time.Duration
+	// Now is the time that clocks and certificates are held against.
+	Now func() time.Time
+	// Progress, where set, is told how many of all trials are done. It is called by
+	// one goroutine at a time.
+	Progress func(done, all int)
+}
+
+// together is how many trials run at once.
+const together = 8
+
+// trial is one thing to try.
+type trial struct {
+	target string
+	try    func(context.Context) []preflight.Finding
+}
+
+// Check tries every appliance, every sink and every door for tickets of a
+// configuration, and returns what it found, in the order of the configuration. It
+// uses what a running bridge uses, and changes nothing: it sends no event, makes no
+// topic, stream or consumer, and does not open the state. No finding holds a secret.
+// When ctx ends, what is being tried has failed.
+func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
+	trials := checkTrials(config, o)
+	results := make([][]preflight.Finding, len(trials))
+	var running sync.WaitGroup
+	var counting sync.Mutex
+	done := 0
+	room := make(chan struct{}, together)
+	for i, t := range trials {
+		running.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+			defer cancel()
+			results[i] = preflight.Of(t.target, t.try(ctx))
+			counting.Lock()
+			defer counting.Unlock()
+			if done++; o.Progress != nil {
+				o.Progress(done, len(trials))
+			}
+		})
+	}
+	running.Wait()
+	found := preflight.Of("configuration", checkSecretFiles(config))
+	for _, result := range results {
+		found = append(found, result...)
+	}
+	return found
+}
+
+func checkTrials(config *configs.Config, o CheckOptions) []trial {
+	var all []trial
+	for _, a := range config.Appliances {
+		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []preflight.Finding {
+			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
+		}})
+	}
+	for _, s := range config.Sinks {
+		all = append(all, trial{"sink " + s.Name, func(ctx context.Context) []preflight.Finding {
+			return checkSink(ctx, s, config, o)
+		}})
+	}
+	if !config.Tickets.Enabled {
+		return all
+	}
+	if n := config.Tickets.NATS; n.URL.Value() != "" {
+		all = append(all, trial{"tickets from nats", func(ctx context.Context) []preflight.Finding { return checkNATSDoor(ctx, n, o) }})
+	}
+	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
+		all = append(all, trial{"tickets from kafka", func(ctx context.Context) []preflight.Finding { return checkKafkaDoor(ctx, k, o) }})
+	}
+	return all
+}
+
+// checkSecretFiles tells files with secrets that everybody may read.
+func checkSecretFiles(config *configs.Config) []preflight.Finding {
+	const others = 0o004
+	var found []preflight.Finding
+	for _, f := range config.SecretFiles() {
+		if info, err := os.Stat(f.Path); err == nil && info.Mode().Perm()&others != 0 {
+			found = append(found, preflight.Finding{
+				Step: f.Key, Result: preflight.Warning, Detail: fmt.Sprintf("everybody on this machine may read %s", f.Path),
+				Advice: "chmod o= " + f.Path,
+			})
+		}
+	}
+	return found
+}

@@ -1,0 +1,252 @@
+package bridge_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/bridge"
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
+	standin "ndrbridge/test/appliance"
+)
+
+// check tries a configuration, whose findings are to be those of one that runs.
+func check(t *testing.T, yaml string) []preflight.Finding {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := bridge.Check(t.Context(), config, bridge.CheckOptions{Version: "test", Timeout: 20 * time.Second, Now: time.Now})
+	if _, err := os.Stat(config.State); err == nil {
+		t.Error("the state was made")
+	}
+	return found
+}
+
+// authority signs certificates, and is what a file of authorities holds.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	file        string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	pair := a.certify(t, "CN=Example CA", time.Now().Add(365*24*time.Hour))
+	a.certificate, a.key = pair.Leaf, pair.PrivateKey.(*ecdsa.PrivateKey)
+	a.file = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// certify makes a certificate for a name or an address; of an authority that is yet
+// to have its own, a self-signed one.
+func (a *authority) certify(t *testing.T, name string, until time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: strings.TrimPrefix(name, "CN=")},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, IsCA: a.key == nil, BasicConstraintsValid: true,
+	}
+	if ip := net.ParseIP(name); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{template.Subject.CommonName}
+	}
+	parent, signer := template, key
+	if a.key != nil {
+		parent, signer = a.certificate, a.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
+	t.Parallel()
+	const year = 365 * 24 * time.Hour
+	ca := newAuthority(t)
+	html := func(h *standin.Hazards) { h.HTML = 1 }
+	forbidden := func(path string) func(*standin.Hazards) {
+		return func(h *standin.Hazards) {
+			h.Refusal = standin.RefusedForbidden
+			h.Only = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, path) }
+		}
+	}
+	records := "records: [{name: dns}]"
+	row := func(step string, result preflight.Result, detail, advice string) preflighttest.Row {
+		return preflighttest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
+	}
+	for name, test := range map[string]struct {
+		options standin.Options
+		hazards func(*standin.Hazards)
+		skew    time.Duration
+		shows   *tls.Certificate // nil: http
+		wants   tls.ClientAuthType
+		url     string // in the place of the stand-in's
+		keys    string // of the appliance; a key where it is empty
+		tickets bool
+		lacks   string // a path that is answered with 404
+		want    preflighttest.Row
+	}{
+		"an appliance that works": {want: row("detections", preflight.OK, "can be read", "")},
+		"its firmware":            {want: row("firmware", preflight.OK, "26.3.0.1234", "")},
+		"its clock":               {want: row("clock", preflight.OK, "agrees", "")},
+		"plain http":              {want: row("tls", preflight.Warning, "plain http", "https")},
+
+		"a certificate of an authority that is trusted": {
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), keys: "tls: {ca_file: " + ca.file + "}",
+			want: row("certificate", preflight.OK, "CN=127.0.0.1, issued by CN=Example CA", ""),
+		},
+		"a self-signed certificate": {
+			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			want:  row("tls", preflight.Failed, "self-signed", "openssl s_client -connect 127.0.0.1:"),
+		},
+		"the fingerprint of a self-signed certificate": {
+			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			want:  row("certificate", preflight.OK, "self-signed, until ", ""),
+		},
+		"an authority that nobody knows": {
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))),
+			want:  row("tls", preflight.Failed, "CN=Example CA", "tls.ca_file"),
+		},
+		"a certificate of another name": {
+			shows: new(ca.certify(t, "sensor.example", time.Now().Add(year))), keys: "tls: {ca_file: " + ca.file + "}",
+			want: row("tls", preflight.Failed, "not for 127.0.0.1, but for sensor.example", "tls.server_name"),
+		},
+		"a certificate that has expired": {
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(-24*time.Hour))), keys: "tls: {ca_file: " + ca.file + "}",
+			want: row("tls", preflight.Failed, "expired on "+time.Now().Add(-24*time.Hour).UTC().Format(time.DateOnly), "clock"),
+		},
+		"a certificate that expires soon": {
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(10*24*time.Hour+time.Hour))), keys: "tls: {ca_file: " + ca.file + "}",
+			want: row("certificate", preflight.Warning, "10 days left", "renew"),
+		},
+		"a certificate that is not looked at": {
+			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))), keys: "tls: {insecure_skip_verify: true}",
+			want: row("tls", preflight.Warning, "any certificate is taken", "tls.ca_file"),
+		},
+		"a client certificate that is wanted": {
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), wants: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + ca.file + "}",
+			want: row("tls", preflight.Failed, "client certificate", "tls.cert_file"),
+		},
+
+		"a port that nobody listens at": {url: "http://" + closedPort(t), want: row("connect", preflight.Failed, "refuses connections", "port in url")},
+		"a name that is not known":      {url: "https://no-such-host.invalid", want: row("address", preflight.Failed, "no-such-host.invalid", "name servers")},
+		"a proxy that is not there":     {keys: "proxy: http://" + closedPort(t), want: row("connect", preflight.Failed, "refuses connections", "port in proxy")},
+		"an appliance that hangs": {
+			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, keys: "timeout: 50ms",
+			want: row("answer", preflight.Failed, "no answer comes", "overloaded"),
+		},
+		"TLS where there is none": {url: "https", want: row("tls", preflight.Failed, "does not speak TLS", "scheme")},
+
+		"a wrong key":                 {keys: "api_key: wrong", want: row("key", preflight.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
+		"a key that is told by a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", preflight.Failed, "400", "check the API key")},
+		"a wrong client secret": {
+			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
+			keys:    "oauth: {token_url: TOKEN, client_id: bridge, client_secret: wrong}",
+			want:    row("token", preflight.Failed, "invalid_client", "oauth.client_id"),
+		},
+		"a client that signs in": {
+			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
+			keys:    "oauth: {token_url: TOKEN, client_id: bridge, client_secret: right}",
+			want:    row("key", preflight.OK, "accepts", ""),
+		},
+		"another product's word in paths":  {options: standin.Options{Product: "ExtraHop"}, keys: "scheme_word: ExtraHop", want: row("product", preflight.Failed, "404", "set product")},
+		"another product's word":           {options: standin.Options{Product: "ExtraHop"}, keys: "product: ExtraHop", want: row("firmware", preflight.OK, "26.3", "")},
+		"a page to sign in at":             {hazards: html, want: row("interface", preflight.Failed, "HTML page", "appliance's own address")},
+		"firmware without mod_time":        {options: standin.Options{Firmware: "8.9.1.2"}, want: row("firmware", preflight.Failed, "8.9.1.2", "9.3 or later")},
+		"an appliance that starts":         {hazards: func(h *standin.Hazards) { h.ServerError, h.ServerErrorStatus = 1, 503 }, want: row("interface", preflight.Failed, "503", "starts up")},
+		"a key without the NDR module":     {hazards: forbidden("/detections/search"), want: row("detections", preflight.Failed, "403", "NDR module")},
+		"a key without the audit log":      {hazards: forbidden("/auditlog"), want: row("audit log", preflight.Failed, "403", "administration")},
+		"a key that may not query records": {hazards: forbidden("/records/search"), keys: records, want: row("records dns", preflight.Failed, "403", "write privileges")},
+		"an appliance without a store":     {lacks: "/records/search", keys: records, want: row("records dns", preflight.Failed, "404", "no record store")},
+		"a record store without records":   {keys: records, want: row("records dns", preflight.OK, "too few", "")},
+
+		"a clock that is a little ahead": {skew: 20 * time.Second, want: row("clock", preflight.Warning, "ahead of", "NTP")},
+		"a clock that is far behind":     {skew: -time.Hour, want: row("clock", preflight.Warning, "nothing is lost", "NTP")},
+
+		"ticket tracking that is on":      {tickets: true, want: row("ticketing", preflight.OK, "is on", "")},
+		"ticket tracking that is off":     {tickets: true, options: standin.Options{NoTicketing: true}, want: row("ticketing", preflight.Failed, "is off", "switch it on")},
+		"a key that perhaps only reads":   {tickets: true, want: row("write", preflight.Untried, "only by a write", "write privilege")},
+		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", preflight.Remark, "may not look", "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if test.options.Seed = 1; test.options.OAuth == nil {
+				test.options.APIKey = standin.DefaultAPIKey
+			}
+			a := standin.New(test.options)
+			a.SetSkew(test.skew)
+			if test.hazards != nil {
+				var h standin.Hazards
+				test.hazards(&h)
+				a.SetHazards(h)
+			}
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if test.lacks != "" && strings.HasSuffix(r.URL.Path, test.lacks) {
+					http.NotFound(w, r)
+					return
+				}
+				if r.Method == http.MethodPatch || r.Method == http.MethodPut || r.Method == http.MethodDelete {
+					t.Errorf("%s %s: it may have changed something", r.Method, r.URL)
+				}
+				a.ServeHTTP(w, r)
+			}))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			if test.shows != nil {
+				server.TLS = &tls.Config{Certificates: []tls.Certificate{*test.shows}, ClientAuth: test.wants}
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
+			t.Cleanup(server.Close)
+			url := server.URL
+			if test.url == "https" {
+				url = strings.Replace(url, "http:", "https:", 1)
+			} else if test.url != "" {
+				url = test.url
+			}
+			keys := strings.ReplaceAll(test.keys, "TOKEN", url+"/oauth2/token")
+			if !strings.Contains(keys, "api_key") && !strings.Contains(keys, "oauth") {
+				keys = strings.TrimSuffix("api_key: "+standin.DefaultAPIKey+", "+keys, ", ")
+			}
+			found := check(t, fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, %s}]\nsinks: [{name: out, file: {path: \"-\"}}]\ntickets: {enabled: %t}\nadmin: {token: sesame}\n",
+				filepath.Join(t.TempDir(), "state.db"), url, keys, test.tickets))
+			found = slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Target != "appliance hq" })
+			preflighttest.Expect(t, found, test.want)
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package bridge
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/kafka"
+	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// checkSink tries a sink that is opened as a runner opens it.
+func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []preflight.Finding {
+	sink, err := openSink(s, nil, nil, o.Version, io.Discard)
+	if err != nil {
+		return []preflight.Finding{preflight.Failure("settings", err)}
+	}
+	defer sink.Close()
+	switch sink := sink.(type) {
+	case *kafka.Sink:
+		sure, possible, err := samples(s, config, o.Now())
+		if err != nil {
+			return []preflight.Finding{preflight.Failure("settings", err)}
+		}
+		return sink.Check(ctx, kafka.Trial{Sure: sure, Possible: possible, Now: o.Now})
+	case *nats.Sink:
+		return sink.Check(ctx, nats.Trial{RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
+	case *webhook.Sink:
+		return sink.Check(ctx, o.Now)
+	default:
+		return file.Check(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})
+	}
+}
+
+// samples are an event of each kind that the configuration has the bridge make: those
+// that the sink wants for sure, and those that its match did not want of a sample,
+// which says little of others.
+func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
+	wanted, err := matchFor(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := everyKind(config, now)
+	for _, e := range all {
+		if wanted != nil {
+			if wants, err := wanted(e); err == nil && !wants { // one over which it fails is sent
+				possible = append(possible, e)
+				continue
+			}
+		}
+		sure = append(sure, e)
+	}
+	return sure, possible, err
+}
+
+// sampleDetection has what a match as a rule asks for.
+const sampleDetection = `{"detection":{"id":1,"type":"sample","title":"Sample","categories":["sec","sec.attack"],"risk_score":99,"status":"new","start_time":1,"update_time":1,"mod_time":1},"changes":{"status":{"from":null,"to":"new"}}}`
+
+// everyKind makes an event of each kind.
+func everyKind(config *configs.Config, now time.Time) (all []transform.Event, err error) {
+	add := func(e transform.Event, failed error) {
+		if err == nil {
+			err = failed
+		}
+		all = append(all, e)
+	}
+	for _, a := range config.Appliances {
+		encoder := transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: a.Name}
+		shown := func(path, kind, data string) {
+			add(transform.New(transform.Attributes{
+				ID: "sample", Source: "ndrbridge://" + a.Name + "/" + path, Type: config.Events.TypePrefix + "." + kind,
+				Subject: "1", Time: now, PartitionKey: "1", Appliance: a.Name, RecordedTime: now, SeverityNumber: 21, SeverityText: "CRITICAL",
+			}, []byte(data)))
+		}
+		if a.Detections.Enabled {
+			shown("detections", "detection.created", sampleDetection)
+			shown("detections", "detection.updated", sampleDetection)
+		}
+		if a.Audit.Enabled {
+			shown("auditlog", "audit.logged", `{"audit":{"id":1,"time":1,"occur_time":1,"body":{"operation":"Login","user":"sample"}}}`)
+			add(encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, now))
+		}
+		for _, q := range a.Records {
+			shown("records/"+q.Name, "record.stored", `{"record":{"_id":"1","_type":"~sample","_source":{}}}`)
+		}
+		add(encoder.Reachability(transform.Reachability{}, now))
+		add(encoder.Reachability(transform.Reachability{Reachable: true}, now))
+		if config.Tickets.Enabled {
+			add(encoder.TicketApplied(transform.Ticket{}, now))
+			add(encoder.TicketRejected(transform.Ticket{}, now))
+		}
+	}
+	own := ownEvents(config)
+	if config.Events.Heartbeat > 0 {
+		add(own.Heartbeat("", now, now))
+	}
+	for _, s := range config.Sinks {
+		if s.Lag.Policy == configs.LagSkip {
+			add(own.SinkSkipped(transform.Skipped{Sink: s.Name}, now))
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,148 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	"ndrbridge/preflight"
+)
+
+// detections asks for one, with the stream's filter.
+func (t *applianceTrial) detections(ctx context.Context) {
+	const step = "detections"
+	filter, err := filterJSON(t.config.Detections.Filter)
+	if err != nil {
+		t.found = append(t.found, preflight.Failure(step, err))
+		return
+	}
+	var page appliance.Page
+	since := t.now().Add(-time.Hour).UnixMilli()
+	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: filter}, &page); err != nil {
+		t.unreadable(step, err, "access to detections: the NDR module, or the NPM module for performance alone", "detections.filter")
+		return
+	}
+	t.add(preflight.OK, step, "they can be read", "")
+	t.compareClocks(page.Date)
+}
+
+// audit asks for one entry.
+func (t *applianceTrial) audit(ctx context.Context) {
+	const step = "audit log"
+	var page appliance.Page
+	if err := t.client.AuditLog(ctx, 1, 0, &page); err != nil {
+		t.unreadable(step, err, "system and access administration privileges; or set audit.enabled to false", "audit")
+		return
+	}
+	t.add(preflight.OK, step, "it can be read", "")
+	t.compareClocks(page.Date)
+}
+
+// records asks for one record of the last minutes, and for a cursor, which a record
+// store that has them returns where there is another.
+func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
+	step := "records " + q.Name
+	filter, err := filterJSON(q.Filter)
+	if err != nil {
+		t.found = append(t.found, preflight.Failure(step, err))
+		return
+	}
+	var page appliance.RecordPage
+	now := t.now()
+	search := appliance.RecordSearch{
+		From: now.Add(-15 * time.Minute).UnixMilli(), Until: now.UnixMilli(), Types: q.Types, Filter: filter, Limit: 1,
+	}
+	const shortest = time.Second // the appliance forgets the cursor by itself
+	if poller.RecordStore(q.Store) != poller.StoreThirdParty {
+		search.ContextTTL = shortest
+	}
+	err = t.client.SearchRecords(ctx, search, &page)
+	e, _ := errors.AsType[*appliance.Error](err)
+	refused := e != nil && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+	if refused && search.ContextTTL > 0 {
+		search.ContextTTL = 0
+		err = t.client.SearchRecords(ctx, search, &page)
+	}
+	switch {
+	case e != nil && e.Status == http.StatusNotFound:
+		t.add(preflight.Failed, step, "the appliance "+told(e), "it has no record store, or none is connected to it: connect one, or take the query out of records")
+		return
+	case err != nil:
+		t.unreadable(step, err, "full write privileges", "types and filter of the query")
+		return
+	}
+	t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
+	if q.Store == string(poller.StoreOwn) && page.Cursor == "" && page.Total > 1 {
+		t.add(preflight.Warning, step, "store is own, and the record store returns no cursor", "set store to auto or third_party")
+	}
+	for _, warning := range page.Warnings {
+		t.add(preflight.Warning, step, "the record store warns: "+warning, "see types and filter of the query")
+	}
+	t.compareClocks(page.Date)
+}
+
+// kindOfStore says how the record store pages.
+func kindOfStore(q configs.RecordQuery, page appliance.RecordPage, refused bool) string {
+	switch {
+	case page.Cursor != "":
+		return "by cursor: it is the product's own record store"
+	case refused, page.Total > 1:
+		return "by offset: it is not the product's own record store"
+	case q.Store == string(poller.StoreThirdParty):
+		return "by offset, as store says"
+	}
+	return "and too few of the last minutes match to tell whether it has cursors"
+}
+
+// ticketing asks whether the appliance takes tickets. Whether the key may write is
+// not known without a write: the interface does not say in which order it looks at
+// a key's privileges and at what is to be changed.
+func (t *applianceTrial) ticketing(ctx context.Context) {
+	const step = "ticketing"
+	enabled, known, err := t.client.Ticketing(ctx)
+	e, _ := errors.AsType[*appliance.Error](err)
+	switch {
+	case e != nil && e.Refused():
+		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
+	case err != nil:
+		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
+	case !known:
+		t.add(preflight.Remark, step, "the appliance does not say in known words whether external ticket tracking is on", "")
+	case !enabled:
+		t.add(preflight.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; of a console, on its sensors, too")
+		return
+	default:
+		t.add(preflight.OK, step, "external ticket tracking is on", "")
+	}
+	t.add(preflight.Untried, "write", "whether the key may write is known only by a write",
+		"see to it that its owner has the write privilege, and try one: send a ticket command about a detection that does not matter, and look at ndrbridge tickets list")
+}
+
+// compareClocks holds the appliance's clock against ours, once. Its Date counts whole
+// seconds.
+func (t *applianceTrial) compareClocks(theirs time.Time) {
+	if t.clock {
+		return
+	}
+	t.clock = true
+	const step, slight, much = "clock", 5 * time.Second, time.Minute
+	apart := theirs.Sub(t.now().Truncate(time.Second))
+	word := "ahead of"
+	if apart < 0 {
+		word = "behind"
+	}
+	detail := fmt.Sprintf("the appliance's is %s %s this machine's", apart.Abs(), word)
+	switch {
+	case apart.Abs() > much:
+		t.add(preflight.Warning, step, detail+": nothing is lost by it, but lags and times of events cannot be compared", "set both by NTP, the one that is wrong first")
+	case apart.Abs() > slight:
+		t.add(preflight.Warning, step, detail, "see whether both are set by NTP")
+	default:
+		t.add(preflight.OK, step, "the appliance's agrees with this machine's", "")
+	}
+}

@@ -1,0 +1,39 @@
+package configs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ndrbridge/configs"
+)
+
+func TestFilesOfSecretsAreToldByTheirKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`
+appliances: [{name: hq, url: "https://sensor.example", api_key_file: %[1]s, tls: {ca_file: %[1]s, cert_file: %[1]s, key_file: %[1]s}}]
+sinks:
+  - {name: hook, webhook: {url: "https://hooks.example", sign: {secret_files: [%[1]s]}}}
+  - {name: bus, nats: {url: "nats://127.0.0.1", creds_file: %[1]s}}
+`, file)
+	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, f := range config.SecretFiles() {
+		if f.Path != file {
+			t.Errorf("%s is %s", f.Key, f.Path)
+		}
+		keys = append(keys, f.Key)
+	}
+	want := []string{"appliances[0].api_key_file", "appliances[0].tls.key_file", "sinks[0].webhook.sign.secret_files[0]", "sinks[1].nats.creds_file"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("%q, want %q", keys, want)
+	}
+}
