@@ -63,6 +63,11 @@ func (c *Client) open(ctx context.Context, a call) (io.ReadCloser, error) {
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	return c.send(req)
+}
+
+// send returns the body of an answer with a status of 2xx.
+func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

@@ -52,7 +52,7 @@ version of a detection, at least once and in order, whatever crashes in between.
   ndrbridge status --config ndrbridge.yaml`,
 	}
 	root.AddCommand(c.runCommand(), c.checkCommand(), c.configCommand(),
-		c.statusCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
+		c.statusCommand(), c.healthCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
 		c.ticketsCommand(), c.matchCommand(), c.renderCommand(), c.rewindCommand(), c.verifyCommand(), c.stateCommand(), c.versionCommand())
 	c.addCompletion(root)
 	return root
