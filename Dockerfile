@@ -1,22 +1,46 @@
-# A static binary in an empty image: no shell, no root.
-FROM golang:1.26 AS build
+# syntax=docker/dockerfile:1
+# Static binaries in empty images: no shell, no root.
+#   docker build -t ndrbridge .
+#   docker build -t ndrappliance --target appliance .
+FROM --platform=$BUILDPLATFORM golang:1.26.8 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
-RUN go mod download
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
-ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /ndrbridge ./cmd/ndrbridge
-RUN mkdir /state
+ARG TARGETOS TARGETARCH VERSION=dev
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/ndrbridge ./cmd/ndrappliance \
+    && mkdir /state
 
-FROM scratch
+# The stand-in appliance of deploy/compose.
+FROM scratch AS appliance
+COPY --from=build /out/ndrappliance /ndrappliance
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["/ndrappliance"]
+CMD ["--listen", ":8080"]
+
+FROM scratch AS bridge
+ARG VERSION=dev REVISION=unknown
+LABEL org.opencontainers.image.title="ndrbridge" \
+      org.opencontainers.image.description="Delivers what a network detection appliance shows to Kafka, NATS, webhooks and files" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /ndrbridge /ndrbridge
-COPY --from=build --chown=65532:65532 /state /var/lib/ndrbridge
+COPY --from=build /out/ndrbridge /ndrbridge
+COPY --from=build --chown=65532:65532 --chmod=0700 /state /var/lib/ndrbridge
 USER 65532:65532
 ENV NDRBRIDGE_STATE=/var/lib/ndrbridge/ndrbridge.db
 VOLUME /var/lib/ndrbridge
 # To be reached from outside, set NDRBRIDGE_ADMIN_LISTEN=:9600 and
 # NDRBRIDGE_ADMIN_TOKEN_FILE: by itself it listens on loopback.
 EXPOSE 9600
+# What stops it must wait longer than shutdown_timeout, which is 20s by default:
+# docker stop --time 30.
+STOPSIGNAL SIGTERM
+# It needs to know the configuration by NDRBRIDGE_CONFIG, or admin.listen by its variable.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=3 CMD ["/ndrbridge", "health"]
 ENTRYPOINT ["/ndrbridge"]
 CMD ["run"]
