@@ -15,6 +15,8 @@ type field struct {
 	name     string   // the key
 	fallback string   // the default; empty: the zero value
 	oneof    []string // the only values allowed; empty: any
+	bounds   bounds
+	required bool // may not be empty
 }
 
 func fieldsOf(t reflect.Type) []field {
@@ -25,6 +27,8 @@ func fieldsOf(t reflect.Type) []field {
 		if values := f.Tag.Get("oneof"); values != "" {
 			fields[i].oneof = strings.Split(values, ",")
 		}
+		fields[i].bounds = bounds{min: f.Tag.Get("min"), max: f.Tag.Get("max"), above: f.Tag.Get("above")}
+		fields[i].required = f.Tag.Get("required") == "true"
 	}
 	return fields
 }

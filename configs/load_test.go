@@ -76,7 +76,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"no address", "admin: {listen: 9600}" + valid, []string{`admin.listen: "9600" is no address`}},
 		{"a port that is none", "admin: {listen: 'localhost:99999'}" + valid, []string{"is no address"}},
 		{"an open address without a token", "admin: {listen: ':9600'}" + valid, []string{"f.yaml:1:17: admin.listen: :9600 can be reached from other hosts; set admin.token_file"}},
-		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; give it at least 16MiB"}},
+		{"a small journal", "journal: {max_bytes: 15MiB}" + valid, []string{"journal.max_bytes: is 15MiB; it must be at least 16MiB"}},
 		{"a negative time", "journal: {retain: -1h}" + valid, []string{"journal.retain: is -1h; it must be 0 or more"}},
 		{"a bad prefix", "events: {type_prefix: io..x}" + valid, []string{`events.type_prefix: "io..x"`}},
 

@@ -23,13 +23,7 @@ type checks struct {
 func validate(p *places, config *Config) {
 	c := checks{p, slices.Clone(p.errors)}
 	c.tags("", reflect.ValueOf(config).Elem())
-	c.present("state", config.State)
-	c.positive("shutdown_timeout", config.ShutdownTimeout)
 	c.admin(config.Admin)
-	if config.Journal.MaxBytes < 16*MiB {
-		c.wrong("journal.max_bytes", "is %s; give it at least 16MiB", config.Journal.MaxBytes)
-	}
-	c.notNegative("journal.retain", config.Journal.Retain)
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q cannot begin a type; write words of letters, digits, - and _ with dots between them", config.Events.TypePrefix)
 	}
@@ -70,11 +64,15 @@ func (c checks) failedSecret(path string) bool {
 	return c.failed(path) || c.failed(path+fileSuffix)
 }
 
-// tags checks what every struct has in common: values that a oneof tag lists,
-// secrets set twice, and files that must be readable.
+// tags checks what tags and types alone tell: values that a oneof tag lists, bounds,
+// required values, secrets set twice, and files that must be readable.
 func (c checks) tags(path string, block reflect.Value) {
 	for _, f := range fieldsOf(block.Type()) {
 		path, value := join(path, f.name), block.Field(f.index)
+		c.bounds(path, f.bounds, value)
+		if f.required {
+			c.required(path, value)
+		}
 		switch shapeOf(f.typ) {
 		case shapeBlock:
 			c.tags(path, value)
@@ -131,6 +129,15 @@ func (c checks) readable(path, file string) {
 	}
 }
 
+// required checks that there is a value. A list of blocks that is empty is told in
+// words of its own.
+func (c checks) required(path string, value reflect.Value) {
+	if url, is := value.Interface().(URL); is && url.Value() == "" ||
+		value.Kind() == reflect.String && value.Len() == 0 || shapeOf(value.Type()) == shapeTexts && value.Len() == 0 {
+		c.missing(path)
+	}
+}
+
 func (c checks) present(path, value string) {
 	if value == "" {
 		c.missing(path)
@@ -147,18 +154,6 @@ func (c checks) missing(path string) {
 	c.wrong(path, "is missing; set it, or the variable %s", variableOf(path))
 }
 
-func (c checks) positive(path string, d Duration) {
-	if d <= 0 {
-		c.wrong(path, "is %s; it must be above 0", d)
-	}
-}
-
-func (c checks) notNegative(path string, d Duration) {
-	if d < 0 {
-		c.wrong(path, "is %s; it must be 0 or more", d)
-	}
-}
-
 func (c checks) atLeast(path string, n, least int) {
 	if n < least {
 		c.wrong(path, "is %d; it must be at least %d", n, least)
@@ -166,7 +161,6 @@ func (c checks) atLeast(path string, n, least int) {
 }
 
 func (c checks) retry(path string, initial, most Duration) {
-	c.positive(path+".initial", initial)
 	if most < initial {
 		c.wrong(path+".max", "is %s, shorter than initial, which is %s", most, initial)
 	}
@@ -180,8 +174,7 @@ var (
 // name checks a name; names are those before it, by the index of their item.
 func (c checks) name(path, name string, before map[string]string) {
 	switch {
-	case name == "":
-		c.missing(path)
+	case name == "": // which was told
 	case !namePattern.MatchString(name):
 		c.wrong(path, "%q is no name; write 1 to 63 of a-z, 0-9 and -", name)
 	case before[name] != "":
@@ -192,6 +185,9 @@ func (c checks) name(path, name string, before map[string]string) {
 }
 
 func (c checks) admin(admin Admin) {
+	if admin.Listen == "" {
+		return // which was told
+	}
 	host, port, err := net.SplitHostPort(admin.Listen)
 	if err != nil || !validPort(port) {
 		c.wrong("admin.listen", "%q is no address; write host:port, for example 127.0.0.1:9600", admin.Listen)

@@ -1,10 +1,8 @@
 package configs
 
 import (
-	"math"
 	"regexp"
 	"slices"
-	"time"
 )
 
 func (c checks) appliances(appliances []Appliance) {
@@ -24,26 +22,19 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	}
 	c.applianceURL(path+".url", a)
 	c.credentials(path, a)
-	if !word.MatchString(a.Product) {
+	if a.Product != "" && !word.MatchString(a.Product) {
 		c.wrong(path+".product", "%q is no word; write letters, digits, - and _", a.Product)
 	}
 	if a.SchemeWord != "" && !word.MatchString(a.SchemeWord) {
 		c.wrong(path+".scheme_word", "%q is no word; write letters, digits, - and _", a.SchemeWord)
 	}
-	c.positive(path+".timeout", a.Timeout)
-	if !(a.RateLimit > 0) || math.IsInf(a.RateLimit, 0) {
-		c.wrong(path+".rate_limit", "is %v; write how many requests a second, above 0", a.RateLimit)
-	}
 	c.tls(path+".tls", a.TLS)
 	c.proxy(path+".proxy", a.Proxy)
 	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
-	c.positive(path+".auth_retry", a.AuthRetry)
-	c.atLeast(path+".unreachable_after", a.UnreachableAfter, 1)
 	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
 		c.wrong(path, "has no stream: enable detections or audit, or list records")
 	}
 	c.detections(path+".detections", a.Detections)
-	c.audit(path+".audit", a.Audit)
 	names := make(map[string]string)
 	for i, q := range a.Records {
 		c.records(item(path+".records", i), q, names)
@@ -55,8 +46,7 @@ var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 // applianceURL drops a slash at the end, which says nothing.
 func (c checks) applianceURL(path string, a *Appliance) {
 	if a.URL == "" {
-		c.missing(path)
-		return
+		return // which was told
 	}
 	parsed := c.url(path, NewURL(a.URL), "https", "http")
 	if parsed == nil {
@@ -91,16 +81,11 @@ func (c checks) credentials(path string, a *Appliance) {
 }
 
 func (c checks) detections(path string, d Detections) {
-	c.positive(path+".interval", d.Interval)
-	c.notNegative(path+".overlap", d.Overlap)
-	c.between(path+".page_size", d.PageSize, 2, 20000)
 	for i, part := range d.Enrich {
 		if slices.Contains(d.Enrich[:i], part) {
 			c.wrong(item(path+".enrich", i), "%s is there twice; keep one of them", part)
 		}
 	}
-	c.notNegative(path+".reconcile.every", d.Reconcile.Every)
-	c.positive(path+".reconcile.back", d.Reconcile.Back)
 	for _, other := range []struct {
 		name string
 		d    Duration
@@ -112,14 +97,6 @@ func (c checks) detections(path string, d Detections) {
 	c.filter(path+".filter", d.Filter)
 }
 
-func (c checks) audit(path string, a Audit) {
-	c.positive(path+".interval", a.Interval)
-	c.between(path+".page_size", a.PageSize, 2, maxPage)
-}
-
-// maxPage is how many records the interface returns at most.
-const maxPage = 10000
-
 func (c checks) records(path string, q RecordQuery, before map[string]string) {
 	c.name(path+".name", q.Name, before)
 	for i, kind := range q.Types {
@@ -127,28 +104,10 @@ func (c checks) records(path string, q RecordQuery, before map[string]string) {
 			c.wrong(item(path+".types", i), "is empty; write a record type such as ~dns, or drop the item")
 		}
 	}
-	c.positive(path+".interval", q.Interval)
-	c.atLeastMillisecond(path+".window", q.Window)
-	c.notNegative(path+".delay", q.Delay)
-	c.between(path+".page_size", q.PageSize, 2, maxPage)
-	c.notNegative(path+".recheck", q.Recheck)
 	if q.Recheck > 0 && q.Recheck <= q.Delay {
 		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
 	}
 	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
-	c.atLeastMillisecond(path+".context_ttl", q.ContextTTL)
-}
-
-func (c checks) between(path string, n, least, most int) {
-	if n < least || n > most {
-		c.wrong(path, "is %d; it must lie between %d and %d", n, least, most)
-	}
-}
-
-func (c checks) atLeastMillisecond(path string, d Duration) {
-	if time.Duration(d) < time.Millisecond {
-		c.wrong(path, "is %s; it must be 1ms or longer", d)
-	}
 }
 
 // categoryPattern takes more than the interface lists, since appliances use more.
@@ -173,9 +132,6 @@ func (c checks) filter(path string, f DetectionFilter) {
 				c.wrong(item(path+"."+list.name, i), "is empty; write a value, or drop the item")
 			}
 		}
-	}
-	if f.RiskScoreMin != nil && (*f.RiskScoreMin < 0 || *f.RiskScoreMin > 100) {
-		c.wrong(path+".risk_score_min", "is %d; it must lie between 0 and 100", *f.RiskScoreMin)
 	}
 }
 

@@ -2,7 +2,6 @@ package configs
 
 import (
 	"maps"
-	"math"
 	"net"
 	"net/textproto"
 	"regexp"
@@ -63,7 +62,6 @@ func (c checks) sink(path string, s Sink) {
 	}
 	if s.File != nil {
 		kinds = append(kinds, "file")
-		c.file(path+".file", *s.File)
 	}
 	switch len(kinds) {
 	case 0:
@@ -73,20 +71,11 @@ func (c checks) sink(path string, s Sink) {
 	default:
 		c.wrong(path, "has %s; keep one, and make a sink of its own for each other", strings.Join(kinds, " and "))
 	}
-	c.atLeast(path+".batch.max_events", s.Batch.MaxEvents, 1)
-	c.bytes(path+".batch.max_bytes", s.Batch.MaxBytes)
-	c.notNegative(path+".batch.linger", s.Batch.Linger)
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
-	c.positive(path+".probe", s.Probe)
 	if s.Match != "" {
 		if _, err := match.Compile(s.Match); err != nil {
 			c.wrong(path+".match", "%v", err)
 		}
-	}
-	c.atLeast(path+".isolate_after", s.IsolateAfter, 1)
-	c.atLeast(path+".max_attempts", s.MaxAttempts, 0)
-	if !(s.RateLimit >= 0) || math.IsInf(s.RateLimit, 0) {
-		c.wrong(path+".rate_limit", "is %v; write how many events a second, or 0 for no limit", s.RateLimit)
 	}
 	for i, field := range s.Redact {
 		if !fieldPath.MatchString(field) {
@@ -107,18 +96,11 @@ func (c checks) mode(path string, s Sink) {
 }
 
 func (c checks) lag(path string, l Lag, journal Size) {
-	c.notNegative(path+".max_age", l.MaxAge)
 	if l.MaxBytes >= journal && l.MaxBytes > 0 {
 		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
 	}
 	if l.Policy == LagSkip && !l.IsBounded() && !c.failed(path+".max_age") && !c.failed(path+".max_bytes") {
 		c.wrong(path+".policy", "is skip without a bound; set max_age, max_bytes or both, or policy to block")
-	}
-}
-
-func (c checks) bytes(path string, s Size) {
-	if s <= 0 {
-		c.wrong(path, "is %s; it must be above 0", s)
 	}
 }
 
@@ -150,21 +132,13 @@ func (c checks) template(path, template string) string {
 
 func (c checks) kafka(path string, k Kafka) {
 	c.kafkaConnection(path, k)
-	if filled := c.template(path+".topic", k.Topic); !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
+	if filled := c.template(path+".topic", k.Topic); k.Topic != "" && !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
 		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
-	}
-	c.bytes(path+".max_message_bytes", k.MaxMessageBytes)
-	if t := k.CreateTopic; t != nil {
-		c.between(path+".create_topic.partitions", t.Partitions, 0, math.MaxInt32)
-		c.between(path+".create_topic.replication", t.Replication, 0, math.MaxInt16)
 	}
 }
 
 // kafkaConnection checks what there is of k to connect by.
 func (c checks) kafkaConnection(path string, k Kafka) {
-	if len(k.Brokers) == 0 {
-		c.missing(path + ".brokers")
-	}
 	for i, broker := range k.Brokers {
 		host, port, err := net.SplitHostPort(broker)
 		if err != nil || host == "" || !validPort(port) {
@@ -193,18 +167,15 @@ func (c checks) nats(path string, n NATS) {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
 	}
 	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
-		if !tokenPattern.MatchString(token) {
+		if n.Subject != "" && !tokenPattern.MatchString(token) {
 			c.wrong(path+".subject", "%q is no subject to publish to; write words with dots between them, without blanks, * and >", n.Subject)
 		}
 	}
-	c.atLeast(path+".max_pending", n.MaxPending, 1)
 }
 
 // natsConnection checks what there is of n to connect by.
 func (c checks) natsConnection(path string, n NATS) {
-	if n.URL.Value() == "" {
-		c.missing(path + ".url")
-	} else {
+	if n.URL.Value() != "" {
 		for part := range strings.SplitSeq(n.URL.Value(), ",") {
 			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
 		}
@@ -260,13 +231,6 @@ func (c checks) webhook(path string, w Webhook) {
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, w)
-	c.positive(path+".timeout", w.Timeout)
 	c.tls(path+".tls", w.TLS)
 	c.proxy(path+".proxy", w.Proxy)
-	c.atLeast(path+".concurrency", w.Concurrency, 1)
-}
-
-func (c checks) file(path string, f File) {
-	c.present(path+".path", f.Path)
-	c.atLeast(path+".rotate.keep", f.Rotate.Keep, 1)
 }

@@ -27,7 +27,6 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 	if t.Link && !writes {
 		c.wrong(at+".link", "is true, as it is by default, and tickets.enabled is not, without which nothing is written to appliances; set tickets.enabled to true, or this to false")
 	}
-	c.notNegative(at+".search_delay", t.SearchDelay)
 	c.ticketConflicts(path, w)
 	if s.Mode != "structured" {
 		c.wrong(parent(path)+".mode", "%q does not fit ticket, which speaks the system's own protocol; leave it out", s.Mode)
@@ -39,10 +38,7 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 	}
 	allowed, known := ticketKeys[t.System]
 	if !known {
-		if t.System == "" {
-			c.wrong(at+".system", "is missing; write jira, servicenow or generic")
-		}
-		return
+		return // which was told
 	}
 	c.ticketOnly(at, *t, allowed)
 	switch t.System {
@@ -121,11 +117,12 @@ func (c checks) genericTicket(path string, w Webhook) {
 	if l == nil {
 		return
 	}
-	c.ticketPath(at+".lookup.id", l.ID, true)
+	c.ticketPath(at+".lookup.id", l.ID, false)
 	c.ticketPath(at+".lookup.page", l.Page, false)
 	if l.URL == "" {
-		c.missing(at + ".lookup.url")
-	} else if _, err := render.Compile(l.URL, false); err != nil {
+		return // which was told
+	}
+	if _, err := render.Compile(l.URL, false); err != nil {
 		c.wrong(at+".lookup.url", "%v", err)
 	}
 }

@@ -16,7 +16,6 @@ var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)
 
 // webhookBody checks what requests hold, and what is asked before the first.
 func (c checks) webhookBody(path string, w Webhook, mode string) {
-	c.bytes(path+".max_body_bytes", w.MaxBodyBytes)
 	c.sign(path+".sign", w, mode)
 	c.bodyTemplate(path, w, mode)
 	h := w.Handshake
@@ -27,12 +26,10 @@ func (c checks) webhookBody(path string, w Webhook, mode string) {
 	switch {
 	case w.Preset != "":
 		c.wrong(at, "does not fit preset %s, whose service knows none; leave it out", w.Preset)
-	case h.Origin == "":
-		c.missing(at + ".origin")
+	case h.Origin == "": // which was told
 	case !dnsName.MatchString(h.Origin):
 		c.wrong(at+".origin", "%q is no DNS name, such as ndrbridge.example", h.Origin)
 	}
-	c.atLeast(at+".rate", h.Rate, 1)
 }
 
 func (c checks) sign(path string, w Webhook, mode string) {

@@ -3,9 +3,11 @@ package configs
 import "fmt"
 
 // WebhookSign is how requests are signed: with each of the secrets, as Standard
-// Webhooks says. Without any they are not. It goes neither with gzip nor with a preset.
+// Webhooks says; the old one and the new one while a secret is being changed. Without
+// any they are not signed. It goes neither with gzip, nor with a preset, nor with mode
+// binary.
 type WebhookSign struct {
-	// Secrets are whsec_ and base64 of 24 to 64 bytes each.
+	// Secrets are the secrets: whsec_ and base64 of 24 to 64 bytes each.
 	Secrets Secrets `yaml:"secrets" env:"SECRETS"`
 	// SecretFiles are the paths of files that hold one such secret each.
 	SecretFiles []string `yaml:"secret_files" env:"SECRET_FILES"`
@@ -41,9 +43,9 @@ func (s WebhookSign) each() []Secret {
 // events are sent.
 type WebhookHandshake struct {
 	// Origin is the DNS name by which the receiver knows the bridge.
-	Origin string `yaml:"origin" env:"ORIGIN"`
-	// Rate is how many requests a minute are asked for; at least 1.
-	Rate int `yaml:"rate" env:"RATE" default:"6000"`
+	Origin string `yaml:"origin" env:"ORIGIN" required:"true"`
+	// Rate is how many requests a minute are asked for.
+	Rate int `yaml:"rate" env:"RATE" default:"6000" min:"1"`
 }
 
 // HasTemplate tells whether a template makes the bodies.

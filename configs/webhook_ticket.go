@@ -14,42 +14,61 @@ const (
 	TicketGeneric    = "generic"
 )
 
-// WebhookTicket has a webhook open a ticket for each detection that has none, and
-// link the detection with it.
+// WebhookTicket has the webhook open a ticket for each detection that the sink's match
+// wants and that has none, and link the detection with it. Later versions do nothing.
+// The account of auth needs no more than to search and to create. The URL is
+// https://example.atlassian.net, https://example.service-now.com, or what a template is
+// posted to.
+//
+//	sinks:
+//	  - name: tickets
+//	    webhook:
+//	      url: https://corp.atlassian.net
+//	      auth: {username: bridge@corp.example, password_file: /run/secrets/jira-token}
+//	      ticket: {system: jira, project: SEC, priorities: {critical: Highest, high: High}}
+//	    match: detection.risk_score >= 80
+//	tickets: {enabled: true}
 type WebhookTicket struct {
-	// System is whose words are spoken; generic: those of Webhook.Template.
-	System string `yaml:"system" env:"SYSTEM" oneof:"jira,servicenow,generic"`
-	// Link has the detection linked with the ticket, which needs Tickets.Enabled.
+	// System is the ticket system whose words are spoken; generic: those of
+	// [Webhook.Template].
+	System string `yaml:"system" env:"SYSTEM" required:"true" oneof:"jira,servicenow,generic"`
+	// Link has the detection linked with the ticket, which needs [Tickets.Enabled].
 	Link bool `yaml:"link" env:"LINK" default:"true"`
-	// SearchDelay is how long a ticket that was opened may not be found by a search; at
-	// least 0.
-	SearchDelay Duration `yaml:"search_delay" env:"SEARCH_DELAY" default:"1m"`
-	// Project is the key of the project, of jira.
+	// SearchDelay is how long a ticket that was opened may not be found by a search. After
+	// a crash at the wrong moment it is looked for so long before another is opened.
+	SearchDelay Duration `yaml:"search_delay" env:"SEARCH_DELAY" default:"1m" min:"0"`
+	// Project is the key of the project; required with jira, which alone has it.
 	Project string `yaml:"project" env:"PROJECT"`
-	// Type is the issue's type, of jira; empty: Task. Of servicenow it is the table;
-	// empty: incident.
+	// Type is the issue's type with jira (Task where it is absent), the table with
+	// servicenow (incident).
 	Type string `yaml:"type" env:"TYPE"`
-	// Labels are those of jira beside ours; without blanks.
+	// Labels are labels beside the one by which an issue is found again, without blanks;
+	// with jira alone.
 	Labels []string `yaml:"labels" env:"LABELS"`
-	// Priorities are priorities of jira, or the urgency and impact of servicenow, by
-	// severity: critical, high, medium, low, info. Those that are absent are the
-	// project's own default, and built in.
+	// Priorities are the names of priorities by severity (critical, high, medium, low,
+	// info) with jira, where those left out are the project's own default; with servicenow
+	// urgency and impact, 1 to 3, where they are 1, 1, 2, 3, 3.
 	Priorities Table `yaml:"priorities" env:"PRIORITIES"`
-	// Fields are the values of other columns, of servicenow.
+	// Fields are the values of other columns; with servicenow alone.
 	Fields Table `yaml:"fields" env:"FIELDS"`
-	// ID and Page say where the answer has the ticket's id and its URL, of generic.
-	ID   string `yaml:"id" env:"ID"`
+	// ID says where the answer has the ticket's id: names, and indexes of lists, joined by
+	// dots; required with generic, which alone has it.
+	ID string `yaml:"id" env:"ID"`
+	// Page says where the answer has the ticket's URL; with generic alone.
 	Page string `yaml:"page" env:"PAGE"`
-	// Lookup is nil where a system of generic cannot be asked for a ticket.
+	// Lookup finds the ticket of a detection; with generic alone, where without it a crash
+	// at the wrong moment may open a second one.
 	Lookup *TicketLookup `yaml:"lookup" envPrefix:"LOOKUP_"`
 }
 
 // TicketLookup asks a system of generic for a detection's ticket.
 type TicketLookup struct {
-	// URL is a template of an address with the scheme and host of Webhook.URL.
-	URL string `yaml:"url" env:"URL"`
-	// ID and Page say where the answer has the ticket's id and its URL.
-	ID   string `yaml:"id" env:"ID"`
+	// URL is a template of the address that is asked by GET, with the scheme and host of
+	// [Webhook.URL].
+	URL string `yaml:"url" env:"URL" required:"true"`
+	// ID says where the answer has the ticket's id.
+	ID string `yaml:"id" env:"ID" required:"true"`
+	// Page says where the answer has the ticket's URL.
 	Page string `yaml:"page" env:"PAGE"`
 }
 
