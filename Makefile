@@ -1,6 +1,6 @@
 # Everything here needs nothing but Go, except e2e.
 
-.PHONY: demo render test lint build bench torture e2e
+.PHONY: reference demo render test lint build bench torture e2e
 
 # Build every binary into bin/.
 build:
@@ -19,6 +19,10 @@ render:
 
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
+
+# The reference of the configuration and its JSON Schema, from the comments in configs.
+reference:
+	go run ./configs/internal/reference
 
 test:
 	go test $(RACE) ./...

@@ -10,7 +10,8 @@
 //
 // The doc comments of fields, and those of the structs, are what the configuration
 // reference and the JSON Schema tell users of a key, less the name in front; what is
-// indented in one is an example that loads. make reference makes both anew.
+// indented in one is an example that loads; what follows a blank line is for readers of
+// the code. make reference makes both anew.
 package configs
 
 // Config is the whole configuration of the bridge: one file, and the environment over
@@ -29,9 +30,9 @@ type Config struct {
 	Journal         Journal     `yaml:"journal" envPrefix:"JOURNAL_"`
 	DeadLetters     DeadLetters `yaml:"dead_letters" envPrefix:"DEAD_LETTERS_"`
 	Events          Events      `yaml:"events" envPrefix:"EVENTS_"`
-	// Appliances are polled, each on its own; there is at least one.
+	// Appliances are the appliances that are polled, each on its own; at least one.
 	Appliances []Appliance `yaml:"appliances" envPrefix:"APPLIANCES_" required:"true"`
-	// Sinks are where events go, each at its own pace; there is at least one.
+	// Sinks are where events go, each at its own pace; at least one.
 	Sinks   []Sink  `yaml:"sinks" envPrefix:"SINKS_" required:"true"`
 	Tickets Tickets `yaml:"tickets" envPrefix:"TICKETS_"`
 }
@@ -90,7 +91,7 @@ type Events struct {
 	TypePrefix string `yaml:"type_prefix" env:"TYPE_PREFIX" default:"io.ndrbridge"`
 	// Heartbeat is the time between two events that tell that the bridge lives: at
 	// least 1s, or 0 for none.
-	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0"`
+	Heartbeat Duration `yaml:"heartbeat" env:"HEARTBEAT" default:"0" min:"0"`
 }
 
 // Appliance is one appliance that is polled. Exactly one of [Appliance.APIKey] and
@@ -211,7 +212,9 @@ type Detections struct {
 }
 
 // DetectionFilter is the appliance's own search filter: what does not match is never
-// fetched, and what is absent does not filter. Its JSON is what the interface takes.
+// fetched, and what is absent does not filter.
+//
+// Its JSON is what the interface takes.
 //
 //	appliances:
 //	  - name: hq

@@ -27,7 +27,7 @@ func validate(p *places, config *Config) {
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q cannot begin a type; write words of letters, digits, - and _ with dots between them", config.Events.TypePrefix)
 	}
-	if beat := config.Events.Heartbeat; beat != 0 && beat < Duration(time.Second) {
+	if beat := config.Events.Heartbeat; beat > 0 && beat < Duration(time.Second) {
 		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", beat)
 	}
 	c.appliances(config.Appliances)

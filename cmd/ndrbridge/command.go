@@ -89,9 +89,9 @@ func (c *command) configCommand() *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "config",
-			Short: "Print an example configuration, or the effective one",
-			Long: `Print an example configuration file with every key, or the values that the file,
-the environment and the defaults come to.`,
+			Short: "Print an example configuration, its JSON Schema, or the effective one",
+			Long: `Print an example configuration file with every key, the JSON Schema by which editors
+check a file, or the values that the file, the environment and the defaults come to.`,
 			Example: "  ndrbridge config example > ndrbridge.yaml",
 		},
 		&cobra.Command{
@@ -101,6 +101,19 @@ the environment and the defaults come to.`,
 			Args:    commandline.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
 				_, err := c.stdout.Write(configs.Example())
+				return err
+			},
+		},
+		&cobra.Command{
+			Use:   "schema",
+			Short: "Print the JSON Schema of a configuration file",
+			Long: `Print the JSON Schema (draft 2020-12) of a configuration file. Editors complete and
+check a file by it that begins with this line:
+# yaml-language-server: $schema=ndrbridge.schema.json`,
+			Example: "  ndrbridge config schema > ndrbridge.schema.json",
+			Args:    commandline.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				_, err := c.stdout.Write(configs.Schema())
 				return err
 			},
 		},

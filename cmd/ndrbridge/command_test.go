@@ -114,6 +114,7 @@ func TestCommands(t *testing.T) {
 		{"render wants a preset that there is", []string{"render", "irc"}, nil, 2, "", `"irc" is none of slack, teams`},
 		{"render wants some events at once", []string{"render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
 		{"render wants a sink of the configuration", []string{"render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
+		{"the schema is printed", []string{"config", "schema"}, nil, 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
 		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
