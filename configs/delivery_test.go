@@ -41,7 +41,7 @@ func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 func TestWhatBoundsTheBridge(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"a heartbeat is not made more often than each second", "events: {heartbeat: 500ms}", "events.heartbeat: is 500ms; write at least 1s, or 0 for none"},
-		{"a heartbeat does not go back", "events: {heartbeat: -1m}", "events.heartbeat: is -1m; write at least 1s, or 0 for none"},
+		{"a heartbeat does not go back", "events: {heartbeat: -1m}", "events.heartbeat: is -1m; it must be 0 or more"},
 		{"dead letters cannot be fewer than none", "dead_letters: {max_bytes: -1}", `dead_letters.max_bytes: "-1" is not a size`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ func setDefinition() object { return not(object{"enum": []any{nil, "", []any{}, 
 
 // with says that the key is there, and that its value fits.
 func with(key string, schema object) object {
-	return object{"required": []string{key}, "properties": object{key: schema}}
+	return object{"type": "object", "required": []string{key}, "properties": object{key: schema}}
 }
 
 // secret says that one of the keys of a secret has a value.
@@ -21,7 +21,7 @@ func secret(key string) object { return some(set(key), set(key+"_file")) }
 
 func is(key string, values ...any) object { return with(key, object{"enum": values}) }
 
-func there(key string) object { return object{"required": []string{key}} }
+func there(key string) object { return object{"type": "object", "required": []string{key}} }
 
 func all(schemas ...object) object      { return object{"allOf": schemas} }
 func some(schemas ...object) object     { return object{"anyOf": schemas} }
@@ -94,6 +94,7 @@ func rules() map[string][]object {
 			all(set("token_url"), set("client_id"), secret("client_secret")),
 		)},
 		"TLS":             {together(set("cert_file"), set("key_file"))},
+		"Detections":      {where("enrich", object{"uniqueItems": true})},
 		"DetectionFilter": {excludes(set("category"), set("categories"))},
 		"Sink": {
 			{"oneOf": []object{there("kafka"), there("nats"), there("webhook"), there("file")}},

@@ -89,8 +89,8 @@ func (b *block) schema() (object, error) {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	if len(rules) > 0 {
-		schema["allOf"] = rules
+	if len(rules) > 0 { // a block without keys, which is null, has none to keep
+		schema["if"], schema["then"] = object{"type": "object"}, all(rules...)
 	}
 	return schema, nil
 }
@@ -261,7 +261,10 @@ func (f field) size() (object, error) {
 		"examples": []string{"64KiB", "256MiB", "2GiB"},
 	}
 	if f.above != "" {
-		schema["minimum"], schema["not"] = int64(1), object{"type": "string", "pattern": onlyZero}
+		schema["minimum"] = int64(1)
+	}
+	if f.above != "" || f.min != "" {
+		schema["not"] = object{"type": "string", "pattern": onlyZero}
 	}
 	if f.min != "" {
 		digits := strings.TrimRight(f.min, "BKMGTi")

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/configs"
+)
+
+// everything is a configuration in which every block is there and has its defaults.
+const everything = `
+appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: dns}]}]
+sinks:
+  - {name: lake, kafka: {brokers: ["h:9092"], tls: {}, create_topic: {}}}
+  - {name: bus, nats: {url: "nats://h:4222", tls: {}}}
+  - {name: soc, webhook: {url: "https://h.example", handshake: {origin: h.example}}}
+  - name: tickets
+    webhook:
+      url: https://h.example
+      template: "{}"
+      ticket: {system: generic, id: id, lookup: {url: "https://h.example/{{.event.id}}", id: id}}
+  - {name: log, file: {path: "-"}}
+tickets:
+  enabled: true
+  nats: {url: "nats://h:4222", stream: T, tls: {}}
+  kafka: {brokers: ["h:9092"], tls: {}}
+  webhooks: {jira: {secret: s}, servicenow: {secret: s}, generic: [{name: other, secret: s}]}
+`
+
+// key is one that a configuration may have: where it lies in the structs and in the
+// schema.
+type key struct {
+	path   string // sinks[].kafka.brokers
+	schema string // the pointer of its schema
+	field  reflect.StructField
+}
+
+// keys walks the structs, as decoding does, without the help of what is tested.
+func keys(t reflect.Type, path, schema string) []key {
+	var all []key
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("yaml")
+		own := key{join(path, name), schema + "/properties/" + name, f}
+		below := f.Type
+		if below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
+			below = below.Elem()
+		}
+		switch {
+		case below == reflect.TypeFor[configs.Secret]() && below == f.Type:
+			file := own
+			file.path, file.schema = file.path+"_file", file.schema+"_file"
+			all = append(all, own, file)
+		case below.Kind() == reflect.Struct && !reflect.PointerTo(below).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+			path := own.path
+			if f.Type.Kind() == reflect.Slice {
+				path += "[]"
+			}
+			all = append(all, keys(below, path, "/$defs/"+below.Name())...)
+		default:
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
+func allKeys() []key { return keys(reflect.TypeFor[configs.Config](), "", "") }
+
+func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
+	var document map[string]any
+	if err := json.Unmarshal(configs.Schema(), &document); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	var walk func(path string, schema map[string]any)
+	walk = func(path string, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, value := range properties {
+			property, path := value.(map[string]any), join(path, name)
+			if items, is := property["items"].(map[string]any); is && strings.HasPrefix(fmt.Sprint(items["$ref"]), "#/$defs/") {
+				if fmt.Sprint(items["$ref"]) != "#/$defs/text" {
+					property, path = items, path+"[]"
+				}
+			}
+			target := strings.TrimPrefix(fmt.Sprint(property["$ref"]), "#/$defs/")
+			definition, _ := document["$defs"].(map[string]any)[target].(map[string]any)
+			if definition["properties"] == nil {
+				told = append(told, path)
+				continue
+			}
+			if definition["additionalProperties"] != false {
+				t.Errorf("%s takes unknown keys", path)
+			}
+			walk(path, definition)
+		}
+	}
+	walk("", document)
+	var known []string
+	for _, k := range allKeys() {
+		known = append(known, k.path)
+	}
+	slices.Sort(told)
+	slices.Sort(known)
+	for _, path := range known {
+		if !slices.Contains(told, path) {
+			t.Errorf("%s is not in the schema", path)
+		}
+	}
+	for _, path := range told {
+		if !slices.Contains(known, path) {
+			t.Errorf("%s is in the schema alone", path)
+		}
+	}
+}
+
+// at finds the value of a path, with the first items of the lists on the way that
+// have what follows.
+func at(value reflect.Value, path string) (reflect.Value, bool) {
+	if value.Kind() == reflect.Pointer && path != "" {
+		if value.IsNil() {
+			return value, false
+		}
+		value = value.Elem()
+	}
+	if path == "" {
+		return value, true
+	}
+	if rest, is := strings.CutPrefix(path, "[]."); is {
+		for i := range value.Len() {
+			if found, ok := at(value.Index(i), rest); ok {
+				return found, true
+			}
+		}
+		return value, false
+	}
+	end := strings.IndexAny(path, ".[")
+	name, rest := path, ""
+	if end >= 0 {
+		name, rest = path[:end], strings.TrimPrefix(path[end:], ".")
+	}
+	for i := range value.NumField() {
+		if value.Type().Field(i).Tag.Get("yaml") == name {
+			return at(value.Field(i), rest)
+		}
+	}
+	return value, false
+}
+
+func TestDefaultsOfTheSchemaAreWhatLoadGives(t *testing.T) {
+	config, err := load(t, tree(t, everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, k := range allKeys() {
+		schema := compiled()(k.schema)
+		if schema.Default == nil {
+			continue
+		}
+		got, ok := at(reflect.ValueOf(config).Elem(), k.path)
+		if !ok {
+			t.Fatalf("everything has no %s", k.path)
+		}
+		want := reflect.New(got.Type()).Elem()
+		text := fmt.Sprint(*schema.Default)
+		if reader, is := want.Addr().Interface().(encoding.TextUnmarshaler); is {
+			if err := reader.UnmarshalText([]byte(text)); err != nil {
+				t.Errorf("%s: %v", k.path, err)
+			}
+			if !reflect.DeepEqual(got.Interface(), want.Interface()) {
+				t.Errorf("%s is %v, the schema says %s", k.path, got, text)
+			}
+		} else if fmt.Sprint(got) != text {
+			t.Errorf("%s is %v, the schema says %s", k.path, got, text)
+		}
+		checked++
+	}
+	if checked < 50 {
+		t.Errorf("the schema has %d defaults", checked)
+	}
+}
+
+// put sets the key in everything, in each item of the lists on the way that has what
+// it lies in.
+func put(config any, path string, value any) {
+	name, rest, _ := strings.Cut(path, ".")
+	list := strings.HasSuffix(name, "[]")
+	name = strings.TrimSuffix(name, "[]")
+	object, is := config.(map[string]any)
+	if !is {
+		return
+	}
+	if rest == "" {
+		object[name] = value
+		return
+	}
+	if list {
+		items, _ := object[name].([]any)
+		for _, item := range items {
+			put(item, rest, value)
+		}
+		return
+	}
+	if object[name] == nil {
+		// A kind of sink that an item has not.
+		if slices.Contains([]string{"kafka", "nats", "webhook", "file", "handshake", "ticket", "lookup"}, name) {
+			return
+		}
+		object[name] = map[string]any{}
+	}
+	put(object[name], rest, value)
+}
+
+// refused tells of which keys Load says one of the messages.
+func refused(t *testing.T, config any, messages ...string) map[string]bool {
+	t.Helper()
+	_, err := load(t, config)
+	var all configs.Errors
+	if err != nil && !errors.As(err, &all) {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, one := range all {
+		for _, message := range messages {
+			if strings.Contains(one.Message, message) {
+				found[general(one.Path)] = true
+			}
+		}
+	}
+	return found
+}
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// general is a path without its indexes.
+func general(path string) string { return index.ReplaceAllString(path, "[]") }
+
+func TestEnumsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
+	checked := 0
+	for _, k := range allKeys() {
+		schema, path := compiled()(k.schema), k.path
+		wrap := func(value any) any { return value }
+		if schema.Items2020 != nil {
+			schema, path = schema.Items2020, path+"[]"
+			wrap = func(value any) any { return []any{value} }
+		}
+		if schema.Enum == nil {
+			continue
+		}
+		checked++
+		for _, value := range append(schema.Enum.Values, "another", "") {
+			config := tree(t, everything)
+			put(config, k.path, wrap(value))
+			taken := schema.Validate(value) == nil
+			if taken == refused(t, config, "is not one of", "is empty; write one of", "is missing")[path] {
+				t.Errorf("%s: of %v the schema says %v, Load the contrary", k.path, value, taken)
+			}
+		}
+	}
+	if checked < 12 {
+		t.Errorf("the schema has %d enums", checked)
+	}
+}
+
+func TestBoundsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
+	probes := map[reflect.Type][]string{
+		reflect.TypeFor[int]():              {"-2", "-1", "0", "1", "2", "100", "101", "10000", "10001", "20000", "20001", "32767", "32768", "2147483647"},
+		reflect.TypeFor[*int]():             {"-1", "0", "100", "101"},
+		reflect.TypeFor[float64]():          {"-0.5", "0", "0.5", "1000000"},
+		reflect.TypeFor[configs.Duration](): {"0", `"-1s"`, `"0"`, `"0s"`, `"+1h"`, `"1.5d"`, `"1w2d3h"`, `"90d"`, `"1"`, `"1 s"`, `""`, "1"},
+		reflect.TypeFor[configs.Size]():     {"0", "-1", "1", "16777215", "16777216", `"0"`, `"0B"`, `"16MiB"`, `"1 MiB"`, `"1MB"`, `"1.5GiB"`, `""`},
+		reflect.TypeFor[configs.Start]():    {`"now"`, `"beginning"`, `"-7d"`, `"7d"`, `"0"`, `"2026-01-31T08:00:00Z"`, `"2026-01-31"`, `"2026-01-31T08:00:00"`, "5"},
+	}
+	// What bounds it is another key, which no schema can compare with.
+	const related = "appliances[].records[].max_window_records"
+	for of, texts := range probes {
+		for _, text := range texts {
+			value, config := tree(t, text), tree(t, everything)
+			for _, k := range allKeys() {
+				if k.field.Type == of {
+					put(config, k.path, value)
+				}
+			}
+			wrong := refused(t, config, "it must be above", "it must be at least", "it must be 0 or more", "it must lie", "is not a", "needs a unit", "is no start", "does not lie")
+			for _, k := range allKeys() {
+				if k.field.Type != of || k.path == related {
+					continue
+				}
+				if taken := compiled()(k.schema).Validate(value) == nil; taken == wrong[k.path] {
+					t.Errorf("%s: of %s the schema says %v, Load the contrary", k.path, text, taken)
+				}
+			}
+		}
+	}
+}

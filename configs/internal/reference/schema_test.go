@@ -1,0 +1,195 @@
+package main
+
+import (
+	"testing"
+)
+
+const valid = `
+appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
+sinks: [{name: log, file: {path: "-"}}]
+`
+
+// What Load refuses for a reason that a schema can tell, the schema refuses, too.
+func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
+	appliance := func(keys string) string {
+		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, ` + keys + `}], sinks: [{name: log, file: {path: "-"}}]}`
+	}
+	bare := func(keys string) string {
+		return `{appliances: [{` + keys + `}], sinks: [{name: log, file: {path: "-"}}]}`
+	}
+	sink := func(keys string) string {
+		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: s, ` + keys + `}], tickets: {enabled: true}}`
+	}
+	hook := func(keys string) string { return sink(`webhook: {url: "https://h.example", ` + keys + `}`) }
+	preset := func(keys string) string { return sink(`webhook: {url: "https://h.example/ndr", preset: ` + keys + `}`) }
+	ticket := func(keys string) string { return hook(`ticket: {` + keys + `}`) }
+	tickets := func(keys string) string {
+		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: log, file: {path: "-"}}], tickets: {` + keys + `}}`
+	}
+	for _, test := range []struct{ name, text string }{
+		{"nothing", `{}`},
+		{"no appliance", `{appliances: [], sinks: [{name: log, file: {path: "-"}}]}`},
+		{"no sink", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}]}`},
+		{"an unknown key", "logs: {}" + valid},
+		{"an unknown key deep down", appliance(`detections: {intervall: 10s}`)},
+		{"a list in place of keys", "log: []" + valid},
+		{"text in place of keys", "log: info" + valid},
+		{"text in place of a list", sink(`kafka: {brokers: "h:9092"}`)},
+		{"keys in place of text", "state: {}" + valid},
+		{"a number in quotes", appliance(`unreachable_after: "3"`)},
+		{"a number in place of true", appliance(`detections: {enabled: 1}`)},
+		{"true in quotes", appliance(`detections: {enabled: "true"}`)},
+		{"a fraction in place of a whole number", appliance(`unreachable_after: 1.5`)},
+		{"a state of nothing", `state: ""` + valid},
+		{"a level that is none", "log: {level: loud}" + valid},
+		{"a duration without a unit", "shutdown_timeout: 20" + valid},
+		{"a duration in words", "shutdown_timeout: 20 seconds" + valid},
+		{"no time to stop", "shutdown_timeout: 0" + valid},
+		{"no time to stop, with a unit", "shutdown_timeout: 0s" + valid},
+		{"a time below nothing", "journal: {retain: -1h}" + valid},
+		{"a size of half a byte", "journal: {max_bytes: 0.5}" + valid},
+		{"a size in words", "journal: {max_bytes: 2 GB}" + valid},
+		{"a journal of a few bytes", "journal: {max_bytes: 1000}" + valid},
+		{"a prefix that ends in a dot", "events: {type_prefix: io.}" + valid},
+		{"an address without a port", "admin: {listen: localhost}" + valid},
+		{"the world without a token", "admin: {listen: '0.0.0.0:9600'}" + valid},
+		{"a token twice", "admin: {token: a, token_file: /b}" + valid},
+
+		{"an appliance without a name", bare(`url: "https://sensor.example", api_key: k`)},
+		{"an appliance with an empty name", bare(`name: "", url: "https://sensor.example", api_key: k`)},
+		{"an appliance with a name of capitals", bare(`name: HQ, url: "https://sensor.example", api_key: k`)},
+		{"an appliance with the bridge's name", bare(`name: bridge, url: "https://sensor.example", api_key: k`)},
+		{"an appliance without an address", bare(`name: hq, api_key: k`)},
+		{"an appliance's address without a scheme", bare(`name: hq, url: sensor.example, api_key: k`)},
+		{"an appliance's address with a path", bare(`name: hq, url: "https://sensor.example/api/v1", api_key: k`)},
+		{"no way to sign in", bare(`name: hq, url: "https://sensor.example"`)},
+		{"two ways to sign in", appliance(`oauth: {token_url: "https://t.example", client_id: i, client_secret: s}`)},
+		{"half of OAuth", bare(`name: hq, url: "https://sensor.example", oauth: {client_id: i}`)},
+		{"half of a certificate", appliance(`tls: {cert_file: c}`)},
+		{"a rate of nothing", appliance(`rate_limit: 0`)},
+		{"a proxy by a scheme that is none", appliance(`proxy: "ftp://p.example"`)},
+		{"no stream", appliance(`detections: {enabled: false}, audit: {enabled: false}`)},
+		{"pages of one", appliance(`detections: {page_size: 1}`)},
+		{"pages above the interface's", appliance(`audit: {page_size: 10001}`)},
+		{"a start in the future", appliance(`detections: {start: 7d}`)},
+		{"a start in words", appliance(`detections: {start: yesterday}`)},
+		{"what cannot be added", appliance(`detections: {enrich: [names]}`)},
+		{"what is added twice", appliance(`detections: {enrich: [link, link]}`)},
+		{"a score above 100", appliance(`detections: {filter: {risk_score_min: 101}}`)},
+		{"a category that is none", appliance(`detections: {filter: {categories: [security]}}`)},
+		{"a status that is none", appliance(`detections: {filter: {status: [open]}}`)},
+		{"both forms of categories", appliance(`detections: {filter: {category: sec, categories: [sec]}}`)},
+		{"a query without a name", appliance(`records: [{types: ["~dns"]}]`)},
+		{"a filter without an operator", appliance(`records: [{name: a, filter: {field: a, operand: 1}}]`)},
+		{"a filter with an operator that is none", appliance(`records: [{name: a, filter: {field: a, operator: like, operand: 1}}]`)},
+		{"a filter of no rules", appliance(`records: [{name: a, filter: {operator: and, rules: []}}]`)},
+		{"a value in place of a list in a filter", appliance(`records: [{name: a, filter: {field: a, operator: in, operand: 1}}]`)},
+		{"an operand where none belongs", appliance(`records: [{name: a, filter: {field: a, operator: exists, operand: 1}}]`)},
+
+		{"a sink that goes nowhere", sink(`start: now`)},
+		{"two kinds in a sink", sink(`kafka: {brokers: ["h:9092"]}, file: {path: "-"}`)},
+		{"a kind without keys", sink(`kafka:`)},
+		{"batches to Kafka", sink(`kafka: {brokers: ["h:9092"]}, mode: batch`)},
+		{"binary events in a file", sink(`file: {path: "-"}, mode: binary`)},
+		{"a mode beside a preset", sink(`webhook: {url: "https://h.example", preset: slack}, mode: batch`)},
+		{"a file without a path", sink(`file: {}`)},
+		{"a path of a field with a gap", sink(`file: {path: "-"}, redact: [detection..title]`)},
+		{"skipping without a bound", sink(`file: {path: "-"}, lag: {policy: skip}`)},
+		{"Kafka without brokers", sink(`kafka: {}`)},
+		{"a broker without a port", sink(`kafka: {brokers: [h]}`)},
+		{"a topic with a blank", sink(`kafka: {brokers: ["h:9092"], topic: a b}`)},
+		{"a topic with an unknown part", sink(`kafka: {brokers: ["h:9092"], topic: "ndr.{name}"}`)},
+		{"a mechanism without a user", sink(`kafka: {brokers: ["h:9092"], sasl: {mechanism: plain}}`)},
+		{"a user without a mechanism", sink(`kafka: {brokers: ["h:9092"], sasl: {username: u, password: p}}`)},
+		{"NATS without an address", sink(`nats: {stream: NDR}`)},
+		{"NATS by HTTP", sink(`nats: {url: "https://h.example"}`)},
+		{"NATS with two ways of signing in", sink(`nats: {url: "nats://h:4222", token: t, creds_file: c}`)},
+		{"NATS with half a login", sink(`nats: {url: "nats://h:4222", username: u}`)},
+		{"a stream without a name to be made", sink(`nats: {url: "nats://h:4222", create_stream: true}`)},
+		{"a subject with a wildcard", sink(`nats: {url: "nats://h:4222", subject: "ndr.>"}`)},
+
+		{"a webhook without an address", sink(`webhook: {}`)},
+		{"a webhook to a file", sink(`webhook: {url: "file:///a"}`)},
+		{"a method that is none of ours", hook(`method: GET`)},
+		{"no request in flight", hook(`concurrency: 0`)},
+		{"a header with a blank", hook(`headers: {"a b": c}`)},
+		{"a token and a user", hook(`auth: {bearer: b, username: u, password: p}`)},
+		{"a user without a password", hook(`auth: {username: u}`)},
+		{"a preset that is none", preset(`irc`)},
+		{"a key without a preset", hook(`key: k`)},
+		{"a key of a preset that has none", preset(`teams, key: k`)},
+		{"a preset without its key", preset(`splunk_hec`)},
+		{"a preset with another method", preset(`slack, method: PUT`)},
+		{"a preset with a template", preset(`slack, template: '{}'`)},
+		{"a channel without a bot", preset(`slack, channel: C1`)},
+		{"a bot without a channel", preset(`slack, key: k`)},
+		{"tags of another preset", preset(`elasticsearch, tags: ["env:prod"]`)},
+		{"a key and another sign-in", preset(`elasticsearch, key: k, auth: {bearer: b}`)},
+		{"two templates", hook(`template: '{}', template_file: /b`)},
+		{"a template in batches", sink(`webhook: {url: "https://h.example", template: '{}'}, mode: batch`)},
+		{"signed and compressed", hook(`gzip: true, sign: {secrets: [` + aSecret + `]}`)},
+		{"signed and binary", sink(`webhook: {url: "https://h.example", sign: {secrets: [` + aSecret + `]}}, mode: binary`)},
+		{"a handshake without a name", hook(`handshake: {}`)},
+		{"a handshake of a name that is none", hook(`handshake: {origin: "a b"}`)},
+
+		{"a ticket of no system", ticket(`project: SEC`)},
+		{"a ticket of another system", ticket(`system: otrs`)},
+		{"Jira without a project", ticket(`system: jira`)},
+		{"Jira with a column", ticket(`system: jira, project: SEC, fields: {a: b}`)},
+		{"ServiceNow with a project", ticket(`system: servicenow, project: SEC`)},
+		{"a ticket without a template", ticket(`system: generic, id: number`)},
+		{"a severity that is none", ticket(`system: jira, project: SEC, priorities: {severe: High}`)},
+		{"a ticket and a preset", preset(`slack, ticket: {system: jira, project: SEC}`)},
+		{"a link that is never written", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: s, webhook: {url: "https://h.example", ticket: {system: jira, project: SEC}}}]}`},
+
+		{"commands from a stream on no server", tickets(`nats: {stream: NDR}`)},
+		{"commands from no stream", tickets(`nats: {url: "nats://h:4222"}`)},
+		{"a user at no broker", tickets(`kafka: {sasl: {mechanism: plain, username: u, password: p}}`)},
+		{"a verification without a secret", tickets(`webhooks: {jira: {verify: header}}`)},
+		{"a user without basic", tickets(`webhooks: {jira: {secret: s, username: u}}`)},
+		{"a header beside basic", tickets(`webhooks: {jira: {secret: s, verify: basic, username: u, header: H}}`)},
+		{"a name that is taken", tickets(`webhooks: {generic: [{name: jira, secret: s}]}`)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := writeFiles(t).replace(tree(t, test.text))
+			if _, err := load(t, config); err == nil {
+				t.Error("Load takes it")
+			}
+			if err := wholeSchema().Validate(config); err == nil {
+				t.Error("the schema takes it")
+			}
+		})
+	}
+}
+
+// The other way round: rules that are too strict would refuse these.
+func TestSchemaTakesWhatLoadTakes(t *testing.T) {
+	sink := func(keys string) string {
+		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: s, ` + keys + `}]}`
+	}
+	for _, test := range []struct{ name, text string }{
+		{"the least", valid},
+		{"keys without values", "{log: , state: , journal: {retain: }, tickets: {nats: {url: }}, " + sink(`file: {path: "-"}, mode: , lag: `)[1:]},
+		{"text that YAML takes for numbers", sink(`kafka: {brokers: ["h:9092"], client_id: 5, sasl: {mechanism: plain, username: 1, password: 12345}}`)},
+		{"an empty secret beside its file", `{appliances: [{name: hq, url: "https://sensor.example", api_key: "", api_key_file: /a}], sinks: [{name: s, file: {path: "-"}}]}`},
+		{"OAuth of nothing beside a key", `{appliances: [{name: hq, url: "https://sensor.example/", api_key: k, oauth: {token_url: "", client_id: ""}}], sinks: [{name: s, file: {path: "-"}}]}`},
+		{"a time of day as a start", sink(`file: {path: "-"}, start: 2026-01-31T08:00:00.5+01:00`)},
+		{"several servers", sink(`nats: {url: "nats://a:4222, tls://b:4222"}`)},
+		{"a pager, which needs no address", sink(`webhook: {preset: pagerduty, key: k}`)},
+		{"a chat that skips by itself", sink(`webhook: {url: "https://h.example", preset: slack}, lag: {policy: skip}`)},
+		{"a proxy of nothing", sink(`webhook: {url: "HTTPS://h.example", proxy: ""}`)},
+		{"loopback by its other addresses", "admin: {listen: '[::1]:9600'}" + valid},
+		{"no filter", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: a, filter: {}}, {name: b, filter: }]}], sinks: [{name: s, file: {path: "-"}}]}`},
+		{"a filter of everything", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: a, filter: {operator: not, rules: [{field: a, operator: in, operand: {type: number, value: [1, 2]}}, {field: b, operator: exists}]}}]}], sinks: [{name: s, file: {path: "-"}}]}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := writeFiles(t).replace(tree(t, test.text))
+			if _, err := load(t, config); err != nil {
+				t.Error(err)
+			}
+			if err := wholeSchema().Validate(config); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
