@@ -95,7 +95,6 @@ const soon = 5 * time.Second
 
 // Run polls until ctx ends.
 func (p *Poller) Run(ctx context.Context) {
-	p.o.Metrics.begin(p.source.Source())
 	retry := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(p.o.RetryInitial),
 		backoff.WithMaxInterval(p.o.RetryMax),
