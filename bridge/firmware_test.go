@@ -1,0 +1,72 @@
+package bridge
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/appliance"
+)
+
+func TestTheFirmwareIsKnown(t *testing.T) {
+	begin := func(t *testing.T) (f *firmware, version *string, asked *int, stop func()) {
+		version, asked = new("26.3.0.1"), new(int)
+		client, err := appliance.New(appliance.Options{
+			URL: "http://sensor.example", Key: func() (string, error) { return "k", nil },
+			Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				*asked++
+				fmt.Fprintf(w, `{"version": %q}`, *version)
+			})},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f = newFirmware(client, slog.New(slog.DiscardHandler))
+		p := startPart(t.Context(), f.run)
+		return f, version, asked, func() { end(p) }
+	}
+	want := func(t *testing.T, f *firmware, version string, asked *int, times int) {
+		t.Helper()
+		if synctest.Wait(); f.String() != version || *asked != times {
+			t.Errorf("%q after %d requests, want %q after %d", f, *asked, version, times)
+		}
+	}
+	for name, test := range map[string]func(t *testing.T){
+		"from when the appliance is reached, and anew each hour": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			time.Sleep(time.Minute)
+			want(t, f, "", asked, 0)
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			*version = "26.4"
+			time.Sleep(59 * time.Minute)
+			want(t, f, "26.3.0.1", asked, 1)
+			time.Sleep(time.Minute)
+			want(t, f, "26.4", asked, 2)
+		},
+		"anew when it is reached again": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			*version = "26.4"
+			f.reached()
+			want(t, f, "26.4", asked, 2)
+		},
+		"as it was where it cannot be read": func(t *testing.T) {
+			f, version, asked, stop := begin(t)
+			defer stop()
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 1)
+			*version = "soon"
+			f.reached()
+			want(t, f, "26.3.0.1", asked, 2)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	}
+}

@@ -1,0 +1,114 @@
+package poller_test
+
+import (
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// backlog is a stream with a long past.
+type backlog struct {
+	source poller.Source
+	state  *memory
+	stream string
+	// between is called in front of each request, and now tells the appliance's
+	// time.
+	between func(func())
+	now     func() int64
+}
+
+// stopwatch is the bridge's clock, in another year than the appliance's.
+type stopwatch struct{ at time.Time }
+
+func (s *stopwatch) now() time.Time { return s.at }
+
+const hour = int64(time.Hour / time.Millisecond)
+
+func detectionsOfAnHour(t *testing.T, local *stopwatch) backlog {
+	w := newWorld(t)
+	w.options.Start, w.options.Now = fromTheBeginning, local.now
+	for i := range hour / 30_000 {
+		w.add(w.clock - hour + i*30_000)
+	}
+	w.restart()
+	return backlog{w.source, w.state, transform.StreamDetections, func(f func()) { w.between = f }, w.time}
+}
+
+func auditLogOfAnHour(t *testing.T, local *stopwatch) backlog {
+	w := newAuditWorld(t)
+	w.options.Start, w.options.Now = fromTheBeginning, local.now
+	w.clock -= hour
+	for range hour / 30_000 {
+		w.clock += 30_000
+		w.writeMany(1)
+	}
+	w.restartSource()
+	return backlog{w.source, w.state, transform.StreamAudit, func(f func()) { w.between = f }, func() int64 { return w.clock }}
+}
+
+func TestHowFarAStreamWasRead(t *testing.T) {
+	for name, begin := range map[string]func(*testing.T, *stopwatch) backlog{"detections": detectionsOfAnHour, "the audit log": auditLogOfAnHour} {
+		t.Run(name, func(t *testing.T) {
+			local := &stopwatch{time.UnixMilli(1_700_000_000_000)}
+			b := begin(t, local)
+			if p, ok := b.source.Progress(); ok {
+				t.Errorf("before the first page: %+v", p)
+			}
+			committed := func() time.Time {
+				t.Helper()
+				at, err := poller.ReadUpTo(t.Context(), b.state, checkpoint.Source{Appliance: "hq", Stream: b.stream})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return at
+			}
+			if at := committed(); !at.IsZero() {
+				t.Errorf("without a position it was read up to %v", at)
+			}
+			var half poller.Progress
+			b.between(func() {
+				local.at = local.at.Add(time.Second)
+				p, ok := b.source.Progress()
+				if !ok {
+					return
+				}
+				if at := committed(); !p.At.Equal(at) {
+					t.Errorf("it was read up to %v, and %v is committed", p.At, at)
+				}
+				if half.At.IsZero() && p.Behind < 30*time.Minute {
+					half = p
+				}
+			})
+			if _, err := b.source.Poll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if half.Behind < 25*time.Minute || half.EventsPerSecond <= 1 || half.SpeedUp <= 30 || half.Left <= 0 || half.Left > time.Minute {
+				t.Errorf("halfway it is %+v", half)
+			}
+			p, ok := b.source.Progress()
+			if end := b.now(); !ok || p.Behind != 0 || p.Left != 0 || p.At.UnixMilli() < end-1000 || p.At.UnixMilli() > end {
+				t.Errorf("in the end it is %+v, and the appliance's time %v", p, time.UnixMilli(end))
+			}
+		})
+	}
+	t.Run("a position that cannot be read is an error", func(t *testing.T) {
+		state := newMemory(func(checkpoint.Commit) {})
+		state.position = []byte("{")
+		for _, stream := range []string{transform.StreamDetections, transform.StreamAudit, transform.StreamRecords + "/dns"} {
+			if at, err := poller.ReadUpTo(t.Context(), state, checkpoint.Source{Appliance: "hq", Stream: stream}); err == nil {
+				t.Errorf("%s was read up to %v", stream, at)
+			}
+		}
+	})
+	t.Run("that of records is the end of the last window", func(t *testing.T) {
+		w := newRecordWorld(t)
+		w.mustPoll()
+		at, err := poller.ReadUpTo(t.Context(), w.state, w.source.Source())
+		if p, _ := w.source.Progress(); err != nil || at.IsZero() || at.After(p.At) || p.At.Sub(at) > time.Minute {
+			t.Errorf("%v (%v), and progress is %+v", at, err, p)
+		}
+	})
+}
