@@ -20,9 +20,11 @@ render:
 # The race detector needs a C compiler; without one the tests run all the same.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
 
-# The reference of the configuration and its JSON Schema, from the comments in configs.
+# The references in docs/ and the JSON Schema, from the code: of the configuration, from
+# the comments in configs, and of the events, made of fixtures.
 reference:
 	go run ./configs/internal/reference
+	go run ./test/events
 
 test:
 	go test $(RACE) ./...

@@ -71,8 +71,8 @@ func section(b *strings.Builder, path string, blk *block, holder *field) {
 		fmt.Fprintf(b, "## `%s`\n\n", path)
 		paragraph(b, holder.doc)
 		paragraph(b, blk.doc)
-		if holder.option {
-			b.WriteString("Without the key there is none; `{}` is one with its defaults.\n\n")
+		if holder.option && !blk.needs() {
+			b.WriteString("`{}` stands for its defaults.\n\n")
 		}
 	}
 	if blk.example != "" {
@@ -83,6 +83,11 @@ func section(b *strings.Builder, path string, blk *block, holder *field) {
 			entry(b, path, f)
 		}
 	}
+}
+
+// needs tells whether a key of the block is required.
+func (b *block) needs() bool {
+	return slices.ContainsFunc(b.fields, func(f field) bool { return f.required && f.fallback == "" })
 }
 
 // entry tells one key, or both of a secret.

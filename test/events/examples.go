@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+//go:embed fixtures
+var fixtures embed.FS
+
+// example is an event of the page, by the name that the page has for it.
+type example struct {
+	name  string
+	event transform.Event
+}
+
+// recorded is when the bridge saw what the examples tell.
+var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
+
+// examples makes the events of the page, as the bridge makes them.
+func examples() ([]example, error) {
+	m := maker{
+		appliance: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"},
+		bridge:    transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge},
+	}
+	m.detections()
+	m.audit()
+	m.records()
+	m.own()
+	return m.made, m.err
+}
+
+// maker collects examples up to the first error.
+type maker struct {
+	appliance, bridge transform.Encoder
+	made              []example
+	err               error
+}
+
+func (m *maker) add(name string, event transform.Event, err error) transform.Event {
+	if err != nil && m.err == nil {
+		m.err = fmt.Errorf("%s: %w", name, err)
+	}
+	m.made = append(m.made, example{name, event})
+	return event
+}
+
+// fixture is an object as an appliance answered it. repaired says that it held bytes
+// that were no UTF-8.
+func (m *maker) fixture(name string) (object []byte, repaired bool) {
+	object, err := fixtures.ReadFile("fixtures/" + name)
+	if err != nil && m.err == nil {
+		m.err = err
+	}
+	object = bytes.TrimSpace(object)
+	return object, bytes.ContainsRune(object, '\uFFFD')
+}
+
+func (m *maker) detection(name string) transform.Detection {
+	object, repaired := m.fixture(name)
+	detection, err := transform.ParseDetection(object, repaired)
+	if err != nil && m.err == nil {
+		m.err = fmt.Errorf("%s: %w", name, err)
+	}
+	return detection
+}
+
+func (m *maker) detections() {
+	first, closed, small := m.detection("detection.json"), m.detection("closed.json"), m.detection("small.json")
+
+	event, err := m.appliance.Detection(first, transform.Sight{Created: true, Recorded: recorded})
+	created := m.add("created", event, err)
+
+	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded})
+	m.add("updated", event, err)
+
+	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
+	m.add("causedby", event, err)
+
+	event, err = m.appliance.Detection(closed, transform.Sight{Before: closed.Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
+		Devices: []byte(`[{"id":245,"display_name":"files-3","ipaddr4":"10.3.99.164","device_class":"node"}]`),
+		Link:    "https://sensor.example/#/detections/detail/25769804127",
+		Failed:  "format",
+	}})
+	m.add("enriched", event, err)
+
+	event, err = m.appliance.Detection(small, transform.Sight{Recorded: recorded})
+	repaired := m.add("repaired", event, err)
+
+	redaction, err := transform.ParseRedaction([]string{"detection.title", "detection.participants.username"})
+	if err != nil {
+		m.err = err
+		return
+	}
+	event, err = redaction.Apply(repaired)
+	m.add("redacted", event, err)
+
+	m.add("redelivered", created.Redeliver(1), nil)
+}
+
+func (m *maker) audit() {
+	object, repaired := m.fixture("audit.json")
+	entry, err := transform.ParseAuditEntry(object, repaired)
+	if err != nil {
+		m.err = err
+		return
+	}
+	event, err := m.appliance.AuditEntry(entry, recorded)
+	m.add("audit", event, err)
+
+	event, err = m.appliance.AuditGap(transform.AuditGap{
+		Reason:  transform.GapPurged,
+		Last:    transform.AuditPlace{ID: 1482, Time: 1773480413000},
+		First:   transform.AuditPlace{ID: 1910, Time: 1773666813000},
+		Missing: 427,
+	}, recorded)
+	m.add("gap", event, err)
+}
+
+func (m *maker) records() {
+	object, repaired := m.fixture("record.json")
+	event, err := m.appliance.Record("web", transform.ParseRecord(object, repaired), recorded)
+	m.add("record", event, err)
+}
+
+func (m *maker) own() {
+	since := recorded.Add(-47 * time.Second)
+	event, err := m.appliance.Reachability(transform.Reachability{
+		Since: since, Failures: 3, Reason: "GET /api/v1/detections/search: connection refused",
+	}, recorded)
+	m.add("unreachable", event, err)
+
+	event, err = m.appliance.Reachability(transform.Reachability{
+		Reachable: true, Since: since, Failures: 12, Reason: "GET /api/v1/detections/search: connection refused",
+	}, recorded.Add(9*time.Minute))
+	m.add("reachable", event, err)
+
+	assignee := "ada"
+	command := transform.Ticket{
+		Command: 17, TicketID: "SEC-1", DetectionID: 25769804127, Status: "closed", Resolution: "action_taken", Assignee: &assignee,
+	}
+	event, err = m.appliance.TicketApplied(command, recorded)
+	m.add("applied", event, err)
+
+	command.Reason = "the appliance answered 404: no detection has the id 25769804127"
+	event, err = m.appliance.TicketRejected(command, recorded)
+	m.add("rejected", event, err)
+
+	event, err = m.bridge.MessageRefused(transform.RefusedMessage{
+		Message: "stream TICKETS, message 42", Reason: "status: \"done\" is none of new, in_progress, closed, acknowledged", Sent: since,
+	}, recorded)
+	m.add("refused", event, err)
+
+	event, err = m.bridge.SinkSkipped(transform.Skipped{
+		Sink: "chat", First: 1201, Last: 1544, Events: 344, Bytes: 761203,
+		Oldest: recorded.Add(-8 * time.Hour), Newest: recorded.Add(-6 * time.Hour),
+		Reason: "older than lag.max_age (6h0m0s)",
+	}, recorded)
+	m.add("skipped", event, err)
+
+	event, err = m.bridge.Heartbeat("1.4.0", recorded.Add(-36*time.Hour), recorded)
+	m.add("heartbeat", event, err)
+}
