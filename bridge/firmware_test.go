@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,13 +13,14 @@ import (
 )
 
 func TestTheFirmwareIsKnown(t *testing.T) {
-	begin := func(t *testing.T) (f *firmware, version *string, asked *int, stop func()) {
-		version, asked = new("26.3.0.1"), new(int)
+	begin := func(t *testing.T) (f *firmware, version *atomic.Value, asked *atomic.Int64, stop func()) {
+		version, asked = new(atomic.Value), new(atomic.Int64)
+		version.Store("26.3.0.1")
 		client, err := appliance.New(appliance.Options{
 			URL: "http://sensor.example", Key: func() (string, error) { return "k", nil },
 			Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				*asked++
-				fmt.Fprintf(w, `{"version": %q}`, *version)
+				asked.Add(1)
+				fmt.Fprintf(w, `{"version": %q}`, version.Load())
 			})},
 		})
 		if err != nil {
@@ -28,10 +30,10 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 		p := startPart(t.Context(), f.run)
 		return f, version, asked, func() { end(p) }
 	}
-	want := func(t *testing.T, f *firmware, version string, asked *int, times int) {
+	want := func(t *testing.T, f *firmware, version string, asked *atomic.Int64, times int64) {
 		t.Helper()
-		if synctest.Wait(); f.String() != version || *asked != times {
-			t.Errorf("%q after %d requests, want %q after %d", f, *asked, version, times)
+		if synctest.Wait(); f.String() != version || asked.Load() != times {
+			t.Errorf("%q after %d requests, want %q after %d", f, asked.Load(), version, times)
 		}
 	}
 	for name, test := range map[string]func(t *testing.T){
@@ -42,7 +44,7 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 			want(t, f, "", asked, 0)
 			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
-			*version = "26.4"
+			version.Store("26.4")
 			time.Sleep(59 * time.Minute)
 			want(t, f, "26.3.0.1", asked, 1)
 			time.Sleep(time.Minute)
@@ -53,7 +55,7 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 			defer stop()
 			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
-			*version = "26.4"
+			version.Store("26.4")
 			f.reached()
 			want(t, f, "26.4", asked, 2)
 		},
@@ -62,7 +64,7 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 			defer stop()
 			f.reached()
 			want(t, f, "26.3.0.1", asked, 1)
-			*version = "soon"
+			version.Store("soon")
 			f.reached()
 			want(t, f, "26.3.0.1", asked, 2)
 		},
