@@ -12,7 +12,8 @@ type Progress struct {
 	// At is the appliance's time up to which everything was read.
 	At time.Time
 	// Behind is how much can be read beyond At; 0 once it was read to its end.
-	Behind          time.Duration
+	Behind time.Duration
+	// EventsPerSecond is how fast it is read; 0 where that is not known yet.
 	EventsPerSecond float64
 	// SpeedUp is how many seconds of the appliance's time are read in one.
 	SpeedUp float64
@@ -65,15 +66,14 @@ func (p *pace) count(c checkpoint.Commit) {
 // behind that, both in milliseconds of the appliance's time. It says whether a
 // stretch has ended.
 func (p *pace) reached(at, behind int64) (measured bool) {
-	now := p.now()
-	if p.since.IsZero() || at < p.from {
-		p.since, p.from, p.events, p.told = now, at, 0, false
-	}
 	p.metrics.behind(p.source, behind)
-
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := &p.progress
+	now, next := p.now(), &p.progress
+	if p.since.IsZero() || at < p.from {
+		p.since, p.from, p.events, p.told = now, at, 0, false
+		next.EventsPerSecond, next.SpeedUp = 0, 0 // those were of another stretch
+	}
 	next.At, next.Behind = time.UnixMilli(at), time.Duration(behind)*time.Millisecond
 	passed := now.Sub(p.since)
 	measured = passed >= stretch

@@ -94,6 +94,31 @@ func TestHowFarAStreamWasRead(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the speed of a backlog is not that of the one before", func(t *testing.T) {
+		w := newWorld(t)
+		local := &stopwatch{time.UnixMilli(1_700_000_000_000)}
+		w.options.Now = local.now
+		w.restart()
+		w.mustPoll()
+		var speeds []float64
+		w.between = func() {
+			local.at = local.at.Add(time.Second)
+			if p, _ := w.source.Progress(); p.Behind > 0 {
+				speeds = append(speeds, p.EventsPerSecond)
+			}
+		}
+		for range 2 {
+			for range 20 {
+				w.clock += 60_000
+				w.add(w.clock)
+			}
+			speeds = nil
+			w.mustPoll()
+			if len(speeds) < 2 || speeds[0] != 0 || speeds[1] == 0 {
+				t.Errorf("speeds %v, want that the first is not known", speeds)
+			}
+		}
+	})
 	t.Run("a position that cannot be read is an error", func(t *testing.T) {
 		state := newMemory(func(checkpoint.Commit) {})
 		state.position = []byte("{")
