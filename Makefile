@@ -1,6 +1,6 @@
-# Everything here needs nothing but Go, except e2e.
+# Everything here needs nothing but Go, except alerts and e2e.
 
-.PHONY: reference demo render test lint build bench torture e2e
+.PHONY: reference demo render test lint build bench torture alerts e2e
 
 # Build every binary into bin/.
 build:
@@ -35,6 +35,8 @@ lint:
 	go vet -tags e2e ./test/e2e
 	go tool staticcheck ./...
 	go tool staticcheck -tags e2e ./test/e2e
+	go vet -tags promtool ./deploy/prometheus
+	go tool staticcheck -tags promtool ./deploy/prometheus
 
 # The drain of 100,000 detections to each sink, beside the bare client library.
 bench: build
@@ -46,6 +48,15 @@ bench: build
 # that take ticket commands in are killed COMMAND_KILLS times (100).
 torture:
 	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
+
+# The alerts, their tests, every metric of a running bridge and every expression of
+# the dashboard, checked with Prometheus' own tool.
+alerts:
+	@command -v promtool >/dev/null || { echo "make alerts needs promtool: on Debian, apt-get install prometheus"; exit 1; }
+	promtool check rules deploy/prometheus/rules.yaml
+	promtool check config --syntax-only deploy/prometheus/prometheus.yaml
+	promtool test rules deploy/prometheus/rules_test.yaml
+	go test -count=1 -tags promtool ./deploy/prometheus
 
 # The bridge and its sinks against real brokers, which the tests start on loopback
 # unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux, and what .ci/run installs.

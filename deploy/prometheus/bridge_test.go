@@ -1,0 +1,116 @@
+package prometheus_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"ndrbridge/bridge"
+	"ndrbridge/configs"
+	standin "ndrbridge/test/appliance"
+)
+
+// startBridge runs a bridge with every kind of part until the test ends, and returns
+// the address of its metrics.
+func startBridge(t *testing.T) string {
+	t.Helper()
+	hq := standin.New(standin.Options{Seed: 1})
+	hq.AddBacklog(10, time.Hour)
+	natsURL, broker := startNATS(t), startKafka(t)
+	config, err := configs.Parse("ndrbridge.yaml", fmt.Appendf(nil, `
+state: %s
+admin: {listen: "127.0.0.1:0"}
+appliances:
+  - name: hq
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 20ms}
+    audit: {interval: 20ms}
+    records: [{name: dns, interval: 20ms}]
+sinks:
+  - {name: lake, kafka: {brokers: [%[4]q], topic: ndr, create_topic: {partitions: 1, replication: 1}}}
+  - {name: bus, nats: {url: %[5]q, stream: NDR, create_stream: true}}
+  - {name: soc, webhook: {url: %q}, match: detection.risk_score >= 0}
+  - {name: log, file: {path: "-"}}
+tickets:
+  enabled: true
+  nats: {url: %[5]q, stream: TICKETS}
+  kafka: {brokers: [%[4]q]}
+`, filepath.Join(t.TempDir(), "state.db"), serve(t, hq), standin.DefaultAPIKey, broker, natsURL,
+		serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(io.Discard, config.Log), Stdout: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + b.AdminAddress() + "/metrics"
+}
+
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// startNATS starts a server that has the stream of ticket commands.
+func startNATS(t *testing.T) string {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready")
+	}
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
+		t.Fatal(err)
+	}
+	return s.ClientURL()
+}
+
+// startKafka starts a broker that has the topic of ticket commands.
+func startKafka(t *testing.T) string {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c.ListenAddrs()[0]
+}

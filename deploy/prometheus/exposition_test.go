@@ -1,0 +1,123 @@
+package prometheus_test
+
+import (
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// metric is what a bridge tells of one of its metrics.
+type metric struct {
+	kind   string // counter, gauge or histogram
+	help   string
+	labels []string // in their order
+}
+
+// scrape returns what a bridge shows, by names and as it comes, once it shows all
+// metrics that the source names.
+func scrape(t *testing.T) (metrics map[string]metric, text string) {
+	t.Helper()
+	url, named := startBridge(t), metricsOfTheSource(t)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		text = get(t, url)
+		metrics = parse(text)
+		missing := slices.DeleteFunc(slices.Clone(named), func(name string) bool { _, shown := metrics[name]; return shown })
+		if len(missing) == 0 {
+			return metrics, text
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a bridge with every kind of part does not show %q", missing)
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v: %s", answer.Status, err, body)
+	}
+	return string(body)
+}
+
+var (
+	comment = regexp.MustCompile(`^# (HELP|TYPE) (\w+) (.*)$`)
+	sample  = regexp.MustCompile(`^(\w+)(?:\{(.*)\})? `)
+	label   = regexp.MustCompile(`(\w+)="`)
+)
+
+// parse reads the text format, as far as client_golang writes it: the comments of a
+// metric come before its samples.
+func parse(text string) map[string]metric {
+	metrics := make(map[string]metric)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if c := comment.FindStringSubmatch(line); c != nil {
+			m := metrics[c[2]]
+			if c[1] == "TYPE" {
+				m.kind = c[3]
+			} else {
+				m.help = c[3]
+			}
+			metrics[c[2]] = m
+		} else if s := sample.FindStringSubmatch(line); s != nil {
+			name := base(s[1], metrics)
+			m := metrics[name]
+			m.labels = nil
+			for _, l := range label.FindAllStringSubmatch(s[2], -1) {
+				if l[1] != "le" {
+					m.labels = append(m.labels, l[1])
+				}
+			}
+			metrics[name] = m
+		}
+	}
+	maps.DeleteFunc(metrics, func(name string, _ metric) bool { return !strings.HasPrefix(name, "ndrbridge_") })
+	return metrics
+}
+
+// base is the name of the metric that a series belongs to.
+func base(series string, metrics map[string]metric) string {
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if name, ok := strings.CutSuffix(series, suffix); ok && metrics[name].kind == "histogram" {
+			return name
+		}
+	}
+	return series
+}
+
+// metricsOfTheSource are the names that the bridge's source has as strings.
+func metricsOfTheSource(t *testing.T) []string {
+	t.Helper()
+	literal := regexp.MustCompile(`"(ndrbridge_[a-z_]+)"`)
+	found := make(map[string]bool)
+	for _, folder := range []string{"admin", "appliance", "bridge", "checkpoint", "poller", "sinks", "tickets"} {
+		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			code, err := os.ReadFile(path)
+			for _, name := range literal.FindAllStringSubmatch(string(code), -1) {
+				found[name[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}

@@ -1,0 +1,53 @@
+//go:build promtool
+
+package prometheus_test
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// promtool runs it and tells what it finds wrong.
+func promtool(t *testing.T, stdin string, arguments ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "promtool", arguments...)
+	c.Stdin = strings.NewReader(stdin)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, bytes.TrimSpace(out))
+	}
+}
+
+func TestTheMetricsOfABridgeFollowTheRulesOfPrometheus(t *testing.T) {
+	_, text := scrape(t)
+	promtool(t, text, "check", "metrics")
+}
+
+func TestTheExpressionsOfTheDashboardAreValid(t *testing.T) {
+	type record struct{ Record, Expr string }
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$appliance", ".*", "$sink", ".*")
+	var records []record
+	expressions := readDashboard(t).expressions()
+	for _, where := range slices.Sorted(maps.Keys(expressions)) {
+		for _, expr := range expressions[where] {
+			records = append(records, record{"expression:" + strconv.Itoa(len(records)), variables.Replace(expr)})
+		}
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": records}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "dashboard.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "check", "rules", path)
+}

@@ -1,0 +1,71 @@
+package prometheus_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// rule is one of rules.yaml: an alert, or a recording.
+type rule struct {
+	Alert, Record, Expr string
+	Labels, Annotations map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal([]byte(read(t, "rules.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []rule
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestEveryAlertTellsAPersonWhatToDo(t *testing.T) {
+	const book = "docs/runbook.md"
+	heading := regexp.MustCompile(`(?m)^### (Ndrbridge\w+)$`)
+	var sections []string
+	for _, s := range heading.FindAllStringSubmatch(read(t, "../../"+book), -1) {
+		sections = append(sections, s[1])
+	}
+	tests := read(t, "rules_test.yaml")
+	var alerts []string
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		alerts = append(alerts, r.Alert)
+		if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+			t.Errorf("%s has the severity %q", r.Alert, s)
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			t.Errorf("%s has no summary or no description", r.Alert)
+		}
+		if want := book + "#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+			t.Errorf("%s has the run book at %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
+		}
+		if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
+			t.Errorf("no test of rules_test.yaml sees %s fire", r.Alert)
+		}
+	}
+	if !slices.Equal(alerts, sections) {
+		t.Errorf("the run book has the sections\n%q\nand the alerts are\n%q", sections, alerts)
+	}
+}
