@@ -281,6 +281,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 			`ndrbridge_sink_events_total{result="delivered",sink="soc"} 10`,
 			`ndrbridge_sink_lag_events{sink="soc"} 0`,
 			`ndrbridge_sink_lag_bytes{sink="soc"} 0`,
+			`ndrbridge_dead_letters{sink="soc"} 0`,
 			`ndrbridge_sink_retries_total{class="halted",sink="soc"} 0`,
 			`ndrbridge_source_gaps_total{appliance="hq",stream="audit"} 0`,
 			`ndrbridge_journal_events 10`,

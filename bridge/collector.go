@@ -101,18 +101,21 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(journalEvents, float64(stats.Events))
 	gauge(journalFull, oneIf(stats.SourcesWait))
 	gauge(stateBytes, float64(stats.FileBytes))
-	var ofSources checkpoint.DeadStats
-	for owner, dead := range stats.DeadLetters {
-		if sink, ok := owner.Sink(); ok {
-			gauge(deadLetters, float64(dead.Count), sink)
-			gauge(deadBytes, float64(dead.Bytes), sink)
-		} else {
-			ofSources.Count += dead.Count
-			ofSources.Bytes += dead.Bytes
+	dead := map[string]checkpoint.DeadStats{"": {}} // by sink; of sources under ""
+	for name, sink := range stats.Sinks {
+		if sink.Configured {
+			dead[name] = checkpoint.DeadStats{}
 		}
 	}
-	gauge(deadLetters, float64(ofSources.Count), "")
-	gauge(deadBytes, float64(ofSources.Bytes), "")
+	for owner, of := range stats.DeadLetters {
+		name, _ := owner.Sink()
+		sum := dead[name]
+		dead[name] = checkpoint.DeadStats{Count: sum.Count + of.Count, Bytes: sum.Bytes + of.Bytes}
+	}
+	for name, of := range dead {
+		gauge(deadLetters, float64(of.Count), name)
+		gauge(deadBytes, float64(of.Bytes), name)
+	}
 	for name, sink := range stats.Sinks {
 		if !sink.Configured {
 			continue
