@@ -108,7 +108,10 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for owner, of := range stats.DeadLetters {
-		name, _ := owner.Sink()
+		name, ok := owner.Sink()
+		if !ok {
+			name = ""
+		}
 		sum := dead[name]
 		dead[name] = checkpoint.DeadStats{Count: sum.Count + of.Count, Bytes: sum.Bytes + of.Bytes}
 	}
