@@ -90,6 +90,13 @@ func checkTrials(config *configs.Config, o CheckOptions) []trial {
 	return all
 }
 
+// unusable is the finding of a part that cannot be made.
+func unusable(err error) []preflight.Finding {
+	return []preflight.Finding{{
+		Step: "settings", Result: preflight.Failed, Detail: err.Error(), Advice: "correct the key that is named, or the file that it names",
+	}}
+}
+
 // checkSecretFiles tells files with secrets that everybody may read.
 func checkSecretFiles(config *configs.Config) []preflight.Finding {
 	const others = 0o004

@@ -29,7 +29,7 @@ type applianceTrial struct {
 func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o CheckOptions) []preflight.Finding {
 	client, err := newClient(a, o.Version, nil)
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	defer client.Close()
 	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now}

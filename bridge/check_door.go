@@ -14,13 +14,13 @@ import (
 func checkNATSDoor(ctx context.Context, n configs.TicketNATS, o CheckOptions) []preflight.Finding {
 	options, err := natsConnection(n.Connection())
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	const unused = "tickets" // a sink needs a subject without wildcards
 	options.Stream, options.Subject = n.Stream, unused
 	sink, err := nats.New(options)
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	defer sink.Close()
 	return sink.Check(ctx, nats.Trial{Reads: n.Subject, Durable: n.Durable, Now: o.Now})
@@ -30,12 +30,12 @@ func checkNATSDoor(ctx context.Context, n configs.TicketNATS, o CheckOptions) []
 func checkKafkaDoor(ctx context.Context, k configs.TicketKafka, o CheckOptions) []preflight.Finding {
 	options, err := kafkaConnection(k.Connection())
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	options.Topic = k.Topic
 	sink, err := kafka.New(options)
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	defer sink.Close()
 	// Any event: the topic's name has no placeholder.

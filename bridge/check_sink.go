@@ -18,14 +18,14 @@ import (
 func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []preflight.Finding {
 	sink, err := openSink(s, nil, nil, o.Version, io.Discard)
 	if err != nil {
-		return []preflight.Finding{preflight.Failure("settings", err)}
+		return unusable(err)
 	}
 	defer sink.Close()
 	switch sink := sink.(type) {
 	case *kafka.Sink:
 		sure, possible, err := samples(s, config, o.Now())
 		if err != nil {
-			return []preflight.Finding{preflight.Failure("settings", err)}
+			return unusable(err)
 		}
 		return sink.Check(ctx, kafka.Trial{Sure: sure, Possible: possible, Now: o.Now})
 	case *nats.Sink:

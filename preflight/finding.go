@@ -54,6 +54,14 @@ func At(place string, found []Finding) []Finding {
 	return found
 }
 
+// Hide passes what others had a part in through hide, which takes secrets out.
+func Hide(found []Finding, hide func(string) string) []Finding {
+	for i, f := range found {
+		found[i].Step, found[i].Detail, found[i].Advice = hide(f.Step), hide(f.Detail), hide(f.Advice)
+	}
+	return found
+}
+
 // Failure is the finding of a step that failed with err. Where an error of its chain
 // has a method Advice, that is the advice, and the detail is without it.
 func Failure(step string, err error) Finding {

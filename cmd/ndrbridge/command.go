@@ -65,26 +65,6 @@ func (c *command) withConfig(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) checkCommand() *cobra.Command {
-	return c.withConfig(&cobra.Command{
-		Use:   "check",
-		Short: "Check the configuration and print what would run",
-		Long: `Check the configuration file and the environment. Every mistake is printed, with
-its place in the file and the path of its key. Nothing is contacted.`,
-		Example: "  ndrbridge check --config ndrbridge.yaml",
-		Args:    commandline.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			config, err := configs.Load(c.configFile, c.environ)
-			if err != nil {
-				fmt.Fprintln(c.stderr, err)
-				return commandline.ErrTold
-			}
-			printPlan(c.stdout, config)
-			return nil
-		},
-	})
-}
-
 func (c *command) configCommand() *cobra.Command {
 	return group(
 		&cobra.Command{

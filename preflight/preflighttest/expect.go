@@ -16,9 +16,15 @@ type Row struct {
 	Result               preflight.Result
 }
 
-// Expect fails the test where none of the findings is as the row says.
+// Expect fails the test where none of the findings is as the row says, or where one
+// that is bad says nothing of what to do.
 func Expect(t testing.TB, found []preflight.Finding, want Row) {
 	t.Helper()
+	for _, f := range found {
+		if (f.Result == preflight.Failed || f.Result == preflight.Warning) && f.Advice == "" {
+			t.Errorf("there is no advice: %+v", f)
+		}
+	}
 	for _, f := range found {
 		if strings.Contains(f.Step, want.Step) && f.Result == want.Result && strings.Contains(f.Detail, want.Detail) &&
 			strings.Contains(f.Advice, want.Advice) && (f.Advice == "") == (want.Advice == "") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,14 @@ type Trial struct {
 // Check tries the brokers and the topics of the events, as Send would use them. It
 // writes nothing, and makes no topic. It must not run beside Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
+	found := s.try(ctx, t)
+	if login := s.cluster.dialer.login; login != nil {
+		preflight.Hide(found, login.secrets.Hide)
+	}
+	return found
+}
+
+func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
 	if len(alive) == 0 {
 		return found
@@ -107,6 +116,11 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 	if err != nil {
 		if _, refused := errors.AsType[*sinks.Error](err); refused {
 			found = append(found, preflight.Failure("sign-in", err))
+		} else if late, ok := errors.AsType[net.Error](err); !explained && ok && late.Timeout() {
+			found = append(found, preflight.Finding{
+				Step: "sign-in", Result: preflight.Failed, Detail: "the connection stands, and the broker does not answer",
+				Advice: "is it the port for what tls and sasl say? One for connections without TLS waits for more of who speaks TLS",
+			})
 		} else if !explained {
 			found = append(found, preflight.Failure("sign-in", errorOfConnection(ctx, err, "the connection broke")))
 		}
@@ -139,7 +153,10 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, topic metadata.ResponseTop
 	case layout.err != nil:
 		return preflight.Failure(step, layout.err)
 	}
-	f := preflight.Finding{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("%d partitions", len(layout.leaders))}
+	f := preflight.Finding{Step: step, Result: preflight.OK, Detail: "1 partition"}
+	if n := len(layout.leaders); n > 1 {
+		f.Detail = fmt.Sprintf("%d partitions", n)
+	}
 	least := settings[minInSync]
 	var headless, short, behind []int32
 	for _, p := range topic.Partitions {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -44,6 +45,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		fault   *kfake.Fault
 		change  func(*Options)
 		trial   Trial
+		within  time.Duration // 0: as long as it takes
 		want    preflighttest.Row
 	}{
 		"a topic that is there": {
@@ -118,6 +120,11 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			cluster: []kfake.Opt{secured},
 			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "EOF", Advice: "without the TLS"},
 		},
+		"a broker without TLS that is spoken to by it": {
+			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
+			within: 300 * time.Millisecond,
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "does not answer", Advice: "tls and sasl"},
+		},
 		"a certificate that is trusted": {
 			cluster: []kfake.Opt{secured},
 			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
@@ -143,7 +150,13 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			}
 			test.trial.Now = time.Now
 			s := open(t, o)
-			preflighttest.Expect(t, s.Check(t.Context(), test.trial), test.want)
+			ctx := t.Context()
+			if test.within > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, test.within)
+				defer cancel()
+			}
+			preflighttest.Expect(t, s.Check(ctx, test.trial), test.want)
 			if info := c.TopicInfo("other.detections"); info != nil {
 				t.Error("a topic was made")
 			}

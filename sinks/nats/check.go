@@ -62,7 +62,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 			c.end()
 		}
 	}
-	return found
+	return preflight.Hide(found, s.options.Secrets().Hide)
 }
 
 // tryServer connects to one server; the connection is nil where that fails.
@@ -78,7 +78,11 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	c, err := alone.dial(way.Watch(ctx))
 	found, explained := way.Findings(err)
 	if err != nil && !explained {
-		found = append(found, preflight.Failure("sign-in", alone.wrap(ctx, err)))
+		f := preflight.Failure("sign-in", alone.wrap(ctx, err))
+		if f.Advice == "" {
+			f.Advice = "is it a NATS server that listens there, on the port for clients?"
+		}
+		found = append(found, f)
 	}
 	if err == nil {
 		signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " takes the connection"}
@@ -131,7 +135,11 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 		return []preflight.Finding{look.tryCreation(ctx, c, step, subjects)}
 	}
 	if err := look.fits(ctx, stream, subjects, err); err != nil {
-		return []preflight.Finding{preflight.Failure(step, err)}
+		f := preflight.Failure(step, err)
+		if f.Advice == "" {
+			f.Advice = "see the server's log, and check again"
+		}
+		return []preflight.Finding{f}
 	}
 	config := stream.CachedInfo().Config
 	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: "it takes " + subjects}}

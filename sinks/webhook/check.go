@@ -54,6 +54,10 @@ func (a Answer) Finding(good, advice string) preflight.Finding {
 // Check tries the way to the target, and asks what can be asked without sending an
 // event: by the handshake, or in a service's own words. It must not run beside Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []preflight.Finding {
+	return preflight.Hide(s.try(ctx, now), s.secrets.Hide)
+}
+
+func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
 		return found

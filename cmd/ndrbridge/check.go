@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+)
+
+func (c *command) checkCommand() *cobra.Command {
+	connect, timeout := false, 20*time.Second
+	cmd := c.withJSON(c.withConfig(&cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration, and with --connect whether it would work",
+		Long: `Check the configuration file and the environment. Every mistake is printed, with
+its place in the file and the path of its key. Nothing is contacted.
+
+With --connect every appliance, every sink and every door for tickets is tried as a
+running bridge would use it, and each answer explained: the address and its
+certificates, the key and what it may read, topics and streams and what they take, the
+services behind webhooks. Nothing is changed: no event is sent, no topic or stream is
+made, and the state is not opened, so that it can be done beside a running bridge.
+
+Each line has one of these results:
+
+  ok         it works
+  remark     it works, and there is something to know
+  not tried  it cannot be known without sending or changing something
+  warning    it works, but not always, or not well; the line below says what to do
+  failed     it would not work; the line below says what to do
+
+The exit code is 1 where anything has failed, and 0 otherwise.`,
+		Example: `  ndrbridge check --config ndrbridge.yaml
+  ndrbridge check --config ndrbridge.yaml --connect
+  ndrbridge check --config ndrbridge.yaml --connect --timeout 5s --json`,
+		Args: commandline.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case timeout <= 0:
+				return fmt.Errorf("%w: --timeout: must be above 0", commandline.ErrUsage)
+			case !connect && (c.asJSON || cmd.Flags().Changed("timeout")):
+				return fmt.Errorf("%w: --json and --timeout go with --connect", commandline.ErrUsage)
+			}
+			config, err := configs.Load(c.configFile, c.environ)
+			if err != nil {
+				fmt.Fprintln(c.stderr, err)
+				return commandline.ErrTold
+			}
+			if connect {
+				return c.checkConnections(cmd.Context(), config, timeout)
+			}
+			printPlan(c.stdout, config)
+			return nil
+		},
+	}))
+	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance and every sink, and explain what does not work")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long each of them may take")
+	return cmd
+}
+
+// checkConnections prints what trying a configuration finds. The error is that
+// something has failed, which was told.
+func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
+	o := bridge.CheckOptions{Version: version, Timeout: timeout, Now: time.Now}
+	const eraseLine = "\r\x1b[K"
+	watched := isTerminal(c.stderr)
+	if watched {
+		o.Progress = func(done, all int) { fmt.Fprintf(c.stderr, "%s%d of %d tried", eraseLine, done, all) }
+	}
+	found := bridge.Check(ctx, config, o)
+	if watched {
+		fmt.Fprint(c.stderr, eraseLine)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("it was called off: %w", err)
+	}
+	failed, warned := 0, 0
+	for _, f := range found {
+		switch f.Result {
+		case preflight.Failed:
+			failed++
+		case preflight.Warning:
+			warned++
+		}
+		if c.asJSON {
+			if err := c.printJSON(f); err != nil {
+				return err
+			}
+		}
+	}
+	if !c.asJSON {
+		findingsTable(found).print(c.stdout, 0, c.colours()) // what to do is never cut
+		fmt.Fprintln(c.stdout, "\n"+verdict(failed, warned))
+	}
+	if failed > 0 {
+		return commandline.ErrTold
+	}
+	return nil
+}
+
+// findingsTable has a row for each finding, and one for what to do about it. A
+// target is named once.
+func findingsTable(found []preflight.Finding) *table {
+	t := newTable("TARGET", "STEP", "RESULT", "FOUND")
+	last := ""
+	for _, f := range found {
+		target := cell{f.Target, bold}
+		if f.Target == last {
+			target.text = ""
+		}
+		last = f.Target
+		t.add(target, f.Step, resultCell(f.Result), f.Detail)
+		if f.Advice != "" {
+			t.add("", "", "", cell{"-> " + f.Advice, cyan})
+		}
+	}
+	return t
+}
+
+func resultCell(r preflight.Result) cell {
+	colours := map[preflight.Result]colour{preflight.OK: green, preflight.Untried: yellow, preflight.Warning: yellow, preflight.Failed: red}
+	return cell{string(r), colours[r]}
+}
+
+// verdict sums the findings up.
+func verdict(failed, warned int) string {
+	var parts []string
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", failed))
+	}
+	if warned > 0 {
+		parts = append(parts, counted(uint64(warned), "warning"))
+	}
+	switch {
+	case failed > 0:
+		return "it would not work: " + strings.Join(parts, ", ")
+	case warned > 0:
+		return "it would work, with " + strings.Join(parts, ", ")
+	}
+	return "it would work"
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/preflight"
+	standin "ndrbridge/test/appliance"
+)
+
+// try runs a command and returns its exit code and what it printed.
+func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs printed
+	c := &command{stdout: &out, stderr: &errs, environ: []string{"GOGC=100"}}
+	code = commandline.Run(t.Context(), c.root(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// place writes a file and returns its path.
+func place(t *testing.T, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// working is a configuration of parts that all work.
+func working(t *testing.T) string {
+	t.Helper()
+	_, appliance := goodAppliance(t)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.detections", "ndr.audit", "ndr.events", "ndr.tickets"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	bus, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus.Start()
+	t.Cleanup(func() { bus.Shutdown(); bus.WaitForShutdown() })
+	if !bus.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the NATS server is not ready")
+	}
+	conn, err := nats.Connect(bus.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent to the webhook") }))
+	t.Cleanup(hook.Close)
+	folder := t.TempDir()
+	return fmt.Sprintf(`
+state: %[1]s/state.db
+admin: {listen: "127.0.0.1:0", token: sesame}
+appliances: [{name: hq, url: %[2]q, api_key: %[3]s}]
+sinks:
+  - {name: lake, kafka: {brokers: [%[4]q]}}
+  - {name: bus, nats: {url: %[5]q, stream: NDR}}
+  - {name: soc, webhook: {url: %[6]q}}
+  - {name: log, file: {path: %[1]s/events.jsonl}}
+tickets:
+  enabled: true
+  nats: {url: %[5]q, stream: NDR}
+  kafka: {brokers: [%[4]q]}
+`, folder, appliance, standin.DefaultAPIKey, cluster.ListenAddrs()[0], bus.ClientURL(), hook.URL)
+}
+
+func TestCheckConnectSaysThatAllOfItWouldWork(t *testing.T) {
+	t.Parallel()
+	text := working(t)
+	config := place(t, "ndrbridge.yaml", text, 0o600)
+	check := []string{"check", "--connect", "--config", config}
+	code, out, errs := try(t, check...)
+	if code != 0 || !strings.Contains(out, "it would work, with 2 warnings") || errs != "" { // http to the appliance and to the webhook
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	// In the order of the configuration.
+	rest := out
+	for _, target := range []string{"appliance hq", "sink lake", "sink bus", "sink soc", "sink log", "tickets from nats", "tickets from kafka"} {
+		_, after, found := strings.Cut(rest, "\n"+target+" ")
+		if !found {
+			t.Errorf("%s is not in its place:\n%s", target, out)
+			continue
+		}
+		rest = after
+	}
+	t.Run("beside a bridge that runs", func(t *testing.T) {
+		s := serve(t, confidential{file: config})
+		defer s.stop()
+		// It makes what is delivered, to the webhook too, but only what changes.
+		if code, out, errs := try(t, check...); code != 0 {
+			t.Errorf("exit code %d: %s%s", code, out, errs)
+		}
+	})
+	t.Run("in JSON, an object for each finding", func(t *testing.T) {
+		code, out, _ := try(t, append(check, "--json")...)
+		if code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		for line := range strings.Lines(out) {
+			var f preflight.Finding
+			decoder := json.NewDecoder(strings.NewReader(line))
+			decoder.DisallowUnknownFields()
+			if err := decoder.Decode(&f); err != nil || f.Target == "" || f.Step == "" || f.Result == "" || f.Detail == "" {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	})
+}
+
+func TestCheckConnectSaysWhatWouldNot(t *testing.T) {
+	t.Parallel()
+	text := working(t)
+	for name, test := range map[string]struct{ from, to, want string }{
+		"a wrong key":                     {"api_key: stand-in-key", "api_key: wrong", "failed"},
+		"a topic that nobody made":        {"kafka: {brokers", "kafka: {topic: other, brokers", "topic other"},
+		"a topic for events of our own":   {"kafka: {brokers", `kafka: {topic: "ndr.{stream}.{action}", brokers`, "topic ndr.events.unreachable"},
+		"a stream that takes other ones":  {"stream: NDR}}\n  - {name: soc", "stream: NDR, subject: other}}\n  - {name: soc", "and not other"},
+		"a folder that is not there":      {"/events.jsonl", "/nowhere/events.jsonl", "does not exist"},
+		"a door to a topic that is none":  {"]}\n", "], topic: none}\n", "topic none"},
+		"a door to a stream that is none": {"stream: NDR}\n  kafka", "stream: NONE}\n  kafka", "stream NONE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed := strings.Replace(text, test.from, test.to, 1)
+			if name == "a door to a topic that is none" {
+				at := strings.LastIndex(text, test.from)
+				changed = text[:at] + test.to
+			}
+			if changed == text {
+				t.Fatal("nothing was changed")
+			}
+			code, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+			if code != 1 || !strings.Contains(out, test.want) || !strings.Contains(out, "it would not work: ") || !strings.Contains(out, "-> ") {
+				t.Errorf("exit code %d, and not %q in\n%s", code, test.want, out)
+			}
+		})
+	}
+	t.Run("a topic that only what does not match would need is a warning", func(t *testing.T) {
+		t.Parallel()
+		changed := strings.Replace(text, "- {name: lake, kafka: {brokers", `- {name: lake, match: 'event.type.startsWith("io.ndrbridge.detection")', kafka: {topic: "{stream}", brokers`, 1)
+		changed = strings.Replace(changed, `topic: "{stream}"`, `topic: "ndr.{stream}x"`, 1)
+		_, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+		for topic, result := range map[string]string{"topic ndr.detectionsx": "failed", "topic ndr.auditx": "warning", "topic ndr.eventsx": "warning"} {
+			_, line, _ := strings.Cut(out, topic)
+			if line, _, _ = strings.Cut(line, "\n"); !strings.HasPrefix(strings.TrimSpace(line), result) {
+				t.Errorf("%s is not %s:\n%s", topic, result, out)
+			}
+		}
+	})
+	t.Run("a secret that everybody may read is a warning", func(t *testing.T) {
+		t.Parallel()
+		key := place(t, "key", standin.DefaultAPIKey, 0o644)
+		changed := strings.Replace(text, "api_key: "+standin.DefaultAPIKey, "api_key_file: "+key, 1)
+		code, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+		if code != 0 || !strings.Contains(out, "appliances[0].api_key_file") || !strings.Contains(out, "-> chmod o= "+key) {
+			t.Errorf("exit code %d:\n%s", code, out)
+		}
+	})
+}
+
+func TestFlagsOfCheckThatDoNotGoTogether(t *testing.T) {
+	config := place(t, "ndrbridge.yaml", good, 0o600)
+	for name, args := range map[string][]string{
+		"json without connect":    {"--json"},
+		"timeout without connect": {"--timeout", "1s"},
+		"no time":                 {"--connect", "--timeout", "0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, errs := try(t, append([]string{"check", "--config", config}, args...)...); code != 2 || !strings.Contains(errs, "--timeout") {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+		})
+	}
+}
+
+func TestNoTrialHasASecretShown(t *testing.T) {
+	t.Parallel()
+	h := &hostile{t: t, asked: make(map[string]int)}
+	all := misdeeds()
+	h.begin(all[0])
+	_, good := goodAppliance(t)
+	c := confide(t, good, addresses{scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t)})
+	// A broker that is spoken to by TLS, and has none, says nothing.
+	text := regexp.MustCompile(`tls: \{[^}]*\}, sasl: \{mechanism: scram`).ReplaceAllString(c.text, "sasl: {mechanism: scram")
+	if err := os.WriteFile(c.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	formats := []string{"--json=false", "--json"}
+	for i, m := range all {
+		h.begin(m)
+		_, out, errs := try(t, "check", "--connect", "--config", c.file, "--timeout", "5s", formats[i%2])
+		expectNone(t, m.name, out+errs, c.needles)
+		if !strings.Contains(out, "sink datadog") {
+			t.Fatalf("%s: nothing was tried: %s%s", m.name, out, errs)
+		}
+	}
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, host := range map[string]string{"nobody listens": closed.Listener.Addr().String(), "the name does not resolve": "no-such-host.invalid:443"} {
+		c := confide(t, good, addresses{scheme: "https://", http: func(string) string { return host }, kafka: host, nats: host, door: 2})
+		_, out, errs := try(t, "check", "--connect", "--config", c.file)
+		expectNone(t, name, out+errs, c.needles)
+	}
+}
