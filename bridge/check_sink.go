@@ -21,15 +21,15 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Ch
 		return unusable(err)
 	}
 	defer sink.Close()
+	sure, possible, err := samples(s, config, o.Now())
+	if err != nil {
+		return unusable(err)
+	}
 	switch sink := sink.(type) {
 	case *kafka.Sink:
-		sure, possible, err := samples(s, config, o.Now())
-		if err != nil {
-			return unusable(err)
-		}
 		return sink.Check(ctx, kafka.Trial{Sure: sure, Possible: possible, Now: o.Now})
 	case *nats.Sink:
-		return sink.Check(ctx, nats.Trial{RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
+		return sink.Check(ctx, nats.Trial{Sure: sure, Possible: possible, RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
 	case *webhook.Sink:
 		return sink.Check(ctx, o.Now)
 	default:

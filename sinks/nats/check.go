@@ -16,10 +16,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/preflight"
+	"ndrbridge/transform"
 )
 
 // Trial says what Check is to look at.
 type Trial struct {
+	// Sure and Possible are events that the sink will publish, and that it may.
+	Sure, Possible []transform.Event
 	// RetryMax is how long an event that failed may wait before it is sent again.
 	RetryMax time.Duration
 	// Reads is the subject that is received from, in the place of the sink's; empty:
@@ -54,7 +57,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	if alive >= 0 {
 		found = append(found, s.tryStream(ctx, t, conns[alive])...)
 		if t.Reads == "" {
-			found = append(found, s.tryPermission(ctx, conns[alive])...)
+			found = append(found, s.tryPermission(ctx, t, conns[alive])...)
 		}
 	}
 	for _, c := range conns {
@@ -112,12 +115,32 @@ func (s *Sink) addressOf(server string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// subjects are what the sink publishes to, or receives from.
-func (s *Sink) subjects(t Trial) string {
-	if t.Reads != "" {
-		return t.Reads
+// outside are the subjects of the events that none of the grants takes in.
+func (s *Sink) outside(events []transform.Event, grants []string) []string {
+	var all []string
+	for _, e := range events {
+		subject := token(s.subject.Expand(e))
+		if !slices.ContainsFunc(grants, func(granted string) bool { return captures(granted, subject) }) {
+			all = append(all, subject)
+		}
 	}
-	return filter(s.subject.Fill("*"))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// granted tells subjects that are outside: of events that will come, and of those
+// that may. It is nothing where there are none.
+func (s *Sink) granted(t Trial, step string, grants []string, words, advice string) []preflight.Finding {
+	if sure := s.outside(t.Sure, grants); len(sure) > 0 {
+		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
+	}
+	if possible := s.outside(t.Possible, grants); len(possible) > 0 {
+		return []preflight.Finding{{
+			Step: step, Result: preflight.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may not let through go there",
+			Advice: advice,
+		}}
+	}
+	return nil
 }
 
 func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Finding {
@@ -127,22 +150,33 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 			Detail: fmt.Sprintf("core NATS: an event reaches those who are subscribed at that moment, and is kept nowhere; messages of up to %d bytes", c.MaxPayload()),
 		}}
 	}
-	step, subjects := "stream "+s.options.Stream, s.subjects(t)
+	step, subjects := "stream "+s.options.Stream, filter(s.subject.Fill("*"))
+	if t.Reads != "" {
+		subjects = t.Reads
+	}
 	look := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
 	look.options.CreateStream = false
 	stream, err := look.findStream(ctx, c, subjects)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream {
 		return []preflight.Finding{look.tryCreation(ctx, c, step, subjects)}
 	}
-	if err := look.fits(ctx, stream, subjects, err); err != nil {
-		f := preflight.Failure(step, err)
-		if f.Advice == "" {
-			f.Advice = "see the server's log, and check again"
+	// A sink that may make the stream wants all that its template can give.
+	if whole := s.options.CreateStream || t.Reads != ""; whole || err != nil {
+		if err := look.fits(ctx, stream, subjects, err); err != nil {
+			f := preflight.Failure(step, err)
+			if f.Advice == "" {
+				f.Advice = "see the server's log, and check again"
+			}
+			return []preflight.Finding{f}
 		}
-		return []preflight.Finding{f}
 	}
 	config := stream.CachedInfo().Config
-	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: "it takes " + subjects}}
+	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("it takes %q", config.Subjects)}}
+	if t.Reads == "" {
+		if wrong := s.granted(t, step, config.Subjects, fmt.Sprintf("it takes %q, and not", config.Subjects), "see subject, or add them to the stream"); wrong != nil {
+			found = wrong
+		}
+	}
 	add := func(result preflight.Result, detail, advice string) {
 		found = append(found, preflight.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
 	}
@@ -200,10 +234,10 @@ func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) 
 
 // tryPermission asks the server what the user may publish. Older servers do not say,
 // nor do those where the user may not ask.
-func (s *Sink) tryPermission(ctx context.Context, c *conn) []preflight.Finding {
+func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.Finding {
+	const step = "permissions"
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	subjects := filter(s.subject.Fill("*"))
 	var answer struct {
 		Data struct {
 			Permissions *struct {
@@ -213,13 +247,19 @@ func (s *Sink) tryPermission(ctx context.Context, c *conn) []preflight.Finding {
 	}
 	said, err := c.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil || json.Unmarshal(said.Data, &answer) != nil {
-		return []preflight.Finding{{Step: "permissions", Result: preflight.Untried, Detail: "the server does not tell what the user may publish"}}
+		return []preflight.Finding{{Step: step, Result: preflight.Untried, Detail: "the server does not tell what the user may publish"}}
 	}
 	if p := answer.Data.Permissions; p != nil {
-		ours := func(granted string) bool { return captures(granted, subjects) }
-		if len(p.Publish.Allow) > 0 && !slices.ContainsFunc(p.Publish.Allow, ours) || slices.ContainsFunc(p.Publish.Deny, ours) {
-			return []preflight.Finding{preflight.Failure("permissions", advise("let the user publish to "+subjects, "the user may not publish to %s", subjects))}
+		const words, advice = "the user may not publish to", "let the user publish there"
+		if len(p.Publish.Allow) > 0 {
+			if wrong := s.granted(t, step, p.Publish.Allow, words, advice); wrong != nil {
+				return wrong
+			}
+		}
+		denied := slices.DeleteFunc(slices.Clone(t.Sure), func(e transform.Event) bool { return len(s.outside([]transform.Event{e}, p.Publish.Deny)) > 0 })
+		if len(denied) > 0 {
+			return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(s.outside(denied, nil), ", "), Advice: advice}}
 		}
 	}
-	return []preflight.Finding{{Step: "permissions", Result: preflight.OK, Detail: "the user may publish to " + subjects}}
+	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: "the user may publish what the sink sends"}}
 }

@@ -53,7 +53,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	}{
 		"a stream that takes the subjects": {
 			stream: &ndr,
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: "it takes ndr.*"},
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
 		},
 		"a stream on one replica": {
 			stream: &ndr,
@@ -89,7 +89,21 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a stream that does not take the subject": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "not ndr.*", Advice: "see subject"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "and not ndr.detections", Advice: "see subject"},
+		},
+		"a stream that takes what is sent, and not all that the template can give": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: "ndr.detections"},
+		},
+		"the same stream where it would be made for all": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
+			change: func(o *Options) { o.CreateStream = true },
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "and not ndr.*", Advice: "see subject"},
+		},
+		"a stream that lacks what the match may drop": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
+			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
+			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may not let through", Advice: "see subject"},
 		},
 		"a stream for a door, whose consumer will be made": {
 			stream: &ndr,
@@ -118,12 +132,17 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a user who may publish": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"ndr.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.OK, Detail: "may publish to ndr.*"},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.OK, Detail: "may publish what the sink sends"},
 		},
 		"a user who may not publish there": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"other.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.*", Advice: "let the user publish"},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
+		},
+		"a user to whom it is denied": {
+			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
+			change: func(o *Options) { signedIn(o); o.CreateStream = true },
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
 		},
 		"a server that is down": {
 			change: func(o *Options) { o.URL = "nats://" + closedPort(t) },
@@ -171,6 +190,9 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			o := Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"}
 			if test.change != nil {
 				test.change(&o)
+			}
+			if test.trial.Possible == nil {
+				test.trial.Sure = sinktest.Events(1, 1, 10)
 			}
 			test.trial.Now, test.trial.RetryMax = time.Now, time.Minute
 			preflighttest.Expect(t, open(t, o).Check(t.Context(), test.trial), test.want)

@@ -16,12 +16,13 @@ func (p *Preset) Questions() []webhook.Question {
 	root := *p.bulk
 	root.Path, root.RawPath, root.RawQuery = "/", "", ""
 	index := strings.TrimSuffix(strings.TrimPrefix(p.bulk.Path, "/"), "/_bulk")
-	if i := strings.LastIndex(index, "/"); i >= 0 && !strings.HasPrefix(index, "<") { // behind a proxy's path
-		root.Path, index = "/"+index[:i+1], index[i+1:]
+	before, _, dated := strings.Cut(index, "<")
+	if i := strings.LastIndex(before, "/"); i >= 0 { // behind a proxy's path
+		root.Path, index = "/"+before[:i+1], index[i+1:]
 	}
 	questions := []webhook.Question{{Step: "cluster", URL: &root, Judge: judgeCluster}}
-	if strings.HasPrefix(index, "<") {
-		return questions // made of the date: of it alone it is not known
+	if dated {
+		return questions // the index is another one each day
 	}
 	privileges, _ := json.Marshal(map[string]any{"index": []any{map[string]any{"names": []string{index}, "privileges": []string{"create_doc"}}}})
 	return append(questions,
