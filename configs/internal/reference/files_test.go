@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,24 @@ func TestEveryKeyIsExplained(t *testing.T) {
 			case strings.Contains(f.doc, " nil"):
 				t.Errorf("%s.%s speaks of nil, which is no word of users: %s", name, f.name, f.doc)
 			}
+		}
+	}
+}
+
+func TestRulesAndPatternsAreOfKeysThatThereAre(t *testing.T) {
+	s, err := readSource(filepath.Join(top, folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range rules() {
+		if s.blocks[name] == nil {
+			t.Errorf("there are rules of %s, which is no block", name)
+		}
+	}
+	for path := range patterns() {
+		of, name, _ := strings.Cut(path, ".")
+		if b := s.blocks[of]; b == nil || !slices.ContainsFunc(b.fields, func(f field) bool { return f.name == name }) {
+			t.Errorf("there is a pattern of %s, which is no key", path)
 		}
 	}
 }

@@ -1,61 +1,6 @@
 package main
 
-import "strings"
-
-// The rules between keys, and the patterns of values, which validation has and no tag
-// tells. A test holds each against it.
-
-// set says that the key is there with a value.
-func set(key string) object { return with(key, definition("set")) }
-
-// setDefinition is what any value fits but an empty one.
-func setDefinition() object { return not(object{"enum": []any{nil, "", []any{}, object{}}}) }
-
-// with says that the key is there, and that its value fits.
-func with(key string, schema object) object {
-	return object{"type": "object", "required": []string{key}, "properties": object{key: schema}}
-}
-
-// secret says that one of the keys of a secret has a value.
-func secret(key string) object { return some(set(key), set(key+"_file")) }
-
-func is(key string, values ...any) object { return with(key, object{"enum": values}) }
-
-func there(key string) object { return object{"type": "object", "required": []string{key}} }
-
-func all(schemas ...object) object      { return object{"allOf": schemas} }
-func some(schemas ...object) object     { return object{"anyOf": schemas} }
-func not(schema object) object          { return object{"not": schema} }
-func none(schemas ...object) object     { return not(some(schemas...)) }
-func when(this, then object) object     { return object{"if": this, "then": then} }
-func together(a, b object) object       { return object{"if": a, "then": b, "else": not(b)} }
-func either(this, a, b object) object   { return object{"if": this, "then": a, "else": b} }
-func excludes(this, that object) object { return not(all(this, that)) }
-
-// atMostOne says that no two of the schemas fit.
-func atMostOne(schemas ...object) object {
-	var pairs []object
-	for i := range schemas {
-		for _, other := range schemas[i+1:] {
-			pairs = append(pairs, all(schemas[i], other))
-		}
-	}
-	return none(pairs...)
-}
-
-// anySet says that one of the keys has a value.
-func anySet(keys ...string) object {
-	var schemas []object
-	for _, key := range keys {
-		schemas = append(schemas, set(key))
-	}
-	return some(schemas...)
-}
-
-// onlyWith says that the keys have values where condition holds alone.
-func onlyWith(condition object, keys ...string) object {
-	return when(anySet(keys...), condition)
-}
+// Rules between keys, which validation has and no tag tells. Tests hold each against it.
 
 var (
 	login    = together(set("username"), secret("password"))
@@ -128,9 +73,6 @@ func rules() map[string][]object {
 	}
 }
 
-// where says that the value of the key fits, where it is there.
-func where(key string, schema object) object { return object{"properties": object{key: schema}} }
-
 func webhookRules() []object {
 	preset := func(names ...any) object { return is("preset", names...) }
 	return []object{
@@ -161,102 +103,4 @@ func ticketWebhookRules() []object {
 		together(set("username"), basic),
 		excludes(set("header"), basic),
 	}
-}
-
-const (
-	namePattern = "^[a-z0-9-]{1,63}$"
-	wordPattern = "^[A-Za-z][A-Za-z0-9_-]*$"
-	hostAndPort = "^.+:[0-9]+$"
-	category    = `^(sec|perf|custom)([.][a-z_]+)?$`
-	placeholder = `\{(stream|appliance|action)\}`
-	streamName  = `[^ \t\r\n\f.*>/\\]+`
-	headerName  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
-)
-
-// patterns are those of texts, and of the items of lists, by type and field.
-func patterns() map[string]string {
-	http, natsURL := schemes("http", "https"), schemes("nats", "tls", "ws", "wss")
-	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
-	return map[string]string{
-		"Admin.Listen":               ":[0-9]+$",
-		"Events.TypePrefix":          `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`,
-		"Appliance.Name":             namePattern,
-		"Appliance.URL":              "^" + http + "://[^/?#@]+/?#?$",
-		"Appliance.Product":          wordPattern,
-		"Appliance.SchemeWord":       orNothing(wordPattern),
-		"Appliance.Proxy":            proxy,
-		"OAuth.TokenURL":             orNothing("^" + http + "://."),
-		"RecordQuery.Name":           namePattern,
-		"RecordQuery.Types":          ".",
-		"DetectionFilter.Categories": category,
-		"DetectionFilter.Category":   orNothing(category),
-		"DetectionFilter.Assignee":   ".",
-		"DetectionFilter.TicketID":   ".",
-		"DetectionFilter.Types":      ".",
-		"Sink.Name":                  namePattern,
-		"Sink.Redact":                `^[^."\\]+([.][^."\\]+)*$`,
-		"Kafka.Brokers":              hostAndPort,
-		"Kafka.Topic":                "^([A-Za-z0-9._-]|" + placeholder + ")+$",
-		"NATS.URL":                   `^\s*` + natsURL + "://.",
-		"NATS.Stream":                "^(" + streamName + ")?$",
-		"NATS.Subject":               `^([^ \t\r\n\f.*>{}]|` + placeholder + `)+([.]([^ \t\r\n\f.*>{}]|` + placeholder + `)+)*$`,
-		"Webhook.URL":                orNothing("^" + http + "://."),
-		"Webhook.Proxy":              proxy,
-		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,
-		"TicketNATS.URL":             orNothing(`^\s*` + natsURL + "://."),
-		"TicketNATS.Stream":          "^(" + streamName + ")?$",
-		"TicketKafka.Brokers":        hostAndPort,
-		"NamedTicketWebhook.Name":    namePattern,
-		"NamedTicketWebhook.Header":  orNothing(headerName),
-		"TicketWebhook.Header":       orNothing(headerName),
-	}
-}
-
-func orNothing(pattern string) string { return "^$|" + pattern }
-
-// schemes matches one of the names, whatever the case of its letters.
-func schemes(names ...string) string {
-	var b strings.Builder
-	for i, name := range names {
-		if i > 0 {
-			b.WriteByte('|')
-		}
-		for _, r := range name {
-			if lower, upper := string(r), strings.ToUpper(string(r)); lower != upper {
-				b.WriteString("[" + upper + lower + "]")
-			} else {
-				b.WriteString(lower)
-			}
-		}
-	}
-	return "(" + b.String() + ")"
-}
-
-// filterDefinition is the schema of the interface's filter of records.
-func filterDefinition() object {
-	value := object{"type": []string{"string", "number", "boolean"}}
-	values := object{"type": "array", "minItems": 1, "items": value}
-	name := object{"type": "string", "minLength": 1}
-	operand := func(schema object) object {
-		return object{"anyOf": []object{schema, {
-			"type": "object", "additionalProperties": false, "required": []string{"type", "value"},
-			"properties": object{"type": name, "value": schema},
-		}}}
-	}
-	kind := func(properties object, operators ...string) object {
-		properties["operator"] = object{"enum": operators}
-		var required []string
-		for _, key := range []string{"field", "operator", "operand", "rules"} {
-			if properties[key] != nil {
-				required = append(required, key)
-			}
-		}
-		return object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
-	}
-	return object{"oneOf": []object{
-		kind(object{"field": name, "operand": operand(value)}, "=", "!=", ">", "<", ">=", "<=", "~", "!~", "startswith"),
-		kind(object{"field": name, "operand": operand(values)}, "in", "not_in"),
-		kind(object{"field": name}, "exists", "not_exists"),
-		kind(object{"rules": object{"type": "array", "minItems": 1, "items": definition("filter")}}, "and", "or", "not"),
-	}}
 }

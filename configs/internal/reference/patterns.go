@@ -1,0 +1,74 @@
+package main
+
+import "strings"
+
+// Patterns of values, which validation has and no tag tells.
+
+const (
+	namePattern = "^[a-z0-9-]{1,63}$"
+	wordPattern = "^[A-Za-z][A-Za-z0-9_-]*$"
+	hostAndPort = "^.+:[0-9]+$"
+	category    = `^(sec|perf|custom)([.][a-z_]+)?$`
+	placeholder = `\{(stream|appliance|action)\}`
+	streamName  = `[^ \t\r\n\f.*>/\\]+`
+	headerName  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+)
+
+// patterns are those of texts, and of the items of lists, by type and field.
+func patterns() map[string]string {
+	http, natsURL := schemes("http", "https"), schemes("nats", "tls", "ws", "wss")
+	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
+	return map[string]string{
+		"Admin.Listen":               ":[0-9]+$",
+		"Events.TypePrefix":          `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`,
+		"Appliance.Name":             namePattern,
+		"Appliance.URL":              "^" + http + "://[^/?#@]+/?#?$",
+		"Appliance.Product":          wordPattern,
+		"Appliance.SchemeWord":       orNothing(wordPattern),
+		"Appliance.Proxy":            proxy,
+		"OAuth.TokenURL":             orNothing("^" + http + "://."),
+		"RecordQuery.Name":           namePattern,
+		"RecordQuery.Types":          ".",
+		"DetectionFilter.Categories": category,
+		"DetectionFilter.Category":   orNothing(category),
+		"DetectionFilter.Assignee":   ".",
+		"DetectionFilter.TicketID":   ".",
+		"DetectionFilter.Types":      ".",
+		"Sink.Name":                  namePattern,
+		"Sink.Redact":                `^[^."\\]+([.][^."\\]+)*$`,
+		"Kafka.Brokers":              hostAndPort,
+		"Kafka.Topic":                "^([A-Za-z0-9._-]|" + placeholder + ")+$",
+		"NATS.URL":                   `^\s*` + natsURL + "://.",
+		"NATS.Stream":                "^(" + streamName + ")?$",
+		"NATS.Subject":               `^([^ \t\r\n\f.*>{}]|` + placeholder + `)+([.]([^ \t\r\n\f.*>{}]|` + placeholder + `)+)*$`,
+		"Webhook.URL":                orNothing("^" + http + "://."),
+		"Webhook.Proxy":              proxy,
+		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,
+		"TicketNATS.URL":             orNothing(`^\s*` + natsURL + "://."),
+		"TicketNATS.Stream":          "^(" + streamName + ")?$",
+		"TicketKafka.Brokers":        hostAndPort,
+		"NamedTicketWebhook.Name":    namePattern,
+		"NamedTicketWebhook.Header":  orNothing(headerName),
+		"TicketWebhook.Header":       orNothing(headerName),
+	}
+}
+
+func orNothing(pattern string) string { return "^$|" + pattern }
+
+// schemes matches one of the names, whatever the case of its letters.
+func schemes(names ...string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for _, r := range name {
+			if lower, upper := string(r), strings.ToUpper(string(r)); lower != upper {
+				b.WriteString("[" + upper + lower + "]")
+			} else {
+				b.WriteString(lower)
+			}
+		}
+	}
+	return "(" + b.String() + ")"
+}
