@@ -91,6 +91,7 @@ func (c Encoder) AuditEntry(e AuditEntry, recorded time.Time) (Event, error) {
 		Appliance:    c.Appliance,
 		RecordedTime: recorded,
 		Repaired:     e.repaired,
+		TraceParent:  c.TraceParent,
 	}
 	switch {
 	case e.occurred > 0:

@@ -12,6 +12,8 @@ import (
 type Encoder struct {
 	TypePrefix string // of event types: io.ndrbridge
 	Appliance  string // the appliance's name in the configuration
+	// TraceParent is that of the events; no id depends on it.
+	TraceParent string
 }
 
 // Sight is what the bridge knew of a detection when it saw a version of it.
@@ -70,6 +72,7 @@ func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
 		Repaired:       d.repaired,
 		Unenriched:     s.Added.Failed,
 		CausedBy:       s.CausedBy,
+		TraceParent:    c.TraceParent,
 	}
 	const open, changes, end = `{"detection":`, `,"changes":`, `}`
 	var rest []byte

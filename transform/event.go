@@ -45,7 +45,10 @@ type Attributes struct {
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
 	Unenriched     string    // what could not be added to data, by comma; empty: absent
 	CausedBy       string    // CausedByWriteback, or empty: absent
-	Redelivered    bool      // sent again, by request, apart from the order of its stream
+	// TraceParent is the span that made the event, as CloudEvents' distributed tracing
+	// extension and W3C Trace Context write it; empty: absent.
+	TraceParent string
+	Redelivered bool // sent again, by request, apart from the order of its stream
 }
 
 // CausedByWriteback is the CausedBy of a detection's version that shows only what
@@ -145,6 +148,7 @@ func (a *Attributes) all(yield func(name, value string) bool) {
 		(!a.Repaired || yield("repaired", "true")) &&
 		text("unenriched", a.Unenriched) &&
 		text("causedby", a.CausedBy) &&
+		text("traceparent", a.TraceParent) &&
 		(!a.Redelivered || yield("redelivered", "true"))
 }
 
@@ -179,6 +183,8 @@ func (a *Attributes) set(name, value string) (err error) {
 		a.Unenriched = value
 	case "causedby":
 		a.CausedBy = value
+	case "traceparent":
+		a.TraceParent = value
 	case "redelivered":
 		a.Redelivered = value == "true"
 	default:
@@ -194,7 +200,7 @@ var errNotAnEvent = errors.New("not an event that this bridge encoded")
 // CloudEvents: it relies on data being last, and does not look inside it. The
 // event keeps b, which must not be written to afterwards.
 func Parse(b []byte) (Event, error) {
-	var members [16]member
+	var members [17]member
 	found := members[:0]
 	data := 0
 	for i := 0; data == 0; {

@@ -170,5 +170,6 @@ func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event
 		PartitionKey: c.Appliance,
 		Appliance:    c.Appliance,
 		RecordedTime: at,
+		TraceParent:  c.TraceParent,
 	}, body)
 }

@@ -98,6 +98,7 @@ func (c Encoder) Record(query string, r Record, recorded time.Time) (Event, erro
 		Appliance:    c.Appliance,
 		RecordedTime: recorded,
 		Repaired:     r.repaired,
+		TraceParent:  c.TraceParent,
 	}
 	if a.PartitionKey == "" {
 		a.PartitionKey = r.ID
