@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"ndrbridge/redact"
 	"ndrbridge/retryafter"
 )
@@ -57,6 +59,8 @@ type Options struct {
 	// answer's status as three digits or else one of the words dns, connect, tls,
 	// timeout, canceled and other. It must be safe for concurrent use.
 	Observe func(code string)
+	// Tracer, where set, makes spans of the requests that are sent within a span.
+	Tracer trace.Tracer
 	// Transport, where set, sends the requests; TLS and Proxy are not used.
 	Transport http.RoundTripper
 }

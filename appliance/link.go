@@ -46,6 +46,9 @@ func newLink(o Options) *link {
 	if o.RateLimit > 0 {
 		l.stile = &turnstile{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
+	if o.Tracer != nil {
+		transport = &traced{transport, o.Tracer}
+	}
 	if o.Observe != nil {
 		transport = &observed{transport, o.Observe}
 	}

@@ -21,6 +21,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
+	"ndrbridge/tracing"
 )
 
 // Options are what a bridge needs beside its configuration.
@@ -42,6 +43,7 @@ type Bridge struct {
 	started  time.Time
 	metrics  *metrics
 	store    *checkpoint.Store
+	tracing  *tracing.Tracing // nil: nothing is traced
 	listener net.Listener
 	admin    *http.Server
 	serving  sync.WaitGroup // of admin
@@ -83,6 +85,9 @@ func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err
 		return nil, err
 	}
 	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, partsCollector{b})
+	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
 	all, err := b.arrange(ctx, config, new(arrangement))
 	if err != nil {
 		return nil, err
@@ -155,11 +160,13 @@ func (b *Bridge) Run(ctx context.Context) error {
 
 	b.obey(ctx, l)
 	all = b.arranged.Load()
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(all.config.ShutdownTimeout))
+	defer cancel()
 	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", all.config.ShutdownTimeout)
 	end(append(all.sources(), watching)...)
 	stopSinks()
 	end(all.delivery()...)
-	err := b.Close()
+	err := b.close(late)
 	if err == nil {
 		b.log.Info("stopped")
 	}
@@ -195,7 +202,11 @@ func (b *Bridge) order(ctx context.Context, do func(lifetimes) error) error {
 }
 
 // Close closes a bridge that never ran; Run closes it otherwise.
-func (b *Bridge) Close() error {
+func (b *Bridge) Close() error { return b.close(context.Background()) }
+
+// close closes the bridge. Once the state is safe, the last spans are sent, until late
+// ends.
+func (b *Bridge) close(late context.Context) error {
 	var errs []error
 	if b.admin != nil {
 		errs = append(errs, b.admin.Close())
@@ -208,6 +219,9 @@ func (b *Bridge) Close() error {
 	}
 	if b.store != nil {
 		errs = append(errs, b.store.Close())
+	}
+	if b.tracing != nil {
+		b.closeTracing(late)
 	}
 	return errors.Join(errs...)
 }

@@ -27,7 +27,7 @@ type applianceTrial struct {
 
 // checkAppliance tries an appliance.
 func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o CheckOptions) []preflight.Finding {
-	client, err := newClient(a, o.Version, nil)
+	client, err := newClient(a, o.Version, nil, nil)
 	if err != nil {
 		return unusable(err)
 	}

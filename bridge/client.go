@@ -5,11 +5,14 @@ import (
 	"net/url"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"ndrbridge/appliance"
 	"ndrbridge/configs"
 )
 
-func newClient(a configs.Appliance, version string, observe func(code string)) (*appliance.Client, error) {
+// newClient makes a client that is not traced where tracer is nil.
+func newClient(a configs.Appliance, version string, observe func(code string), tracer trace.Tracer) (*appliance.Client, error) {
 	tlsConfig, err := clientTLS(a.TLS)
 	if err != nil {
 		return nil, err
@@ -24,6 +27,7 @@ func newClient(a configs.Appliance, version string, observe func(code string)) (
 		TLS: tlsConfig, Proxy: proxy,
 		UserAgent: "ndrbridge/" + version,
 		Observe:   observe,
+		Tracer:    tracer,
 	}
 	if a.OAuth.IsSet() {
 		o.OAuth = &appliance.OAuth{

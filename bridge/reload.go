@@ -109,6 +109,7 @@ func (b *Bridge) fixed(now, next *configs.Config) []string {
 		{"admin.listen", now.Admin.Listen, next.Admin.Listen},
 		{"admin.token", now.Admin.Token, next.Admin.Token},
 		{"log.format", now.Log.Format, next.Log.Format},
+		{"tracing", now.Tracing, next.Tracing},
 	}
 	if _, ok := b.log.Handler().(levelled); !ok {
 		keys = append(keys, key{"log.level", now.Log.Level, next.Log.Level})

@@ -73,6 +73,7 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 		Match:   wanted,
 		Prepare: prepare,
 		Grace:   time.Duration(config.ShutdownTimeout),
+		Tracer:  b.tracer(), SpanAttributes: spanAttributes(s),
 		Log:     b.log.With("sink", s.Name),
 		Metrics: b.metrics.sinks,
 	}}, nil
@@ -214,11 +215,9 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	if err != nil {
 		return nil, err
 	}
-	headers := make(map[string]string, len(w.Headers))
-	for name, value := range w.Headers {
-		if headers[name], err = value.Read(); err != nil {
-			return nil, fmt.Errorf("headers.%s: %w", name, err)
-		}
+	headers, err := readHeaders(w.Headers)
+	if err != nil {
+		return nil, err
 	}
 	secrets, err := w.Sign.Read()
 	if err != nil {

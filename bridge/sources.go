@@ -55,7 +55,8 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 		return now, nil
 	}
 	p := &appliancePart{config: a, made: made}
-	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() })
+	tracer := b.tracer()
+	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() }, tracer)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
-		client: p.client, store: b.store, metrics: b.metrics.sources, log: b.log,
+		client: p.client, store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
 		echoes: p.echoes,
 	}
 	sources, err := s.sources()
@@ -84,6 +85,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 			RetryInitial: time.Duration(a.Retry.Initial),
 			RetryMax:     time.Duration(a.Retry.Max),
 			AuthRetry:    time.Duration(a.AuthRetry),
+			Tracer:       tracer,
 			Watch:        p.watch,
 			Log:          s.streamLog(source.Source.Source().Stream),
 			Metrics:      b.metrics.sources,

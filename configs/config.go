@@ -35,6 +35,7 @@ type Config struct {
 	// Sinks are where events go, each at its own pace; at least one.
 	Sinks   []Sink  `yaml:"sinks" envPrefix:"SINKS_" required:"true"`
 	Tickets Tickets `yaml:"tickets" envPrefix:"TICKETS_"`
+	Tracing Tracing `yaml:"tracing" envPrefix:"TRACING_"`
 }
 
 // Log says what is logged, on standard error, and how.

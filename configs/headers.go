@@ -2,6 +2,9 @@ package configs
 
 import (
 	"errors"
+	"maps"
+	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -33,4 +36,23 @@ func speaksOfSecret(name string) bool {
 		}
 	}
 	return false
+}
+
+// headers checks the names and values of header fields.
+func (c checks) headers(path string, headers Headers) {
+	before := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name].value
+		at := join(path, printable(name))
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !headerName.MatchString(name):
+			c.wrong(at, "is not the name of a header; write letters, digits and -")
+		case value != nil && strings.ContainsFunc(*value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			c.wrong(at, "has a value with a line end or another control character; take it out")
+		case before[canonical]:
+			c.wrong(at, "is set twice in different letters; keep one of them")
+		}
+		before[canonical] = true
+	}
 }

@@ -39,6 +39,7 @@ func validate(p *places, config *Config) {
 		}
 	}
 	c.tickets(config.Tickets, config.Admin)
+	c.tracing(config.Tracing)
 }
 
 // wrong records a mistake, unless the value there could not even be read.

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"maps"
 	"net"
 	"net/textproto"
 	"regexp"
@@ -209,22 +208,11 @@ func (c checks) webhook(path string, w Webhook) {
 	} else {
 		c.url(path+".url", w.URL, "https", "http")
 	}
-	before := make(map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-		value := w.Headers[name]
-		at := join(path+".headers", printable(name))
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		switch {
-		case !headerName.MatchString(name):
-			c.wrong(at, "is not the name of a header; write letters, digits and -")
-		case value.value != nil && strings.ContainsFunc(*value.value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			c.wrong(at, "has a value with a line end or another control character; take it out")
-		case before[canonical]:
-			c.wrong(at, "is set twice in different letters; keep one of them")
-		case canonical == "Authorization" && w.Auth != (WebhookAuth{}):
-			c.wrong(at, "is set, and so is auth, which makes that header; keep one of them")
+	c.headers(path+".headers", w.Headers)
+	for name := range w.Headers {
+		if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" && w.Auth != (WebhookAuth{}) {
+			c.wrong(join(path+".headers", name), "is set, and so is auth, which makes that header; keep one of them")
 		}
-		before[canonical] = true
 	}
 	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
 		c.wrong(path+".auth", "has bearer and a user name; keep one of them")

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -97,6 +98,7 @@ func (a *Audit) Progress() (p Progress, ok bool) { return a.pace.tell() }
 // nothing of what was read before it.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
 	a.polls++
+	a.events.TraceParent = traceparent.Of(ctx)
 	err := a.load(ctx)
 	if err == nil {
 		err = a.readNew(ctx)

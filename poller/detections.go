@@ -11,6 +11,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -120,6 +121,7 @@ func (d *Detections) Progress() (p Progress, ok bool) { return d.pace.tell() }
 // error loses nothing of what was read before it. The next should be Soon while
 // a sweep is under way.
 func (d *Detections) Poll(ctx context.Context) (Next, error) {
+	d.events.TraceParent = traceparent.Of(ctx)
 	next, err := d.pollAndSweep(ctx)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		return Soon, nil // an operator moved the position: it is read with the next poll

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
@@ -44,6 +45,9 @@ type Options struct {
 	RetryInitial time.Duration // after the first of several failed polls
 	RetryMax     time.Duration // the longest wait after a failed poll
 	AuthRetry    time.Duration // after a poll whose key was refused
+	// Tracer makes a span of each poll; nil: polls are not traced. The events of a poll
+	// that is recorded carry its traceparent.
+	Tracer trace.Tracer
 	// Watch hears how each poll ended.
 	Watch   *Watch
 	Log     *slog.Logger
@@ -104,7 +108,7 @@ func (p *Poller) Run(ctx context.Context) {
 	p.events = p.o.Metrics.begin(p.status.Source)
 	p.mu.Unlock()
 	for {
-		next, err := p.source.Poll(ctx)
+		next, err := p.poll(ctx)
 		if ctx.Err() != nil {
 			return
 		}

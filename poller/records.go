@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -141,6 +142,7 @@ func (r *Records) Progress() (p Progress, ok bool) { return r.pace.tell() }
 // by itself, so an error loses nothing of what was read before it. The next
 // should be Now while there is more to read or to look at again.
 func (r *Records) Poll(ctx context.Context) (Next, error) {
+	r.events.TraceParent = traceparent.Of(ctx)
 	next, err := r.poll(ctx)
 	switch {
 	case errors.Is(err, errClockBack):

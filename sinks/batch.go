@@ -22,6 +22,7 @@ type batch struct {
 	// attempts counts the transient failures of each event, and alone those in
 	// which it failed by itself while others passed.
 	attempts, alone []int
+	sends           int  // calls of Send so far
 	failures        int  // attempts in a row in which nothing passed
 	isolateAt       int  // failures at which it is divided next
 	poisoned        bool // some events failed by themselves while others passed

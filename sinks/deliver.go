@@ -90,7 +90,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 //
 // What failed by itself is noted in held.
 func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failures) error {
-	err := l.r.send(ctx, b.eventsAt(indexes))
+	err := l.send(ctx, b, indexes)
 	now := time.Now()
 	if err == nil {
 		for _, i := range indexes {
@@ -314,7 +314,7 @@ func (l *lane) probe(ctx, late context.Context, b *batch) error {
 		}
 		i := candidates[b.probed%len(candidates)]
 		b.probed++
-		err = l.r.send(late, b.eventsAt([]int{i}))
+		err = l.send(late, b, []int{i})
 		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 {
 			err = each[0]
 		}
@@ -328,6 +328,12 @@ func (l *lane) probe(ctx, late context.Context, b *batch) error {
 		}
 	}
 	return err
+}
+
+// send sends events of a batch in one call.
+func (l *lane) send(ctx context.Context, b *batch, indexes []int) error {
+	b.sends++
+	return l.r.send(ctx, b.eventsAt(indexes), b.sends)
 }
 
 func (l *lane) acknowledge(b *batch, index int, now time.Time) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"ndrbridge/checkpoint"
@@ -45,7 +47,12 @@ type Options struct {
 	// for is rejected. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
 	// Grace is how long a Send may go on after Run was told to stop.
-	Grace   time.Duration
+	Grace time.Duration
+	// Tracer makes a span of each Send of events that carry a traceparent; nil:
+	// deliveries are not traced. SpanAttributes are those of each of these spans.
+	Tracer         trace.Tracer
+	SpanAttributes []attribute.KeyValue
+
 	Log     *slog.Logger
 	Metrics *Metrics
 }
@@ -180,8 +187,8 @@ func (r *Runner) steered() (paused bool, changed <-chan struct{}) {
 	return !r.paused.IsZero(), r.steerer
 }
 
-// send sends events in one call.
-func (r *Runner) send(ctx context.Context, events []transform.Event) error {
+// send sends events in one call, the attempt-th for their batch.
+func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int) error {
 	if r.limiter != nil {
 		for left := len(events); left > 0; left -= r.limiter.Burst() {
 			if err := r.limiter.WaitN(ctx, min(left, r.limiter.Burst())); err != nil {
@@ -191,6 +198,15 @@ func (r *Runner) send(ctx context.Context, events []transform.Event) error {
 	}
 	r.sending.Lock()
 	defer r.sending.Unlock()
+	ctx, span := r.startSpan(ctx, events, attempt)
+	err := r.hand(ctx, events)
+	endSpan(span, len(events), err)
+	return err
+}
+
+// hand gives events to the sink, which it opens where that is to be done. sending is
+// held.
+func (r *Runner) hand(ctx context.Context, events []transform.Event) error {
 	if r.sink == nil {
 		sink, err := r.o.Open()
 		if err != nil {

@@ -99,7 +99,7 @@ func (s *Sink) post(l *line, header http.Header, events []transform.Event, body 
 		return f
 	}
 	l.next()
-	answer, err := s.exchange(l.ctx, "", nil, s.signed(header, events, body), body)
+	answer, err := s.exchange(l.ctx, "", nil, traced(l.ctx, s.signed(header, events, body)), body)
 	if err != nil {
 		return &failure{err: s.notAnswered(l.ctx, err)}
 	}

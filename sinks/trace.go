@@ -1,0 +1,105 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"ndrbridge/traceparent"
+	"ndrbridge/transform"
+)
+
+// maxLinks bounds how many polls the span of a delivery is linked to.
+const maxLinks = 32
+
+// startSpan begins the span of one call of Send, a trace of its own that is linked to
+// the polls that showed the events: a batch joins many. Where none of those is traced,
+// neither is the delivery, and the span returned records nothing. attempt counts the
+// calls for one batch, from 1.
+func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attempt int) (context.Context, trace.Span) {
+	if r.o.Tracer == nil {
+		return ctx, trace.SpanFromContext(ctx)
+	}
+	links := linksOf(events)
+	if len(links) == 0 {
+		return ctx, trace.SpanFromContext(ctx)
+	}
+	bytes := 0
+	for _, e := range events {
+		bytes += len(e.Structured())
+	}
+	return r.o.Tracer.Start(ctx, "send "+r.o.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithNewRoot(),
+		trace.WithLinks(links...), trace.WithAttributes(r.o.SpanAttributes...), trace.WithAttributes(
+			// By OpenTelemetry's conventions for messaging, as far as they go (1.43.0).
+			attribute.String("messaging.operation.name", "send"),
+			attribute.String("messaging.operation.type", "send"),
+			attribute.Int("messaging.batch.message_count", len(events)),
+			attribute.String("ndrbridge.sink", r.o.Name),
+			attribute.Int("ndrbridge.bytes", bytes),
+			attribute.Int("ndrbridge.attempt", attempt),
+		))
+}
+
+// linksOf are links to the polls of events, each once, as far as they are known and
+// maxLinks allows.
+func linksOf(events []transform.Event) []trace.Link {
+	var links []trace.Link
+	var seen []string // mostly a page's events follow each other
+	for _, e := range events {
+		parent := e.TraceParent
+		if parent == "" || slices.Contains(seen, parent) {
+			continue
+		}
+		if span, ok := traceparent.Parse(parent); ok {
+			links = append(links, trace.Link{SpanContext: span})
+		}
+		if seen = append(seen, parent); len(seen) == maxLinks {
+			break
+		}
+	}
+	return links
+}
+
+// endSpan ends the span of a Send of some events.
+func endSpan(span trace.Span, events int, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if err == nil {
+		span.SetAttributes(attribute.String("ndrbridge.outcome", "delivered"))
+		return
+	}
+	class, failed := outcomeOf(err, events)
+	span.SetAttributes(
+		attribute.String("ndrbridge.outcome", string(class)),
+		attribute.Int("ndrbridge.failed_events", failed),
+		attribute.String("error.type", string(class)),
+	)
+	span.SetStatus(codes.Error, err.Error())
+}
+
+// outcomeOf is the gravest class of a failed Send of some events, and how many of
+// them it concerns.
+func outcomeOf(err error, events int) (worst Class, failed int) {
+	each, ok := errors.AsType[EventErrors](err)
+	if !ok {
+		worst, _ = ClassOf(err)
+		return worst, events
+	}
+	gravity := []Class{Rejected, Transient, Throttled, Halted}
+	for _, err := range each {
+		if err == nil {
+			continue
+		}
+		failed++
+		if class, _ := ClassOf(err); slices.Index(gravity, class) > slices.Index(gravity, worst) {
+			worst = class
+		}
+	}
+	return worst, failed
+}
