@@ -193,11 +193,11 @@ func TestACollectorThatFails(t *testing.T) {
 			t.Errorf("the log says %s", text)
 		}
 	})
-	t.Run("may repeat a header without its being shown, and a page of HTML without its being told whole", func(t *testing.T) {
-		s := begin(t, nil)
+	t.Run("may repeat what it was sent without a secret being shown, and a page of HTML without its being told whole", func(t *testing.T) {
+		s := begin(t, func(o *tracing.Options) { o.Endpoint += "/sesame002-sesame002" })
 		s.collector.Refuse(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, "no %s %s%s", r.Header.Get("Authorization"), token, strings.Repeat("<p>", 10_000))
+			fmt.Fprintf(w, "no %s %s %s%s", r.Header.Get("Authorization"), token, r.URL, strings.Repeat("<p>", 10_000))
 		})
 		s.span(t.Context(), "poll audit")
 		s.end(t)

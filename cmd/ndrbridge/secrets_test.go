@@ -168,6 +168,8 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: desk, secret: %s}]\n", quoted(), quoted(), quoted())
 
+	fmt.Fprintf(&text, "tracing: {endpoint: %q, headers: {X-Api-Key: %s, Authorization: 'Bearer %s'}, tls: %s}\n", at.scheme+at.http("collector")+"/sesame905-sesame905-x", quoted(), secret(), certificate)
+
 	all.text = text.String()
 	file("ndrbridge.yaml", all.text)
 	config, err := configs.Load(all.file, nil)
