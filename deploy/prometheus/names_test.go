@@ -36,17 +36,19 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// expressions are those of the dashboard, by where they are.
-func (d dashboard) expressions() map[string][]string {
-	all := make(map[string][]string)
+// query is one that the dashboard makes.
+type query struct{ where, expr, legend string }
+
+func (d dashboard) queries() []query {
+	var all []query
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
-			all["the panel "+p.Title] = append(all["the panel "+p.Title], target.Expr)
+			all = append(all, query{"the panel " + p.Title, target.Expr, target.LegendFormat})
 		}
 	}
 	for _, a := range d.Annotations.List {
 		if a.Expr != "" {
-			all["the annotation "+a.Name] = []string{a.Expr}
+			all = append(all, query{where: "the annotation " + a.Name, expr: a.Expr})
 		}
 	}
 	return all
@@ -56,13 +58,15 @@ var (
 	selector  = regexp.MustCompile(`(ndrbridge_[a-z_]+)(?:\{([^}]*)\})?`)
 	matcher   = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
 	grouping  = regexp.MustCompile(`\b(?:by|without|on|ignoring) \(([^)]*)\)`)
+	shown     = regexp.MustCompile(`\{\{ ?(?:\$labels\.)?(\w+) ?\}\}`)
 	recording = regexp.MustCompile(`ndrbridge:[a-z_:]+`)
 )
 
-// unknown tells what an expression names that no bridge shows.
-func unknown(expr string, metrics map[string]metric) []string {
+// unknown tells what an expression names that no bridge shows, and what labels of its
+// result the texts that go with it name.
+func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	var problems []string
-	labels := []string{"job", "instance", "le"}
+	labels := []string{"job", "instance", "le"} // the first two are Prometheus' own
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 		m, known := metrics[base(s[1], metrics)]
 		if !known {
@@ -70,7 +74,7 @@ func unknown(expr string, metrics map[string]metric) []string {
 		}
 		labels = append(labels, m.labels...)
 		for _, l := range matcher.FindAllStringSubmatch(s[2], -1) {
-			if l[1] != "job" && l[1] != "instance" && !slices.Contains(m.labels, l[1]) {
+			if !slices.Contains(append([]string{"job", "instance"}, m.labels...), l[1]) {
 				problems = append(problems, s[1]+" has no label "+l[1])
 			}
 		}
@@ -82,16 +86,49 @@ func unknown(expr string, metrics map[string]metric) []string {
 			}
 		}
 	}
+	for _, text := range texts {
+		for _, l := range shown.FindAllStringSubmatch(text, -1) {
+			// What a recording has is told by the expression that records it.
+			if !slices.Contains(labels, l[1]) && !strings.Contains(expr, "ndrbridge:") {
+				problems = append(problems, "it has no label "+l[1]+" to be shown")
+			}
+		}
+	}
 	return problems
+}
+
+func TestWhatNoBridgeShowsIsFound(t *testing.T) {
+	metrics := map[string]metric{
+		"ndrbridge_lag":          {kind: "gauge", labels: []string{"sink"}},
+		"ndrbridge_send_seconds": {kind: "histogram", labels: []string{"sink"}},
+	}
+	for _, c := range []struct {
+		name, expr, text string
+		want             string // empty: nothing
+	}{
+		{"what a bridge shows is known", `sum by (sink, le) (rate(ndrbridge_send_seconds_bucket{job="x", sink=~"a"}[5m]))`, "{{sink}}", ""},
+		{"a metric that there is not", `ndrbridge_lags > 1`, "", "there is no metric ndrbridge_lags"},
+		{"a suffix that belongs to histograms", `ndrbridge_lag_count`, "", "there is no metric ndrbridge_lag_count"},
+		{"a label that it has not", `ndrbridge_lag{stream="x"}`, "", "ndrbridge_lag has no label stream"},
+		{"a label to group by that nothing has", `max by (stream) (ndrbridge_lag)`, "", "nothing in it has the label stream"},
+		{"a label that an alert shows", `ndrbridge_lag > 1`, "The stream {{ $labels.stream }}.", "it has no label stream to be shown"},
+		{"a label that a legend shows", `ndrbridge_lag`, "{{sink}} {{class}}", "it has no label class to be shown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := strings.Join(unknown(metrics, c.expr, c.text), "; "); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
 }
 
 func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 	metrics, _ := scrape(t)
 	board, all := readDashboard(t), rules(t)
 	used := make(map[string]bool)
-	check := func(where, expr string) {
+	check := func(where, expr string, texts ...string) {
 		t.Helper()
-		for _, problem := range unknown(expr, metrics) {
+		for _, problem := range unknown(metrics, expr, texts...) {
 			t.Errorf("%s: %s: %s", where, problem, expr)
 		}
 		for _, s := range selector.FindAllStringSubmatch(expr, -1) {
@@ -104,12 +141,10 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 		}
 	}
 	for _, r := range all {
-		check(r.Alert+r.Record, r.Expr)
+		check(r.Alert+r.Record, r.Expr, slices.Collect(maps.Values(r.Annotations))...)
 	}
-	for where, exprs := range board.expressions() {
-		for _, expr := range exprs {
-			check(where, expr)
-		}
+	for _, q := range board.queries() {
+		check(q.where, q.expr, q.legend)
 	}
 	for _, v := range board.Templating.List {
 		if name, ok := strings.CutSuffix(v.Definition, ", "+v.Name+")"); ok {
