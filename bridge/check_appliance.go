@@ -27,6 +27,7 @@ type applianceTrial struct {
 
 // checkAppliance tries an appliance.
 func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o CheckOptions) []preflight.Finding {
+	a.Timeout = min(a.Timeout, configs.Duration(o.Timeout)) // so that who is late is said to be
 	client, err := newClient(a, o.Version, nil, nil)
 	if err != nil {
 		return unusable(err)
@@ -67,12 +68,14 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	}
 	firmware, err := t.client.Firmware(ctx)
 	explained := false
-	for _, w := range ways {
-		found, why := w.Findings(unwrapped(err))
-		t.found = append(t.found, found...)
-		if explained = explained || why; explained {
-			break
+	for i, w := range ways {
+		var cause error
+		if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 0 && (len(ways) == 1 || forToken(failed) == (i == 0)) {
+			cause = failed.Err
 		}
+		found, why := w.Findings(cause)
+		t.found = append(t.found, found...)
+		explained = explained || why
 	}
 	if err != nil {
 		if !explained {
@@ -90,7 +93,7 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	return true
 }
 
-// ways are those to the token endpoint, if there is one, and to the appliance.
+// ways are those to the token endpoint, if that is elsewhere, and to the appliance.
 func (t *applianceTrial) ways() []*preflight.Way {
 	to := func(text, key string) *preflight.Way {
 		u, err := url.Parse(text)
@@ -118,13 +121,9 @@ func (t *applianceTrial) ways() []*preflight.Way {
 	return []*preflight.Way{token, appliance}
 }
 
-// unwrapped is the cause of an error without an answer.
-func unwrapped(err error) error {
-	if e, ok := errors.AsType[*appliance.Error](err); ok && e.Status == 0 {
-		return e.Err
-	}
-	return nil
-}
+// forToken tells whether the first request failed before it was sent, since there was
+// no token for it: the version is asked for by GET.
+func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 
 // refused words why the first request failed.
 func (t *applianceTrial) refused(err error) {
@@ -136,7 +135,7 @@ func (t *applianceTrial) refused(err error) {
 	token, _ := url.Parse(t.config.OAuth.TokenURL.Value())
 	detail := told(e)
 	switch {
-	case e.Method == http.MethodPost: // the version is asked for by GET
+	case forToken(e):
 		t.add(preflight.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
 	case e.Refused() && t.config.OAuth.IsSet():
 		t.add(preflight.Failed, "key", "a token was given out, and the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
@@ -153,7 +152,7 @@ func (t *applianceTrial) refused(err error) {
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
 		t.add(preflight.Failed, "interface", detail, "see whether the appliance starts up or is overloaded, and check again")
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		t.add(preflight.Failed, "answer", "the connection stands, and no answer comes: "+e.Err.Error(), "see whether the appliance is overloaded, or whether something else listens there; or raise timeout")
+		t.add(preflight.Failed, "answer", "the connection stands, and no answer comes within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise timeout")
 	default:
 		t.add(preflight.Failed, "answer", detail, "check url, proxy, and the files of secrets")
 	}

@@ -184,6 +184,17 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			keys:    "oauth: {token_url: TOKEN, client_id: bridge, client_secret: right}",
 			want:    row("key", preflight.OK, "accepts", ""),
 		},
+		"a token endpoint elsewhere that works, and an appliance that does not": {
+			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
+			shows:   new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			keys:    "oauth: {token_url: ELSEWHERE, client_id: bridge, client_secret: right}",
+			want:    row("tls", preflight.Failed, "self-signed", "tls.ca_file"),
+		},
+		"a token endpoint elsewhere that is not there": {
+			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
+			keys:    "oauth: {token_url: \"http://" + closedPort(t) + "/token\", client_id: bridge, client_secret: right}",
+			want:    row("connect", preflight.Failed, "refuses connections", "oauth.token_url"),
+		},
 		"another product's word in paths":  {options: standin.Options{Product: "ExtraHop"}, keys: "scheme_word: ExtraHop", want: row("product", preflight.Failed, "404", "set product")},
 		"another product's word":           {options: standin.Options{Product: "ExtraHop"}, keys: "product: ExtraHop", want: row("firmware", preflight.OK, "26.3", "")},
 		"a page to sign in at":             {hazards: html, want: row("interface", preflight.Failed, "HTML page", "appliance's own address")},
@@ -239,7 +250,9 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			} else if test.url != "" {
 				url = test.url
 			}
-			keys := strings.ReplaceAll(test.keys, "TOKEN", url+"/oauth2/token")
+			elsewhere := httptest.NewServer(a)
+			t.Cleanup(elsewhere.Close)
+			keys := strings.NewReplacer("TOKEN", url+"/oauth2/token", "ELSEWHERE", elsewhere.URL+"/oauth2/token").Replace(test.keys)
 			if !strings.Contains(keys, "api_key") && !strings.Contains(keys, "oauth") {
 				keys = strings.TrimSuffix("api_key: "+standin.DefaultAPIKey+", "+keys, ", ")
 			}

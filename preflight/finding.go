@@ -37,7 +37,7 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-// Of returns the findings as those of a target.
+// Of makes the findings those of a target, and returns them.
 func Of(target string, found []Finding) []Finding {
 	for i := range found {
 		found[i].Target = target
@@ -45,8 +45,8 @@ func Of(target string, found []Finding) []Finding {
 	return found
 }
 
-// At returns the findings with a place in front of their steps, such as one of
-// several servers.
+// At puts a place in front of the findings' steps, such as one of several servers, and
+// returns them.
 func At(place string, found []Finding) []Finding {
 	for i := range found {
 		found[i].Step = place + " " + found[i].Step
@@ -54,7 +54,8 @@ func At(place string, found []Finding) []Finding {
 	return found
 }
 
-// Hide passes what others had a part in through hide, which takes secrets out.
+// Hide passes what others had a part in through hide, which takes secrets out, and
+// returns the findings.
 func Hide(found []Finding, hide func(string) string) []Finding {
 	for i, f := range found {
 		found[i].Step, found[i].Detail, found[i].Advice = hide(f.Step), hide(f.Detail), hide(f.Advice)

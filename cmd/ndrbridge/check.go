@@ -36,6 +36,7 @@ Each line has one of these results:
   warning    it works, but not always, or not well; the line below says what to do
   failed     it would not work; the line below says what to do
 
+With --json each of them is an object with target, step, result, detail and advice.
 The exit code is 1 where anything has failed, and 0 otherwise.`,
 		Example: `  ndrbridge check --config ndrbridge.yaml
   ndrbridge check --config ndrbridge.yaml --connect
