@@ -37,6 +37,9 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Ch
 	if strings.HasPrefix(a.URL, "http://") {
 		t.add(preflight.Warning, "tls", "plain http: whoever is on the way can read the key, and change what is shown", "use https in url")
 	}
+	if strings.HasPrefix(a.OAuth.TokenURL.Value(), "http://") {
+		t.add(preflight.Warning, "token tls", "plain http: whoever is on the way can read the client secret", "use https in oauth.token_url")
+	}
 	if !t.signIn(ctx) {
 		return t.found
 	}

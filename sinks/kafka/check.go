@@ -62,7 +62,11 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	defer s.cluster.close()
 	answer, err := s.cluster.link(alive[0]).exchange(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true})
 	if err != nil {
-		return append(found, preflight.Failure("topics", err))
+		f := preflight.Failure("topics", err)
+		if f.Advice == "" {
+			f.Advice = "see the broker's log, and check again"
+		}
+		return append(found, f)
 	}
 	cluster := answer.(*metadata.Response)
 	s.cluster.learn(cluster)

@@ -82,8 +82,12 @@ func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Findin
 		questions = asking.Questions()
 	}
 	if len(questions) == 0 {
+		detail := "it can be reached, and has no way to be asked without an event"
+		if s.transport.Proxy != nil {
+			detail = "its proxy can be reached; what lies behind has no way to be asked without an event"
+		}
 		return append(found, preflight.Finding{
-			Step: "delivery", Result: preflight.Untried, Detail: "it can be reached, and has no way to be asked without an event",
+			Step: "delivery", Result: preflight.Untried, Detail: detail,
 			Advice: "look at what would be sent with ndrbridge render, and send one event to be sure, with ndrbridge replay on a running bridge",
 		})
 	}

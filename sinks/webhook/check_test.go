@@ -108,7 +108,7 @@ func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "https://hooks.example", Proxy: &url.URL{Scheme: "http", Host: listen(t).Addr().String(), User: url.UserPassword("ana", "sesame")}}
 			},
-			preflighttest.Row{Step: "connect", Result: preflight.OK, Detail: "127.0.0.1"},
+			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "its proxy can be reached", Advice: "ndrbridge render"},
 		},
 		"a receiver that allows the bridge": {
 			func(t *testing.T) webhook.Options {
