@@ -113,15 +113,15 @@ func (t *applianceTrial) ways() []*preflight.Way {
 		}
 		return w
 	}
-	appliance := to(t.config.URL, "url")
+	own := to(t.config.URL, "url")
 	if !t.config.OAuth.IsSet() {
-		return []*preflight.Way{appliance}
+		return []*preflight.Way{own}
 	}
 	token := to(t.config.OAuth.TokenURL.Value(), "oauth.token_url")
-	if token.Address == appliance.Address {
-		return []*preflight.Way{appliance}
+	if token.Address == own.Address {
+		return []*preflight.Way{own}
 	}
-	return []*preflight.Way{token, appliance}
+	return []*preflight.Way{token, own}
 }
 
 // forToken tells whether the first request failed before it was sent, since there was
