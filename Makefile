@@ -1,6 +1,6 @@
-# Everything here needs nothing but Go, except alerts and e2e.
+# Everything here needs nothing but Go, except alerts, deploy-check and e2e.
 
-.PHONY: reference demo render test lint build bench torture alerts e2e
+.PHONY: reference demo render test lint build bench torture alerts e2e deploy-check
 
 # Build every binary into bin/.
 build:
@@ -63,3 +63,8 @@ alerts:
 # make e2e ONLY=TestKafka chooses.
 e2e:
 	go test -tags e2e -count=1 -timeout 10m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
+
+# What is in deploy, against what reads it: linters, schemas, and the bridge's system
+# calls against those that its unit allows. It needs Linux, and installs its tools.
+deploy-check:
+	deploy/check

@@ -1,0 +1,191 @@
+package deploy_test
+
+import (
+	"bytes"
+	"flag"
+	"io/fs"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	standin "ndrbridge/test/appliance"
+)
+
+// find returns what the pattern's group is in a file; it must be there once.
+func find(t *testing.T, file, pattern string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1)
+	if len(found) != 1 {
+		t.Fatalf("%s has %s %d times", file, pattern, len(found))
+	}
+	return found[0][1]
+}
+
+// An orderly stop that is cut short costs nothing but duplicates; still, whoever stops
+// the bridge waits longer than it takes.
+func TestABridgeIsGivenTimeToStop(t *testing.T) {
+	for _, at := range []struct{ file, pattern, config string }{
+		{"systemd/ndrbridge.service", `^TimeoutStopSec=(\d+)$`, "systemd/ndrbridge.yaml"},
+		{"compose/compose.yaml", `stop_grace_period: (\d+)s$`, "compose/ndrbridge.yaml"},
+		{"kubernetes/base/statefulset.yaml", `terminationGracePeriodSeconds: (\d+)$`, "kubernetes/base/ndrbridge.yaml"},
+	} {
+		t.Run(at.file, func(t *testing.T) {
+			seconds, err := strconv.Atoi(find(t, at.file, at.pattern))
+			config, _ := load(t, at.config, read(t, at.config))
+			if grace := time.Duration(seconds) * time.Second; err != nil || grace < time.Duration(config.ShutdownTimeout)+10*time.Second {
+				t.Errorf("it is stopped after %s, and wants %s", grace, config.ShutdownTimeout)
+			}
+		})
+	}
+}
+
+func TestReleaseAndImageAreLinkedAlike(t *testing.T) {
+	image := find(t, "../Dockerfile", `go build (.*) -o /out/`)
+	image = strings.ReplaceAll(image, "$VERSION", "V")
+	release := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `ldflags: \["(.*)"\]`), "{{.Version}}", "V")
+	flags := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `flags: \[(-.*)\]$`), ",", "")
+	if want := flags + ` -ldflags "` + release + `"`; image != want {
+		t.Errorf("the image is linked with\n%s\na release with\n%s", image, want)
+	}
+}
+
+// What Go embeds is part of the source, whatever its name ends in.
+func TestTheImageIsBuiltOfAllThatIsEmbedded(t *testing.T) {
+	embed := regexp.MustCompile(`(?m)^//go:embed (.+)$`)
+	var ignored []string
+	for line := range strings.Lines(read(t, "../.dockerignore")) {
+		ignored = append(ignored, strings.TrimPrefix(strings.TrimSpace(line), "**/"))
+	}
+	embedded := 0
+	for _, file := range sources(t) {
+		for _, match := range embed.FindAllStringSubmatch(read(t, "../"+file), -1) {
+			for _, name := range strings.Fields(match[1]) {
+				embedded++
+				parts := strings.Split(path.Join(path.Dir(file), name), "/")
+				for _, part := range append(parts, "*"+path.Ext(name)) {
+					if slices.Contains(ignored, part) {
+						t.Errorf("%s embeds %s, which .dockerignore leaves out", file, name)
+					}
+				}
+			}
+		}
+	}
+	if embedded == 0 {
+		t.Error("nothing is embedded")
+	}
+}
+
+// sources are the paths of the Go files in the module, but for tests.
+func sources(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := fs.WalkDir(os.DirFS(".."), ".", func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && at != ".":
+			return fs.SkipDir
+		case strings.HasSuffix(at, ".go") && !strings.HasSuffix(at, "_test.go"):
+			files = append(files, at)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestTheComposeFileGivesWhatItsConfigurationsWant(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Secrets []string
+			Ports   []string
+			CapDrop []string `yaml:"cap_drop"`
+		}
+	}
+	decode(t, "compose/compose.yaml", &file)
+	if key := strings.TrimSpace(read(t, "compose/secrets/appliance-key")); key != standin.DefaultAPIKey {
+		t.Errorf("the appliance's key is %s, and the stand-in wants %s", key, standin.DefaultAPIKey)
+	}
+	_, secrets := load(t, "compose/ndrbridge.yaml", read(t, "compose/ndrbridge.yaml"))
+	for _, secret := range secrets {
+		if !slices.Contains(file.Services["bridge"].Secrets, path.Base(secret)) {
+			t.Errorf("the bridge is not given %s", secret)
+		}
+	}
+	for name, service := range file.Services {
+		if !slices.Equal(service.CapDrop, []string{"ALL"}) {
+			t.Errorf("%s keeps capabilities", name)
+		}
+		for _, port := range service.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s publishes %s beyond loopback", name, port)
+			}
+		}
+	}
+
+	// The rules and the dashboard know the bridge by the name of the job.
+	type scraping struct {
+		ScrapeConfigs []struct {
+			JobName string `yaml:"job_name"`
+		} `yaml:"scrape_configs"`
+		RuleFiles []string `yaml:"rule_files"`
+	}
+	var here, there scraping
+	decode(t, "compose/prometheus.yaml", &here)
+	decode(t, "prometheus/prometheus.yaml", &there)
+	if !reflect.DeepEqual(here, there) {
+		t.Errorf("Prometheus scrapes %+v, and elsewhere %+v", here, there)
+	}
+}
+
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+var update = flag.Bool("update", false, "write kubernetes/monitoring/prometheusrule.yaml anew")
+
+const prometheusRule = `# Made of ../../prometheus/rules.yaml: go test ./deploy -update
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: ndrbridge
+  labels: {app.kubernetes.io/name: ndrbridge}
+spec:
+`
+
+func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
+	const file = "kubernetes/monitoring/prometheusrule.yaml"
+	var want bytes.Buffer
+	want.WriteString(prometheusRule)
+	inGroups := false
+	for line := range strings.Lines(read(t, "prometheus/rules.yaml")) {
+		inGroups = inGroups || strings.HasPrefix(line, "groups:")
+		if inGroups {
+			if line != "\n" {
+				want.WriteString("  ")
+			}
+			want.WriteString(line)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, file) != want.String() {
+		t.Errorf("%s is not made of the rules as they are: go test ./deploy -update", file)
+	}
+}

@@ -1,0 +1,76 @@
+// Package deploy_test holds the files of this folder against the bridge that they run,
+// and against each other. check, beside it, holds them against those who read them.
+package deploy_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ndrbridge/configs"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var secretFile = regexp.MustCompile(`(_file: )(/run/[\w./-]+)`)
+
+// load loads a configuration whose secrets are files of this test, and returns the
+// paths that they have where it is used.
+func load(t *testing.T, name, text string) (*configs.Config, []string) {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var secrets []string
+	for _, match := range secretFile.FindAllStringSubmatch(text, -1) {
+		secrets = append(secrets, match[2])
+	}
+	config, err := configs.Parse(name, []byte(secretFile.ReplaceAllString(text, "${1}"+secret)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, secrets
+}
+
+func TestConfigurationsLoad(t *testing.T) {
+	for _, at := range []struct{ path, secrets string }{
+		{"compose/ndrbridge.yaml", "/run/secrets/"},
+		{"systemd/ndrbridge.yaml", "/run/credentials/ndrbridge.service/secret_"},
+		{"kubernetes/base/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
+		{"kubernetes/example/ndrbridge.yaml", "/run/secrets/ndrbridge/"},
+	} {
+		t.Run(at.path, func(t *testing.T) {
+			_, secrets := load(t, at.path, read(t, at.path))
+			if len(secrets) == 0 {
+				t.Error("it names no secret")
+			}
+			for _, path := range secrets {
+				if !strings.HasPrefix(path, at.secrets) {
+					t.Errorf("the secret %s is not where the others are, %s", path, at.secrets)
+				}
+			}
+		})
+	}
+}
+
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+func TestExamplesOfTheReadMeLoad(t *testing.T) {
+	blocks := yamlBlock.FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("it has no examples")
+	}
+	for _, block := range blocks {
+		load(t, "README.md", block[1])
+	}
+}
