@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"ndrbridge/configs"
 )
 
@@ -243,29 +245,44 @@ var index = regexp.MustCompile(`\[\d+\]`)
 func general(path string) string { return index.ReplaceAllString(path, "[]") }
 
 func TestEnumsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
-	checked := 0
+	type enum struct {
+		key
+		of     string // the path of what has the value
+		schema *jsonschema.Schema
+		values []any
+	}
+	var enums []enum
+	most := 0
 	for _, k := range allKeys() {
-		schema, path := compiled()(k.schema), k.path
-		wrap := func(value any) any { return value }
-		if schema.Items2020 != nil {
-			schema, path = schema.Items2020, path+"[]"
-			wrap = func(value any) any { return []any{value} }
+		e := enum{key: k, of: k.path, schema: compiled()(k.schema)}
+		if items := e.schema.Items2020; items != nil {
+			e.schema, e.of = items, e.of+"[]"
 		}
-		if schema.Enum == nil {
+		if e.schema.Enum == nil {
 			continue
 		}
-		checked++
-		for _, value := range append(schema.Enum.Values, "another", "") {
-			config := tree(t, everything)
-			put(config, k.path, wrap(value))
-			taken := schema.Validate(value) == nil
-			if taken == refused(t, config, "is not one of", "is empty; write one of", "is missing")[path] {
-				t.Errorf("%s: of %v the schema says %v, Load the contrary", k.path, value, taken)
+		e.values = append(slices.Clone(e.schema.Enum.Values), "another", "")
+		enums, most = append(enums, e), max(most, len(e.values))
+	}
+	if len(enums) < 12 {
+		t.Errorf("the schema has %d enums", len(enums))
+	}
+	for i := range most { // the i-th value of each
+		config := tree(t, everything)
+		for _, e := range enums {
+			value := e.values[i%len(e.values)]
+			if e.of != e.path {
+				value = []any{value}
+			}
+			put(config, e.path, value)
+		}
+		wrong := refused(t, config, "is not one of", "is empty; write one of", "is missing")
+		for _, e := range enums {
+			value := e.values[i%len(e.values)]
+			if taken := e.schema.Validate(value) == nil; taken == wrong[e.of] {
+				t.Errorf("%s: of %v the schema says %v, Load the contrary", e.path, value, taken)
 			}
 		}
-	}
-	if checked < 12 {
-		t.Errorf("the schema has %d enums", checked)
 	}
 }
 
