@@ -75,7 +75,7 @@ func TestRequestsAreTraced(t *testing.T) {
 			}
 			got := make(map[string]string)
 			for _, a := range spans[0].Attributes() {
-				got[string(a.Key)] = a.Value.Emit()
+				got[string(a.Key)] = a.Value.String()
 			}
 			for name, want := range c.want {
 				if got[name] != want {

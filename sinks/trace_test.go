@@ -57,7 +57,7 @@ func deliverTraced(t *testing.T, parents []string, answer func(attempt int, ids 
 func valueOf(s sdk.ReadOnlySpan, key string) string {
 	for _, a := range s.Attributes() {
 		if string(a.Key) == key {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
