@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/commandline"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/docs"
+)
+
+// showcase is where the examples of the reference are played: a bridge between a
+// stand-in appliance and two sinks, one of which refuses the audit log.
+type showcase struct {
+	*installation
+	soc     *picky
+	names   *strings.Replacer // of addresses
+	printed map[string]string // by the command's path
+}
+
+// playExamples returns what commands print, by their paths, behind the lines that
+// were typed.
+func playExamples(t *testing.T) map[string]string {
+	t.Chdir(t.TempDir())
+	appliance := standin.New(standin.Options{Seed: 1})
+	server := httptest.NewServer(appliance)
+	t.Cleanup(server.Close)
+	s := &showcase{
+		installation: &installation{t: t, appliance: appliance, config: "ndrbridge.yaml", events: "events.jsonl", admin: freeAddress(t)},
+		soc:          newPicky(t), printed: make(map[string]string),
+	}
+	// As long as what they stand for, so that columns stay as they are.
+	s.names = strings.NewReplacer(server.URL, "https://sensor.example", s.soc.url, "https://intake.example", s.admin, "127.0.0.1:9600", "ndrbridge test", "ndrbridge dev")
+	text := fmt.Sprintf(`
+state: ./ndrbridge.db
+admin: {listen: %q}
+appliances:
+  - name: hq
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 20ms}
+    audit: {start: beginning, interval: 20ms}
+sinks:
+  - {name: log, file: {path: %s}, start: beginning, batch: {linger: 1ms}}
+  - {name: soc, webhook: {url: %q}, start: beginning, probe: 20ms, batch: {linger: 1ms}}
+tickets: {enabled: true}
+`, s.admin, server.URL, standin.DefaultAPIKey, s.events, s.soc.url)
+	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.play()
+	return s.printed
+}
+
+// play types the commands in an order in which each has something to show.
+func (s *showcase) play() {
+	s.show("ndrbridge check --config ndrbridge.yaml")
+	s.addDetections()
+	stop := s.start()
+	s.await("detections", 4)
+	s.appliance.AddAudit(2)
+	s.await("auditlog", 2)
+	s.showTail("ndrbridge tail --since -1h", 6)
+	s.closeTicket()
+	s.await("detections", 5)
+	s.await("events", 1) // the ticket's event
+	s.awaitSink("through with all", func(sink admin.SinkStatus) bool { return sink.DeadLetters == 2 && sink.LagEvents == 0 })
+
+	s.show("ndrbridge status")
+	s.show("ndrbridge match --count 'detection.risk_score >= 80' < events.jsonl")
+	s.show("ndrbridge tickets list")
+	s.show("ndrbridge dead list soc")
+	s.show("ndrbridge dead show soc " + s.letter())
+	s.soc.content.Store(true)
+	s.show("ndrbridge dead requeue soc --all")
+	s.show("ndrbridge replay log --since -1h")
+	s.show("ndrbridge verify hq --since -24h")
+	s.show("ndrbridge pause soc")
+	s.show("ndrbridge resume soc")
+	s.show("ndrbridge rewind hq detections --to -2h")
+	s.await("detections", 14) // those of before, replayed, and the 4 that there are
+	s.show("ndrbridge state backup copy.db")
+	stop()
+	s.show("ndrbridge state show")
+	s.show("ndrbridge state compact")
+}
+
+// show types a line and keeps what it prints.
+func (s *showcase) show(line string) {
+	s.t.Helper()
+	var out bytes.Buffer
+	s.typed(s.t.Context(), line, &out)
+}
+
+// showTail is show for a command that goes on, until it has printed so many lines.
+func (s *showcase) showTail(line string, lines int) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	s.typed(ctx, line, &counter{left: lines, done: cancel})
+}
+
+// output is what a command prints.
+type output interface {
+	io.Writer
+	String() string
+}
+
+func (s *showcase) typed(ctx context.Context, line string, out output) {
+	s.t.Helper()
+	words := docs.Split(line)[0]
+	c := &command{environ: []string{"NDRBRIDGE_CONFIG=" + s.config}, stdin: strings.NewReader(""), stdout: out, stderr: out}
+	if _, path, ok := strings.Cut(line, " < "); ok {
+		file, err := os.Open(path)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer file.Close()
+		c.stdin = file
+	}
+	root := c.root()
+	root.SetIn(c.stdin)
+	if got := commandline.Run(ctx, root, words[1:], out, out); got != 0 {
+		s.t.Fatalf("%s: exit %d\n%s", line, got, out)
+	}
+	cmd, _, err := root.Find(words[1:])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.printed[cmd.CommandPath()] = "$ " + line + "\n" + s.names.Replace(out.String())
+}
+
+// counter keeps what is written, and says when so many lines were.
+type counter struct {
+	bytes.Buffer
+	left int
+	done func()
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	if c.left -= bytes.Count(b, []byte("\n")); c.left <= 0 {
+		c.done()
+	}
+	return c.Buffer.Write(b)
+}
+
+// picky is a webhook's target that does not take the audit log until it is content.
+type picky struct {
+	url     string
+	content atomic.Bool
+}
+
+func newPicky(t *testing.T) *picky {
+	p := new(picky)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		switch {
+		case err != nil:
+			http.Error(w, "the body is cut short", http.StatusBadRequest)
+		case !p.content.Load() && bytes.Contains(body, []byte(`"type":"io.ndrbridge.audit.logged"`)):
+			http.Error(w, "unknown event type", http.StatusUnprocessableEntity)
+		}
+	}))
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+// addDetections makes some, the first with a ticket.
+func (s *showcase) addDetections() {
+	s.t.Helper()
+	first := s.appliance.AddBacklog(4, time.Hour)[0].ID
+	if err := s.appliance.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, first); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// closeTicket posts a ticket command.
+func (s *showcase) closeTicket() {
+	s.t.Helper()
+	const body = `{"ticket_id": "SEC-1", "status": "closed", "resolution": "action_taken"}`
+	answer, err := http.Post("http://"+s.admin+"/api/v1/tickets", "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusAccepted {
+		s.t.Fatalf("the ticket command was answered with %s %v", answer.Status, err)
+	}
+}
+
+// letter is the key of a dead letter of soc.
+func (s *showcase) letter() string {
+	s.t.Helper()
+	lines := strings.Split(s.printed["ndrbridge dead list"], "\n")
+	return strings.Fields(lines[len(lines)-2])[0]
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,136 @@
+// Package docs reads the project's documents, so that tests can try what they
+// show: README.md, the pages of docs/ and deploy/README.md.
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Document is one page in Markdown, as far as tests ask for it.
+type Document struct {
+	// Path is the file's, relative to the root of the repository, with slashes.
+	Path     string
+	Blocks   []Block
+	Headings []string
+	// Links are the targets of its links, as they are written.
+	Links []string
+	// Spans are its code spans: what stands between backquotes within a line.
+	Spans []string
+	// Loose are the numbers of lines that Markdown takes for code, though they are
+	// not fenced, so that nobody can say what they hold.
+	Loose []int
+}
+
+// Block is a fenced block of code.
+type Block struct {
+	// Place is the document's path and the line of the opening fence.
+	Place string
+	// Language is the word behind that fence; empty without one.
+	Language string
+	// Text is what stands between the fences, without their indentation.
+	Text string
+}
+
+// Read reads every document of the repository at root, in the order of their
+// paths.
+func Read(root string) ([]Document, error) {
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return nil, fmt.Errorf("find the documents: %w", err)
+	}
+	paths = append(paths, filepath.Join(root, "README.md"))
+	if deploy := filepath.Join(root, "deploy", "README.md"); exists(deploy) {
+		paths = append(paths, deploy)
+	}
+	slices.Sort(paths)
+	var documents []Document
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read a document: %w", err)
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return nil, fmt.Errorf("read a document: %w", err)
+		}
+		documents = append(documents, parse(filepath.ToSlash(name), string(text)))
+	}
+	return documents, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+var (
+	fence   = regexp.MustCompile("^( *)```+ *([a-z]*)")
+	heading = regexp.MustCompile(`^#{1,6} +(.+?) *#*$`)
+	item    = regexp.MustCompile(`^ *([-*]|[0-9]+\.) `)
+	span    = regexp.MustCompile("`([^`]+)`")
+	link    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)[^)]*\)`)
+)
+
+// parse reads a document. Lines below an item of a list belong to it, and are
+// never loose.
+func parse(path, text string) Document {
+	d := Document{Path: path}
+	var prose strings.Builder
+	var block *Block
+	indent, listed, blank := "", false, true
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimRight(line, "\n")
+		opening := fence.FindStringSubmatch(line)
+		switch {
+		case block != nil && opening != nil && opening[2] == "":
+			d.Blocks = append(d.Blocks, *block)
+			block = nil
+		case block != nil:
+			block.Text += strings.TrimPrefix(line, indent) + "\n"
+		case opening != nil:
+			indent = opening[1]
+			block = &Block{Place: fmt.Sprintf("%s:%d", path, number), Language: opening[2]}
+		case strings.HasPrefix(line, "    ") && blank && !listed:
+			d.Loose = append(d.Loose, number)
+		default:
+			if found := heading.FindStringSubmatch(line); found != nil {
+				d.Headings = append(d.Headings, found[1])
+			}
+			listed = item.MatchString(line) || listed && (line == "" || strings.HasPrefix(line, " "))
+			prose.WriteString(line + "\n")
+		}
+		blank = line == ""
+	}
+	for _, found := range span.FindAllStringSubmatch(prose.String(), -1) {
+		d.Spans = append(d.Spans, strings.Join(strings.Fields(found[1]), " "))
+	}
+	for _, found := range link.FindAllStringSubmatch(span.ReplaceAllString(prose.String(), "code"), -1) {
+		d.Links = append(d.Links, found[1])
+	}
+	return d
+}
+
+// Anchors are the names by which links reach the document's headings: in small
+// letters, blanks as hyphens, without signs, and numbered where one comes again.
+func (d Document) Anchors() []string {
+	signs := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	var anchors []string
+	again := make(map[string]int)
+	for _, h := range d.Headings {
+		anchor := strings.ReplaceAll(signs.ReplaceAllString(strings.ToLower(h), ""), " ", "-")
+		n := again[anchor]
+		again[anchor]++
+		if n > 0 {
+			anchor = fmt.Sprintf("%s-%d", anchor, n)
+		}
+		anchors = append(anchors, anchor)
+	}
+	return anchors
+}

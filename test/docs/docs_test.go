@@ -1,0 +1,29 @@
+package docs
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestReadingTellsProseAndCodeApart(t *testing.T) {
+	const page = "# Title: `code` & more\n\n" +
+		"A [link](a.md#b) and `a [span](no.md)`.\n\n" +
+		"- an item\n\n      of more lines\n\n" +
+		"  ```yaml\n  a:\n    b: [x](no.md)\n  ```\n" +
+		"## Again\n\n    loose\n\n## Again\n"
+	d := parse("docs/a.md", page)
+	want := Document{
+		Path:     "docs/a.md",
+		Headings: []string{"Title: `code` & more", "Again", "Again"},
+		Links:    []string{"a.md#b"},
+		Spans:    []string{"code", "a [span](no.md)"},
+		Blocks:   []Block{{Place: "docs/a.md:9", Language: "yaml", Text: "a:\n  b: [x](no.md)\n"}},
+		Loose:    []int{15},
+	}
+	if !reflect.DeepEqual(d, want) {
+		t.Errorf("it is read as\n%+v, want\n%+v", d, want)
+	}
+	if got, want := d.Anchors(), []string{"title-code--more", "again", "again-1"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("its anchors are %v, want %v", got, want)
+	}
+}
