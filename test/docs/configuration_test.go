@@ -1,0 +1,184 @@
+package docs_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/configs"
+)
+
+// frame completes what a document shows of a configuration: parts that are
+// absent come from here.
+const frame = `
+appliances:
+  - {name: hq, url: "https://sensor.example", api_key: a-key}
+sinks:
+  - {name: soc, webhook: {url: "https://hooks.example/x"}}
+`
+
+// foreign are keys of files that belong to other programs: those must be YAML,
+// and no more is asked of them.
+var foreign = []string{"apiVersion", "services", "scrape_configs", "groups", "rule_files"}
+
+func TestEveryConfigurationLoads(t *testing.T) {
+	for _, b := range blocks(t, "yaml") {
+		t.Run(b.Place, func(t *testing.T) {
+			decoder := yaml.NewDecoder(strings.NewReader(b.Text))
+			for {
+				var shown yaml.Node
+				if err := decoder.Decode(&shown); errors.Is(err, io.EOF) {
+					return
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if err := load(t, shown.Content[0]); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// load loads a configuration that consists of what is shown and, around it, of
+// the frame.
+func load(t *testing.T, shown *yaml.Node) error {
+	if shown.Kind == yaml.MappingNode && slices.ContainsFunc(foreign, func(key string) bool { return find(shown, key) != nil }) {
+		return nil
+	}
+	var whole yaml.Node
+	if err := yaml.Unmarshal([]byte(frame), &whole); err != nil {
+		return err
+	}
+	config := whole.Content[0]
+	switch place := placeOf(shown); place {
+	case "":
+		merge(config, shown)
+	case "appliances", "sinks":
+		list := find(config, place)
+		if shown.Kind == yaml.SequenceNode {
+			*list = *shown
+		} else {
+			merge(list.Content[0], shown)
+		}
+	default:
+		return errors.New(place)
+	}
+	provide(t, config)
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(t.TempDir(), "ndrbridge.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	if _, err := configs.Load(path, nil); err != nil {
+		return fmt.Errorf("%w\nof\n%s", err, text)
+	}
+	return nil
+}
+
+// placeOf is the list whose items, or parts of one of them, are shown; empty for
+// a whole configuration, or keys of its top. Another text is an error's.
+func placeOf(shown *yaml.Node) string {
+	keys := shown
+	if shown.Kind == yaml.SequenceNode && len(shown.Content) > 0 {
+		keys = shown.Content[0]
+	}
+	if keys.Kind != yaml.MappingNode {
+		return "neither keys nor a list of blocks: give the block another language"
+	}
+	switch {
+	case shown.Kind == yaml.MappingNode && known[configs.Config](keys):
+		return ""
+	case known[configs.Appliance](keys):
+		return "appliances"
+	case known[configs.Sink](keys):
+		return "sinks"
+	}
+	return "these keys together belong to no part of a configuration"
+}
+
+// known tells whether every key is one of a block of type T.
+func known[T any](keys *yaml.Node) bool {
+	var names []string
+	block := reflect.TypeFor[T]()
+	for i := range block.NumField() {
+		field := block.Field(i)
+		name := field.Tag.Get("yaml")
+		names = append(names, name)
+		if field.Type == reflect.TypeFor[configs.Secret]() {
+			names = append(names, name+"_file")
+		}
+	}
+	for i := 0; i < len(keys.Content); i += 2 {
+		if !slices.Contains(names, keys.Content[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns the value of a key, or nil.
+func find(keys *yaml.Node, key string) *yaml.Node {
+	for i := 0; i < len(keys.Content); i += 2 {
+		if keys.Content[i].Value == key {
+			return keys.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// merge puts the shown keys in the place of the frame's. What cannot stand
+// beside them goes: of the four kinds of a sink, there is one.
+func merge(into, shown *yaml.Node) {
+	kinds := []string{"kafka", "nats", "webhook", "file"}
+	hasKind := slices.ContainsFunc(kinds, func(kind string) bool { return find(shown, kind) != nil })
+	merged := *shown
+	for i := 0; i < len(into.Content); i += 2 {
+		key := into.Content[i].Value
+		if find(shown, key) == nil && !(hasKind && slices.Contains(kinds, key)) {
+			merged.Content = append(merged.Content, into.Content[i], into.Content[i+1])
+		}
+	}
+	*into = merged
+}
+
+// provide makes each file that the configuration names, and puts its path in the
+// place of the one that is shown.
+func provide(t *testing.T, node *yaml.Node) {
+	for i, child := range node.Content {
+		provide(t, child)
+		if node.Kind != yaml.MappingNode || i%2 == 0 {
+			continue
+		}
+		switch key := node.Content[i-1].Value; {
+		case key == "template_file":
+			child.Value = file(t, `{"id": {{json .event.id}}}`)
+		case strings.HasSuffix(key, "_file"):
+			child.Value = file(t, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
+		case strings.HasSuffix(key, "_files"):
+			for _, item := range child.Content {
+				item.Value = file(t, "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0")
+			}
+		}
+	}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

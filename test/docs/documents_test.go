@@ -1,0 +1,136 @@
+package docs_test
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ndrbridge/test/docs"
+)
+
+// root is where the repository begins.
+const root = "../.."
+
+// read returns every document.
+func read(t *testing.T) []docs.Document {
+	t.Helper()
+	documents, err := docs.Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(documents) < 2 {
+		t.Fatalf("only %d documents were found", len(documents))
+	}
+	return documents
+}
+
+// blocks returns the blocks of a language in all documents.
+func blocks(t *testing.T, language string) []docs.Block {
+	t.Helper()
+	var found []docs.Block
+	for _, d := range read(t) {
+		for _, b := range d.Blocks {
+			if b.Language == language {
+				found = append(found, b)
+			}
+		}
+	}
+	return found
+}
+
+func TestEveryBlockOfCodeSaysWhatItHolds(t *testing.T) {
+	languages := []string{"yaml", "json", "sh", "console", "text"}
+	for _, d := range read(t) {
+		for _, number := range d.Loose {
+			t.Errorf("%s:%d: fence it, and say what it is: %v", d.Path, number, languages)
+		}
+		for _, b := range d.Blocks {
+			if !slices.Contains(languages, b.Language) {
+				t.Errorf("%s: a block of %q: it can be one of %v", b.Place, b.Language, languages)
+			}
+		}
+	}
+}
+
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	anchors := make(map[string][]string)
+	documents := read(t)
+	for _, d := range documents {
+		anchors[d.Path] = d.Anchors()
+	}
+	for _, d := range documents {
+		for _, link := range d.Links {
+			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+				continue // others answer for theirs
+			}
+			file, anchor, anchored := strings.Cut(link, "#")
+			target := path.Join(path.Dir(d.Path), file)
+			if file == "" {
+				target = d.Path
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s: the link %s leads nowhere: %v", d.Path, link, err)
+			} else if anchored && !slices.Contains(anchors[target], anchor) {
+				t.Errorf("%s: the link %s leads to no heading of %v", d.Path, link, anchors[target])
+			}
+		}
+	}
+}
+
+func TestEveryDocumentIsInTheIndex(t *testing.T) {
+	var indexed []string
+	documents := read(t)
+	for _, d := range documents {
+		if d.Path != "docs/README.md" {
+			continue
+		}
+		for _, link := range d.Links {
+			indexed = append(indexed, path.Join("docs", link))
+		}
+	}
+	for _, d := range documents {
+		if d.Path != "docs/README.md" && !slices.Contains(indexed, d.Path) {
+			t.Errorf("docs/README.md does not lead to %s", d.Path)
+		}
+	}
+}
+
+func TestEveryTargetOfMakeExists(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string
+	for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(makefile), -1) {
+		targets = append(targets, found[1])
+	}
+	for _, d := range read(t) {
+		for _, call := range append(d.Commands("make"), d.Mentions("make")...) {
+			for _, word := range call {
+				if !strings.Contains(word, "=") && !slices.Contains(targets, word) {
+					t.Errorf("%s: make %s: the Makefile has no target %s", d.Path, strings.Join(call, " "), word)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryScriptIsOneToTheShell(t *testing.T) {
+	for _, language := range []string{"sh", "console"} {
+		for _, b := range blocks(t, language) {
+			bash := exec.Command("bash", "-n")
+			bash.Stdin = strings.NewReader(b.Script())
+			if output, err := bash.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v: %s", b.Place, err, output)
+			}
+			if language == "console" && b.Script() == "" {
+				t.Errorf("%s: a console without a line that begins with $", b.Place)
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+func TestEveryJSONIsWellFormedAndItsEventsAreCloudEvents(t *testing.T) {
+	for _, b := range blocks(t, "json") {
+		t.Run(b.Place, func(t *testing.T) {
+			decoder := json.NewDecoder(strings.NewReader(withoutEllipses(b.Text)))
+			for {
+				var value json.RawMessage
+				if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
+					return
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				checkEvent(t, value)
+			}
+		})
+	}
+}
+
+// checkEvent validates a value that says that it is a CloudEvent.
+func checkEvent(t *testing.T, value json.RawMessage) {
+	t.Helper()
+	var attributes struct {
+		SpecVersion string `json:"specversion"`
+	}
+	if json.Unmarshal(value, &attributes) != nil || attributes.SpecVersion == "" {
+		return
+	}
+	var e event.Event
+	if err := json.Unmarshal(value, &e); err != nil {
+		t.Error(err)
+	} else if err := e.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+var (
+	ofJSON   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|…`)
+	trailing = regexp.MustCompile(`,(\s*[\]}])`)
+)
+
+// withoutEllipses leaves out each … that stands for more of the same, as in [1, …]
+// and {…}. Within a text it stays.
+func withoutEllipses(text string) string {
+	text = ofJSON.ReplaceAllStringFunc(text, func(token string) string {
+		if token == "…" {
+			return ""
+		}
+		return token
+	})
+	return trailing.ReplaceAllString(text, "$1")
+}
