@@ -36,7 +36,7 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	switch {
 	case !differs:
 	case os.Getenv("UPDATE") == "":
-		t.Errorf("docs/commands.md is stale: run make docs. From here on it differs:\n%s", difference(masked(string(before)), masked(page)))
+		t.Errorf("docs/commands.md is stale: run make reference. From here on it differs:\n%s", difference(masked(string(before)), masked(page)))
 	default:
 		if err := os.WriteFile(reference, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 
 const referenceHead = `# Commands
 
-This page is made by ` + "`make docs`" + ` of the commands' own help, and of what they print beside a
+This page is made by ` + "`make reference`" + ` of the commands' own help, and of what they print beside a
 stand-in appliance.
 
 The exit code is 0 for done, 1 for failed, 2 for wrong usage. ` + "`--help`" + ` teaches, on every
