@@ -21,18 +21,16 @@ type Document struct {
 	Links []string
 	// Spans are its code spans: what stands between backquotes within a line.
 	Spans []string
-	// Loose are the numbers of lines that Markdown takes for code, though they are
-	// not fenced, so that nobody can say what they hold.
-	Loose []int
 }
 
-// Block is a fenced block of code.
+// Block is a block of code: between fences, or indented by four blanks.
 type Block struct {
-	// Place is the document's path and the line of the opening fence.
+	// Place is the document's path and the number of its first line.
 	Place string
-	// Language is the word behind that fence; empty without one.
+	// Language is the word behind the opening fence, empty without one; of an
+	// indented block it is sh.
 	Language string
-	// Text is what stands between the fences, without their indentation.
+	// Text is the code without its indentation.
 	Text string
 }
 
@@ -76,35 +74,41 @@ var (
 	link    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)[^)]*\)`)
 )
 
-// parse reads a document. Lines below an item of a list belong to it, and are
-// never loose.
+// parse reads a document. An indented line below an item of a list belongs to the
+// item, and is no code.
 func parse(path, text string) Document {
 	d := Document{Path: path}
 	var prose strings.Builder
-	var block *Block
-	indent, listed, blank := "", false, true
+	var open *Block // between its fences
+	indent, listed, blank, indented := "", false, true, false
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
+		place := fmt.Sprintf("%s:%d", path, number)
 		line = strings.TrimRight(line, "\n")
 		opening := fence.FindStringSubmatch(line)
+		code, deep := strings.CutPrefix(line, "    ")
 		switch {
-		case block != nil && opening != nil && opening[2] == "":
-			d.Blocks = append(d.Blocks, *block)
-			block = nil
-		case block != nil:
-			block.Text += strings.TrimPrefix(line, indent) + "\n"
+		case open != nil && opening != nil && opening[2] == "":
+			d.Blocks = append(d.Blocks, *open)
+			open = nil
+		case open != nil:
+			open.Text += strings.TrimPrefix(line, indent) + "\n"
 		case opening != nil:
 			indent = opening[1]
-			block = &Block{Place: fmt.Sprintf("%s:%d", path, number), Language: opening[2]}
-		case strings.HasPrefix(line, "    ") && blank && !listed:
-			d.Loose = append(d.Loose, number)
+			open = &Block{Place: place, Language: opening[2]}
+		case deep && blank && !listed && !indented:
+			d.Blocks = append(d.Blocks, Block{Place: place, Language: "sh", Text: code + "\n"})
+			indented = true
+		case indented && (deep || line == ""):
+			d.Blocks[len(d.Blocks)-1].Text += code + "\n"
 		default:
 			if found := heading.FindStringSubmatch(line); found != nil {
 				d.Headings = append(d.Headings, found[1])
 			}
 			listed = item.MatchString(line) || listed && (line == "" || strings.HasPrefix(line, " "))
 			prose.WriteString(line + "\n")
+			indented = false
 		}
 		blank = line == ""
 	}

@@ -10,15 +10,17 @@ func TestReadingTellsProseAndCodeApart(t *testing.T) {
 		"A [link](a.md#b) and `a [span](no.md)`.\n\n" +
 		"- an item\n\n      of more lines\n\n" +
 		"  ```yaml\n  a:\n    b: [x](no.md)\n  ```\n" +
-		"## Again\n\n    loose\n\n## Again\n"
+		"## Again\n\n    make x\n\n    make y\n\n## Again\n"
 	d := parse("docs/a.md", page)
 	want := Document{
 		Path:     "docs/a.md",
 		Headings: []string{"Title: `code` & more", "Again", "Again"},
 		Links:    []string{"a.md#b"},
 		Spans:    []string{"code", "a [span](no.md)"},
-		Blocks:   []Block{{Place: "docs/a.md:9", Language: "yaml", Text: "a:\n  b: [x](no.md)\n"}},
-		Loose:    []int{15},
+		Blocks: []Block{
+			{Place: "docs/a.md:9", Language: "yaml", Text: "a:\n  b: [x](no.md)\n"},
+			{Place: "docs/a.md:15", Language: "sh", Text: "make x\n\nmake y\n\n"},
+		},
 	}
 	if !reflect.DeepEqual(d, want) {
 		t.Errorf("it is read as\n%+v, want\n%+v", d, want)

@@ -46,7 +46,6 @@ func TestTheQuickStartWorks(t *testing.T) {
 	}
 	for _, want := range []string{
 		"the configuration is good", // check
-		"ready",                     // readyz
 		"running for",               // status
 		"detections",                // tail
 		`{"specversion":"1.0"`,      // the sink's file
