@@ -139,7 +139,7 @@ func (s *showcase) typed(ctx context.Context, line string, out output) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.printed[cmd.CommandPath()] = "$ " + line + "\n" + s.names.Replace(out.String())
+	s.printed[cmd.CommandPath()] += "$ " + line + "\n" + s.names.Replace(out.String())
 }
 
 // counter keeps what is written, and says when so many lines were.

@@ -27,7 +27,7 @@ sinks:
 
 // foreign are keys of files that belong to other programs: those must be YAML,
 // and no more is asked of them.
-var foreign = []string{"apiVersion", "services", "scrape_configs", "groups", "rule_files"}
+var foreign = []string{"apiVersion", "services", "scrape_configs", "groups", "rule_files", "receivers"}
 
 func TestEveryConfigurationLoads(t *testing.T) {
 	for _, b := range blocks(t, "yaml") {
