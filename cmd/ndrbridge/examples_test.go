@@ -41,7 +41,9 @@ func playExamples(t *testing.T) map[string]string {
 		soc:          newPicky(t), printed: make(map[string]string),
 	}
 	// As long as what they stand for, so that columns stay as they are.
-	s.names = strings.NewReplacer(server.URL, "https://sensor.example", s.soc.url, "https://intake.example", s.admin, "127.0.0.1:9600", "ndrbridge test", "ndrbridge dev")
+	s.names = strings.NewReplacer(
+		strings.TrimPrefix(server.URL, "http://"), "sensor.internal", strings.TrimPrefix(s.soc.url, "http://"), "intake.internal",
+		s.admin, "127.0.0.1:9600", "ndrbridge test", "ndrbridge dev")
 	text := fmt.Sprintf(`
 state: ./ndrbridge.db
 admin: {listen: %q}
