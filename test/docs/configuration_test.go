@@ -48,6 +48,28 @@ func TestEveryConfigurationLoads(t *testing.T) {
 	}
 }
 
+func TestAMistakeInAShownConfigurationIsSeen(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"a whole one", "journal: {retain: long}", "journal.retain"},
+		{"a list of sinks", "- {name: soc, webhook: {url: nowhere}}", "sinks[0].webhook.url"},
+		{"a sink's key", "match: detection.risk_score >=", "sinks[0].match"},
+		{"an appliance's key", "detections: {start: soon}", "appliances[0].detections.start"},
+		{"a key that belongs nowhere", "colour: red", "no part of a configuration"},
+		{"a key beside those of a sink", "match: 'true'\ncolour: red", "no part of a configuration"},
+		{"a text", "only words", "another language"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var shown yaml.Node
+			if err := yaml.Unmarshal([]byte(c.text), &shown); err != nil {
+				t.Fatal(err)
+			}
+			if err := load(t, shown.Content[0]); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one of %s", err, c.want)
+			}
+		})
+	}
+}
+
 // load loads a configuration that consists of what is shown and, around it, of
 // the frame.
 func load(t *testing.T, shown *yaml.Node) error {

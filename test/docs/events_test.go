@@ -45,6 +45,13 @@ func checkEvent(t *testing.T, value json.RawMessage) {
 	}
 }
 
+func TestEllipsesAreLeftOutOfJSONAndKeptInTexts(t *testing.T) {
+	const shown, want = `{"a": [1, …], "b": {…}, "c…": "…", "d": {"e": 1, …}}`, `{"a": [1 ], "b": {}, "c…": "…", "d": {"e": 1 }}`
+	if got := withoutEllipses(shown); got != want {
+		t.Errorf("it becomes %s, want %s", got, want)
+	}
+}
+
 var (
 	ofJSON   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|…`)
 	trailing = regexp.MustCompile(`,(\s*[\]}])`)
