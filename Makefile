@@ -21,10 +21,13 @@ render:
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
 
 # The references in docs/ and the JSON Schema, from the code: of the configuration, from
-# the comments in configs, and of the events, made of fixtures.
+# the comments in configs; of the events, made of fixtures; of the metrics, from a running
+# bridge; of the commands, from their help and what they print beside a stand-in appliance.
+# The alert rules as a resource of Kubernetes, from those of Prometheus.
 reference:
 	go run ./configs/internal/reference
 	go run ./test/events
+	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge
 
 test:
 	go test $(RACE) ./...

@@ -2,7 +2,6 @@ package deploy_test
 
 import (
 	"bytes"
-	"flag"
 	"io/fs"
 	"os"
 	"path"
@@ -155,9 +154,7 @@ func decode(t *testing.T, file string, into any) {
 	}
 }
 
-var update = flag.Bool("update", false, "write kubernetes/monitoring/prometheusrule.yaml anew")
-
-const prometheusRule = `# Made of ../../prometheus/rules.yaml: go test ./deploy -update
+const prometheusRule = `# Made of ../../prometheus/rules.yaml: make reference
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -166,6 +163,7 @@ metadata:
 spec:
 `
 
+// UPDATE=1 writes them anew.
 func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 	const file = "kubernetes/monitoring/prometheusrule.yaml"
 	var want bytes.Buffer
@@ -180,12 +178,12 @@ func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 			want.WriteString(line)
 		}
 	}
-	if *update {
+	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if read(t, file) != want.String() {
-		t.Errorf("%s is not made of the rules as they are: go test ./deploy -update", file)
+		t.Errorf("%s is not made of the rules as they are: run make reference", file)
 	}
 }

@@ -1,7 +1,6 @@
 package prometheus_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -10,19 +9,18 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
-
+// UPDATE=1 writes the page anew.
 func TestTheReferenceOfMetricsIsWhatABridgeShows(t *testing.T) {
 	const path = "../../docs/metrics.md"
 	metrics, _ := scrape(t)
 	want := reference(metrics)
-	if *update {
+	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if read(t, path) != want {
-		t.Errorf("%s is stale: go test ./deploy/prometheus -update", path)
+		t.Errorf("%s is stale: run make reference", path)
 	}
 }
 
@@ -31,7 +29,7 @@ func reference(metrics map[string]metric) string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-<!-- Made by: go test ./deploy/prometheus -update -->
+<!-- Made by make reference, of what a bridge shows. -->
 
 What ` + "`/metrics`" + ` of the admin interface shows, beside the Go runtime's (` + "`go_…`" + `) and the
 process's own (` + "`process_…`" + `). With ` + "`admin.token`" + ` set it wants the token, as in
