@@ -30,7 +30,6 @@ func (r *running) appliance(t *testing.T, what string, holds func(admin.Applianc
 }
 
 func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
-	t.Parallel()
 	a, url := startAppliance(t, 10)
 	a.SetSkew(-90 * time.Second)
 	a.SetHazards(standin.Hazards{ServerError: 1, ServerErrorStatus: http.StatusBadGateway})
@@ -62,7 +61,6 @@ func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
 }
 
 func TestABacklogOfDetectionsIsToldWhileItIsRead(t *testing.T) {
-	t.Parallel()
 	a, url := startAppliance(t, 400)
 	a.SetHazards(standin.Hazards{Latency: 20 * time.Millisecond})
 	soc := startInbox(t)
