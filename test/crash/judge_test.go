@@ -36,8 +36,8 @@ func (s *scene) faults(t *testing.T) (faults []string) {
 	for _, sink := range everySink {
 		for matter, verdict := range map[string]ledger.Verdict{
 			"detections": s.book.Judge(sink, shown.detections),
-			"audit":      s.book.JudgeObjects(sink, auditSource, shown.audit, true),
-			"records":    s.book.JudgeObjects(sink, recordSource, shown.record, false),
+			"audit":      s.book.JudgeObjects(sink, auditSource, shown.audit),
+			"records":    s.book.JudgeObjects(sink, recordSource, shown.record),
 			"committed":  s.book.JudgeCommitted(sink),
 		} {
 			for _, fault := range verdict.Faults {
