@@ -50,8 +50,8 @@ func judge(l *ledger.Ledger, shown exhibit) summary {
 		sink.distinct = detections.Delivered - detections.Duplicates
 		for _, v := range []ledger.Verdict{
 			detections,
-			l.JudgeObjects(o.name, auditSource, shown.audit, true),
-			l.JudgeObjects(o.name, recordSource, shown.records, false),
+			l.JudgeObjects(o.name, auditSource, shown.audit),
+			l.JudgeObjects(o.name, recordSource, shown.records),
 		} {
 			sink.Delivered += v.Delivered
 			sink.Duplicates += v.Duplicates
