@@ -41,7 +41,8 @@ type Options struct {
 //
 //	GET    status                               Status
 //	GET    history                              History, the last hour
-//	GET    events?since=TIME                    the events, as server-sent events
+//	GET    events?since=TIME                    the events from then on, as server-sent events;
+//	                                            without since, the last=N of the journal first
 //	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters, with bodies=true their bodies too
 //	GET    sinks/NAME/dead/KEY                  one dead letter
 //	DELETE sinks/NAME/dead                      forgets dead letters: {"keys": [KEY]} or {"all": true}

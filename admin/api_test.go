@@ -130,6 +130,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{name: "a body that is too large is told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["` + strings.Repeat("1", 1<<20) + `"]}`, status: 413, detail: "ask for less"},
 		{name: "a replay wants a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{}`, status: 400, detail: "since is missing: write a time such as"},
 		{name: "a rewind wants a time", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections"}`, status: 400, detail: "to is missing: write a time such as"},
+		{name: "a tail wants a number of events that is one", method: "GET", path: "/api/v1/events?last=-1", status: 400, detail: "last must be a number of events"},
 		{name: "a tail wants a time that is one", method: "GET", path: "/api/v1/events?since=yesterday", status: 400, detail: "since is no time: write a time such as"},
 		{name: "a limit is a number", method: "GET", path: "/api/v1/sinks/lake/dead?limit=all", status: 400, detail: "from 1 to 1000"},
 		{name: "a limit is above nothing", method: "GET", path: "/api/v1/sinks/lake/dead?limit=0", status: 400, detail: "from 1 to 1000"},

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
+	"ndrbridge/admin"
 	"ndrbridge/transform"
 )
 
@@ -27,7 +27,7 @@ func BenchmarkTail(b *testing.B) {
 	b.ReportAllocs()
 	seen, enough := 0, errors.New("enough")
 	b.ResetTimer()
-	err := client.Tail(b.Context(), time.Time{}, func(transform.Event) error {
+	err := client.Tail(b.Context(), admin.From{}, func(transform.Event) error {
 		if seen++; seen == b.N {
 			return enough
 		}

@@ -9,16 +9,20 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"ndrbridge/transform"
 )
 
 // Tail implements Control. An answer that ends while ctx does not is an error.
-func (c *Client) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
+func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
 	query := url.Values{}
-	if !since.IsZero() {
-		query.Set("since", since.UTC().Format(time.RFC3339Nano))
+	if !from.Since.IsZero() {
+		query.Set("since", from.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if from.Last > 0 {
+		query.Set("last", strconv.FormatUint(from.Last, 10))
 	}
 	body, err := c.open(ctx, call{method: http.MethodGet, path: []string{"events"}, query: query})
 	if err != nil {

@@ -11,6 +11,15 @@ import (
 	"ndrbridge/transform"
 )
 
+// From says with which events of the journal a Tail begins; zero: with none.
+type From struct {
+	// Since is when the first of them was recorded at the earliest. It rules where it is
+	// not zero.
+	Since time.Time
+	// Last is how many there are at most.
+	Last uint64
+}
+
 // Control is what the API does to a bridge. What names an appliance, stream, sink
 // or dead letter that is not there fails with ErrUnknown; what only a running
 // bridge can do fails with ErrNotRunning on one that does not run.
@@ -20,9 +29,9 @@ type Control interface {
 	// History tells how the bridge did in the last hour.
 	History(ctx context.Context) (History, error)
 	// Tail calls yield with each event that is journalled from now on, in order,
-	// beginning with those of the journal that were recorded at or after since
-	// where that is not zero. It returns nil when ctx ends, or yield's error.
-	Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error
+	// beginning with those of the journal that from names. It returns nil when ctx
+	// ends, or yield's error.
+	Tail(ctx context.Context, from From, yield func(transform.Event) error) error
 	// Dead returns the dead letters of an owner in the order of their keys, after
 	// a key ("": from the first), at most limit of them.
 	Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error)

@@ -144,7 +144,7 @@ func (c *control) Status(context.Context) (admin.Status, error) { return c.statu
 
 func (c *control) History(context.Context) (admin.History, error) { return c.history, c.err }
 
-func (c *control) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
+func (c *control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
 	defer close(c.tailing)
 	if c.err != nil {
 		return c.err
@@ -156,8 +156,8 @@ func (c *control) Tail(ctx context.Context, since time.Time, yield func(transfor
 	if err != nil {
 		return err
 	}
-	after := stats.Last
-	if !since.IsZero() {
+	after := stats.Last - min(stats.Last, from.Last)
+	if !from.Since.IsZero() {
 		after = 0
 	}
 	for {
@@ -167,7 +167,7 @@ func (c *control) Tail(ctx context.Context, since time.Time, yield func(transfor
 		}
 		for _, r := range records {
 			after = r.Seq
-			if r.Event.RecordedTime.Before(since) {
+			if r.Event.RecordedTime.Before(from.Since) {
 				continue
 			}
 			if err := yield(r.Event); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,13 +17,10 @@ import (
 const keepAliveEvery = 15 * time.Second
 
 func tail(c Control, w http.ResponseWriter, r *http.Request) {
-	var since time.Time
-	if text := r.URL.Query().Get("since"); text != "" {
-		var err error
-		if since, err = time.Parse(time.RFC3339, text); err != nil {
-			writeProblem(w, http.StatusBadRequest, "since is no time: "+timeAdvice)
-			return
-		}
+	from, problem := readFrom(r.URL.Query())
+	if problem != "" {
+		writeProblem(w, http.StatusBadRequest, problem)
+		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front hands on what comes at once
@@ -33,7 +32,7 @@ func tail(c Control, w http.ResponseWriter, r *http.Request) {
 	var beating sync.WaitGroup
 	beating.Go(func() { s.beat(ctx) })
 	var b []byte
-	err := c.Tail(ctx, since, func(e transform.Event) error {
+	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
 		return s.write(b)
 	})
@@ -44,6 +43,22 @@ func tail(c Control, w http.ResponseWriter, r *http.Request) {
 	}
 	detail, _ := json.Marshal(newProblem(statusOf(err, http.StatusInternalServerError), err.Error()))
 	_ = s.write(message{event: problemEvent, data: detail}.appendTo(nil)) // a client that went away misses it
+}
+
+// readFrom returns where a Tail is to begin, or what is wrong with what is asked for.
+func readFrom(query url.Values) (from From, problem string) {
+	var err error
+	if text := query.Get("since"); text != "" {
+		if from.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return from, "since is no time: " + timeAdvice
+		}
+	}
+	if text := query.Get("last"); text != "" {
+		if from.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return from, "last must be a number of events"
+		}
+	}
+	return from, ""
 }
 
 // stream writes to one client whole pieces, each of them at once. Its methods

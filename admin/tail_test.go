@@ -18,12 +18,12 @@ import (
 )
 
 // ids calls a Tail until it has yielded so many events, and sends their ids.
-func ids(t *testing.T, client *admin.Client, since time.Time, n int) <-chan []string {
+func ids(t *testing.T, client *admin.Client, from admin.From, n int) <-chan []string {
 	done := make(chan []string, 1)
 	go func() {
 		enough := errors.New("enough")
 		var got []string
-		err := client.Tail(t.Context(), since, func(e transform.Event) error {
+		err := client.Tail(t.Context(), from, func(e transform.Event) error {
 			if got = append(got, e.ID); len(got) == n {
 				return enough
 			}
@@ -49,7 +49,7 @@ func TestEventsAreTailed(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 500, `{}`)
 		client, _ := serve(t, c)
-		tailed := ids(t, client, time.Unix(101, 0), 403)
+		tailed := ids(t, client, admin.From{Since: time.Unix(101, 0)}, 403)
 		<-c.tailing
 		c.journal(t, 3, `{}`)
 		if got, want := <-tailed, upTo(101, 503); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -60,11 +60,22 @@ func TestEventsAreTailed(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 5, `{}`)
 		client, _ := serve(t, c)
-		tailed := ids(t, client, time.Time{}, 2)
+		tailed := ids(t, client, admin.From{}, 2)
 		<-c.tailing
 		c.journal(t, 2, `{}`)
 		if got := <-tailed; fmt.Sprint(got) != "[6 7]" {
 			t.Errorf("%v, want 6 and 7", got)
+		}
+	})
+	t.Run("from the last few on", func(t *testing.T) {
+		c := newControl(t)
+		c.journal(t, 5, `{}`)
+		client, _ := serve(t, c)
+		tailed := ids(t, client, admin.From{Last: 2}, 3)
+		<-c.tailing
+		c.journal(t, 1, `{}`)
+		if got := <-tailed; fmt.Sprint(got) != "[4 5 6]" {
+			t.Errorf("%v, want 4 to 6", got)
 		}
 	})
 	t.Run("however large and oddly written they are", func(t *testing.T) {
@@ -73,7 +84,7 @@ func TestEventsAreTailed(t *testing.T) {
 		c.journal(t, 1, fill)
 		client, _ := serve(t, c)
 		enough := errors.New("enough")
-		err := client.Tail(t.Context(), time.Unix(1, 0), func(e transform.Event) error {
+		err := client.Tail(t.Context(), admin.From{Since: time.Unix(1, 0)}, func(e transform.Event) error {
 			if want := strings.NewReplacer("\r", " ", "\n", " ").Replace(fill); string(e.Data()) != want {
 				t.Errorf("data of %d bytes, want %d", len(e.Data()), len(want))
 			}
@@ -111,7 +122,7 @@ func TestATailEnds(t *testing.T) {
 		client, _ := serve(t, c)
 		ctx, leave := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- client.Tail(ctx, time.Time{}, ignore) }()
+		go func() { done <- client.Tail(ctx, admin.From{}, ignore) }()
 		<-c.tailing
 		leave()
 		if err := <-done; err != nil {
@@ -123,7 +134,7 @@ func TestATailEnds(t *testing.T) {
 		c := newControl(t)
 		client, server := serve(t, c)
 		done := make(chan error)
-		go func() { done <- client.Tail(t.Context(), time.Time{}, ignore) }()
+		go func() { done <- client.Tail(t.Context(), admin.From{}, ignore) }()
 		<-c.tailing
 		if err := server.Config.Close(); err != nil {
 			t.Error(err)
@@ -137,7 +148,7 @@ func TestATailEnds(t *testing.T) {
 		c := newControl(t)
 		c.tail = func(context.Context, func(transform.Event) error) error { return nil }
 		client, _ := serve(t, c)
-		if err := client.Tail(t.Context(), time.Time{}, ignore); err == nil || !strings.Contains(err.Error(), "ended the stream") {
+		if err := client.Tail(t.Context(), admin.From{}, ignore); err == nil || !strings.Contains(err.Error(), "ended the stream") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -148,7 +159,7 @@ func TestATailEnds(t *testing.T) {
 		}
 		client, _ := serve(t, c)
 		seen := 0
-		err := client.Tail(t.Context(), time.Time{}, func(transform.Event) error { seen++; return nil })
+		err := client.Tail(t.Context(), admin.From{}, func(transform.Event) error { seen++; return nil })
 		if message(err) != "the state is\ndamaged" || seen != 1 {
 			t.Errorf("after %d events: %v", seen, err)
 		}

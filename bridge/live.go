@@ -75,8 +75,8 @@ func (l *live) Verify(ctx context.Context, name string, since time.Time, report 
 }
 
 // Tail implements admin.Control. The journal is read at the pace of yield.
-func (l *live) Tail(ctx context.Context, since time.Time, yield func(transform.Event) error) error {
-	after, err := l.before(ctx, since)
+func (l *live) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+	after, err := l.before(ctx, from)
 	for err == nil {
 		if err = l.bridge.store.Wait(ctx, after); err != nil {
 			break
@@ -99,19 +99,22 @@ func (l *live) Tail(ctx context.Context, since time.Time, yield func(transform.E
 	return err
 }
 
-// before returns the number of the event in front of the first that was recorded at
-// or after a time; of the journal's last for the zero time.
-func (l *live) before(ctx context.Context, since time.Time) (uint64, error) {
+// before returns the number of the event in front of the first that from names; of
+// the journal's last where it names none.
+func (l *live) before(ctx context.Context, from admin.From) (uint64, error) {
 	stats, err := l.bridge.store.Stats(ctx)
-	if err != nil || since.IsZero() {
-		return stats.Last, err
+	if err != nil {
+		return 0, err
+	}
+	if from.Since.IsZero() {
+		return stats.Last - min(from.Last, stats.Last+1-stats.First), nil
 	}
 	n := sort.Search(int(stats.Last+1-stats.First), func(i int) bool {
 		var records []checkpoint.Record
 		if err == nil {
 			records, err = l.bridge.store.Read(ctx, stats.First-1+uint64(i), checkpoint.Batch{MaxEvents: 1})
 		}
-		return len(records) == 0 || !records[0].Event.RecordedTime.Before(since)
+		return len(records) == 0 || !records[0].Event.RecordedTime.Before(from.Since)
 	})
 	return stats.First - 1 + uint64(n), err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
@@ -86,7 +85,7 @@ func (f *Offline) History(context.Context) (admin.History, error) {
 }
 
 // Tail is of a running bridge alone.
-func (f *Offline) Tail(context.Context, time.Time, func(transform.Event) error) error {
+func (f *Offline) Tail(context.Context, admin.From, func(transform.Event) error) error {
 	return fmt.Errorf("nothing is journalled: %w", admin.ErrNotRunning)
 }
 

@@ -72,7 +72,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("what a running bridge alone can do is refused", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Tail(t.Context(), time.Time{}, nil); !errors.Is(err, admin.ErrNotRunning) {
+		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
 		if _, err := f.History(t.Context()); !errors.Is(err, admin.ErrNotRunning) {

@@ -191,18 +191,20 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 	backlog := soc.of("")
 	for _, c := range []struct {
 		name  string
-		since time.Time
+		from  admin.From
 		first int // events that are there already and are shown
 	}{
-		{"from now on", time.Time{}, 0},
-		{"from a time on", time.Now().Add(-time.Hour), 20},
-		{"from a time to come on", time.Now().Add(time.Hour), 0},
+		{"from more than there are on", admin.From{Last: 1000}, 20},
+		{"from the last few on", admin.From{Last: 3}, 3},
+		{"from now on", admin.From{}, 0},
+		{"from a time on", admin.From{Since: time.Now().Add(-time.Hour)}, 20},
+		{"from a time to come on", admin.From{Since: time.Now().Add(time.Hour)}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			got, done := make(chan transform.Event, 1000), make(chan error, 1)
 			go func() {
-				done <- r.control(t).Tail(ctx, c.since, func(e transform.Event) error {
+				done <- r.control(t).Tail(ctx, c.from, func(e transform.Event) error {
 					got <- e
 					return nil
 				})
@@ -225,7 +227,7 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 	}
 	t.Run("what the reader says ends it", func(t *testing.T) {
 		enough := errors.New("enough")
-		err := r.control(t).Tail(t.Context(), time.Now().Add(-time.Hour), func(transform.Event) error { return enough })
+		err := r.control(t).Tail(t.Context(), admin.From{Since: time.Now().Add(-time.Hour)}, func(transform.Event) error { return enough })
 		if !errors.Is(err, enough) {
 			t.Errorf("%v", err)
 		}

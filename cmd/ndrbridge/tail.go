@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,10 +26,10 @@ nothing.`,
   ndrbridge tail --since -10m --json | jq .data`,
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var from time.Time
+			var from admin.From
 			if since != "" {
 				var err error
-				if from, err = parseTime("since", since); err != nil {
+				if from.Since, err = parseTime("since", since); err != nil {
 					return err
 				}
 			}
