@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"ndrbridge/admin/page"
 )
 
 // Options say what a handler serves.
@@ -34,6 +36,7 @@ type Options struct {
 
 // NewHandler returns the admin interface:
 //
+//	/         the status page, whose files lie under /page/
 //	/healthz  200 while the process lives
 //	/readyz   200 when it is ready, else 503 with the reasons
 //	/metrics  Prometheus' metrics
@@ -65,6 +68,8 @@ type Options struct {
 // what is not there, 409 for what cannot be done as things are, 422 for a
 // configuration or the value of a field that is wrong; that one names the field, and
 // the values allowed. A ticket system that shows its own secret needs no token.
+// Neither do the files of the status page: they hold no data, and the page asks for
+// the token that the API wants.
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
@@ -77,6 +82,9 @@ func NewHandler(o Options) http.Handler {
 	}))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
 	mux.Handle("/metrics", authorize(o.Token, readOnly(metrics.ServeHTTP)))
+	for pattern, file := range page.Handlers() {
+		mux.Handle(pattern, readOnly(file.ServeHTTP))
+	}
 	mux.Handle("/", authorize(o.Token, o.api()))
 	// A page in a browser on this machine must not be able to act here.
 	protection := http.NewCrossOriginProtection()

@@ -46,7 +46,7 @@ func (o Options) api() http.Handler {
 		mux.Handle("/api/v1"+path, o.serve(m))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /healthz, /readyz, /metrics or /api/v1/status")
+		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /, /healthz, /readyz, /metrics or /api/v1/status")
 	})
 	return mux
 }

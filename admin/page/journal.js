@@ -1,0 +1,39 @@
+// The journal between sources and sinks, and the commands for appliances that the
+// state keeps beside it.
+
+import { bar, chart } from "./charts.js";
+import { make, part, sync, tell, write } from "./elements.js";
+import * as format from "./format.js";
+import { showError, showState } from "./states.js";
+
+export function showJournal(card, state) {
+  const j = state.journal;
+  const limit = j.max_bytes > 0 ? `of ${format.bytes(j.max_bytes)}` : "without a limit";
+  write(part(card, "bytes"), format.bytes(j.bytes));
+  write(part(card, "limit"), limit);
+  bar(part(card, "bar"), j.max_bytes > 0 ? j.bytes / j.max_bytes : 0, "The journal's size against its limit", `${format.bytes(j.bytes)} ${limit}`);
+  tell(part(card, "full"), j.full ? "Full: the sources wait for room." : "");
+  write(part(card, "events"), format.count(j.events));
+  write(part(card, "file"), format.bytes(state.file_bytes));
+  part(card, "file").title = state.path;
+}
+
+export function chartJournal(card, history) {
+  chart(part(card, "chart"), { subject: "Journal", what: "Size", values: history.journal.bytes, step: history.step_seconds, format: format.bytes });
+}
+
+// showTickets shows how ticket commands come in and are carried out, where they do.
+export function showTickets(card, status) {
+  const { pending, done } = status.state.commands;
+  const doors = status.doors ?? [];
+  card.hidden = !(doors.length > 0 || pending > 0 || done > 0 || status.appliances.some((a) => a.tickets));
+  write(part(card, "pending"), format.count(pending));
+  write(part(card, "done"), format.count(done));
+  sync(part(card, "doors"), doors, { key: (d) => d.door, create: () => make("door-row"), fill: fillDoor });
+}
+
+function fillDoor(row, d) {
+  showState(part(row, "state"), d.state, `From ${d.door}: ${d.state}`);
+  write(part(row, "counts"), `${format.counted(d.stored, "message")} stored, ${format.count(d.refused)} refused`);
+  showError(part(row, "error"), d.state, d.error);
+}
