@@ -1,6 +1,6 @@
-# Everything here needs nothing but Go, except alerts, deploy-check and e2e.
+# Everything here needs nothing but Go, except alerts, deploy-check, e2e and page.
 
-.PHONY: reference demo render test lint build bench torture alerts e2e deploy-check
+.PHONY: build demo render reference test lint bench torture alerts deploy-check e2e page
 
 # Build every binary into bin/.
 build:
@@ -35,9 +35,9 @@ test:
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
-	go vet -tags e2e ./test/e2e
+	go vet -tags e2e ./test/e2e ./test/page
 	go tool staticcheck ./...
-	go tool staticcheck -tags e2e ./test/e2e
+	go tool staticcheck -tags e2e ./test/e2e ./test/page
 	go vet -tags promtool ./deploy/prometheus
 	go tool staticcheck -tags promtool ./deploy/prometheus
 
@@ -71,3 +71,10 @@ e2e:
 # calls against those that its unit allows. It needs Linux, and installs its tools.
 deploy-check:
 	deploy/check
+
+# The status page in Chromium, as an operator uses it, with pictures of how it looks
+# in NDRBRIDGE_SCREENSHOTS. It needs chromium and npm, which installs axe-core.
+# make page ONLY=TestLooks chooses.
+page:
+	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
+	go test -tags e2e -count=1 -timeout 5m $(if $(ONLY),-run $(ONLY)) -v ./test/page

@@ -1,0 +1,66 @@
+//go:build e2e
+
+package page
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+)
+
+// axe looks for what keeps people from using a page. It runs in a world of its own,
+// which the page's security policy leaves alone.
+type axe struct{ source string }
+
+func loadAxe(t *testing.T) axe {
+	t.Helper()
+	source, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	if err != nil {
+		t.Fatal("install axe-core here with npm ci --ignore-scripts: ", err)
+	}
+	return axe{string(source)}
+}
+
+// violation is a rule of axe-core that a page breaks, and where.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct {
+		HTML           string
+		FailureSummary string
+	}
+}
+
+// check fails the test for each violation.
+func (a axe) check(p *tab, when string) {
+	p.t.Helper()
+	frame := call(p, cdppage.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID
+	world := call(p, cdppage.CreateIsolatedWorld, cdppage.CreateIsolatedWorldParams{FrameID: frame, WorldName: "axe"}).ExecutionContextID
+	for _, expression := range []string{a.source, "axe.run(document, {resultTypes: ['violations']}).then((r) => JSON.stringify(r.violations))"} {
+		answer := call(p, runtime.Evaluate, runtime.EvaluateParams{
+			Expression: expression, ContextID: world, AwaitPromise: new(true), ReturnByValue: new(true),
+		})
+		if answer.ExceptionDetails != nil {
+			p.t.Fatalf("axe-core: %+v", answer.ExceptionDetails)
+		}
+		if expression == a.source {
+			continue
+		}
+		var text string
+		var violations []violation
+		if err := json.Unmarshal(answer.Result.Value, &text); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text), &violations); err != nil {
+			p.t.Fatal(err)
+		}
+		for _, v := range violations {
+			for _, n := range v.Nodes {
+				p.t.Errorf("%s: %s (%s): %s\n%s\n%s", when, v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package page
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"ndrbridge/bridge"
+	"ndrbridge/configs"
+	"ndrbridge/test/appliance"
+	"ndrbridge/transform"
+)
+
+// hook is a webhook that a test breaks.
+type hook struct {
+	url string
+
+	mu     sync.Mutex
+	status int // that is answered; 0: it takes what comes
+	events []transform.Event
+}
+
+func startHook(t *testing.T) *hook {
+	t.Helper()
+	h := new(hook)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.status != 0 {
+			w.WriteHeader(h.status)
+			return
+		}
+		h.events = append(h.events, e)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(s.Close)
+	h.url = s.URL
+	return h
+}
+
+func (h *hook) answer(status int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.status = status
+}
+
+// count returns how many events it took, and how many of them were sent again by
+// request.
+func (h *hook) count() (events, again int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.Redelivered {
+			again++
+		}
+	}
+	return len(h.events), again
+}
+
+// startAppliance serves a stand-in without any objects.
+func startAppliance(t *testing.T) (a *appliance.Appliance, url string) {
+	t.Helper()
+	a = appliance.New(appliance.Options{Seed: 1})
+	s := httptest.NewServer(a)
+	t.Cleanup(s.Close)
+	return a, s.URL
+}
+
+// settings are what the bridge of a test is given.
+type settings struct {
+	state, token, admin string // admin: where it listens; empty: on a free port
+	appliances, sinks   string // YAML, a line each
+	tickets             string
+}
+
+func hq(url string) string {
+	return fmt.Sprintf("  - {name: hq, url: %q, api_key: %s, rate_limit: 1000, retry: {initial: 50ms, max: 200ms}, "+
+		"detections: {start: beginning, interval: 50ms}, audit: {start: beginning, interval: 50ms}}\n", url, appliance.DefaultAPIKey)
+}
+
+func webhook(name, url string) string {
+	return fmt.Sprintf("  - {name: %s, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 50ms, max: 200ms}, probe: 300ms}\n", name, url)
+}
+
+// startBridge runs a bridge until the test ends, or stop is called.
+func startBridge(t *testing.T, s settings) (url string, stop func()) {
+	t.Helper()
+	if s.state == "" {
+		s.state = filepath.Join(t.TempDir(), "state.db")
+	}
+	if s.admin == "" {
+		s.admin = "127.0.0.1:0"
+	}
+	text := fmt.Sprintf("state: %q\nadmin: {listen: %q, token: %q}\nappliances:\n%ssinks:\n%s%s", s.state, s.admin, s.token, s.appliances, s.sinks, s.tickets)
+	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "1.4.0", Log: bridge.NewLog(new(bytes.Buffer), config.Log), Stdout: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return "http://" + b.AdminAddress(), stop
+}
+
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting: %s", what)
+		}
+	}
+}

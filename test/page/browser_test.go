@@ -1,0 +1,248 @@
+//go:build e2e
+
+// Package page looks at the status page with Chromium, as an operator does, over a
+// bridge that runs in this process. The build tag e2e keeps it out of go test ./...
+// since it needs more than Go: a chromium or google-chrome in PATH, and axe-core,
+// which npm ci --ignore-scripts installs here. make page does both.
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long anything may take to be seen on the page.
+const patience = 20 * time.Second
+
+// tab is a page in a browser of its own.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string // of the browser
+	refusals   bool     // that it complains of answers is expected
+}
+
+// openTab returns a newTab that looks at a URL.
+func openTab(t *testing.T, url string) *tab {
+	t.Helper()
+	p := newTab(t)
+	p.do(chromedp.Navigate(url))
+	return p
+}
+
+// newTab starts a browser that runs until the test ends. The test fails on whatever
+// the browser complains of: errors, and what the security policy forbids.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		if program, err = exec.LookPath("google-chrome"); err != nil {
+			t.Fatal("install chromium: ", err)
+		}
+	}
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir())}
+	for _, flag := range []string{
+		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+		"disable-component-update", "disable-sync", "disable-dev-shm-usage",
+	} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	p := &tab{t: t}
+	var closeTab func()
+	p.ctx, closeTab = chromedp.NewContext(allocator)
+	t.Cleanup(closeTab)
+	if err := chromedp.Listen(p.ctx, p.listen); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range p.complained() {
+			t.Error("the browser complains: ", c)
+		}
+	})
+	call(p, audits.Enable, cdp.Empty{})
+	p.resize(1280, 900)
+	return p
+}
+
+func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	result, err := chromedp.Call(p.ctx, command, params)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return result
+}
+
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p.ctx, patience)
+	defer stop()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *tab) listen(event any) {
+	var complaint string
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		complaint = e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			complaint += " " + e.ExceptionDetails.Exception.Description
+		}
+	case *runtime.EventConsoleAPICalled:
+		if e.Type != runtime.ConsoleAPICalledTypeError && e.Type != runtime.ConsoleAPICalledTypeWarning {
+			return
+		}
+		for _, a := range e.Args {
+			complaint += string(a.Value) + a.Description
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level != log.EntryLevelError && e.Entry.Level != log.EntryLevelWarning {
+			return
+		}
+		p.mu.Lock()
+		expected := p.refusals && e.Entry.Source == log.EntrySourceNetwork
+		p.mu.Unlock()
+		if expected {
+			return
+		}
+		complaint = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+	case *audits.EventIssueAdded:
+		if e.Issue.Code != audits.InspectorIssueCodeContentSecurityPolicyIssue {
+			return
+		}
+		text, _ := json.Marshal(e.Issue.Details)
+		complaint = string(text)
+	default:
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.complaints = append(p.complaints, complaint)
+}
+
+func (p *tab) complained() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.complaints)
+}
+
+// expectRefusals says that answers which say no, or do not come, are what the test is
+// about: a browser complains of each.
+func (p *tab) expectRefusals() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refusals = true
+}
+
+func (p *tab) resize(width, height int64) {
+	p.t.Helper()
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
+	})
+}
+
+// prefer sets the colour scheme, light or dark.
+func (p *tab) prefer(scheme string) {
+	p.t.Helper()
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+}
+
+// eval returns what an expression of JavaScript is.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p.ctx, patience)
+	defer stop()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// await waits until an expression of JavaScript is true.
+func (p *tab) await(what, expression string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("gave up waiting: %s\nThe page says:\n%s", what, eval[string](p, "document.body.innerText"))
+		}
+	}
+}
+
+// element is the JavaScript of the element that a selector finds.
+func element(selector string) string { return fmt.Sprintf("document.querySelector(%q)", selector) }
+
+// awaitText waits until an element's text holds something, whatever the lines that it
+// is shown on.
+func (p *tab) awaitText(selector, text string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("%s says %q", selector, text), fmt.Sprintf("%s?.innerText.replace(/\\s+/g, ' ').includes(%q)", element(selector), text))
+}
+
+// awaitShown waits until an element is to be seen.
+func (p *tab) awaitShown(selector string) {
+	p.t.Helper()
+	p.await(selector+" is shown", element(selector)+"?.checkVisibility()")
+}
+
+// click clicks with the mouse, once the element is there.
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	p.awaitShown(selector)
+	p.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// press presses keys, one after the other.
+func (p *tab) press(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.do(chromedp.KeyEvent(key))
+	}
+}
+
+// tabTo presses Tab until an element has the focus that a selector finds.
+func (p *tab) tabTo(selector string) {
+	p.t.Helper()
+	var passed []string
+	for range 100 {
+		p.press("\t")
+		if eval[bool](p, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
+			return
+		}
+		passed = append(passed, eval[string](p, "document.activeElement.outerHTML.slice(0, 80)"))
+	}
+	p.t.Fatalf("Tab never reaches %s, but:\n%s", selector, strings.Join(passed, "\n"))
+}
+
+// card is the selector of a sink's card, or of a part of it.
+func card(sink, part string) string {
+	return strings.TrimSpace(fmt.Sprintf("#sinks > [data-key=%q] %s", sink, part))
+}
+
+// clickNth clicks the element that comes so many after the first that a selector
+// finds.
+func clickNth(selector string, n int) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelectorAll(%q)[%d].click()", selector, n))
+}

@@ -1,0 +1,175 @@
+//go:build e2e
+
+package page
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+
+	"ndrbridge/admin"
+)
+
+// picture writes what the page looks like, as a whole or as it is seen.
+func (p *tab) picture(name string, whole bool) {
+	p.t.Helper()
+	folder := os.Getenv("NDRBRIDGE_SCREENSHOTS")
+	if folder == "" {
+		folder = filepath.Join(os.TempDir(), "ndrbridge-screenshots")
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	path := filepath.Join(folder, name+".png")
+	picture := call(p, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: &whole})
+	if err := os.WriteFile(path, picture.Data, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Log("wrote ", path)
+}
+
+// withHistory serves a bridge with an hour behind it, which no test waits for.
+func withHistory(t *testing.T, bridge string) (address string) {
+	t.Helper()
+	target, err := url.Parse(bridge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	mux := http.NewServeMux()
+	mux.Handle("/", proxy)
+	mux.HandleFunc("/api/v1/history", func(w http.ResponseWriter, r *http.Request) {
+		client, err := admin.NewClient(bridge, "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		h, err := client.History(r.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		const samples = 240
+		floats := func(of func(at float64) float64) (list []*float64) {
+			for i := range samples {
+				list = append(list, new(math.Max(0, of(float64(i)/samples))))
+			}
+			return list
+		}
+		rate := func(at float64) float64 {
+			return 40 + 30*math.Sin(at*9) + 8*math.Sin(at*71) + 5*math.Sin(at*200)
+		}
+		outage := func(at float64) float64 { return math.Max(0, at-.7) }
+		h.StepSeconds, h.Until = 15, time.Now()
+		for i := range h.Streams {
+			h.Streams[i].EventsPerSecond = floats(func(at float64) float64 { return rate(at+float64(i)) / (1 + 5*float64(i)) })
+			h.Streams[i].LagSeconds = floats(func(at float64) float64 { return .3 + .2*math.Sin(at*11+float64(i)) + .05*math.Sin(at*130) })
+			if i == 1 {
+				copy(h.Streams[i].LagSeconds[60:90], make([]*float64, 30))
+				copy(h.Streams[i].EventsPerSecond[60:90], make([]*float64, 30))
+			}
+		}
+		for i := range h.Sinks {
+			h.Sinks[i].EventsPerSecond = floats(func(at float64) float64 {
+				if i == 0 && outage(at) > 0 {
+					return 0
+				}
+				return rate(at)
+			})
+			h.Sinks[i].LagEvents = nil
+			for _, lag := range floats(func(at float64) float64 {
+				if i == 0 {
+					return 5 + 4000*outage(at)
+				}
+				return 9 + 4*math.Sin(at*13+float64(i)) + 3*math.Sin(at*150)
+			}) {
+				h.Sinks[i].LagEvents = append(h.Sinks[i].LagEvents, new(uint64(*lag)))
+			}
+		}
+		h.Journal.Bytes = nil
+		for i := range samples {
+			h.Journal.Bytes = append(h.Journal.Bytes, new(int64(1_500_000+i*6000)))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(h); err != nil {
+			t.Error(err)
+		}
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestLooks looks at a page with much to tell, in both colour schemes, on a desk and
+// in a hand, and lets axe-core look, too. The pictures go to NDRBRIDGE_SCREENSHOTS,
+// or to a temporary folder.
+func TestLooks(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	b, branchURL := startAppliance(t)
+	b.SetSkew(3 * time.Minute)
+	a.AddBacklog(60, time.Hour)
+	a.AddAudit(12)
+	b.AddBacklog(5, time.Hour)
+	soc, lake, chat := startHook(t), startHook(t), startHook(t)
+	lake.answer(http.StatusUnprocessableEntity)
+	soc.answer(http.StatusUnauthorized)
+	bridgeURL, _ := startBridge(t, settings{
+		appliances: hq(applianceURL) + "  - {name: branch, url: \"" + branchURL + "\", api_key: stand-in-key, detections: {start: beginning, interval: 50ms}, audit: {enabled: false}}\n",
+		sinks: webhook("soc", soc.url) + "  - {name: lake, webhook: {url: \"" + lake.url + "\"}, batch: {linger: 0}, match: 'event.appliance == \"branch\"', retry: {initial: 50ms, max: 200ms}}\n" +
+			webhook("chat", chat.url) + webhook("archive", startHook(t).url),
+		tickets: "tickets: {enabled: true, nats: {url: \"nats://127.0.0.1:9\", stream: CMD}}\n",
+	})
+	page := withHistory(t, bridgeURL)
+	rules := loadAxe(t)
+	p := openTab(t, page)
+	p.awaitText(card("soc", ""), "Halted")
+	p.awaitText(card("lake", ""), "5 dead letters")
+	p.awaitText("#events", "risk")
+	lake.answer(0)
+	p.click(`[aria-label="Pause sink archive"]`)
+	p.awaitText(card("archive", ""), "Paused")
+	p.await("charts are drawn", element(card("chat", ".chart .line"))+"?.getAttribute('d')")
+
+	for _, size := range []struct {
+		name          string
+		width, height int64
+	}{{"desk", 1280, 900}, {"phone", 360, 780}} {
+		for _, scheme := range []string{"light", "dark"} {
+			name := size.name + "-" + scheme
+			p.prefer(scheme)
+			p.resize(size.width, size.height)
+			if wide := eval[int](p, "document.documentElement.scrollWidth"); wide > int(size.width) {
+				t.Errorf("%s: the page is %d px wide", name, wide)
+			}
+			rules.check(p, name)
+			p.picture(name, true)
+			p.click(`[aria-label="Look at the dead letters of sink lake"]`)
+			p.awaitText("#letters", "Look inside")
+			rules.check(p, name+", dead letters")
+			p.picture(name+"-letters", false)
+			p.click("#letters [data-part=look]")
+			p.awaitText("#inside", "specversion")
+			rules.check(p, name+", inside a dead letter")
+			p.picture(name+"-inside", false)
+			p.press("\x1b")
+			p.click("#letters [data-part=drop-all]")
+			p.awaitText("#confirm", "This cannot be undone")
+			rules.check(p, name+", asking before a drop")
+			p.picture(name+"-confirm", false)
+			p.press("\x1b", "\x1b")
+			p.await("all dialogs are closed", "!document.querySelector('dialog[open]')")
+		}
+	}
+	call(p, emulation.ClearDeviceMetricsOverride, cdp.Empty{})
+}

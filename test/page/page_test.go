@@ -1,0 +1,350 @@
+//go:build e2e
+
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"ndrbridge/test/appliance"
+)
+
+const allIsWell = "All is well"
+
+func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	soc := startHook(t)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", allIsWell)
+	p.awaitText(card("soc", ".state"), "Running")
+	// Whoever looks at the page must see the same elements all along.
+	eval[bool](p, "window.same = "+element(card("soc", ""))+", true")
+
+	soc.answer(http.StatusServiceUnavailable)
+	a.AddMany(3)
+	p.awaitText(card("soc", ".state"), "Retrying")
+	p.awaitText("#verdict", "Sink soc fails")
+	p.awaitText(card("soc", "dd"), "3 events for")
+	soc.answer(http.StatusUnauthorized)
+	p.awaitText(card("soc", ".state"), "Halted")
+	p.awaitText("#verdict", "Sink soc is halted since")
+	p.awaitText("#verdict", "401")
+	p.awaitText(card("soc", "[data-part=error]"), "401")
+	p.await("it is announced", element("#announcer")+".textContent.includes('Halted')")
+	p.await("the tab says it", "document.title.startsWith('✕')")
+	soc.answer(0)
+	p.click(`[aria-label="Try now to deliver to sink soc"]`)
+	p.awaitText(card("soc", ".state"), "Running")
+	p.awaitText("#verdict", allIsWell)
+	p.awaitText(card("soc", "[data-part=delivered]"), "3")
+	if !eval[bool](p, "window.same === "+element(card("soc", ""))) {
+		t.Error("the sink's card is another element")
+	}
+}
+
+func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	soc := startHook(t)
+	soc.answer(http.StatusUnprocessableEntity)
+	a.AddMany(2)
+	d := a.Generate()
+	d.ID = 1<<53 + 1 // what JavaScript's own numbers cannot hold
+	a.Add(d)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", "Sink soc has 3 dead letters")
+	soc.answer(0)
+	p.click(`[aria-label="Look at the dead letters of sink soc"]`)
+	p.await("all of them are listed", "document.querySelectorAll('.letter').length === 3")
+	p.awaitText("#letters", "422")
+
+	const look = `[aria-label^="Look inside event 9007199254740993-"]`
+	p.click(look)
+	p.awaitText("#inside", `"id": 9007199254740993,`)
+	p.press("\x1b")
+	p.await("Escape closes it", "!"+element("#inside")+".open")
+	p.await("the focus is back", fmt.Sprintf("document.activeElement.matches(%q)", look))
+
+	p.click(".letter:first-child [data-part=requeue]")
+	await(t, "the requeued event", func() bool { n, again := soc.count(); return n == 1 && again == 1 })
+	p.await("two are left", "document.querySelectorAll('.letter').length === 2")
+	p.await("the focus is at what is left", "document.activeElement.closest('.letter')")
+
+	p.click(".letter:first-child [data-part=drop]")
+	p.awaitText("#confirm", "never gets it")
+	p.click("#confirm [data-part=no]")
+	p.click(".letter:first-child [data-part=drop]")
+	p.click("#confirm [data-part=yes]")
+	p.await("one is left", "document.querySelectorAll('.letter').length === 1")
+
+	p.click("#letters [data-part=requeue-all]")
+	p.awaitText("#confirm", "marked as redelivered")
+	p.click("#confirm [data-part=yes]")
+	await(t, "all but the dropped event", func() bool { n, again := soc.count(); return n == 2 && again == 2 })
+	p.awaitText("#letters", "There are no dead letters.")
+	p.press("\x1b")
+	p.awaitText("#verdict", allIsWell)
+}
+
+func TestAnObjectThatNoEventWasMadeOfIsLookedIntoAndDropped(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	v := a.AddHuge(17 << 20) // larger than an answer may be
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", "hq/detections: 1 object could not be made into events.")
+	p.click(`[aria-label="Look at the dead letters of hq/detections"]`)
+	p.awaitText("#letters .letter", "Drop")
+	if eval[bool](p, "document.querySelector('#letters [data-part=requeue]').checkVisibility()") {
+		t.Error("what no sink refused is offered to be requeued")
+	}
+	p.click("#letters [data-part=look]")
+	p.awaitText("#inside", fmt.Sprint(v.ID))
+	p.press("\x1b")
+	p.click("#letters [data-part=drop-all]")
+	p.click("#confirm [data-part=yes]")
+	p.awaitText("#letters", "There are no dead letters.")
+	p.press("\x1b")
+	p.awaitText("#verdict", allIsWell)
+}
+
+func TestWhatAnApplianceSaysIsText(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	hostile := []string{
+		`<img src=x onerror="window.ran=1">`, `<script>window.ran=1</script>`, `"><svg onload=window.ran=1>`, `javascript:window.ran=1`,
+		"{{constructor.constructor('window.ran=1')()}}", "a\u202egnp.exe", strings.Repeat("<b>", 3000),
+	}
+	const id = 4711
+	for n, title := range hostile {
+		d := a.Generate()
+		d.ID, d.Title = id+int64(n), title
+		a.Add(d)
+	}
+	a.AddAuditBody(map[string]any{"user": hostile[0], "operation": hostile[1], "details": map[string]any{"x": hostile[2]}})
+	a.AddAuditBody(hostile[0])
+	a.AddAuditBody(nil)
+	soc := startHook(t)
+	soc.answer(http.StatusUnprocessableEntity)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	p := openTab(t, url)
+	p.await("all events are there", fmt.Sprint("document.querySelectorAll('.event').length === ", len(hostile)+3))
+	for _, title := range hostile[:5] {
+		p.await("the title is shown as it is", fmt.Sprintf("[...document.querySelectorAll('.event .title')].some((e) => e.textContent === %q)", title))
+	}
+	for n := range len(hostile) + 3 {
+		p.do(clickNth(".event", n))
+		p.awaitText("#inside", `"specversion"`)
+		p.press("\x1b")
+	}
+	p.click(`[aria-label="Look at the dead letters of sink soc"]`)
+	p.click(fmt.Sprintf(`[aria-label^="Look inside event %d-"]`, id))
+	p.awaitText("#inside", "onerror")
+	if eval[bool](p, "'ran' in window") {
+		t.Error("a script of the appliance has run")
+	}
+	if n := eval[int](p, "document.querySelectorAll('img:not([src=\"page/icon.svg\"]), script:not([src=\"page/main.js\"]), b').length"); n > 0 {
+		t.Errorf("%d elements come from the appliance", n)
+	}
+}
+
+func TestASinkIsPausedAndResumed(t *testing.T) {
+	t.Run("with the mouse", func(t *testing.T) {
+		a, applianceURL := startAppliance(t)
+		soc := startHook(t)
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+		p := openTab(t, url)
+		p.click(`[aria-label="Pause sink soc"]`)
+		p.awaitText(card("soc", ".state"), "Paused")
+		a.AddMany(2)
+		p.awaitText("#verdict", "2 events wait for it")
+		p.click(`[aria-label="Resume sink soc"]`)
+		p.awaitText(card("soc", ".state"), "Running")
+		await(t, "the events", func() bool { n, _ := soc.count(); return n == 2 })
+	})
+	t.Run("with the keyboard alone", func(t *testing.T) {
+		_, applianceURL := startAppliance(t)
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+		p := openTab(t, url)
+		p.awaitText(card("soc", ".state"), "Running")
+		p.tabTo(`[aria-label="Pause sink soc"]`)
+		if eval[string](p, "getComputedStyle(document.activeElement).outlineStyle") == "none" {
+			t.Error("the focus cannot be seen")
+		}
+		p.press("\r")
+		p.awaitText(card("soc", ".state"), "Paused")
+		p.await("the focus stays", `document.activeElement.matches('[aria-label="Resume sink soc"]')`)
+		p.press("\r")
+		p.awaitText(card("soc", ".state"), "Running")
+	})
+	t.Run("and what the bridge says no to is told beside the button", func(t *testing.T) {
+		_, applianceURL := startAppliance(t)
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+		p := openTab(t, url)
+		p.expectRefusals()
+		p.awaitText(card("soc", ".state"), "Running")
+		// As if it had been taken out of the configuration in the meantime.
+		eval[bool](p, "window.fetch = ((f) => (url, o) => f(String(url).replace('soc/pause', 'gone/pause'), o))(window.fetch), true")
+		p.click(`[aria-label="Pause sink soc"]`)
+		p.awaitText(card("soc", "[data-part=action-error]"), "gone")
+	})
+}
+
+func TestTheTokenIsAskedFor(t *testing.T) {
+	_, applianceURL := startAppliance(t)
+	const token = "correct horse battery staple"
+	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := newTab(t)
+	p.expectRefusals()
+	p.do(chromedp.Navigate(url))
+	rules := loadAxe(t)
+	p.awaitShown("#token-form")
+	rules.check(p, "the form")
+	p.picture("sign-in", false)
+	enter := func(token string) {
+		p.await("the field has the focus", "document.activeElement.id === 'token'")
+		p.press(strings.Split(token, "")...)
+		p.press("\r")
+	}
+	enter("wrong")
+	p.awaitText("#token-error", "This token was refused")
+	if kept := eval[int](p, "sessionStorage.length"); kept != 0 {
+		t.Error("a token that was refused is kept")
+	}
+	enter(token)
+	p.awaitText("#verdict", allIsWell)
+	p.click(`[aria-label="Pause sink soc"]`)
+	p.awaitText(card("soc", ".state"), "Paused")
+	if eval[string](p, "document.cookie") != "" || eval[int](p, "localStorage.length") != 0 {
+		t.Error("the token, or something else, is kept where it outlives the tab")
+	}
+	p.click("#sign-out")
+	p.awaitShown("#token-form")
+	if text := eval[string](p, "document.body.textContent"); strings.Contains(text, "soc") || eval[int](p, "sessionStorage.length") != 0 {
+		t.Error("something is left behind after signing out")
+	}
+}
+
+func TestEventsAreFilteredBySeverity(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	add := func(title string, risk int) {
+		d := a.Generate()
+		d.Title, d.RiskScore, d.Categories = title, &risk, []string{"sec"}
+		a.Add(d)
+	}
+	add("quiet", 10)
+	add("loud", 99)
+	a.AddAudit(1)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := openTab(t, url)
+	p.await("all are shown", "document.querySelectorAll('.event').length === 3")
+	choose := func(value string) {
+		eval[bool](p, fmt.Sprintf("%[1]s.value = %[2]q, %[1]s.dispatchEvent(new Event('change', {bubbles: true}))", element("#severity"), value))
+	}
+	choose("21")
+	p.await("the loud one alone is shown", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'loud'")
+	p.awaitText(".event", "FATAL")
+	add("louder", 98)
+	add("quieter", 5)
+	p.await("what comes is filtered, too", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'louder,loud'")
+	choose("0")
+	p.await("all are shown again", "document.querySelectorAll('.event').length === 5")
+
+	p.click("#hold")
+	add("later", 50)
+	p.awaitText("#events-note", "held; 1 newer")
+	p.await("a list that is held stays as it is", "document.querySelectorAll('.event').length === 5")
+	p.click("#hold")
+	p.awaitText(".event", "later")
+}
+
+func TestABridgeThatGoesAwayIsTold(t *testing.T) {
+	_, applianceURL := startAppliance(t)
+	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)}
+	url, stop := startBridge(t, s)
+	p := openTab(t, url)
+	p.expectRefusals()
+	p.awaitText("#verdict", allIsWell)
+	stop()
+	p.awaitText("#verdict", "The bridge does not answer. What is shown is of")
+	p.await("what is shown is marked as old", "'stale' in document.body.dataset")
+	p.picture("gone", false)
+	s.admin = strings.TrimPrefix(url, "http://")
+	startBridge(t, s)
+	p.awaitText("#verdict", allIsWell)
+	p.await("what is shown is of now", "!('stale' in document.body.dataset)")
+}
+
+func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	a.AddMany(3)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := openTab(t, url)
+	p.await("the events are there", "document.querySelectorAll('.event').length === 3")
+	for _, hidden := range []bool{true, false} {
+		eval[bool](p, fmt.Sprintf("Object.defineProperty(document, 'hidden', {value: %t, configurable: true}), document.dispatchEvent(new Event('visibilitychange'))", hidden))
+		a.AddMany(2)
+	}
+	p.await("all events are there, each of them once", "document.querySelectorAll('.event').length === 7")
+	p.awaitText(card("soc", ""), "Delivered 7")
+}
+
+func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
+	_, applianceURL := startAppliance(t)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := openTab(t, url)
+	p.awaitText("#verdict", allIsWell)
+	for _, c := range []struct{ name, json, pretty string }{
+		{"numbers keep their digits", `{"id":18446744073709551615,"n":1.10,"e":-1E+2}`, "{\n  \"id\": 18446744073709551615,\n  \"n\": 1.10,\n  \"e\": -1E+2\n}"},
+		{"what is empty stays on a line", `{"a":[],"b":{ },"c":[[]]}`, "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    []\n  ]\n}"},
+		{"strings may hold anything", `["{\"a\\",",[}:","\\\\"]`, "[\n  \"{\\\"a\\\\\",\n  \",[}:\",\n  \"\\\\\\\\\"\n]"},
+		{"words are words", `[true,false,null,""]`, "[\n  true,\n  false,\n  null,\n  \"\"\n]"},
+		{"a value by itself is one", `"x"`, `"x"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.pretty(%q))", c.json)); got != c.pretty {
+				t.Errorf("%s\nwant\n%s", got, c.pretty)
+			}
+		})
+	}
+	for _, c := range []struct{ name, stream, messages string }{
+		{"a message has a type and data", "id: 1\nevent: a.b\ndata: {}\n\n", `[{"event":"a.b","data":"{}"}]`},
+		{"comments are passed over", ":\n\n: x\n\ndata:1\n\n", `[{"event":"","data":"1"}]`},
+		{"lines may end as they do elsewhere", "event: a\r\ndata: 1\r\n\r\n", `[{"event":"a","data":"1"}]`},
+		{"data may have lines", "data: 1\ndata: 2\n\n", `[{"event":"","data":"1\n2"}]`},
+		{"a type without data is none", "event: a\n\ndata: 1\n\n", `[{"event":"","data":"1"}]`},
+		{"a message that is cut short is none", "data: 1\n\ndata: 2\n", `[{"event":"","data":"1"}]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// A byte at a time is the worst that a network can do.
+			got := eval[string](p, fmt.Sprintf(`(async () => {
+				const {messages} = await import('/page/messages.js');
+				const bytes = new TextEncoder().encode(%q);
+				const body = new ReadableStream({start(c) { for (const b of bytes) c.enqueue(new Uint8Array([b])); c.close(); }});
+				const all = [];
+				for await (const m of messages(body)) all.push(m);
+				return JSON.stringify(all);
+			})()`, c.stream))
+			if got != c.messages {
+				t.Errorf("%s, want %s", got, c.messages)
+			}
+		})
+	}
+}
+
+func TestAnApplianceThatIsGoneIsTold(t *testing.T) {
+	a, applianceURL := startAppliance(t)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	p := openTab(t, url)
+	p.awaitText("#appliances .state", "Reachable")
+	p.awaitText("#appliances", "firmware 26.3.0.1234")
+	a.SetHazards(appliance.Hazards{ServerError: 1, ServerErrorStatus: http.StatusInternalServerError})
+	p.awaitText("#appliances .state", "Not reachable")
+	p.awaitText("#verdict", "Appliance hq is not reachable since")
+	a.SetHazards(appliance.Hazards{})
+	p.awaitText("#verdict", allIsWell)
+}
