@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 		var stdout, stderr output
 		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
-			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
+			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "in a browser: how it is doing", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
 			"time | shown versions entries records | events dup wait",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {

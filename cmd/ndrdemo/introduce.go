@@ -18,7 +18,7 @@ in a hundred that it took: watch that nothing is lost. %s
 
 appliance      %s
                curl -H 'Authorization: Service apikey=%s' '%s/api/v1/detections?limit=1'
-bridge         http://%s/readyz and http://%s/metrics
+bridge         http://%s in a browser: how it is doing; and http://%s/readyz, http://%s/metrics
 configuration  %s
 log            %s
 bus, NATS      %s, stream NDR, subjects ndr.>
@@ -28,5 +28,5 @@ tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
 log, file      %s
 
 dup: events that came again; wait: what is on its way.
-`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
 }
