@@ -69,6 +69,7 @@ tickets: {enabled: true}
 // play types the commands in an order in which each has something to show.
 func (s *showcase) play() {
 	s.show("ndrbridge check --config ndrbridge.yaml")
+	s.show("ndrbridge check --config ndrbridge.yaml --connect")
 	s.addDetections()
 	stop := s.start()
 	s.await("detections", 4)
