@@ -150,7 +150,7 @@ func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {
 
 func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, commandTopic))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, commandTopic), kfake.ListenFn(listenUnaware))
 	if err != nil {
 		t.Fatal(err)
 	}
