@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -45,6 +46,10 @@ func (k *Kafka) Run(ctx context.Context) { k.run(ctx, k.session) }
 // timeout bounds a request to a broker.
 const timeout = 10 * time.Second
 
+// maxWait is how long a broker may take to answer a fetch. It is asked to answer a
+// second earlier where there are no records: that is left for the way.
+const maxWait = 2 * time.Second
+
 // session receives as one member of the group, until committing fails.
 func (k *Kafka) session(ctx context.Context) error {
 	config, mechanism, err := k.o.Connect()
@@ -57,18 +62,22 @@ func (k *Kafka) session(ctx context.Context) error {
 	if err := k.probe(ctx, dialer); err != nil {
 		return err
 	}
+	var troubled atomic.Bool
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: k.o.Brokers, GroupID: k.o.Group, Topic: k.o.Topic, Dialer: dialer,
 		StartOffset: kafka.FirstOffset, WatchPartitionChanges: true,
-		MaxWait: time.Second,
+		MaxWait: maxWait,
 		// A member that crashed is waited for by its successor.
 		HeartbeatInterval: time.Second, RebalanceTimeout: 5 * time.Second, SessionTimeout: 10 * time.Second,
-		ErrorLogger: kafka.LoggerFunc(func(format string, arguments ...any) { k.failed(true, fmt.Errorf(format, arguments...)) }),
+		ErrorLogger: kafka.LoggerFunc(func(format string, arguments ...any) {
+			troubled.Store(true)
+			k.failed(true, fmt.Errorf(format, arguments...))
+		}),
 	})
 	defer reader.Close()
 	k.opened()
 	for {
-		m, err := reader.FetchMessage(ctx)
+		m, err := k.fetch(ctx, reader, &troubled)
 		if err != nil {
 			return fmt.Errorf("receive from the topic %s: %w", k.o.Topic, err)
 		}
@@ -79,6 +88,25 @@ func (k *Kafka) session(ctx context.Context) error {
 			return fmt.Errorf("commit the offset %d of partition %d: %w", m.Offset, m.Partition, err)
 		}
 		k.opened()
+	}
+}
+
+// fetch waits for a record. What failed meanwhile is over once a broker has answered
+// that there is none, and nothing failed for a while: no record need come to show it.
+func (k *Kafka) fetch(ctx context.Context, reader *kafka.Reader, troubled *atomic.Bool) (kafka.Message, error) {
+	for {
+		waiting, stop := context.WithTimeout(ctx, maxWait)
+		m, err := reader.FetchMessage(waiting)
+		nothing := err != nil && waiting.Err() != nil && ctx.Err() == nil
+		stop()
+		if !nothing {
+			return m, err
+		}
+		// The reader counts such an answer as a timeout.
+		answered := reader.Stats().Timeouts > 0
+		if !troubled.Swap(false) && answered {
+			k.opened()
+		}
 	}
 }
 

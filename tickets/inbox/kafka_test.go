@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/tickets/inbox"
 )
@@ -109,6 +111,18 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 			t.Errorf("keys %q", c.keys)
 		}
 	})
+}
+
+func TestADoorToKafkaIsWellAgainWithoutARecord(t *testing.T) {
+	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"))
+	door := kafkaDoor(&counter{}, cluster.ListenAddrs(), nil)
+	running(t, door.Run)
+	eventually(t, "the door is open", func() bool { return door.Status().Open })
+	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, errors.New("the connection breaks"), true
+	})
+	eventually(t, "the status says so", func() bool { return door.Status().Error != "" })
+	eventually(t, "the door is well", func() bool { s := door.Status(); return s.Open && s.Error == "" })
 }
 
 func dropRepeated(all []string) (once []string) {
