@@ -68,7 +68,7 @@ func (b *Bridge) sample(ctx context.Context) moment {
 	}
 	stats, err := b.store.Stats(ctx)
 	if err == nil {
-		m.journal = &stats.Bytes
+		m.journal = new(stats.Bytes) // and not all of stats with it
 	}
 	for _, s := range all.sinks {
 		r := row{count: s.runner.Status().Delivered}

@@ -34,7 +34,7 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 	for _, at := range []struct{ file, pattern, config string }{
 		{"systemd/ndrbridge.service", `^TimeoutStopSec=(\d+)$`, "systemd/ndrbridge.yaml"},
 		{"compose/compose.yaml", `stop_grace_period: (\d+)s$`, "compose/ndrbridge.yaml"},
-		{"kubernetes/base/statefulset.yaml", `terminationGracePeriodSeconds: (\d+)$`, "kubernetes/base/ndrbridge.yaml"},
+		{"kubernetes/base/deployment.yaml", `terminationGracePeriodSeconds: (\d+)$`, "kubernetes/base/ndrbridge.yaml"},
 	} {
 		t.Run(at.file, func(t *testing.T) {
 			seconds, err := strconv.Atoi(find(t, at.file, at.pattern))
