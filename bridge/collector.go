@@ -32,7 +32,7 @@ var (
 var (
 	applianceUp   = prometheus.NewDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until that is known.", []string{"appliance"}, nil)
 	applianceSkew = prometheus.NewDesc("ndrbridge_appliance_clock_skew_seconds", "How far the appliance's clock is ahead of the bridge's; below 0: behind.", []string{"appliance"}, nil)
-	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes.", []string{"sink"}, nil)
+	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent where that is 0.", []string{"sink"}, nil)
 )
 
 // partsCollector reads how the parts stand when it is asked for: what is no longer
@@ -60,8 +60,10 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(applianceSkew, prometheus.GaugeValue, ahead.Seconds(), a.config.Name)
 		}
 	}
-	for _, s := range all.sinks {
-		ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(deadShare(all.config)), s.config.Name)
+	if share := deadShare(all.config); share > 0 {
+		for _, s := range all.sinks {
+			ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(share), s.config.Name)
+		}
 	}
 	for _, d := range all.doors {
 		s := d.door.Status()

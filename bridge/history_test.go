@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
 )
 
 // direct answers requests by a handler, without a network: time stands still
@@ -257,5 +259,51 @@ func TestARateIsNotKnownWhereACountBeganAgain(t *testing.T) {
 	}
 	if got, want := h.rate(owner, 12, now.Add(4*historyStep)), 9.0/30; got != want {
 		t.Errorf("mean rate %v, want %v", got, want)
+	}
+}
+
+// BenchmarkSample takes a sample of bridges with journals of different sizes.
+func BenchmarkSample(b *testing.B) {
+	for _, events := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%d events", events), func(b *testing.B) {
+			store, err := checkpoint.Open(filepath.Join(b.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{Retain: time.Hour}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer store.Close()
+			if err := store.Configure(b.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+				b.Fatal(err)
+			}
+			event, err := transform.New(transform.Attributes{
+				ID: "1", Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection.created", RecordedTime: time.Now(),
+			}, []byte(`{}`))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Events: slices.Repeat([]transform.Event{event}, 1000)}
+			for n := range events / len(c.Events) {
+				c.Expect, c.Position = c.Position, fmt.Append(nil, n)
+				if err := store.Commit(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			config, err := configs.Parse("ndrbridge.yaml", []byte(`{appliances: [{name: hq, url: "http://sensor.example", api_key: k}], sinks: [{name: lake, file: {path: "-"}}]}`), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			bridge := &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard}
+			all, err := bridge.arrange(b.Context(), config, new(arrangement))
+			if err != nil {
+				b.Fatal(err)
+			}
+			all.sinks[0].employ(store, checkpoint.SinkStats{})
+			bridge.arranged.Store(all)
+			b.ReportAllocs()
+			for b.Loop() {
+				if m := bridge.sample(b.Context()); *m.rows[checkpoint.SinkOwner("lake")].lagEvents != uint64(events) {
+					b.Fatal(m)
+				}
+			}
+		})
 	}
 }

@@ -63,7 +63,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	return status, stats, nil
 }
 
-// deadShare is how many bytes of dead letters each of the sinks may have.
+// deadShare is how many bytes of dead letters each of the sinks may have; 0: any.
 func deadShare(config *configs.Config) int64 {
 	return int64(config.DeadLetters.MaxBytes) / int64(len(config.Sinks))
 }
