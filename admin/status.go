@@ -87,7 +87,8 @@ type DoorStatus struct {
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// Stored and Refused count messages since the door was opened.
+	// Stored and Refused count messages since the door was opened, each once its
+	// acknowledgement was confirmed.
 	Stored  uint64 `json:"stored"`
 	Refused uint64 `json:"refused"`
 }

@@ -50,7 +50,8 @@ type Status struct {
 	Error string
 	// Since is when Open or Error last changed.
 	Since time.Time
-	// Stored and Refused count the messages.
+	// Stored and Refused count the messages, each when its acknowledgement was
+	// confirmed: one that comes again for want of that is counted once.
 	Stored, Refused uint64
 }
 
@@ -134,31 +135,42 @@ type message struct {
 	data []byte
 }
 
+// verdict is what became of a message.
+type verdict int
+
+const (
+	stored verdict = iota
+	refused
+)
+
 // take stores what a message holds, or that it was refused. After an error the
 // message is not dealt with, and must come again before any that lies behind it:
 // commands of one ticket keep their order.
-func (d *door) take(ctx context.Context, m message) error {
+func (d *door) take(ctx context.Context, m message) (verdict, error) {
 	commands, _, err := tickets.Parse(m.data)
 	if err == nil {
 		_, err = d.o.Desk.Accept(ctx, m.key, commands)
 	}
 	if err == nil {
-		d.count(func(s *Status) { s.Stored++ })
-		return nil
+		return stored, nil
 	}
 	if _, wrong := errors.AsType[*tickets.FieldError](err); !wrong && !errors.Is(err, tickets.ErrSyntax) {
-		return err
+		return 0, err
 	}
 	d.o.Log.Warn("a message holds no ticket command that can be accepted", "message", m.at, "error", err)
 	if err := d.o.Refuse(ctx, Refusal{Message: m.at, Reason: err.Error(), Sent: m.sent}); err != nil {
-		return err
+		return 0, err
 	}
-	d.count(func(s *Status) { s.Refused++ })
-	return nil
+	return refused, nil
 }
 
-func (d *door) count(change func(*Status)) {
+// acknowledged counts a message whose acknowledgement was confirmed.
+func (d *door) acknowledged(v verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	change(&d.status)
+	if v == stored {
+		d.status.Stored++
+	} else {
+		d.status.Refused++
+	}
 }

@@ -81,12 +81,14 @@ func (k *Kafka) session(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receive from the topic %s: %w", k.o.Topic, err)
 		}
-		if err := k.receive(ctx, m); err != nil {
+		v, err := k.receive(ctx, m)
+		if err != nil {
 			return err
 		}
 		if err := reader.CommitMessages(ctx, m); err != nil {
 			return fmt.Errorf("commit the offset %d of partition %d: %w", m.Offset, m.Partition, err)
 		}
+		k.acknowledged(v)
 		k.opened()
 	}
 }
@@ -128,7 +130,7 @@ func (k *Kafka) probe(ctx context.Context, dialer *kafka.Dialer) (err error) {
 
 // receive takes a record, and tries until it is stored: what lies behind it in its
 // partition must not overtake it. The error is that of ctx.
-func (k *Kafka) receive(ctx context.Context, m kafka.Message) error {
+func (k *Kafka) receive(ctx context.Context, m kafka.Message) (verdict, error) {
 	at := fmt.Sprintf("%s/%d/%d", m.Topic, m.Partition, m.Offset)
 	given := map[string]string{}
 	for _, h := range m.Headers {
@@ -136,16 +138,16 @@ func (k *Kafka) receive(ctx context.Context, m kafka.Message) error {
 	}
 	key := cmp.Or(given[keyHeader], given[idHeader], at)
 	for wait := k.o.RetryInitial; ; wait = min(2*wait, k.o.RetryMax) {
-		err := k.take(ctx, message{key: "kafka/" + m.Topic + "/" + key, at: "record " + at, sent: m.Time, data: m.Value})
+		v, err := k.take(ctx, message{key: "kafka/" + m.Topic + "/" + key, at: "record " + at, sent: m.Time, data: m.Value})
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 		if err == nil {
-			return nil
+			return v, nil
 		}
 		k.failed(true, fmt.Errorf("store the record %s: %w", at, err))
 		if !sleep(ctx, wait) {
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
 	}
 }

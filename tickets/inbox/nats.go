@@ -118,7 +118,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg) error {
 	if key == "" {
 		key = number
 	}
-	err = n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
+	v, err := n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
 	if ctx.Err() != nil {
 		return ctx.Err() // it comes again
 	}
@@ -127,6 +127,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg) error {
 		if err := m.DoubleAck(ctx); err != nil {
 			return fmt.Errorf("acknowledge message %s: %w", number, err)
 		}
+		n.acknowledged(v)
 		return nil
 	}
 	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
