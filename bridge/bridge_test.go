@@ -261,7 +261,11 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, "hq/detections") {
 		t.Errorf("%d %s", status, body)
 	}
-	await(t, "a failed poll", func() bool { return strings.Contains(r.log.String(), "500") })
+	await(t, "a failed poll of detections", func() bool {
+		return slices.ContainsFunc(strings.Split(r.log.String(), "\n"), func(line string) bool {
+			return strings.Contains(line, "stream=detections") && strings.Contains(line, "500")
+		})
+	})
 	a.SetHazards(standin.Hazards{})
 	await(t, "readiness", func() bool {
 		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
