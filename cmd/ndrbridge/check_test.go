@@ -41,6 +41,10 @@ func place(t *testing.T, name, text string, mode os.FileMode) string {
 	return path
 }
 
+// delivered is where a bridge that runs delivers to, so that a check that sends is told
+// from it.
+const delivered = "/delivered"
+
 // working is a configuration of parts that all work.
 func working(t *testing.T) string {
 	t.Helper()
@@ -71,7 +75,11 @@ func working(t *testing.T) string {
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent to the webhook") }))
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != delivered {
+			t.Error("a request was sent to the webhook")
+		}
+	}))
 	t.Cleanup(hook.Close)
 	folder := t.TempDir()
 	return fmt.Sprintf(`
@@ -110,9 +118,14 @@ func TestCheckConnectSaysThatAllOfItWouldWork(t *testing.T) {
 		rest = after
 	}
 	t.Run("beside a bridge that runs", func(t *testing.T) {
-		s := serve(t, confidential{file: config})
+		running := strings.Replace(text, `"}}
+  - {name: log`, delivered+`"}}
+  - {name: log`, 1)
+		if running == text {
+			t.Fatal("nothing was changed")
+		}
+		s := serve(t, confidential{file: place(t, "ndrbridge.yaml", running, 0o600)})
 		defer s.stop()
-		// It makes what is delivered, to the webhook too, but only what changes.
 		if code, out, errs := try(t, check...); code != 0 {
 			t.Errorf("exit code %d: %s%s", code, out, errs)
 		}
