@@ -58,7 +58,7 @@ func TestDemo(t *testing.T) {
 	t.Run("it ends by itself, and nothing is missing", func(t *testing.T) {
 		t.Parallel()
 		var stdout, stderr output
-		code := run(t.Context(), []string{"--for", "3s", "--rate", "40"}, &stdout, &stderr)
+		code := run(t.Context(), []string{"--for", "5s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
 			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "in a browser: how it is doing", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
 			"time | shown versions entries records | events dup wait",
