@@ -115,6 +115,8 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 	d := *s.cluster.dialer
 	way := &preflight.Way{Address: address, Key: "brokers", Now: now}
 	d.tls = way.Secure(d.tls)
+	ctx, cancel := preflight.Half(ctx)
+	defer cancel()
 	conn, err := d.dial(way.Watch(ctx), address)
 	found, explained := way.Findings(err)
 	if err != nil {

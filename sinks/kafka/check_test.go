@@ -28,6 +28,17 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// silentPort is an address where connections are made, and never answered.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
 func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	const password = "correct horse"
 	certificate, pool := sinktest.Certificate(t)
@@ -111,6 +122,16 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a broker that is down beside another": {
 			change: func(o *Options) { o.Brokers = append(o.Brokers, closedPort(t)) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "brokers"},
+		},
+		"a broker that is silent before another": {
+			change: func(o *Options) { o.Brokers = append([]string{silentPort(t)}, o.Brokers...) },
+			within: 2 * time.Second,
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "does not answer", Advice: "tls and sasl"},
+		},
+		"a topic behind a broker that is silent": {
+			change: func(o *Options) { o.Brokers = append([]string{silentPort(t)}, o.Brokers...) },
+			within: 2 * time.Second,
+			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
 		},
 		"a broker whose name is not known": {
 			change: func(o *Options) { o.Brokers = []string{"no-such-host.invalid:9092"} },

@@ -78,10 +78,15 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 		alone.options.TLS = &tls.Config{} // as the library takes it by itself
 	}
 	alone.options.TLS = way.Secure(alone.options.TLS)
+	ctx, cancel := preflight.Half(ctx)
+	defer cancel()
 	c, err := alone.dial(way.Watch(ctx))
 	found, explained := way.Findings(err)
 	if err != nil && !explained {
 		f := preflight.Failure("sign-in", alone.wrap(ctx, err))
+		if ctx.Err() != nil {
+			f.Detail = "the connection stands, and the server does not answer"
+		}
 		if f.Advice == "" {
 			f.Advice = "is it a NATS server that listens there, on the port for clients?"
 		}

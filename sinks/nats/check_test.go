@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -23,6 +24,17 @@ func closedPort(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	return l.Addr().String()
+}
+
+// silentPort is an address where connections are made, and never answered.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
 	return l.Addr().String()
 }
 
@@ -49,6 +61,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		stream *jetstream.StreamConfig // nil: there is none
 		change func(*Options)
 		trial  Trial
+		within time.Duration // 0: as long as it takes
 		want   preflighttest.Row
 	}{
 		"a stream that takes the subjects": {
@@ -153,6 +166,18 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change: func(o *Options) { o.URL += ",nats://" + closedPort(t) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "url"},
 		},
+		"a server that is silent before another": {
+			stream: &ndr,
+			change: func(o *Options) { o.URL = "nats://" + silentPort(t) + "," + o.URL },
+			within: 2 * time.Second,
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "the server does not answer", Advice: "port for clients"},
+		},
+		"a stream behind a server that is silent": {
+			stream: &ndr,
+			change: func(o *Options) { o.URL = "nats://" + silentPort(t) + "," + o.URL },
+			within: 2 * time.Second,
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
+		},
 		"a server whose name is not known": {
 			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },
 			want:   preflighttest.Row{Step: "server no-such-host.invalid:4222 address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
@@ -195,7 +220,13 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 				test.trial.Sure = sinktest.Events(1, 1, 10)
 			}
 			test.trial.Now, test.trial.RetryMax = time.Now, time.Minute
-			preflighttest.Expect(t, open(t, o).Check(t.Context(), test.trial), test.want)
+			ctx := t.Context()
+			if test.within > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, test.within)
+				defer cancel()
+			}
+			preflighttest.Expect(t, open(t, o).Check(ctx, test.trial), test.want)
 			if is, err := s.Jsz(&server.JSzOptions{}); err == nil && test.stream == nil && is.Streams > 0 {
 				t.Error("a stream was made")
 			}
