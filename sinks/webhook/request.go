@@ -123,7 +123,7 @@ func (s *Sink) exchange(ctx context.Context, method string, to *url.URL, header 
 	}
 	r := s.template.WithContext(ctx)
 	if to != nil {
-		r.URL = to
+		r.URL, r.Host = to, to.Host
 	}
 	r.Header = header
 	if method != "" {

@@ -12,7 +12,8 @@ import (
 
 // Options say how events are sent.
 type Options struct {
-	// URL is that of the intake; empty: whether the key is valid is not asked.
+	// URL is that of the intake; empty, or that of a relay: whether the key is valid
+	// is not asked.
 	URL string
 	// APIKey is an API key.
 	APIKey string

@@ -103,11 +103,6 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 			return elasticsearch.New(elasticsearch.Options{URL: url + "/ndr", APIKey: key})
 		}
 	}
-	toDatadog := func(key string) func(string) (webhook.Preset, error) {
-		return func(url string) (webhook.Preset, error) {
-			return datadog.New(datadog.Options{URL: url, APIKey: key})
-		}
-	}
 	toSlack := func(token, channel string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
 			return slack.New(slack.Options{URL: url + "/api", Token: token, Channel: channel})
@@ -128,8 +123,6 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 			return ticket.New(ticket.Options{System: system, Now: time.Now}), err
 		}
 	}
-	datadogAPI := strictly("DD-API-KEY", key, func(w http.ResponseWriter) { reply(w, http.StatusForbidden, `{"errors":["Forbidden"]}`) },
-		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})
 	discordAPI := strictly("", "", nil, map[string]string{"GET /api/webhooks/1/token-token": `200 {"id":"1","type":1,"channel_id":"2"}`})
 	desk := jira.New(jira.Options{Email: "ana", Token: key, Project: "SEC", Now: time.Now})
 	readOnly := jira.New(jira.Options{Email: "ana", Token: key, Project: "SEC", ReadOnly: true, Now: time.Now})
@@ -159,9 +152,6 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 		"opensearch, which tells no privileges":     {elastic(stream, `405 {}`), toElastic(key), "", row("privileges", preflight.Untried, "OpenSearch", "replay")},
 		"elasticsearch, something else":             {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }), toElastic(key), "", row("cluster", preflight.Failed, "no Elasticsearch", "check url")},
 
-		"datadog, a valid key": {datadogAPI, toDatadog(key), "", row("key", preflight.OK, "knows", "")},
-		"datadog, a wrong key": {datadogAPI, toDatadog("wrong-key"), "", row("key", preflight.Failed, "403", "application key")},
-
 		"slack, a bot in its channel":        {workspace(member), toSlack(key, "C012AB3CD"), "", row("channel", preflight.OK, "alerts", "")},
 		"slack, who the bot is":              {workspace(member), toSlack(key, "C012AB3CD"), "", row("token", preflight.OK, "ndrbridge in SOC", "")},
 		"slack, a wrong token":               {workspace(member), toSlack("wrong-token", "C012AB3CD"), "", row("token", preflight.Failed, "invalid_auth", "xoxb-")},
@@ -185,7 +175,7 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 		"servicenow, an account that may read":   {now, toServiceNow("incident"), key, row("table incident", preflight.OK, "may read", "")},
 		"servicenow, a wrong password":           {now, toServiceNow("incident"), "wrong-password", row("table incident", preflight.Failed, "401", "check auth")},
 		"servicenow, a table that is not there":  {now, toServiceNow("nothing"), key, row("table nothing", preflight.Failed, "404", "ticket.type")},
-		"a service that hangs up on its callers": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), toDatadog(key), "", row("key", preflight.Failed, "EOF", "check url")},
+		"a service that hangs up on its callers": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), toDiscord("/api/webhooks/1/token-token"), "", row("webhook", preflight.Failed, "EOF", "check url")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -212,6 +202,49 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 			found := s.Check(t.Context(), time.Now)
 			preflighttest.Expect(t, found, test.want)
 			if text := preflighttest.Lines(found); strings.Contains(text, "wrong-") || strings.Contains(text, key) {
+				t.Errorf("a secret is shown: %s", text)
+			}
+		})
+	}
+}
+
+func TestDatadogIsAskedAtTheAPIOfTheSite(t *testing.T) {
+	const intake = "http-intake.logs.site.example"
+	api := strictly("DD-API-KEY", key, func(w http.ResponseWriter) { reply(w, http.StatusForbidden, `{"errors":["Forbidden"]}`) },
+		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})
+	// The names are nobody's: they are reached through a proxy, which is told the host.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "api.site.example" {
+			t.Errorf("%s was asked", r.Host)
+		}
+		api.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	proxy, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		host, key string
+		want      preflighttest.Row
+	}{
+		"a valid key":               {intake, key, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "knows"}},
+		"a wrong key":               {intake, "wrong-key", preflighttest.Row{Step: "key", Result: preflight.Failed, Detail: "403", Advice: "application key"}},
+		"a relay, which is no site": {"relay.example", key, preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "no way to be asked", Advice: "ndrbridge render"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			preset, err := datadog.New(datadog.Options{URL: "http://" + test.host + "/api/v2/logs", APIKey: test.key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := webhook.New(webhook.Options{URL: "http://" + test.host + "/api/v2/logs", Proxy: proxy, Preset: preset})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			found := s.Check(t.Context(), time.Now)
+			preflighttest.Expect(t, found, test.want)
+			if text := preflighttest.Lines(found); strings.Contains(text, test.key) {
 				t.Errorf("a secret is shown: %s", text)
 			}
 		})
