@@ -14,7 +14,8 @@ import (
 // CheckOptions say how Check tries.
 type CheckOptions struct {
 	Version string
-	// Timeout bounds the trial of each appliance, sink and door; above 0.
+	// Timeout bounds the trial of each appliance, sink and door; above 0. A silent
+	// appliance, server or broker uses up half of it at most, so that others are tried.
 	Timeout time.Duration
 	// Now is the time that clocks and certificates are held against.
 	Now func() time.Time

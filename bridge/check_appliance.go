@@ -22,18 +22,24 @@ type applianceTrial struct {
 	client  *appliance.Client
 	now     func() time.Time
 	found   []preflight.Finding
-	clock   bool // it was compared
+	clock   bool   // it was compared
+	raise   string // what gives a request more time
 }
 
 // checkAppliance tries an appliance.
 func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o CheckOptions) []preflight.Finding {
-	a.Timeout = min(a.Timeout, configs.Duration(o.Timeout)) // so that who is late is said to be
+	a.RateLimit = 0 // a few requests, one after the other: waiting for a turn would only use up the time
+	// Who is late is said to be, and leaves time to what is asked next.
+	raise := "timeout"
+	if half := configs.Duration(o.Timeout / 2); half < a.Timeout {
+		a.Timeout, raise = half, "--timeout"
+	}
 	client, err := newClient(a, o.Version, nil, nil)
 	if err != nil {
 		return unusable(err)
 	}
 	defer client.Close()
-	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now}
+	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
 	if strings.HasPrefix(a.URL, "http://") {
 		t.add(preflight.Warning, "tls", "plain http: whoever is on the way can read the key, and change what is shown", "use https in url")
 	}
@@ -155,7 +161,7 @@ func (t *applianceTrial) refused(err error) {
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
 		t.add(preflight.Failed, "interface", detail, "see whether the appliance starts up or is overloaded, and check again")
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		t.add(preflight.Failed, "answer", "the connection stands, and no answer comes within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise timeout")
+		t.add(preflight.Failed, "answer", "the connection stands, and no answer comes within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
 	default:
 		t.add(preflight.Failed, "answer", detail, "check url, proxy, and the files of secrets")
 	}
@@ -179,10 +185,21 @@ func told(e *appliance.Error) string {
 	return text
 }
 
+// outOfTime tells of a step that failed, or was not begun, since the time of the trial
+// is over: that says nothing against the appliance.
+func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return false
+	}
+	t.add(preflight.Untried, step, "the time of the trial ended before there was an answer", "raise --timeout")
+	return true
+}
+
 // unreadable words why a stream cannot be read. privilege is what its reader needs.
-func (t *applianceTrial) unreadable(step string, err error, privilege, filter string) {
+func (t *applianceTrial) unreadable(ctx context.Context, step string, err error, privilege, filter string) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
+	case t.outOfTime(ctx, step):
 	case !ok:
 		t.found = append(t.found, preflight.Failure(step, err))
 	case e.Refused():

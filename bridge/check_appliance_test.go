@@ -1,6 +1,8 @@
 package bridge_test
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -29,14 +31,14 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// check tries a configuration, whose findings are to be those of one that runs.
-func check(t *testing.T, yaml string) []preflight.Finding {
+// check tries a configuration within a time, whose findings are to be those of one that runs.
+func check(t *testing.T, yaml string, within time.Duration) []preflight.Finding {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := bridge.Check(t.Context(), config, bridge.CheckOptions{Version: "test", Timeout: 20 * time.Second, Now: time.Now})
+	found := bridge.Check(t.Context(), config, bridge.CheckOptions{Version: "test", Timeout: within, Now: time.Now})
 	if _, err := os.Stat(config.State); err == nil {
 		t.Error("the state was made")
 	}
@@ -105,6 +107,12 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			h.Only = func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, path) }
 		}
 	}
+	slow := func(h *standin.Hazards) {
+		h.Latency = time.Hour
+		h.Only = func(r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/auditlog") || strings.HasSuffix(r.URL.Path, "/records/search")
+		}
+	}
 	records := "records: [{name: dns}]"
 	row := func(step string, result preflight.Result, detail, advice string) preflighttest.Row {
 		return preflighttest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
@@ -118,7 +126,8 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		url     string // in the place of the stand-in's
 		keys    string // of the appliance; a key where it is empty
 		tickets bool
-		lacks   string // a path that is answered with 404
+		lacks   string        // a path that is answered with 404
+		within  time.Duration // 0: 20s
 		want    preflighttest.Row
 	}{
 		"an appliance that works": {want: row("detections", preflight.OK, "can be read", "")},
@@ -170,7 +179,24 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, keys: "timeout: 50ms",
 			want: row("answer", preflight.Failed, "no answer comes", "overloaded"),
 		},
-		"TLS where there is none": {url: "https", want: row("tls", preflight.Failed, "does not speak TLS", "scheme")},
+		"an appliance that hangs for longer than a trial waits": {
+			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, within: time.Second,
+			want: row("answer", preflight.Failed, "no answer comes within 500ms", "raise --timeout"),
+		},
+		"an audit log that hangs": {
+			hazards: slow, keys: records, within: 2 * time.Second,
+			want: row("audit log", preflight.Failed, "no complete answer within 1s", "own log"),
+		},
+		"a query that the time of the trial does not suffice for": {
+			hazards: slow, keys: records, within: 2 * time.Second,
+			want: row("records dns", preflight.Untried, "time of the trial ended", "raise --timeout"),
+		},
+		"ticket tracking that the time does not suffice for": {
+			hazards: slow, keys: records, tickets: true, within: 2 * time.Second,
+			want: row("ticketing", preflight.Untried, "time of the trial ended", "raise --timeout"),
+		},
+		"a rate limit that a bridge bears with": {keys: "rate_limit: 0.1", want: row("audit log", preflight.OK, "can be read", "")},
+		"TLS where there is none":               {url: "https", want: row("tls", preflight.Failed, "does not speak TLS", "scheme")},
 
 		"a wrong key":                 {keys: "api_key: wrong", want: row("key", preflight.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
 		"a key that is told by a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", preflight.Failed, "400", "check the API key")},
@@ -234,6 +260,12 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 				if r.Method == http.MethodPatch || r.Method == http.MethodPut || r.Method == http.MethodDelete {
 					t.Errorf("%s %s: it may have changed something", r.Method, r.URL)
 				}
+				// Once the body is read, the server sees that a client has hung up.
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
 				a.ServeHTTP(w, r)
 			}))
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -257,7 +289,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 				keys = strings.TrimSuffix("api_key: "+standin.DefaultAPIKey+", "+keys, ", ")
 			}
 			found := check(t, fmt.Sprintf("state: %s\nappliances: [{name: hq, url: %q, %s}]\nsinks: [{name: out, file: {path: \"-\"}}]\ntickets: {enabled: %t}\nadmin: {token: sesame}\n",
-				filepath.Join(t.TempDir(), "state.db"), url, keys, test.tickets))
+				filepath.Join(t.TempDir(), "state.db"), url, keys, test.tickets), cmp.Or(test.within, 20*time.Second))
 			found = slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Target != "appliance hq" })
 			preflighttest.Expect(t, found, test.want)
 		})

@@ -24,7 +24,7 @@ func (t *applianceTrial) detections(ctx context.Context) {
 	var page appliance.Page
 	since := t.now().Add(-time.Hour).UnixMilli()
 	if err := t.client.SearchDetections(ctx, appliance.Search{ModTime: since, Limit: 1, Filter: filter}, &page); err != nil {
-		t.unreadable(step, err, "access to detections: the NDR module, or the NPM module for performance alone", "detections.filter")
+		t.unreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "detections.filter")
 		return
 	}
 	t.add(preflight.OK, step, "they can be read", "")
@@ -36,7 +36,7 @@ func (t *applianceTrial) audit(ctx context.Context) {
 	const step = "audit log"
 	var page appliance.Page
 	if err := t.client.AuditLog(ctx, 1, 0, &page); err != nil {
-		t.unreadable(step, err, "system and access administration privileges; or set audit.enabled to false", "audit")
+		t.unreadable(ctx, step, err, "system and access administration privileges; or set audit.enabled to false", "audit")
 		return
 	}
 	t.add(preflight.OK, step, "it can be read", "")
@@ -73,7 +73,7 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 		t.add(preflight.Failed, step, "the appliance "+told(e), "it has no record store, or none is connected to it: connect one, or take the query out of records")
 		return
 	case err != nil:
-		t.unreadable(step, err, "full write privileges", "types and filter of the query")
+		t.unreadable(ctx, step, err, "full write privileges", "types and filter of the query")
 		return
 	}
 	t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
@@ -109,6 +109,7 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 	switch {
 	case e != nil && e.Refused():
 		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
+	case err != nil && t.outOfTime(ctx, step):
 	case err != nil:
 		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
 	case !known:

@@ -16,7 +16,8 @@ const (
 	OK Result = "ok"
 	// Remark tells something to know of what works.
 	Remark Result = "remark"
-	// Untried says that the step cannot be tried without changing something.
+	// Untried says that the step cannot be tried without changing something, or that
+	// there was no time left for it.
 	Untried Result = "not tried"
 	// Warning says that it works, and will not always, or not well.
 	Warning Result = "warning"
