@@ -82,7 +82,7 @@ func workspace(info string) http.Handler {
 		reply(w, http.StatusOK, `{"ok":true,"user":"ndrbridge","team":"SOC"}`)
 	})
 	h.HandleFunc("GET /api/conversations.info", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("channel") != "C012AB3CD" {
+		if id := r.URL.Query().Get("channel"); id != "C012AB3CD" && id != "D012AB3CD" {
 			info = `{"ok":false,"error":"channel_not_found"}`
 		}
 		reply(w, http.StatusOK, info)
@@ -156,6 +156,7 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 		"slack, who the bot is":              {workspace(member), toSlack(key, "C012AB3CD"), "", row("token", preflight.OK, "ndrbridge in SOC", "")},
 		"slack, a wrong token":               {workspace(member), toSlack("wrong-token", "C012AB3CD"), "", row("token", preflight.Failed, "invalid_auth", "xoxb-")},
 		"slack, a bot that was not invited":  {workspace(strings.Replace(member, `"is_member":true`, `"is_member":false`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Warning, "alerts", "invite")},
+		"slack, a direct message":            {workspace(`{"ok":true,"channel":{"id":"D012AB3CD","is_im":true,"user":"U012AB3CD","is_archived":false}}`), toSlack(key, "D012AB3CD"), "", row("channel", preflight.OK, "direct message", "")},
 		"slack, a channel that is archived":  {workspace(strings.Replace(member, `"is_archived":false`, `"is_archived":true`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Failed, "archived", "see channel")},
 		"slack, a channel that nobody knows": {workspace(member), toSlack(key, "C0000"), "", row("channel", preflight.Failed, "channel_not_found", "invite")},
 		"slack, a channel by its name":       {workspace(member), toSlack(key, "#alerts"), "", row("channel", preflight.Untried, "not an id", "channel's id")},

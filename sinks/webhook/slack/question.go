@@ -38,6 +38,7 @@ type told struct {
 		Name       string
 		IsArchived bool `json:"is_archived"`
 		IsMember   bool `json:"is_member"`
+		IsIM       bool `json:"is_im"` // a direct message, which has neither name nor members
 	}
 }
 
@@ -71,6 +72,8 @@ func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
 		return *refused
 	case s.OK && s.Channel.IsArchived:
 		return preflight.Finding{Result: preflight.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "see channel"}
+	case s.OK && s.Channel.IsIM:
+		return preflight.Finding{Result: preflight.OK, Detail: "the channel is a direct message of the bot's"}
 	case s.OK && !s.Channel.IsMember:
 		return preflight.Finding{
 			Result: preflight.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
