@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	bolt "go.etcd.io/bbolt"
@@ -56,10 +57,18 @@ type pageCheck struct {
 // file's entries, in their order.
 type pageWalk struct {
 	*pageCheck
-	page    []byte
 	journal journalCheck
 	sum     uint64 // of the entries, but the meta bucket's
+
+	// Pages of the file as they follow each other, from the page first on, and the
+	// page behind the last one that was asked for.
+	held        []byte
+	first, next uint64
 }
+
+// readAhead is how many bytes are read at once where pages that are asked for follow
+// each other, as those of the journal mostly do.
+const readAhead = 256 << 10
 
 // openPages prepares to check the file that tx is a read transaction of. It
 // finds a file that was cut short, and touches nothing that bbolt has mapped
@@ -78,7 +87,23 @@ func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 	return c, nil
 }
 
-func (c *pageCheck) walk() *pageWalk { return &pageWalk{pageCheck: c, page: make([]byte, c.size)} }
+func (c *pageCheck) walk() *pageWalk { return &pageWalk{pageCheck: c} }
+
+// hold returns the beginning of a page, until the next call.
+func (w *pageWalk) hold(id uint64) ([]byte, error) {
+	if id < w.first || id >= w.first+uint64(len(w.held))/w.size {
+		pages := uint64(1)
+		if id == w.next {
+			pages = min(max(readAhead/w.size, 1), w.pages-id)
+		}
+		w.held, w.first = slices.Grow(w.held[:0], int(pages*w.size))[:pages*w.size], id
+		if _, err := w.file.ReadAt(w.held, int64(id*w.size)); err != nil {
+			w.held = nil
+			return nil, err
+		}
+	}
+	return w.held[(id-w.first)*w.size:][:w.size], nil
+}
 
 // all checks every page that is in use, and returns the sum of the entries. What
 // is wrong with the journal alone is returned apart, since another version may
@@ -192,15 +217,19 @@ func (w *pageWalk) trees(found []below, depth int) error {
 	return w.tree(found[0], depth)
 }
 
+// both does the two halves at once, for which a hand was taken. It is free again when
+// one of them is done.
 func (w *pageWalk) both(first, second []below, depth int) error {
+	release := sync.OnceFunc(func() { <-w.hands })
 	other := w.pageCheck.walk()
 	ended := make(chan error, 1)
 	go func() {
 		err := guard(func() error { return other.trees(second, depth) })
-		<-w.hands
+		release()
 		ended <- err
 	}()
 	err := w.trees(first, depth)
+	release()
 	if otherErr := <-ended; err == nil {
 		err = otherErr
 	}
@@ -235,14 +264,14 @@ func (w *pageWalk) read(id uint64) (page, error) {
 	if id < 2 || id >= w.pages {
 		return page{}, fmt.Errorf("it lies outside of the %d pages in use", w.pages)
 	}
-	at := int64(id * w.size)
-	if _, err := w.file.ReadAt(w.page, at); err != nil {
+	b, err := w.hold(id)
+	if err != nil {
 		return page{}, err
 	}
-	if named := native.Uint64(w.page); named != id {
+	if named := native.Uint64(b); named != id {
 		return page{}, fmt.Errorf("it says that it is page %d", named)
 	}
-	overflow := uint64(native.Uint32(w.page[12:]))
+	overflow := uint64(native.Uint32(b[12:]))
 	if overflow >= w.pages-id {
 		return page{}, fmt.Errorf("it goes on over %d more pages", overflow)
 	}
@@ -251,9 +280,10 @@ func (w *pageWalk) read(id uint64) (page, error) {
 			return page{}, fmt.Errorf("page %d is used twice", n)
 		}
 	}
+	w.next = id + 1 + overflow
 	return page{
-		flags: native.Uint16(w.page[8:]), count: native.Uint16(w.page[10:]),
-		size: (1 + overflow) * w.size, bytes: w.page, at: at, file: w.file,
+		flags: native.Uint16(b[8:]), count: native.Uint16(b[10:]),
+		size: (1 + overflow) * w.size, bytes: b, at: int64(id * w.size), file: w.file,
 	}, nil
 }
 
