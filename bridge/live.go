@@ -49,7 +49,11 @@ func (l *live) steer(ctx context.Context, sink string, paused bool) error {
 		if err := l.pause(ctx, sink, paused); err != nil {
 			return err
 		}
-		l.log.Info("a sink was paused or resumed on request", "sink", sink, "paused", paused)
+		if paused {
+			l.log.Info("sink is paused on request", "sink", sink)
+		} else {
+			l.log.Info("sink goes on, on request", "sink", sink)
+		}
 		p := l.bridge.arranged.Load().sink(sink)
 		switch {
 		case p == nil: // it is not configured

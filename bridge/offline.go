@@ -86,7 +86,7 @@ func (f *Offline) History(context.Context) (admin.History, error) {
 
 // Tail is of a running bridge alone.
 func (f *Offline) Tail(context.Context, admin.From, func(transform.Event) error) error {
-	return fmt.Errorf("nothing is journalled: %w", admin.ErrNotRunning)
+	return fmt.Errorf("events are shown as they come: %w", admin.ErrNotRunning)
 }
 
 // Pause implements admin.Control: the bridge does not deliver to the sink when it

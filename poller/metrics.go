@@ -52,7 +52,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, stream),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ndrbridge_source_lag_seconds",
-			Help: "How far the stream is read behind the appliance's clock; 0 once it was read to its end.",
+			Help: "How far the stream is read behind the appliance's clock, as of the last poll that succeeded; 0 once it was read to its end.",
 		}, stream),
 		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_gaps_total",

@@ -63,7 +63,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 		}
 		if l.rejectsAll(b) {
 			b.exhume()
-			err = Errorf(Halted, "it rejected %d events in a row and took none, which no data explains: %w", l.rejections, err)
+			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
 		}
 		class, retryAfter := ClassOf(err)
 		l.r.metrics.retried(class)

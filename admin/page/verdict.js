@@ -72,7 +72,7 @@ function* sinks(status) {
     if (s.dead_letters > 0) yield { level: "warn", text: `${name} has ${format.counted(s.dead_letters, "dead letter")}: look why, then requeue or drop.` };
   }
   for (const s of status.unconfigured ?? []) {
-    yield { level: "held", text: `Sink ${s.name} is not configured any more: drop what is kept of it with "ndrbridge state forget ${s.name}".` };
+    yield { level: "held", text: `Sink ${s.name} is not configured any more: stop the bridge, and drop what is kept of it with "ndrbridge state forget ${s.name}".` };
   }
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return fmt.Errorf("%w: %s takes %v, and %d arguments were given", commandline.ErrUsage, cmd.CommandPath(), names, len(args))
+			return fmt.Errorf("%w: %s takes %s, and %d arguments were given", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), len(args))
 		}
 		return nil
 	}
@@ -24,7 +25,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 func atLeast(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return fmt.Errorf("%w: %s takes %v first, and %d arguments were given", commandline.ErrUsage, cmd.CommandPath(), names, len(args))
+			return fmt.Errorf("%w: %s takes %s first, and %d arguments were given", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), len(args))
 		}
 		return nil
 	}

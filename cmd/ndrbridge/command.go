@@ -55,6 +55,8 @@ version of a detection, at least once and in order, whatever crashes in between.
 		c.statusCommand(), c.healthCommand(), c.tailCommand(), c.deadCommand(), c.replayCommand(), c.pauseCommand(), c.resumeCommand(),
 		c.ticketsCommand(), c.matchCommand(), c.renderCommand(), c.rewindCommand(), c.verifyCommand(), c.stateCommand(), c.versionCommand())
 	c.addCompletion(root)
+	root.Version = version
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	return root
 }
 

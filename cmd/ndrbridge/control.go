@@ -54,8 +54,11 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 		return nil, nil, fmt.Errorf("%w: --token-file goes with --admin; otherwise the configuration has the token", commandline.ErrUsage)
 	}
 	config, err := configs.Load(c.configFile, c.environ)
-	if err != nil {
-		return nil, nil, err
+	switch {
+	case err != nil && c.configFile == "":
+		return nil, nil, fmt.Errorf("%w\nno configuration file was named: give --config FILE, set NDRBRIDGE_CONFIG, or name a bridge that runs with --admin", err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("%w\nto act on a bridge that runs all the same, name it with --admin, and a file with its token with --token-file", err)
 	}
 	offline, err := bridge.OpenOffline(config, bridge.Options{Version: version, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {

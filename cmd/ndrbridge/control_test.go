@@ -165,7 +165,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 			{1, "unknown appliance", append([]string{"verify", "branch", "--since", "-1h"}, address...)},
 			{2, "--to is missing", []string{"rewind", "hq", "detections"}},
 			{2, `"now" is no time that is past`, []string{"rewind", "hq", "detections", "--to", "now"}},
-			{2, "takes [APPLIANCE STREAM]", []string{"rewind", "hq", "--to", "-1h"}},
+			{2, "takes APPLIANCE STREAM", []string{"rewind", "hq", "--to", "-1h"}},
 			{1, "send the token", []string{"rewind", "hq", "detections", "--to", "-1h", "--admin", "http://" + i.admin}},
 			{2, "must be a URL", []string{"verify", "hq", "--since", "-1h", "--admin", i.admin}},
 		} {

@@ -48,8 +48,8 @@ func (c *command) pauseCommand() *cobra.Command {
 	return c.pausing(&cobra.Command{
 		Use:   "pause SINK",
 		Short: "Stop delivery to a sink until it is resumed",
-		Long: `Stop delivery to a sink until ndrbridge resume, over restarts too. Polling and the
-other sinks go on. What the sink has yet to get stays in the journal: a sink that
+		Long: `Stop delivery to a sink until ndrbridge resume, over restarts too. A batch that is
+under way ends first. Polling and the other sinks go on. What the sink has yet to get stays in the journal: a sink that
 is paused for long fills it, and then the sources wait, unless the sink's lag
 policy is skip.`,
 		Example: "  ndrbridge pause lake",
@@ -74,7 +74,7 @@ func (c *command) pausing(cmd *cobra.Command, paused bool, act func(admin.Contro
 			if err := act(control, cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			did := map[bool]string{true: "is paused", false: "is delivered to"}[paused]
+			did := map[bool]string{true: "is paused", false: "goes on: see ndrbridge status"}[paused]
 			return c.tell(struct {
 				Sink   string `json:"sink"`
 				Paused bool   `json:"paused"`

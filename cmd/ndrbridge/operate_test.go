@@ -234,7 +234,7 @@ func TestStatusSaysWhatToDo(t *testing.T) {
 		{[]string{"status"}, 0, []string{"halted", "403", "soc is halted until this is mended: "}},
 	})
 	r.forbidden.Store(false)
-	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc is delivered to"}}})
+	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc goes on"}}})
 	i.awaitSink("well", func(s admin.SinkStatus) bool { return s.State == "running" && s.LagEvents == 0 })
 }
 

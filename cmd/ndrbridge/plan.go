@@ -14,7 +14,7 @@ import (
 func printPlan(w io.Writer, config *configs.Config) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
-	fmt.Fprintf(t, "admin\thttp://%s\n", config.Admin.Listen)
+	fmt.Fprintf(t, "admin\thttp://%s\t\n", config.Admin.Listen)
 	for _, a := range config.Appliances {
 		fmt.Fprintf(t, "appliance %s\t%s\t%v requests a second\n", a.Name, a.URL, a.RateLimit)
 		if d := a.Detections; d.Enabled {

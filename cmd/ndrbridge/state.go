@@ -28,7 +28,7 @@ rename want the bridge to be stopped.`,
 func stateError(path string, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
-		return fmt.Errorf("%w: a bridge runs on it; stop it first", err)
+		return fmt.Errorf("%s is in use by a bridge that runs: stop it first, then run this again", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", path)
 	}

@@ -47,7 +47,11 @@ func advice(s admin.Status) []string {
 		adviseSink(sink, add)
 	}
 	for _, sink := range s.Unconfigured {
-		add("%[1]s is not configured: drop what the state keeps of it with ndrbridge state forget %[1]s, or move it with ndrbridge state rename %[1]s NEW", sink.Name)
+		first := ""
+		if s.Running {
+			first = "stop the bridge, and "
+		}
+		add("%[1]s is not configured: %[2]sdrop what the state keeps of it with ndrbridge state forget %[1]s, or move it with ndrbridge state rename %[1]s NEW", sink.Name, first)
 	}
 	return lines
 }

@@ -94,7 +94,7 @@ func (c *command) printEvent(e transform.Event) error {
 	if tint := severityColour(e.SeverityText); tint != "" && c.colours() {
 		severity = string(tint) + severity + "\x1b[0m"
 	}
-	line := fmt.Sprintf("%s  %s  %-10s %-8s  %-14s  %s  %s",
+	line := fmt.Sprintf("%s  %s  %-10s %-11s  %-14s  %s  %s",
 		at.UTC().Format("2006-01-02T15:04:05.000Z"), printable(e.Appliance), printable(streamOf(e)),
 		e.Action(), printable(e.Subject), severity, printable(summary(e)))
 	_, err := fmt.Fprintln(c.stdout, strings.TrimRight(line, " "))

@@ -20,7 +20,11 @@ func isTerminal(stream any) bool {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a character device, too, as services have it
+	return err != nil || !os.SameFile(info, null)
 }
 
 // variable returns a variable of the environment, empty where it is not set.

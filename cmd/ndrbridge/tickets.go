@@ -100,7 +100,7 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 	switch {
 	case c.asJSON:
 	case n == 0:
-		fmt.Fprintln(c.stdout, "there are no such ticket commands")
+		fmt.Fprintln(c.stdout, "there are no ticket commands like that")
 	default:
 		t.print(c.stdout, c.width(), c.colours())
 	}

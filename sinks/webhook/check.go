@@ -88,7 +88,7 @@ func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Findin
 		}
 		return append(found, preflight.Finding{
 			Step: "delivery", Result: preflight.Untried, Detail: detail,
-			Advice: "look at what would be sent with ndrbridge render, and send one event to be sure, with ndrbridge replay on a running bridge",
+			Advice: "look at what would be sent with ndrbridge render, and send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m",
 		})
 	}
 	for _, q := range questions {

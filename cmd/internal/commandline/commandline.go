@@ -46,13 +46,13 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	root.SetErr(stderr)
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", ErrUsage, err) })
-	switch err := root.ExecuteContext(ctx); {
+	switch cmd, err := root.ExecuteContextC(ctx); {
 	case err == nil:
 		return ExitDone
 	case errors.Is(err, ErrTold):
 		return ExitFailed
 	case errors.Is(err, ErrUsage), strings.HasPrefix(err.Error(), "unknown command"): // cobra's own has no type
-		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, root.Name())
+		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())
 		return ExitUsage
 	default:
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)

@@ -78,7 +78,7 @@ func judgePrivileges(a webhook.Answer) preflight.Finding {
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &said) != nil || said.All == nil:
 		return preflight.Finding{
 			Result: preflight.Untried, Detail: "it does not tell what the key may do: OpenSearch, or without security",
-			Advice: "send one event to be sure, with ndrbridge replay on a running bridge",
+			Advice: "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m",
 		}
 	case !*said.All:
 		return preflight.Finding{Result: preflight.Failed, Detail: "the key may not create documents there", Advice: "give its role the index privilege create_doc, and auto_configure where the index is to be made"}
