@@ -77,10 +77,10 @@ func (o *outlet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) erro
 	defer context.AfterFunc(o.given, cancel)()
 	err := o.exporter.ExportSpans(ctx, spans)
 	o.waiting.Add(-int64(len(spans)))
+	o.tell(len(spans), err)
 	if err != nil {
 		o.dropped.Add(float64(len(spans)))
 	}
-	o.tell(len(spans), err)
 	return nil
 }
 
