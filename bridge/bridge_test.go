@@ -27,6 +27,7 @@ import (
 	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -324,17 +325,6 @@ func get(t *testing.T, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// closedPort is an address on which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestMistakesThatTheLogExplains(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -361,7 +351,7 @@ func TestMistakesThatTheLogExplains(t *testing.T) {
 	}{
 		{
 			"nobody listens at the appliance's address",
-			configuration(t, "http://"+closedPort(t), discard),
+			configuration(t, "http://"+loopback.Closed(t), discard),
 			[]string{"connection refused"},
 		},
 		{
@@ -391,7 +381,7 @@ func TestMistakesThatTheLogExplains(t *testing.T) {
 		},
 		{
 			"nobody listens at the NATS server's address",
-			configuration(t, good, fmt.Sprintf("  - {name: bus, nats: {url: \"nats://%s\", stream: NDR}}\n", closedPort(t))),
+			configuration(t, good, fmt.Sprintf("  - {name: bus, nats: {url: \"nats://%s\", stream: NDR}}\n", loopback.Closed(t))),
 			[]string{"no server takes connections", "next_attempt"},
 		},
 	} {
@@ -416,7 +406,7 @@ func TestMistakesThatTheLogExplains(t *testing.T) {
 
 func TestABrokerThatIsDownAtTheStartGetsItsEventsLater(t *testing.T) {
 	_, url := startAppliance(t, 50)
-	address := closedPort(t)
+	address := loopback.Closed(t)
 	r := run(t, configuration(t, url, fmt.Sprintf("  - {name: lake, kafka: {brokers: [%q]}, retry: {initial: 10ms, max: 50ms}}\n", address)))
 	await(t, "the sink to try", func() bool { return strings.Contains(r.log.String(), "sink is retrying") })
 
@@ -442,7 +432,7 @@ func TestABrokerThatIsDownAtTheStartGetsItsEventsLater(t *testing.T) {
 
 func TestMistakesThatStopTheStart(t *testing.T) {
 	discard := "  - {name: log, file: {path: \"-\"}}\n"
-	good := configuration(t, "http://"+closedPort(t), discard)
+	good := configuration(t, "http://"+loopback.Closed(t), discard)
 	path := statePath(t, good)
 	for _, c := range []struct {
 		name    string

@@ -29,6 +29,7 @@ import (
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/preflighttest"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 // check tries a configuration within a time, whose findings are to be those of one that runs.
@@ -172,9 +173,9 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			want: row("tls", preflight.Failed, "client certificate", "tls.cert_file"),
 		},
 
-		"a port that nobody listens at": {url: "http://" + closedPort(t), want: row("connect", preflight.Failed, "refuses connections", "port in url")},
+		"a port that nobody listens at": {url: "http://" + loopback.Closed(t), want: row("connect", preflight.Failed, "refuses connections", "port in url")},
 		"a name that is not known":      {url: "https://no-such-host.invalid", want: row("address", preflight.Failed, "no-such-host.invalid", "name servers")},
-		"a proxy that is not there":     {keys: "proxy: http://" + closedPort(t), want: row("connect", preflight.Failed, "refuses connections", "port in proxy")},
+		"a proxy that is not there":     {keys: "proxy: http://" + loopback.Closed(t), want: row("connect", preflight.Failed, "refuses connections", "port in proxy")},
 		"an appliance that hangs": {
 			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, keys: "timeout: 50ms",
 			want: row("answer", preflight.Failed, "no answer comes", "overloaded"),
@@ -218,7 +219,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		},
 		"a token endpoint elsewhere that is not there": {
 			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
-			keys:    "oauth: {token_url: \"http://" + closedPort(t) + "/token\", client_id: bridge, client_secret: right}",
+			keys:    "oauth: {token_url: \"http://" + loopback.Closed(t) + "/token\", client_id: bridge, client_secret: right}",
 			want:    row("connect", preflight.Failed, "refuses connections", "oauth.token_url"),
 		},
 		"another product's word in paths":  {options: standin.Options{Product: "ExtraHop"}, keys: "scheme_word: ExtraHop", want: row("product", preflight.Failed, "404", "set product")},

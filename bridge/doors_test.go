@@ -18,6 +18,7 @@ import (
 
 	"ndrbridge/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -25,27 +26,8 @@ import (
 // what publishes to it.
 func startNATS(t *testing.T) (string, jetstream.JetStream) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		Username: "bridge", Password: "hunter2",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
-	conn, err := nats.Connect(s.ClientURL(), nats.UserInfo("bridge", "hunter2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := loopback.NATS(t, func(o *server.Options) { o.Username, o.Password = "bridge", "hunter2" })
+	js := loopback.JetStream(t, s, nats.UserInfo("bridge", "hunter2"))
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
 		t.Fatal(err)
 	}

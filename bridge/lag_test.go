@@ -9,7 +9,7 @@ import (
 func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	a, url := startAppliance(t, 100)
 	here, away := startInbox(t), startInbox(t)
-	away.respond(http.StatusServiceUnavailable)
+	away.Answer(http.StatusServiceUnavailable)
 	both := "journal: {retain: 0}\n" + configuration(t, url, webhookSink("here", here.url)+webhookSink("away", away.url))
 	r := run(t, both)
 	await(t, "the events", func() bool { return here.count("") == 100 })
@@ -26,7 +26,7 @@ func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	if s := sinkStatus(t, r.control(t), "away"); s.Skipped != 101 {
 		t.Errorf("%+v", s)
 	}
-	away.respond(0)
+	away.Answer(0)
 	// It comes back by a reload, as it would by a restart.
 	r.reload(t, both)
 	await(t, "the word of it", func() bool {
@@ -56,7 +56,7 @@ func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 0)
 	siem, chat := startInbox(t), startInbox(t)
-	chat.respond(http.StatusNotFound)
+	chat.Answer(http.StatusNotFound)
 	skipping := strings.Replace(webhookSink("chat", chat.url), "batch:", "lag: {max_bytes: 2MiB, policy: skip}, batch:", 1)
 	yaml := "journal: {max_bytes: 16MiB, retain: 0}\n" + configuration(t, url, webhookSink("siem", siem.url)+skipping)
 	r := run(t, strings.Replace(yaml, "page_size: 200", "page_size: 4", 1))
@@ -74,7 +74,7 @@ func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
 			await(t, "what is too much to be skipped", func() bool { return sinkStatus(t, c, "chat").LagBytes < 3<<20 && siem.count(kind) > 0 })
 		}
 	}
-	chat.respond(0)
+	chat.Answer(0)
 	if err := c.Resume(t.Context(), "chat"); err != nil {
 		t.Fatal(err)
 	}

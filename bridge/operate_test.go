@@ -75,12 +75,12 @@ func TestAPausedSinkStaysSoOverARestartUntilItIsResumed(t *testing.T) {
 func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
-	soc.respond(http.StatusUnprocessableEntity)
+	soc.Answer(http.StatusUnprocessableEntity)
 	r := run(t, configuration(t, url, webhookSink("soc", soc.url)))
 	a.AddMany(5) // so few rejections may lie in the data
 	c, owner := r.control(t), checkpoint.SinkOwner("soc")
 	await(t, "the rejected events", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 5 })
-	soc.respond(0)
+	soc.Answer(0)
 	a.AddMany(10)
 	await(t, "what is taken", func() bool { return soc.count("") == 10 })
 
@@ -155,7 +155,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) 
 	t.Parallel()
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
-	soc.respond(http.StatusUnprocessableEntity)
+	soc.Answer(http.StatusUnprocessableEntity)
 	yaml := "dead_letters: {max_bytes: 8KiB}\n" + configuration(t, url, webhookSink("soc", soc.url)+webhookSink("other", startInbox(t).url))
 	r := run(t, yaml)
 	a.AddMany(6) // some 12 KB

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ndrbridge/test/collector"
+	"ndrbridge/test/loopback"
 	"ndrbridge/traceparent"
 )
 
@@ -69,12 +70,12 @@ func TestAnEventIsTracedFromItsPollToItsDelivery(t *testing.T) {
 	_, url := startAppliance(t, backlog)
 	traces, tracing := startCollector(t, "1")
 	soc, binary := startInbox(t), startHeaders(t)
-	soc.respond(http.StatusServiceUnavailable)
+	soc.Answer(http.StatusServiceUnavailable)
 	yaml := tracing + configuration(t, url, webhookSink("soc", soc.url)+
 		strings.Replace(webhookSink("binary", binary.url), "{name", "{mode: binary, name", 1))
 	r := run(t, yaml)
 	await(t, "a failed delivery", func() bool { return strings.Contains(r.log.String(), "sink is retrying") })
-	soc.respond(0)
+	soc.Answer(0)
 	await(t, "the backlog", func() bool { return soc.count("") == backlog && len(binary.received()) == backlog })
 	r.stop()
 
@@ -245,7 +246,7 @@ func TestACollectorThatIsDeadChangesNothingButTheLog(t *testing.T) {
 	const backlog = 100
 	_, url := startAppliance(t, backlog)
 	soc := startInbox(t)
-	tracing := fmt.Sprintf("tracing: {endpoint: %q, headers: {X-Api-Key: sesame001-sesame001}}\n", "http://"+closedPort(t))
+	tracing := fmt.Sprintf("tracing: {endpoint: %q, headers: {X-Api-Key: sesame001-sesame001}}\n", "http://"+loopback.Closed(t))
 	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)))
 	await(t, "the backlog", func() bool { return soc.count("") == backlog })
 	await(t, "spans to be dropped", func() bool {
@@ -282,7 +283,7 @@ func TestTheDeliveryOfManyPollsIsLinkedToSomeOfThem(t *testing.T) {
 	a, url := startAppliance(t, 0)
 	traces, tracing := startCollector(t, "1")
 	soc := startInbox(t)
-	soc.respond(http.StatusServiceUnavailable)
+	soc.Answer(http.StatusServiceUnavailable)
 	journal := startInbox(t)
 	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)+webhookSink("journal", journal.url)))
 	const polls = 40 // above what one delivery is linked to
@@ -290,7 +291,7 @@ func TestTheDeliveryOfManyPollsIsLinkedToSomeOfThem(t *testing.T) {
 		a.AddMany(1)
 		await(t, "one more event", func() bool { return journal.count("") == n+1 })
 	}
-	soc.respond(0)
+	soc.Answer(0)
 	await(t, "all of them", func() bool { return soc.count("") == polls })
 	r.stop()
 	most := 0

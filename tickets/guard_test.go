@@ -302,22 +302,27 @@ func (g *guarded) settle() {
 	}
 }
 
+// live has anything happen in any order, and settles what came of it.
+func (g *guarded) live(rt *rapid.T) {
+	for range rapid.IntRange(1, 15).Draw(rt, "steps") {
+		switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
+		case "edit":
+			g.edit(false)
+		case "command":
+			g.command()
+		case "write":
+			g.step()
+		case "poll":
+			g.poll()
+		}
+	}
+	g.settle()
+}
+
 func TestWithoutACrashExactlyTheVersionsThatWeWroteAreMarked(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGuarded(rt, t.TempDir())
-		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
-			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
-			case "edit":
-				g.edit(false)
-			case "command":
-				g.command()
-			case "write":
-				g.step()
-			case "poll":
-				g.poll()
-			}
-		}
-		g.settle()
+		g.live(rt)
 	})
 }
 
@@ -333,18 +338,6 @@ func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
 				g.crashed = true
 			}
 		}
-		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
-			switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
-			case "edit":
-				g.edit(false)
-			case "command":
-				g.command()
-			case "write":
-				g.step()
-			case "poll":
-				g.poll()
-			}
-		}
-		g.settle()
+		g.live(rt)
 	})
 }

@@ -10,16 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/preflight"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 // try runs a command and returns its exit code and what it printed.
@@ -54,24 +52,8 @@ func working(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	bus, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bus.Start()
-	t.Cleanup(func() { bus.Shutdown(); bus.WaitForShutdown() })
-	if !bus.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
-	conn, err := nats.Connect(bus.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus := loopback.NATS(t, nil)
+	js := loopback.JetStream(t, bus)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.>"}}); err != nil {
 		t.Fatal(err)
 	}

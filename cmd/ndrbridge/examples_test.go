@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/docs"
+	"ndrbridge/test/loopback"
 )
 
 // showcase is where the examples of the reference are played: a bridge between a
@@ -37,7 +37,7 @@ func playExamples(t *testing.T) map[string]string {
 	server := httptest.NewServer(appliance)
 	t.Cleanup(server.Close)
 	s := &showcase{
-		installation: &installation{t: t, appliance: appliance, config: "ndrbridge.yaml", events: "events.jsonl", admin: freeAddress(t)},
+		installation: &installation{t: t, appliance: appliance, config: "ndrbridge.yaml", events: "events.jsonl", admin: loopback.Closed(t)},
 		soc:          newPicky(t), printed: make(map[string]string),
 	}
 	// As long as what they stand for, so that columns stay as they are.
@@ -208,14 +208,4 @@ func (s *showcase) letter() string {
 	s.t.Helper()
 	lines := strings.Split(s.printed["ndrbridge dead list"], "\n")
 	return strings.Fields(lines[len(lines)-2])[0]
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

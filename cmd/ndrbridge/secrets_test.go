@@ -26,6 +26,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/sinks/sinktest"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 // confidential is a configuration that holds a secret wherever one may be.
@@ -453,7 +454,7 @@ func TestNoMistakeInAConfigurationHasASecretShown(t *testing.T) {
 		{"an unknown key", "sinks:\n", "colour: red\nsinks:\n", "colour"},
 		{"a sink twice", "name: basic,", "name: bearer,", "bearer"},
 		{"an authority that is none", "tls: {cert_file", "tls: {ca_file: " + all.file + ", cert_file", "PEM"},
-		{"an address that is taken", "127.0.0.1:0", taken(t), "in use"},
+		{"an address that is taken", "127.0.0.1:0", loopback.Silent(t), "in use"},
 		{"a token that no server takes", "auth: {bearer: '", "auth: {bearer: '" + strings.Repeat("sesame904", 1000), "Authorization"},
 		{"a header that no server takes", "X-Api-Key: '", "X-Api-Key: '" + strings.Repeat("sesame904", 1000), "X-Api-Key"},
 		{"a header by another's name", "X-Api-Key: '", "Content-Length: '", "Content-Length"},
@@ -469,14 +470,4 @@ func TestNoMistakeInAConfigurationHasASecretShown(t *testing.T) {
 			}
 		})
 	}
-}
-
-func taken(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
 }

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 // startBridge runs a bridge with every kind of part until the test ends, and returns
@@ -80,26 +79,8 @@ func serve(t *testing.T, h http.Handler) string {
 // startNATS starts a server that has the stream of ticket commands.
 func startNATS(t *testing.T) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := loopback.NATS(t, nil)
+	js := loopback.JetStream(t, s)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
 		t.Fatal(err)
 	}

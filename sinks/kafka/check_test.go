@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"testing"
 	"time"
 
@@ -15,29 +14,8 @@ import (
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/preflighttest"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 )
-
-// closedPort is an address where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// silentPort is an address where connections are made, and never answered.
-func silentPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
-}
 
 func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	const password = "correct horse"
@@ -116,20 +94,20 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
 		},
 		"a broker that is down": {
-			change: func(o *Options) { o.Brokers = []string{closedPort(t)} },
+			change: func(o *Options) { o.Brokers = []string{loopback.Closed(t)} },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "brokers"},
 		},
 		"a broker that is down beside another": {
-			change: func(o *Options) { o.Brokers = append(o.Brokers, closedPort(t)) },
+			change: func(o *Options) { o.Brokers = append(o.Brokers, loopback.Closed(t)) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "brokers"},
 		},
 		"a broker that is silent before another": {
-			change: func(o *Options) { o.Brokers = append([]string{silentPort(t)}, o.Brokers...) },
+			change: func(o *Options) { o.Brokers = append([]string{loopback.Silent(t)}, o.Brokers...) },
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "does not answer", Advice: "tls and sasl"},
 		},
 		"a topic behind a broker that is silent": {
-			change: func(o *Options) { o.Brokers = append([]string{silentPort(t)}, o.Brokers...) },
+			change: func(o *Options) { o.Brokers = append([]string{loopback.Silent(t)}, o.Brokers...) },
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -60,7 +61,7 @@ func TestServerProcess(t *testing.T) {
 	if os.Getenv(serverVariable) == "" {
 		return
 	}
-	s := startServer(t, nil)
+	s := loopback.NATS(t, nil)
 	os.Stdout.WriteString(s.ClientURL())
 	os.Stdout.Close()
 	_, _ = os.Stdin.Read(make([]byte, 1)) // until the benchmark ends

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"testing"
 	"time"
 
@@ -14,29 +13,8 @@ import (
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/preflighttest"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 )
-
-// closedPort is an address where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// silentPort is an address where connections are made, and never answered.
-func silentPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
-}
 
 func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
@@ -158,23 +136,23 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
 		},
 		"a server that is down": {
-			change: func(o *Options) { o.URL = "nats://" + closedPort(t) },
+			change: func(o *Options) { o.URL = "nats://" + loopback.Closed(t) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "url"},
 		},
 		"a server that is down beside another": {
 			stream: &ndr,
-			change: func(o *Options) { o.URL += ",nats://" + closedPort(t) },
+			change: func(o *Options) { o.URL += ",nats://" + loopback.Closed(t) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "url"},
 		},
 		"a server that is silent before another": {
 			stream: &ndr,
-			change: func(o *Options) { o.URL = "nats://" + silentPort(t) + "," + o.URL },
+			change: func(o *Options) { o.URL = "nats://" + loopback.Silent(t) + "," + o.URL },
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "the server does not answer", Advice: "port for clients"},
 		},
 		"a stream behind a server that is silent": {
 			stream: &ndr,
-			change: func(o *Options) { o.URL = "nats://" + silentPort(t) + "," + o.URL },
+			change: func(o *Options) { o.URL = "nats://" + loopback.Silent(t) + "," + o.URL },
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
 		},
@@ -195,7 +173,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startServer(t, test.server)
+			s := loopback.NATS(t, test.server)
 			if test.stream != nil {
 				sealed := test.stream.Sealed
 				config := *test.stream

@@ -16,6 +16,7 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -31,7 +32,7 @@ func silent(t *testing.T) (address string) {
 }
 
 func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
-	good := startServer(t, nil).ClientURL()
+	good := loopback.NATS(t, nil).ClientURL()
 	url := good + ",nats://" + silent(t) + ",nats://" + silent(t)
 	for range 4 { // the order is random
 		sink := open(t, Options{URL: url, Subject: "x", Timeout: 900 * time.Millisecond})
@@ -42,7 +43,7 @@ func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
 }
 
 func TestAWebSocket(t *testing.T) {
-	s := startServer(t, func(o *server.Options) {
+	s := loopback.NATS(t, func(o *server.Options) {
 		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true}
 	})
 	sink := open(t, Options{URL: s.WebsocketURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
@@ -56,7 +57,7 @@ func TestAWebSocket(t *testing.T) {
 }
 
 func TestAStreamThatDoesNotAcknowledgeIsTransient(t *testing.T) {
-	s := startServer(t, nil)
+	s := loopback.NATS(t, nil)
 	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", AckTimeout: 20 * time.Millisecond, Timeout: time.Hour})
 	class, err := classOf(t, sink, sinktest.Events(3, 3, 0))
@@ -68,7 +69,7 @@ func TestAStreamThatDoesNotAcknowledgeIsTransient(t *testing.T) {
 func TestStreamsThatComeAndGo(t *testing.T) {
 	events := sinktest.Events(40, 40, 1000)
 	t.Run("one that holds all the bytes that it may is transient, and takes the rest once it may hold more", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxBytes: 20_000, Discard: jetstream.DiscardNew}
 		nc := makeStream(t, s, config)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
@@ -92,7 +93,7 @@ func TestStreamsThatComeAndGo(t *testing.T) {
 		}
 	})
 	t.Run("one that is deleted under the sink is a halt until it is made again", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		nc := makeStream(t, s, config)
 		js, err := jetstream.New(nc)
@@ -123,7 +124,7 @@ func TestStreamsThatComeAndGo(t *testing.T) {
 func TestMutualTLS(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	mine, mineAuthority := sinktest.Certificate(t)
-	s := startServer(t, func(o *server.Options) {
+	s := loopback.NATS(t, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: mineAuthority}
 		o.TLSVerify = true
 	})
@@ -185,7 +186,7 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 	must(accounts.Store(id, signed))
 	must(accounts.Store(systemID, signedSystem))
 	operatorClaims := jwt.NewOperatorClaims(operatorID)
-	s := startServer(t, func(o *server.Options) {
+	s := loopback.NATS(t, func(o *server.Options) {
 		o.TrustedOperators = []*jwt.OperatorClaims{operatorClaims}
 		o.AccountResolver, o.SystemAccount = accounts, systemID
 	})

@@ -21,6 +21,7 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -76,7 +77,7 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 }
 
 func TestWhatTheStreamHolds(t *testing.T) {
-	s := startServer(t, nil)
+	s := loopback.NATS(t, nil)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true})
 	e := sinktest.Events(1, 1, 0)[0]
 	if err := sink.Send(t.Context(), []transform.Event{e, e}); err != nil {
@@ -97,13 +98,13 @@ func TestWhatTheStreamHolds(t *testing.T) {
 func TestStreams(t *testing.T) {
 	events := sinktest.Events(10, 5, 400)
 	t.Run("one that does not exist is a halt that says what to do", func(t *testing.T) {
-		sink := open(t, Options{URL: startServer(t, nil).ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
+		sink := open(t, Options{URL: loopback.NATS(t, nil).ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "create_stream") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
 	t.Run("one that does not take the subject is a halt", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "ndr.*") {
@@ -111,7 +112,7 @@ func TestStreams(t *testing.T) {
 		}
 	})
 	t.Run("another one that takes the subject is a halt", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"ndr.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "OTHER") {
@@ -119,14 +120,14 @@ func TestStreams(t *testing.T) {
 		}
 	})
 	t.Run("JetStream that is not enabled is a halt", func(t *testing.T) {
-		s := startServer(t, func(o *server.Options) { o.JetStream = false })
+		s := loopback.NATS(t, func(o *server.Options) { o.JetStream = false })
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
 	t.Run("one that is full is transient, and what it took is not failed", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgs: 4, Discard: jetstream.DiscardNew})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Transient || !strings.Contains(err.Error(), "full") {
@@ -151,7 +152,7 @@ func TestStreams(t *testing.T) {
 		}
 	})
 	t.Run("one that is sealed is a halt", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		js, err := jetstream.New(makeStream(t, s, config))
 		if err != nil {
@@ -167,7 +168,7 @@ func TestStreams(t *testing.T) {
 		}
 	})
 	t.Run("one that takes no large messages rejects them alone", func(t *testing.T) {
-		s := startServer(t, nil)
+		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		batch := append(sinktest.Events(4, 4, 400), sinktest.Events(1, 1, 3000)...)
@@ -187,7 +188,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestSomebodyElsesAnswersAreNoAcknowledgements(t *testing.T) {
-	s := startServer(t, nil)
+	s := loopback.NATS(t, nil)
 	nc := client(t, s)
 	if _, err := nc.Subscribe("ndr.>", func(m *nats.Msg) {
 		for _, answer := range []string{"", "thank you", `{"ok":true}`} {
@@ -224,14 +225,14 @@ func TestCredentials(t *testing.T) {
 	if err := os.WriteFile(noSeed, []byte("correct-horse"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, func(o *server.Options) {
+	s := loopback.NATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "ana", Password: "correct-horse"},
 			{Username: "reader", Password: "correct-horse", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"other"}}}},
 		}
 		o.Nkeys = []*server.NkeyUser{{Nkey: public}}
 	})
-	withToken := startServer(t, func(o *server.Options) { o.Authorization = "correct-horse" })
+	withToken := loopback.NATS(t, func(o *server.Options) { o.Authorization = "correct-horse" })
 	for name, c := range map[string]struct {
 		server *server.Server
 		change func(*Options)
@@ -304,7 +305,7 @@ func TestAServerThatRepeatsASecretIsNotQuotedWithIt(t *testing.T) {
 }
 
 func TestAPublisherNeedsNoRightsOnTheStream(t *testing.T) {
-	s := startServer(t, func(o *server.Options) {
+	s := loopback.NATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "admin", Password: "admin"},
 			{Username: "ana", Password: "correct-horse", Permissions: &server.Permissions{
@@ -342,7 +343,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 		}
 	})
 	t.Run("are passed over while another answers", func(t *testing.T) {
-		sink := open(t, Options{URL: closed + ", " + startServer(t, nil).ClientURL(), Subject: "x"})
+		sink := open(t, Options{URL: closed + ", " + loopback.NATS(t, nil).ClientURL(), Subject: "x"})
 		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
 			t.Error(err)
 		}
@@ -351,7 +352,7 @@ func TestServersThatAreNotThere(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
-	secure := startServer(t, func(o *server.Options) {
+	secure := loopback.NATS(t, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	})
 	for name, c := range map[string]struct {
@@ -362,7 +363,7 @@ func TestTLS(t *testing.T) {
 		"the right authority":         {secure, &tls.Config{RootCAs: pool}, ""},
 		"an unknown authority":        {secure, &tls.Config{RootCAs: x509.NewCertPool()}, sinks.Halted},
 		"another name":                {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, sinks.Halted},
-		"a server that speaks no TLS": {startServer(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
+		"a server that speaks no TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))

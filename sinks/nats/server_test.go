@@ -14,30 +14,9 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
-
-// startServer runs a NATS server with JetStream on a free port.
-func startServer(t testing.TB, change func(*server.Options)) *server.Server {
-	t.Helper()
-	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
-	if change != nil {
-		change(options)
-	}
-	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server does not start")
-	}
-	return s
-}
 
 func port(t testing.TB, s *server.Server) string {
 	t.Helper()
@@ -143,7 +122,7 @@ const (
 func TestJetStreamSink(t *testing.T) {
 	modes := []transform.Mode{transform.Structured, transform.Binary}
 	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
-		s := startServer(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
+		s := loopback.NATS(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		js, err := jetstream.New(nc)
@@ -185,7 +164,7 @@ func TestJetStreamSink(t *testing.T) {
 func TestCoreSink(t *testing.T) {
 	modes := []transform.Mode{transform.Structured, transform.Binary}
 	sinktest.Run(t, modes, func(t *testing.T, mode transform.Mode) sinktest.Target {
-		s := startServer(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
+		s := loopback.NATS(t, func(o *server.Options) { o.MaxPayload, o.Username, o.Password = maxPayload, username, password })
 		relay := sinktest.NewRelay(t, port(t, s))
 		nc := client(t, s)
 		subscription, err := nc.SubscribeSync("ndr.>")

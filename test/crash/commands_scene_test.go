@@ -18,13 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 	"ndrbridge/tickets"
 )
 
@@ -125,23 +124,8 @@ func freeAddress(t *testing.T) string {
 
 func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the NATS server is not ready")
-	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if js, err = jetstream.New(conn); err != nil {
-		t.Fatal(err)
-	}
+	s := loopback.NATS(t, nil)
+	js = loopback.JetStream(t, s)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{commandTopic}}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"sync"
@@ -17,62 +16,27 @@ import (
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
 	"ndrbridge/test/appliance"
-	"ndrbridge/transform"
+	"ndrbridge/test/loopback"
 )
 
 // hook is a webhook that a test breaks.
-type hook struct {
-	url string
+type hook struct{ *loopback.Receiver }
 
-	mu     sync.Mutex
-	status int // that is answered; 0: it takes what comes
-	events []transform.Event
-}
-
-func startHook(t *testing.T) *hook {
+func startHook(t *testing.T) hook {
 	t.Helper()
-	h := new(hook)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		e, err := transform.Parse(body)
-		if err != nil {
-			t.Errorf("%v: %s", err, body)
-			return
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.status != 0 {
-			w.WriteHeader(h.status)
-			return
-		}
-		h.events = append(h.events, e)
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	t.Cleanup(s.Close)
-	h.url = s.URL
-	return h
-}
-
-func (h *hook) answer(status int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.status = status
+	return hook{loopback.Receive(t)}
 }
 
 // count returns how many events it took, and how many of them were sent again by
 // request.
-func (h *hook) count() (events, again int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.events {
+func (h hook) count() (events, again int) {
+	all := h.Events()
+	for _, e := range all {
 		if e.Redelivered {
 			again++
 		}
 	}
-	return len(h.events), again
+	return len(all), again
 }
 
 // startAppliance serves a stand-in without any objects.

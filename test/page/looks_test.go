@@ -122,12 +122,12 @@ func TestLooks(t *testing.T) {
 	a.AddAudit(12)
 	b.AddBacklog(5, time.Hour)
 	soc, lake, chat := startHook(t), startHook(t), startHook(t)
-	lake.answer(http.StatusUnprocessableEntity)
-	soc.answer(http.StatusUnauthorized)
+	lake.Answer(http.StatusUnprocessableEntity)
+	soc.Answer(http.StatusUnauthorized)
 	bridgeURL, _ := startBridge(t, settings{
 		appliances: hq(applianceURL) + "  - {name: branch, url: \"" + branchURL + "\", api_key: stand-in-key, detections: {start: beginning, interval: 50ms}, audit: {enabled: false}}\n",
-		sinks: webhook("soc", soc.url) + "  - {name: lake, webhook: {url: \"" + lake.url + "\"}, batch: {linger: 0}, match: 'event.appliance == \"branch\"', retry: {initial: 50ms, max: 200ms}}\n" +
-			webhook("chat", chat.url) + webhook("archive", startHook(t).url),
+		sinks: webhook("soc", soc.URL) + "  - {name: lake, webhook: {url: \"" + lake.URL + "\"}, batch: {linger: 0}, match: 'event.appliance == \"branch\"', retry: {initial: 50ms, max: 200ms}}\n" +
+			webhook("chat", chat.URL) + webhook("archive", startHook(t).URL),
 		tickets: "tickets: {enabled: true, nats: {url: \"nats://127.0.0.1:9\", stream: CMD}}\n",
 	})
 	page := withHistory(t, bridgeURL)
@@ -136,7 +136,7 @@ func TestLooks(t *testing.T) {
 	p.awaitText(card("soc", ""), "Halted")
 	p.awaitText(card("lake", ""), "5 dead letters")
 	p.awaitText("#events", "risk")
-	lake.answer(0)
+	lake.Answer(0)
 	p.click(`[aria-label="Pause sink archive"]`)
 	p.awaitText(card("archive", ""), "Paused")
 	p.await("charts are drawn", element(card("chat", ".chart .line"))+"?.getAttribute('d')")

@@ -19,26 +19,26 @@ const allIsWell = "All is well"
 func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	soc := startHook(t)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
 	p.awaitText(card("soc", ".state"), "Running")
 	// Whoever looks at the page must see the same elements all along.
 	eval[bool](p, "window.same = "+element(card("soc", ""))+", true")
 
-	soc.answer(http.StatusServiceUnavailable)
+	soc.Answer(http.StatusServiceUnavailable)
 	a.AddMany(3)
 	p.awaitText(card("soc", ".state"), "Retrying")
 	p.awaitText("#verdict", "Sink soc fails")
 	p.awaitText(card("soc", "dd"), "3 events for")
-	soc.answer(http.StatusUnauthorized)
+	soc.Answer(http.StatusUnauthorized)
 	p.awaitText(card("soc", ".state"), "Halted")
 	p.awaitText("#verdict", "Sink soc is halted since")
 	p.awaitText("#verdict", "401")
 	p.awaitText(card("soc", "[data-part=error]"), "401")
 	p.await("it is announced", element("#announcer")+".textContent.includes('Halted')")
 	p.await("the tab says it", "document.title.startsWith('✕')")
-	soc.answer(0)
+	soc.Answer(0)
 	p.click(`[aria-label="Try now to deliver to sink soc"]`)
 	p.awaitText(card("soc", ".state"), "Running")
 	p.awaitText("#verdict", allIsWell)
@@ -51,15 +51,15 @@ func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
 func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	soc := startHook(t)
-	soc.answer(http.StatusUnprocessableEntity)
+	soc.Answer(http.StatusUnprocessableEntity)
 	a.AddMany(2)
 	d := a.Generate()
 	d.ID = 1<<53 + 1 // what JavaScript's own numbers cannot hold
 	a.Add(d)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", "Sink soc has 3 dead letters")
-	soc.answer(0)
+	soc.Answer(0)
 	p.click(`[aria-label="Look at the dead letters of sink soc"]`)
 	p.await("all of them are listed", "document.querySelectorAll('.letter').length === 3")
 	p.awaitText("#letters", "422")
@@ -95,7 +95,7 @@ func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 func TestAnObjectThatNoEventWasMadeOfIsLookedIntoAndDropped(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	v := a.AddHuge(17 << 20) // larger than an answer may be
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", "hq/detections: 1 object could not be made into events.")
 	p.click(`[aria-label="Look at the dead letters of hq/detections"]`)
@@ -129,8 +129,8 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 	a.AddAuditBody(hostile[0])
 	a.AddAuditBody(nil)
 	soc := startHook(t)
-	soc.answer(http.StatusUnprocessableEntity)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+	soc.Answer(http.StatusUnprocessableEntity)
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.await("all events are there", fmt.Sprint("document.querySelectorAll('.event').length === ", len(hostile)+3))
 	for _, title := range hostile[:5] {
@@ -156,7 +156,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 	t.Run("with the mouse", func(t *testing.T) {
 		a, applianceURL := startAppliance(t)
 		soc := startHook(t)
-		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.url)})
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 		p := openTab(t, url)
 		p.click(`[aria-label="Pause sink soc"]`)
 		p.awaitText(card("soc", ".state"), "Paused")
@@ -168,7 +168,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 	})
 	t.Run("with the keyboard alone", func(t *testing.T) {
 		_, applianceURL := startAppliance(t)
-		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 		p := openTab(t, url)
 		p.awaitText(card("soc", ".state"), "Running")
 		p.tabTo(`[aria-label="Pause sink soc"]`)
@@ -183,7 +183,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 	})
 	t.Run("and what the bridge says no to is told beside the button", func(t *testing.T) {
 		_, applianceURL := startAppliance(t)
-		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 		p := openTab(t, url)
 		p.expectRefusals()
 		p.awaitText(card("soc", ".state"), "Running")
@@ -197,7 +197,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 func TestTheTokenIsAskedFor(t *testing.T) {
 	_, applianceURL := startAppliance(t)
 	const token = "correct horse battery staple"
-	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := newTab(t)
 	p.expectRefusals()
 	p.do(chromedp.Navigate(url))
@@ -239,7 +239,7 @@ func TestEventsAreFilteredBySeverity(t *testing.T) {
 	add("quiet", 10)
 	add("loud", 99)
 	a.AddAudit(1)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := openTab(t, url)
 	p.await("all are shown", "document.querySelectorAll('.event').length === 3")
 	choose := func(value string) {
@@ -264,7 +264,7 @@ func TestEventsAreFilteredBySeverity(t *testing.T) {
 
 func TestABridgeThatGoesAwayIsTold(t *testing.T) {
 	_, applianceURL := startAppliance(t)
-	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)}
+	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)}
 	url, stop := startBridge(t, s)
 	p := openTab(t, url)
 	p.expectRefusals()
@@ -282,7 +282,7 @@ func TestABridgeThatGoesAwayIsTold(t *testing.T) {
 func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	a.AddMany(3)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := openTab(t, url)
 	p.await("the events are there", "document.querySelectorAll('.event').length === 3")
 	for _, hidden := range []bool{true, false} {
@@ -295,7 +295,7 @@ func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
 
 func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 	_, applianceURL := startAppliance(t)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
 	for _, c := range []struct{ name, json, pretty string }{
@@ -338,7 +338,7 @@ func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestAnApplianceThatIsGoneIsTold(t *testing.T) {
 	a, applianceURL := startAppliance(t)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).url)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#appliances .state", "Reachable")
 	p.awaitText("#appliances", "firmware 26.3.0.1234")

@@ -7,53 +7,30 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/test/loopback"
 	"ndrbridge/tickets/inbox"
 )
 
 // natsServer runs on a port, 0: any, with its streams in a folder.
 func natsServer(t *testing.T, folder string, port int) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: orAny(port), JetStream: true, StoreDir: folder, NoSigs: true, NoLog: true,
-		Username: "bridge", Password: "hunter2",
+	return loopback.NATS(t, func(o *server.Options) {
+		o.StoreDir, o.Username, o.Password = folder, "bridge", "hunter2"
+		if port != 0 {
+			o.Port = port
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("the server does not start")
-	}
-	return s
-}
-
-func orAny(port int) int {
-	if port == 0 {
-		return server.RANDOM_PORT
-	}
-	return port
 }
 
 // publisher publishes to a server.
 func publisher(t *testing.T, s *server.Server) jetstream.JetStream {
 	t.Helper()
-	conn, err := nats.Connect(s.ClientURL(), nats.UserInfo("bridge", "hunter2"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return js
+	return loopback.JetStream(t, s, nats.UserInfo("bridge", "hunter2"))
 }
 
 func stream(t *testing.T, js jetstream.JetStream) {

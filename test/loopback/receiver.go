@@ -1,0 +1,65 @@
+package loopback
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"ndrbridge/transform"
+)
+
+// Receiver receives a webhook's events, one a request in structured mode, and keeps
+// those that it takes. It is safe for concurrent use.
+type Receiver struct {
+	URL string
+
+	mu     sync.Mutex
+	events []transform.Event
+	answer int
+}
+
+// Receive starts a Receiver that takes what comes. What is no event fails the test.
+func Receive(t testing.TB) *Receiver {
+	t.Helper()
+	r := new(Receiver)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return // whoever sent it has gone
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.answer != 0 {
+			w.WriteHeader(r.answer)
+			return
+		}
+		r.events = append(r.events, e)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(s.Close)
+	r.URL = s.URL
+	return r
+}
+
+// Answer has each request answered by a status from now on, and its event not taken; 0:
+// what comes is taken.
+func (r *Receiver) Answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = status
+}
+
+// Events returns what was taken, in the order in which it came.
+func (r *Receiver) Events() []transform.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
