@@ -100,6 +100,7 @@ func TestStreamsThatComeAndGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		keepFolder(t, js)
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if err := sink.Send(t.Context(), events[:10]); err != nil {
 			t.Fatal(err)

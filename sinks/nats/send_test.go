@@ -54,6 +54,16 @@ func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *
 	return nc
 }
 
+// keepFolder makes a stream that stays. When a server's last stream is deleted, the
+// server removes the folder that held them in the background, even from under a stream
+// that is made meanwhile, which then fails.
+func keepFolder(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNewTellsAllThatIsWrong(t *testing.T) {
 	_, err := New(Options{
 		URL: "nats://ana:correct-horse@127.0.0.1:x,http://h", Stream: "a.b", Subject: "a..b", Mode: transform.Batch,

@@ -129,6 +129,7 @@ func TestJetStreamSink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		keepFolder(t, js)
 		halted := false
 		return sinktest.Target{
 			Open: func() (sinks.Sink, error) {
