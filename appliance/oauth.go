@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/redact"
+
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 )
@@ -135,15 +137,7 @@ func secretsOfURL(text string) []string {
 		return nil
 	}
 	password, _ := u.User.Password()
-	all := []string{password, u.RawQuery}
-	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		_, value, _ := strings.Cut(pair, "=")
-		all = append(all, value)
-		if plain, err := url.QueryUnescape(value); err == nil {
-			all = append(all, plain)
-		}
-	}
-	return all
+	return append([]string{password, u.RawQuery}, redact.QueryValues(u.RawQuery)...)
 }
 
 const wrongTokenURL = "is oauth.token_url right?"

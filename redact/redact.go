@@ -112,3 +112,16 @@ func (s Secrets) HideBeginning(text string) string {
 
 // Longest is the number of bytes of the longest form of a secret.
 func (s Secrets) Longest() int { return s.longest }
+
+// QueryValues are the values of a URL's query, each as it was sent and as it is.
+func QueryValues(rawQuery string) []string {
+	var values []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		_, sent, _ := strings.Cut(pair, "=")
+		values = append(values, sent)
+		if value, err := url.QueryUnescape(sent); err == nil {
+			values = append(values, value)
+		}
+	}
+	return values
+}

@@ -21,12 +21,12 @@ const maxLinks = 32
 // neither is the delivery, and the span returned records nothing. attempt counts the
 // calls for one batch, from 1.
 func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attempt int) (context.Context, trace.Span) {
-	if r.o.Tracer == nil {
-		return ctx, trace.SpanFromContext(ctx)
+	var links []trace.Link
+	if r.o.Tracer != nil {
+		links = linksOf(events)
 	}
-	links := linksOf(events)
 	if len(links) == 0 {
-		return ctx, trace.SpanFromContext(ctx)
+		return ctx, trace.SpanFromContext(context.Background()) // which records nothing
 	}
 	bytes := 0
 	for _, e := range events {

@@ -120,12 +120,16 @@ func (s *Sink) addressOf(server string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// outside are the subjects of the events that none of the grants takes in.
-func (s *Sink) outside(events []transform.Event, grants []string) []string {
+// anyCaptures tells whether one of some subjects takes another in.
+func anyCaptures(wide []string, subject string) bool {
+	return slices.ContainsFunc(wide, func(one string) bool { return captures(one, subject) })
+}
+
+// outside are the subjects of the events that are not taken.
+func (s *Sink) outside(events []transform.Event, taken func(subject string) bool) []string {
 	var all []string
 	for _, e := range events {
-		subject := token(s.subject.Expand(e))
-		if !slices.ContainsFunc(grants, func(granted string) bool { return captures(granted, subject) }) {
+		if subject := token(s.subject.Expand(e)); !taken(subject) {
 			all = append(all, subject)
 		}
 	}
@@ -133,13 +137,13 @@ func (s *Sink) outside(events []transform.Event, grants []string) []string {
 	return slices.Compact(all)
 }
 
-// granted tells subjects that are outside: of events that will come, and of those
+// notTaken tells subjects that are outside: of events that will come, and of those
 // that may. It is nothing where there are none.
-func (s *Sink) granted(t Trial, step string, grants []string, words, advice string) []preflight.Finding {
-	if sure := s.outside(t.Sure, grants); len(sure) > 0 {
+func (s *Sink) notTaken(t Trial, step string, taken func(subject string) bool, words, advice string) []preflight.Finding {
+	if sure := s.outside(t.Sure, taken); len(sure) > 0 {
 		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
 	}
-	if possible := s.outside(t.Possible, grants); len(possible) > 0 {
+	if possible := s.outside(t.Possible, taken); len(possible) > 0 {
 		return []preflight.Finding{{
 			Step: step, Result: preflight.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may not let through go there",
 			Advice: advice,
@@ -178,7 +182,8 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 	config := stream.CachedInfo().Config
 	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("it takes %q", config.Subjects)}}
 	if t.Reads == "" {
-		if wrong := s.granted(t, step, config.Subjects, fmt.Sprintf("it takes %q, and not", config.Subjects), "see subject, or add them to the stream"); wrong != nil {
+		takes := func(subject string) bool { return anyCaptures(config.Subjects, subject) }
+		if wrong := s.notTaken(t, step, takes, fmt.Sprintf("it takes %q, and not", config.Subjects), "see subject, or add them to the stream"); wrong != nil {
 			found = wrong
 		}
 	}
@@ -255,15 +260,11 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.
 		return []preflight.Finding{{Step: step, Result: preflight.Untried, Detail: "the server does not tell what the user may publish"}}
 	}
 	if p := answer.Data.Permissions; p != nil {
-		const words, advice = "the user may not publish to", "let the user publish there"
-		if len(p.Publish.Allow) > 0 {
-			if wrong := s.granted(t, step, p.Publish.Allow, words, advice); wrong != nil {
-				return wrong
-			}
+		may := func(subject string) bool {
+			return (len(p.Publish.Allow) == 0 || anyCaptures(p.Publish.Allow, subject)) && !anyCaptures(p.Publish.Deny, subject)
 		}
-		denied := slices.DeleteFunc(slices.Clone(t.Sure), func(e transform.Event) bool { return len(s.outside([]transform.Event{e}, p.Publish.Deny)) > 0 })
-		if len(denied) > 0 {
-			return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(s.outside(denied, nil), ", "), Advice: advice}}
+		if wrong := s.notTaken(t, step, may, "the user may not publish to", "let the user publish there"); wrong != nil {
+			return wrong
 		}
 	}
 	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: "the user may publish what the sink sends"}}

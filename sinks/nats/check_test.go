@@ -135,6 +135,12 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
 		},
+		"a user to whom what match may let through is denied": {
+			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
+			change: func(o *Options) { signedIn(o); o.CreateStream = true },
+			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Warning, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
+		},
 		"a server that is down": {
 			change: func(o *Options) { o.URL = "nats://" + loopback.Closed(t) },
 			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "url"},

@@ -15,6 +15,9 @@ import (
 	"ndrbridge/sinks"
 )
 
+// TryByReplay advises how a webhook is tried that has no dry run.
+const TryByReplay = "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m"
+
 // Asking is a Preset whose service can be asked whether it would take events, without
 // any being sent.
 type Asking interface {
@@ -88,7 +91,7 @@ func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Findin
 		}
 		return append(found, preflight.Finding{
 			Step: "delivery", Result: preflight.Untried, Detail: detail,
-			Advice: "look at what would be sent with ndrbridge render, and send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m",
+			Advice: "look at what would be sent with ndrbridge render, and " + TryByReplay,
 		})
 	}
 	for _, q := range questions {

@@ -79,14 +79,8 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	for segment := range strings.SplitSeq(target.Path, "/") {
 		part(segment)
 	}
-	for _, values := range target.Query() {
-		for _, value := range values {
-			part(value)
-		}
-	}
-	for pair := range strings.SplitSeq(target.RawQuery, "&") {
-		_, value, _ := strings.Cut(pair, "=")
-		part(value) // as it was sent, for a server that encodes it once more
+	for _, value := range redact.QueryValues(target.RawQuery) {
+		part(value)
 	}
 	return redact.New(words...)
 }

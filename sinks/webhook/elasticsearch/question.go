@@ -58,16 +58,15 @@ func judgeIndex(a webhook.Answer) preflight.Finding {
 	switch {
 	case a.Status == http.StatusForbidden:
 		return preflight.Finding{Result: preflight.Untried, Detail: "the key may not look at it, which delivering does not need"}
-	case a.Status == http.StatusNotFound:
-		return preflight.Finding{Result: preflight.Remark, Detail: "it does not exist, and will be made at the first event, if action.auto_create_index and the key allow it"}
+	case a.Status == http.StatusNotFound: // as if it named none
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &said) != nil:
 		return a.Finding("it is there", checkKey)
 	case len(said.Streams) > 0:
 		return preflight.Finding{Result: preflight.OK, Detail: "it is a data stream"}
-	case len(said.Indices)+len(said.Aliases) == 0:
-		return preflight.Finding{Result: preflight.Remark, Detail: "it does not exist, and will be made at the first event, if action.auto_create_index and the key allow it"}
+	case len(said.Indices)+len(said.Aliases) > 0:
+		return preflight.Finding{Result: preflight.OK, Detail: "it is there"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "it is there"}
+	return preflight.Finding{Result: preflight.Remark, Detail: "it does not exist, and will be made at the first event, if action.auto_create_index and the key allow it"}
 }
 
 func judgePrivileges(a webhook.Answer) preflight.Finding {
@@ -78,7 +77,7 @@ func judgePrivileges(a webhook.Answer) preflight.Finding {
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &said) != nil || said.All == nil:
 		return preflight.Finding{
 			Result: preflight.Untried, Detail: "it does not tell what the key may do: OpenSearch, or without security",
-			Advice: "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m",
+			Advice: webhook.TryByReplay,
 		}
 	case !*said.All:
 		return preflight.Finding{Result: preflight.Failed, Detail: "the key may not create documents there", Advice: "give its role the index privilege create_doc, and auto_configure where the index is to be made"}

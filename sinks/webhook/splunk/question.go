@@ -34,7 +34,7 @@ func judgeToken(a webhook.Answer) preflight.Finding {
 	case a.Status == http.StatusNotFound:
 		return preflight.Finding{
 			Result: preflight.Untried, Detail: "the collector knows no acknowledgements, and so does not tell whether it takes the token",
-			Advice: "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m",
+			Advice: webhook.TryByReplay,
 		}
 	}
 	return a.Finding("the collector takes the token, with indexer acknowledgement", "check key: is it the value of a token that is enabled?")

@@ -1,6 +1,7 @@
 package ticket_test
 
 import (
+	"bytes"
 	"testing"
 
 	"ndrbridge/sinks"
@@ -45,6 +46,11 @@ func FuzzAnswers(f *testing.F) {
 				}
 				if next == nil && len(learnt) != 1 {
 					t.Errorf("%s: nothing is remembered of %s", o.name, body)
+				}
+				for _, kept := range learnt {
+					if next == nil && bytes.Contains(kept, []byte(`"id":""`)) {
+						t.Errorf("%s: a ticket without an id is remembered of %s", o.name, body)
+					}
 				}
 			}
 		}

@@ -61,10 +61,6 @@ func NewGeneric(o GenericOptions) (*Generic, error) {
 	return &Generic{o, site}, nil
 }
 
-func (g *Generic) service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
-}
-
 func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
 	if g.o.Lookup == nil {
 		return nil, nil

@@ -61,10 +61,6 @@ func siteOf(text string) (*url.URL, error) {
 	return site.JoinPath("/"), nil // what is joined to an empty path would have no slash
 }
 
-func (j *Jira) service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
-}
-
 func (j *Jira) find(e transform.Event) (*webhook.Request, error) {
 	body, err := json.Marshal(map[string]any{
 		// Names in quotes, as strconv.Quote writes them, are JQL's strings.

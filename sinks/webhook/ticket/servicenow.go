@@ -49,10 +49,6 @@ func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
 	return &ServiceNow{o: o, site: site, table: site.JoinPath("api/now/table", o.Table)}, nil
 }
 
-func (s *ServiceNow) service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
-}
-
 // shown are the columns that are read of a record.
 const shown = "number,sys_id,correlation_id"
 

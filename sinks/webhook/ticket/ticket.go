@@ -24,7 +24,6 @@ type Ticket struct {
 // System is a ticket system's own words. Its methods only compute; their errors are
 // *sinks.Error.
 type System interface {
-	service() webhook.Service
 	// find makes the request that looks for a detection's ticket; nil: the system
 	// cannot be asked.
 	find(e transform.Event) (*webhook.Request, error)
@@ -68,8 +67,10 @@ var _ webhook.Finishing = (*Preset)(nil)
 // New makes a preset.
 func New(o Options) *Preset { return &Preset{o} }
 
-// Service is that of the ticket system.
-func (p *Preset) Service() webhook.Service { return p.o.System.service() }
+// Service asks for JSON.
+func (p *Preset) Service() webhook.Service {
+	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
+}
 
 // Key is that of the detection.
 func (p *Preset) Key(e transform.Event) string { return webhook.DetectionKey(e) }
@@ -131,19 +132,7 @@ func settled(e transform.Event) bool {
 }
 
 // ticketOf is the ticket that a detection has at its appliance; empty: none.
-func ticketOf(e transform.Event) string {
-	for name, value := range transform.Fields(e.Data()) {
-		if string(name) != "detection" {
-			continue
-		}
-		for name, value := range transform.Fields(value) {
-			if string(name) == "ticket_id" {
-				return transform.Text(value)
-			}
-		}
-	}
-	return ""
-}
+func ticketOf(e transform.Event) string { return transform.Text(at(e.Data(), "detection.ticket_id")) }
 
 func (p *Preset) open(t task) (webhook.Request, error) {
 	request, err := p.o.System.open(t.event)
