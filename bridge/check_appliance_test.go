@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -127,7 +128,8 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		url     string // in the place of the stand-in's
 		keys    string // of the appliance; a key where it is empty
 		tickets bool
-		lacks   string        // a path that is answered with 404
+		lacks   string        // a path that is answered with status
+		status  int           // 0: 404
 		within  time.Duration // 0: 20s
 		want    preflighttest.Row
 	}{
@@ -238,7 +240,9 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 
 		"ticket tracking that is on":      {tickets: true, want: row("ticketing", preflight.OK, "is on", "")},
 		"ticket tracking that is off":     {tickets: true, options: standin.Options{NoTicketing: true}, want: row("ticketing", preflight.Failed, "is off", "switch it on")},
-		"a key that perhaps only reads":   {tickets: true, want: row("write", preflight.Untried, "only by a write", "write privilege")},
+		"a key that may write":            {tickets: true, want: row("write", preflight.Remark, "may write", "")},
+		"a key that only reads":           {tickets: true, hazards: forbidden("/detections/tickets"), want: row("write", preflight.Failed, "403", "write privilege")},
+		"an appliance that fails a write": {tickets: true, lacks: "/detections/tickets", status: 503, want: row("write", preflight.Warning, "503", "check again")},
 		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", preflight.Remark, "may not look", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,6 +252,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			}
 			a := standin.New(test.options)
 			a.SetSkew(test.skew)
+			a.AddMany(20) // some have tickets
 			if test.hazards != nil {
 				var h standin.Hazards
 				test.hazards(&h)
@@ -255,10 +260,10 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			}
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if test.lacks != "" && strings.HasSuffix(r.URL.Path, test.lacks) {
-					http.NotFound(w, r)
+					http.Error(w, "", cmp.Or(test.status, http.StatusNotFound))
 					return
 				}
-				if r.Method == http.MethodPatch || r.Method == http.MethodPut || r.Method == http.MethodDelete {
+				if r.Method == http.MethodPut || r.Method == http.MethodDelete {
 					t.Errorf("%s %s: it may have changed something", r.Method, r.URL)
 				}
 				// Once the body is read, the server sees that a client has hung up.
@@ -293,6 +298,11 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 				filepath.Join(t.TempDir(), "state.db"), url, keys, test.tickets), cmp.Or(test.within, 20*time.Second))
 			found = slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Target != "appliance hq" })
 			preflighttest.Expect(t, found, test.want)
+			for _, p := range a.Patches() {
+				if !test.tickets || p.Path != "/detections/tickets" || len(p.Made) > 0 || !regexp.MustCompile(`^{"ticket_id":"ndrbridge-check-[A-Z2-7]{26}"}$`).Match(p.Body) {
+					t.Errorf("PATCH %s of %s made %d versions", p.Path, p.Body, len(p.Made))
+				}
+			}
 		})
 	}
 }

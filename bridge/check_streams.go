@@ -99,31 +99,6 @@ func kindOfStore(q configs.RecordQuery, page appliance.RecordPage, refused bool)
 	return "and too few of the last minutes match to tell whether it has cursors"
 }
 
-// ticketing asks whether the appliance takes tickets. Whether the key may write is
-// not known without a write: the interface does not say in which order it looks at
-// a key's privileges and at what is to be changed.
-func (t *applianceTrial) ticketing(ctx context.Context) {
-	const step = "ticketing"
-	enabled, known, err := t.client.Ticketing(ctx)
-	e, _ := errors.AsType[*appliance.Error](err)
-	switch {
-	case e != nil && e.Refused():
-		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
-	case err != nil && t.outOfTime(ctx, step):
-	case err != nil:
-		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
-	case !known:
-		t.add(preflight.Remark, step, "the appliance does not say in known words whether external ticket tracking is on", "")
-	case !enabled:
-		t.add(preflight.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; of a console, on its sensors, too")
-		return
-	default:
-		t.add(preflight.OK, step, "external ticket tracking is on", "")
-	}
-	t.add(preflight.Untried, "write", "whether the key may write is known only by a write",
-		"see to it that its owner has the write privilege, and try one: send a ticket command about a detection that does not matter, and look at ndrbridge tickets list")
-}
-
 // compareClocks holds the appliance's clock against ours, once. Its Date counts whole
 // seconds.
 func (t *applianceTrial) compareClocks(theirs time.Time) {

@@ -24,9 +24,10 @@ its place in the file and the path of its key. Nothing is contacted.
 
 With --connect every appliance, every sink and every door for tickets is tried as a
 running bridge would use it, and each answer explained: the address and its
-certificates, the key and what it may read, topics and streams and what they take, the
+certificates, the key and what it may do, topics and streams and what they take, the
 services behind webhooks. Nothing is changed: no event is sent, no topic or stream is
-made, and the state is not opened, so that it can be done beside a running bridge.
+made, a write to an appliance is tried with a ticket that no detection has, and the
+state is not opened, so that it can be done beside a running bridge.
 
 Each line has one of these results:
 

@@ -1,0 +1,51 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"ndrbridge/appliance"
+	"ndrbridge/preflight"
+)
+
+// ticketing asks whether the appliance takes tickets.
+func (t *applianceTrial) ticketing(ctx context.Context) {
+	const step = "ticketing"
+	enabled, known, err := t.client.Ticketing(ctx)
+	e, _ := errors.AsType[*appliance.Error](err)
+	switch {
+	case e != nil && e.Refused():
+		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
+	case err != nil && t.outOfTime(ctx, step):
+	case err != nil:
+		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
+	case !known:
+		t.add(preflight.Remark, step, "the appliance does not say in known words whether external ticket tracking is on", "")
+	case !enabled:
+		t.add(preflight.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; of a console, on its sensors, too")
+		return
+	default:
+		t.add(preflight.OK, step, "external ticket tracking is on", "")
+	}
+	t.write(ctx)
+}
+
+// write asks for a change that changes nothing, of all detections with a ticket that
+// none has. A key that only reads is refused that. What else is answered is not proof
+// that the key may write: the interface does not say whether an appliance looks at the
+// key's privileges first.
+func (t *applianceTrial) write(ctx context.Context) {
+	const step = "write"
+	err := t.client.PatchTicket(ctx, "ndrbridge-check-"+rand.Text(), appliance.DetectionChange{})
+	e, _ := errors.AsType[*appliance.Error](err)
+	switch {
+	case e != nil && e.Refused():
+		t.add(preflight.Failed, step, "the key may not write tickets: the appliance "+told(e), "the owner of the key needs the write privilege")
+	case err == nil, e != nil && e.Status/100 == 4 && !e.Throttled():
+		t.add(preflight.Remark, step, "a change of a ticket that no detection has is not refused: as far as can be seen without changing anything, the key may write", "")
+	case t.outOfTime(ctx, step):
+	default:
+		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
+	}
+}
