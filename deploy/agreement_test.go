@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -53,6 +54,26 @@ func TestReleaseAndImageAreLinkedAlike(t *testing.T) {
 	flags := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `flags: \[(-.*)\]$`), ",", "")
 	if want := flags + ` -ldflags "` + release + `"`; image != want {
 		t.Errorf("the image is linked with\n%s\na release with\n%s", image, want)
+	}
+}
+
+// A workflow that names no version has that of go.mod.
+func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
+	compiler := find(t, "../go.mod", `^toolchain go(.*)$`)
+	files, err := filepath.Glob("../.github/workflows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there are no workflows", err)
+	}
+	if image := find(t, "../Dockerfile", `golang:(\S+)`); image != compiler {
+		t.Errorf("the image is built by %s, the module by %s", image, compiler)
+	}
+	named := regexp.MustCompile(`go-version: *["']?([^\s"',}]+)`)
+	for _, file := range files {
+		for _, version := range named.FindAllStringSubmatch(read(t, file), -1) {
+			if version[1] != compiler {
+				t.Errorf("%s takes %s, the module %s", file, version[1], compiler)
+			}
+		}
 	}
 }
 
