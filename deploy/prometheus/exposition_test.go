@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,20 +103,24 @@ func metricsOfTheSource(t *testing.T) []string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(ndrbridge_[a-z_]+)"`)
 	found := make(map[string]bool)
-	for _, folder := range []string{"admin", "appliance", "bridge", "checkpoint", "poller", "sinks", "tickets"} {
-		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			code, err := os.ReadFile(path)
-			for _, name := range literal.FindAllStringSubmatch(string(code), -1) {
-				found[name[1]] = true
-			}
+	repository := os.DirFS("../..")
+	err := fs.WalkDir(repository, ".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+		case path == "test" || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != ".":
+			return fs.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
 		}
+		code, err := fs.ReadFile(repository, path)
+		for _, name := range literal.FindAllStringSubmatch(string(code), -1) {
+			found[name[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return slices.Sorted(maps.Keys(found))
 }
