@@ -41,10 +41,7 @@ func Read(root string) ([]Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the documents: %w", err)
 	}
-	paths = append(paths, filepath.Join(root, "README.md"))
-	if deploy := filepath.Join(root, "deploy", "README.md"); exists(deploy) {
-		paths = append(paths, deploy)
-	}
+	paths = append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "deploy", "README.md"))
 	slices.Sort(paths)
 	var documents []Document
 	for _, path := range paths {
@@ -59,11 +56,6 @@ func Read(root string) ([]Document, error) {
 		documents = append(documents, parse(filepath.ToSlash(name), string(text)))
 	}
 	return documents, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 var (
