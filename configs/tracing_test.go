@@ -1,8 +1,6 @@
 package configs
 
 import (
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -39,22 +37,4 @@ func TestTracingKeysTellWhatIsWrong(t *testing.T) {
 			t.Errorf("%+v, %v", c, err)
 		}
 	})
-}
-
-func TestTheConfigurationThatTheDocumentShowsIsValid(t *testing.T) {
-	text, err := os.ReadFile("../docs/tracing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n# ndrbridge.yaml\n(.*?)```").FindSubmatch(text)
-	if blocks == nil {
-		t.Fatal("it shows none")
-	}
-	config, err := Parse("tracing.md", blocks[1], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Tracing.Endpoint.Value() == "" {
-		t.Error("it traces nothing")
-	}
 }

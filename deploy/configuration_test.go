@@ -62,15 +62,3 @@ func TestConfigurationsLoad(t *testing.T) {
 		})
 	}
 }
-
-var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
-
-func TestExamplesOfTheReadMeLoad(t *testing.T) {
-	blocks := yamlBlock.FindAllStringSubmatch(read(t, "README.md"), -1)
-	if len(blocks) == 0 {
-		t.Fatal("it has no examples")
-	}
-	for _, block := range blocks {
-		load(t, "README.md", block[1])
-	}
-}

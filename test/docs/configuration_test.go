@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/configs"
@@ -106,7 +109,38 @@ func load(t *testing.T, shown *yaml.Node) error {
 	if _, err := configs.Load(path, nil); err != nil {
 		return fmt.Errorf("%w\nof\n%s", err, text)
 	}
+	var value any
+	asJSON(config)
+	if err := config.Decode(&value); err != nil {
+		return err
+	}
+	if err := schema().Validate(value); err != nil {
+		return fmt.Errorf("Load takes what the schema does not: %w\nof\n%s", err, text)
+	}
 	return nil
+}
+
+// schema is the one that editors hold configurations against.
+var schema = sync.OnceValue(func() *jsonschema.Schema {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(configs.Schema()))
+	if err != nil {
+		panic(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("schema.json", document); err != nil {
+		panic(err)
+	}
+	return compiler.MustCompile("schema.json")
+})
+
+// asJSON has what JSON has no word for, keys that are no texts and times, be text.
+func asJSON(node *yaml.Node) {
+	for i, child := range node.Content {
+		asJSON(child)
+		if child.ShortTag() == "!!timestamp" || node.Kind == yaml.MappingNode && i%2 == 0 {
+			child.Tag = "!!str"
+		}
+	}
 }
 
 // placeOf is the list whose items, or parts of one of them, are shown; empty for

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,27 +34,11 @@ var wholeSchema = sync.OnceValue(func() *jsonschema.Schema { return compiled()("
 // tree is YAML as JSON knows it.
 func tree(t testing.TB, text string) any {
 	t.Helper()
-	all, err := trees([]byte(text))
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%d documents, %v, in\n%s", len(all), err, text)
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatalf("%v, in\n%s", err, text)
 	}
-	return all[0]
-}
-
-// trees are the documents of a file.
-func trees(text []byte) ([]any, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var all []any
-	for {
-		var document yaml.Node
-		switch err := decoder.Decode(&document); {
-		case errors.Is(err, io.EOF):
-			return all, nil
-		case err != nil:
-			return nil, err
-		}
-		all = append(all, treeOf(&document))
-	}
+	return treeOf(&document)
 }
 
 func treeOf(node *yaml.Node) any {
