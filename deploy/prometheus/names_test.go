@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ndrbridge/test/docs"
 )
 
 // panel is what a dashboard shows in one place.
@@ -158,8 +160,12 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 			t.Errorf("%s is neither on the dashboard nor in a rule", name)
 		}
 	}
-	for _, path := range []string{"../../README.md", "../../docs/runbook.md"} {
-		check(path, read(t, path))
+	documents, err := docs.Read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range documents {
+		check(d.Path, read(t, "../../"+d.Path))
 	}
 }
 
