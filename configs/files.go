@@ -12,36 +12,45 @@ func (s Sink) Files() []string { return filesIn(s) }
 
 // filesIn is Files of any block.
 func filesIn(block any) []string {
-	files := filesOf(reflect.ValueOf(block), nil)
+	var files []string
+	eachFile("", reflect.ValueOf(block), func(_, file string) { files = append(files, file) })
 	slices.Sort(files)
 	return slices.Compact(files)
 }
 
-// filesOf appends the files that a struct names.
-func filesOf(block reflect.Value, files []string) []string {
+// eachFile visits the files that the block at path names, with the keys that name
+// them, in the order of the configuration.
+func eachFile(path string, block reflect.Value, visit func(key, file string)) {
+	named := func(key, file string) {
+		if file != "" {
+			visit(key, file)
+		}
+	}
 	for _, f := range fieldsOf(block.Type()) {
-		value, name := block.Field(f.index), ""
+		key, value := join(path, f.name), block.Field(f.index)
 		switch shapeOf(f.typ) {
 		case shapeBlock:
-			files = filesOf(value, files)
+			eachFile(key, value, visit)
 		case shapeOption:
 			if !value.IsNil() {
-				files = filesOf(value.Elem(), files)
+				eachFile(key, value.Elem(), visit)
+			}
+		case shapeBlocks:
+			for i := range value.Len() {
+				eachFile(item(key, i), value.Index(i), visit)
 			}
 		case shapeTexts:
 			if strings.HasSuffix(f.name, fileSuffix+"s") {
-				files = append(files, value.Interface().([]string)...)
+				for i := range value.Len() {
+					named(item(key, i), value.Index(i).String())
+				}
 			}
 		case shapeSecret:
-			name = value.Interface().(Secret).File
+			named(key+fileSuffix, value.Interface().(Secret).File)
 		case shapeText:
 			if strings.HasSuffix(f.name, fileSuffix) {
-				name = value.String()
+				named(key, value.String())
 			}
 		}
-		if name != "" {
-			files = append(files, name)
-		}
 	}
-	return files
 }
