@@ -127,6 +127,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		door := natsDoor(c, first.ClientURL(), "hunter2")
 		running(t, door.Run)
 		c.accepted(t, 5)
+		eventually(t, "all is acknowledged", func() bool { return door.Status().Stored == 5 })
 		port := first.Addr().(*net.TCPAddr).Port
 		first.Shutdown()
 		first.WaitForShutdown()
