@@ -27,6 +27,7 @@ var (
 var (
 	doorMessages = prometheus.NewDesc("ndrbridge_ticket_door_messages_total", "Messages that ticket commands came in by, by the broker and by what became of them: stored, or refused (they hold no command that can be accepted).", []string{"door", "result"}, nil)
 	doorUp       = prometheus.NewDesc("ndrbridge_ticket_door_up", "1 while ticket commands are received from the broker.", []string{"door"}, nil)
+	writerState  = prometheus.NewDesc("ndrbridge_ticket_writer_state", "What the writer of tickets is doing: 0 running, 1 retrying, 2 halted.", []string{"appliance"}, nil)
 )
 
 var (
@@ -41,7 +42,7 @@ type partsCollector struct{ bridge *Bridge }
 
 // Describe implements prometheus.Collector.
 func (c partsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, deadLimit, doorMessages, doorUp} {
+	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, deadLimit, doorMessages, doorUp, writerState} {
 		ch <- desc
 	}
 }
@@ -58,6 +59,10 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		if ahead, ok := a.client.ClockSkew(); ok {
 			ch <- prometheus.MustNewConstMetric(applianceSkew, prometheus.GaugeValue, ahead.Seconds(), a.config.Name)
+		}
+		if a.writer != nil {
+			state := float64(a.writer.Status().State.Severity())
+			ch <- prometheus.MustNewConstMetric(writerState, prometheus.GaugeValue, state, a.config.Name)
 		}
 	}
 	if share := deadShare(all.config); share > 0 {

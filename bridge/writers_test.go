@@ -66,7 +66,19 @@ func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
 	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code == http.StatusOK || !strings.Contains(body, "writing tickets to appliance hq is halted") {
 		t.Errorf("ready: %d %s", code, body)
 	}
+	state := func() string {
+		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
+		_, series, _ := strings.Cut(metrics, "\nndrbridge_ticket_writer_state")
+		line, _, _ := strings.Cut(series, "\n")
+		return line
+	}
+	if got, want := state(), `{appliance="hq"} 2`; got != want {
+		t.Errorf("the metric of a writer that is halted is %q, want %q", got, want)
+	}
 	r.reload(t, base)
+	if got := state(); got != "" {
+		t.Errorf("there is a metric of a writer that is gone: %q", got)
+	}
 	await(t, "the log to tell what waits", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
 	a.SetTicketing(true)
 	r.reload(t, enabled)

@@ -78,7 +78,7 @@ func (m *Metrics) of(sink string) sinkMetrics {
 func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(class)).Inc() }
 
 func (m sinkMetrics) entered(state State) {
-	m.state.Set(float64(state.severity()))
+	m.state.Set(float64(state.Severity()))
 }
 
 // counted is what a counter has counted.

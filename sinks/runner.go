@@ -144,7 +144,7 @@ func (r *Runner) Status() Status {
 	var worst Status
 	for _, l := range r.lanes {
 		l.mu.Lock()
-		if s := l.status; worst.Sink == "" || s.State.severity() > worst.State.severity() {
+		if s := l.status; worst.Sink == "" || s.State.Severity() > worst.State.Severity() {
 			worst = s
 		}
 		l.mu.Unlock()

@@ -13,8 +13,8 @@ const (
 	StatePaused   State = "paused"   // by an operator
 )
 
-// severity orders the states; it is the value of a metric.
-func (s State) severity() int {
+// Severity orders the states, from 0, StateRunning; it is the value of a metric.
+func (s State) Severity() int {
 	return map[State]int{StateRunning: 0, StateRetrying: 1, StateHalted: 2, StatePaused: 3}[s]
 }
 

@@ -111,7 +111,6 @@ func (w *Writer) Run(ctx context.Context) {
 	defer grace.Wait()
 	defer stop()
 	w.o.Metrics.begin(w.o.Appliance)
-	w.o.Metrics.entered(w.o.Appliance, sinks.StateRunning)
 	for ctx.Err() == nil {
 		if wait := w.step(ctx, late); wait > 0 {
 			select {
@@ -350,7 +349,6 @@ func (w *Writer) enter(state sinks.State, err error) {
 	}
 	was := w.status
 	w.status = Status{State: state, Since: time.Now(), Error: text}
-	w.o.Metrics.entered(w.o.Appliance, state)
 	switch state {
 	case sinks.StateHalted:
 		w.o.Log.Error("tickets are not written until this is mended; commands are kept", "error", err)

@@ -13,7 +13,6 @@ import (
 type WriterMetrics struct {
 	commands *prometheus.CounterVec
 	retries  *prometheus.CounterVec
-	state    *prometheus.GaugeVec
 	seconds  *prometheus.HistogramVec
 }
 
@@ -28,17 +27,13 @@ func NewWriterMetrics(r prometheus.Registerer) *WriterMetrics {
 			Name: "ndrbridge_ticket_retries_total",
 			Help: "Ticket commands that are to be tried again, by the class of the failure.",
 		}, []string{"appliance", "class"}),
-		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ndrbridge_ticket_writer_state",
-			Help: "What the writer of tickets is doing: 0 running, 1 retrying, 2 halted.",
-		}, []string{"appliance"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_ticket_write_seconds",
 			Help:    "Time from when a ticket command was accepted until it was written to the appliance.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"appliance"}),
 	}
-	r.MustRegister(m.commands, m.retries, m.state, m.seconds)
+	r.MustRegister(m.commands, m.retries, m.seconds)
 	return m
 }
 
@@ -59,9 +54,4 @@ func (m *WriterMetrics) finished(appliance string, state checkpoint.CommandState
 	if state == checkpoint.CommandApplied {
 		m.seconds.WithLabelValues(appliance).Observe(after.Seconds())
 	}
-}
-
-func (m *WriterMetrics) entered(appliance string, state sinks.State) {
-	value := map[sinks.State]float64{sinks.StateRunning: 0, sinks.StateRetrying: 1, sinks.StateHalted: 2}[state]
-	m.state.WithLabelValues(appliance).Set(value)
 }
