@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
 	"ndrbridge/tickets"
-	"ndrbridge/transform"
 )
 
 // locate returns the appliances that know a command's detection, or its ticket where
@@ -50,13 +49,11 @@ func (b *Bridge) locate(ctx context.Context, c tickets.Command) ([]string, error
 // remembersDetection returns the appliances whose polling has seen the detection.
 func (b *Bridge) remembersDetection(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
 	for _, p := range all {
-		source := checkpoint.Source{Appliance: p.config.Name, Stream: transform.StreamDetections}
-		id := strconv.FormatInt(c.DetectionID, 10)
-		values, err := b.store.Recall(ctx, source, []string{id, "#" + id}) // with a place in time, or without
+		seen, err := poller.HasSeen(ctx, b.store, p.config.Name, c.DetectionID)
 		if err != nil {
-			return nil, fmt.Errorf("recall a detection of %s: %w", source, err)
+			return nil, err
 		}
-		if values[0] != nil || values[1] != nil {
+		if seen {
 			names = append(names, p.config.Name)
 		}
 	}

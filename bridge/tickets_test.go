@@ -47,15 +47,17 @@ func patch(t *testing.T, address, path, body string) {
 }
 
 func TestCommandsFindTheirAppliance(t *testing.T) {
-	_, first := startAppliance(t, 3)
+	one, first := startAppliance(t, 3)
 	two, second := startAppliance(t, 0)
 	two.AddMany(4) // the fourth has an id that only this one has
-	yaml := configuration(t, first, webhookSink("soc", startInbox(t).url))
+	soc := startInbox(t)
+	yaml := configuration(t, first, webhookSink("soc", soc.url))
 	before, after, _ := strings.Cut(yaml, "appliances:\n")
 	own, rest, _ := strings.Cut(after, "sinks:")
 	other := strings.Replace(strings.Replace(own, "name: hq", "name: dc", 1), first, second, 1)
 	yaml = before + "appliances:\n" + own + other + "sinks:" + rest
 	r := run(t, yaml)
+	await(t, "the detections of both", func() bool { return soc.count("") == 7 })
 	if status, body := r.send(t, "", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`); status != http.StatusNotFound || !strings.Contains(body, "tickets.enabled is false") {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -69,15 +71,22 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		want       string // the appliance; empty: it is refused
+		down       bool   // the appliances cannot be asked
 	}{
-		{"by its name", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`, "dc"},
-		{"by an earlier command of the ticket", `{"ticket_id": "SEC-1", "status": "new"}`, "dc"},
-		{"by the detection that it links", fmt.Sprintf(`{"ticket_id": "SEC-2", "detection_id": %v}`, last), "dc"},
-		{"by the appliance that shows the ticket", `{"ticket_id": "SEC-7", "status": "closed"}`, "dc"},
-		{"a ticket that nobody knows is refused", `{"ticket_id": "SEC-99999", "status": "new"}`, ""},
-		{"a detection that nobody knows is refused", `{"ticket_id": "SEC-3", "detection_id": 999999999}`, ""},
+		{"by its name", `{"ticket_id": "SEC-1", "status": "closed", "appliance": "dc"}`, "dc", true},
+		{"by an earlier command of the ticket", `{"ticket_id": "SEC-1", "status": "new"}`, "dc", true},
+		{"by the detection that it links", fmt.Sprintf(`{"ticket_id": "SEC-2", "detection_id": %v}`, last), "dc", true},
+		{"by the appliance that shows the ticket", `{"ticket_id": "SEC-7", "status": "closed"}`, "dc", false},
+		{"a ticket that nobody knows is refused", `{"ticket_id": "SEC-99999", "status": "new"}`, "", false},
+		{"a detection that nobody knows is refused", `{"ticket_id": "SEC-3", "detection_id": 999999999}`, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var hazards standin.Hazards
+			if c.down {
+				hazards = standin.Hazards{ServerError: 1, ServerErrorStatus: http.StatusServiceUnavailable}
+			}
+			one.SetHazards(hazards)
+			two.SetHazards(hazards)
 			status, body := r.send(t, "", c.body)
 			if c.want == "" {
 				if status != http.StatusUnprocessableEntity || !strings.Contains(body, `"field":"appliance","allowed":["hq","dc"]`) {

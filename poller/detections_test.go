@@ -480,6 +480,11 @@ func TestObjectsThatCannotBecomeEventsGoToTheDeadLettersOnce(t *testing.T) {
 			if w.state.commits != commits {
 				t.Error("a known dead letter was committed again")
 			}
+			for id, want := range map[int64]bool{1: true, bad.id: true, 99: false} {
+				if seen, err := poller.HasSeen(t.Context(), w.state, "hq", id); err != nil || seen != want {
+					t.Errorf("whether detection %d was seen is %t (%v)", id, seen, err)
+				}
+			}
 		})
 	}
 }

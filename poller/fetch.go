@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"ndrbridge/appliance"
@@ -50,13 +49,7 @@ func parse(o appliance.Object) object {
 }
 
 // knownKey is the key under which an object is remembered.
-func (o *object) knownKey() string {
-	id := strconv.FormatInt(o.id, 10)
-	if o.placed {
-		return id
-	}
-	return "#" + id
-}
+func (o *object) knownKey() string { return knownKey(o.id, o.placed) }
 
 // maxDeadBody bounds how much of an object that became no event is kept.
 const maxDeadBody = 64 << 10
