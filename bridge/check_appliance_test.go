@@ -116,6 +116,9 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		}
 	}
 	records := "records: [{name: dns}]"
+	storeIs := func(store string) string { return "records: [{name: dns, store: " + store + "}]" }
+	foreign := standin.Options{ThirdPartyRecords: true}
+	const cursor = "context_ttl"
 	row := func(step string, result preflight.Result, detail, advice string) preflighttest.Row {
 		return preflighttest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
@@ -128,8 +131,10 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		url     string // in the place of the stand-in's
 		keys    string // of the appliance; a key where it is empty
 		tickets bool
+		records int           // of the last minutes
 		lacks   string        // a path that is answered with status
 		status  int           // 0: 404
+		refuses string        // what no body may hold, or it is answered with 400
 		within  time.Duration // 0: 20s
 		want    preflighttest.Row
 	}{
@@ -235,6 +240,26 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"an appliance without a store":     {lacks: "/records/search", keys: records, want: row("records dns", preflight.Failed, "404", "no record store")},
 		"a record store without records":   {keys: records, want: row("records dns", preflight.OK, "too few", "")},
 
+		"a record store with cursors":               {records: 3, keys: records, want: row("records dns", preflight.OK, "by cursor", "")},
+		"a record store without cursors":            {records: 3, options: foreign, keys: records, want: row("records dns", preflight.OK, "by offset: it is not the product's own", "")},
+		"one that refuses to be asked for a cursor": {records: 3, refuses: cursor, keys: records, want: row("records dns", preflight.OK, "by offset: it is not the product's own", "")},
+		"one that store says to be another": {
+			records: 3, keys: storeIs("third_party"),
+			want: row("records dns", preflight.OK, "by offset, as store says", ""),
+		},
+		"one that store says to be the product's own, and that returns no cursor": {
+			records: 3, options: foreign, keys: storeIs("own"),
+			want: row("records dns", preflight.Warning, "returns no cursor", "auto or third_party"),
+		},
+		"one that store says to be the product's own, and that refuses to be asked for a cursor": {
+			records: 3, refuses: cursor, keys: storeIs("own"),
+			want: row("records dns", preflight.Failed, "asked for a cursor, the appliance answers 400", "auto or third_party"),
+		},
+		"a query that is refused where store is the product's own": {
+			refuses: "types", keys: "records: [{name: dns, types: [\"~dns\"], store: own}]",
+			want: row("records dns", preflight.Failed, "answers 400", "types and filter"),
+		},
+
 		"a clock that is a little ahead": {skew: 20 * time.Second, want: row("clock", preflight.Warning, "ahead of", "NTP")},
 		"a clock that is far behind":     {skew: -time.Hour, want: row("clock", preflight.Warning, "nothing is lost", "NTP")},
 
@@ -253,6 +278,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			a := standin.New(test.options)
 			a.SetSkew(test.skew)
 			a.AddMany(20) // some have tickets
+			a.AddRecords(test.records)
 			if test.hazards != nil {
 				var h standin.Hazards
 				test.hazards(&h)
@@ -270,6 +296,10 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 				body, err := io.ReadAll(r.Body)
 				if err != nil {
 					t.Error(err)
+				}
+				if test.refuses != "" && bytes.Contains(body, []byte(test.refuses)) {
+					http.Error(w, "unknown field", http.StatusBadRequest)
+					return
 				}
 				r.Body = io.NopCloser(bytes.NewReader(body))
 				a.ServeHTTP(w, r)

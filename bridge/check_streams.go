@@ -63,8 +63,8 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	}
 	err = t.client.SearchRecords(ctx, search, &page)
 	e, _ := errors.AsType[*appliance.Error](err)
-	refused := e != nil && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
-	if refused && search.ContextTTL > 0 {
+	refused := search.ContextTTL > 0 && e != nil && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+	if refused { // it may be the cursor that is: a bridge asks without one, unless store is own
 		search.ContextTTL = 0
 		err = t.client.SearchRecords(ctx, search, &page)
 	}
@@ -74,6 +74,9 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 		return
 	case err != nil:
 		t.unreadable(ctx, step, err, "full write privileges", "types and filter of the query")
+		return
+	case refused && q.Store == string(poller.StoreOwn):
+		t.add(preflight.Failed, step, "store is own, and asked for a cursor, the appliance "+told(e), "set store to auto or third_party")
 		return
 	}
 	t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
@@ -86,15 +89,15 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	t.compareClocks(page.Date)
 }
 
-// kindOfStore says how the record store pages.
+// kindOfStore says how a bridge pages through the record store, and why.
 func kindOfStore(q configs.RecordQuery, page appliance.RecordPage, refused bool) string {
 	switch {
+	case q.Store == string(poller.StoreThirdParty):
+		return "by offset, as store says"
 	case page.Cursor != "":
 		return "by cursor: it is the product's own record store"
 	case refused, page.Total > 1:
 		return "by offset: it is not the product's own record store"
-	case q.Store == string(poller.StoreThirdParty):
-		return "by offset, as store says"
 	}
 	return "and too few of the last minutes match to tell whether it has cursors"
 }
