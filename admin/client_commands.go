@@ -38,7 +38,7 @@ func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after
 
 // Command implements Control, without the key and note of the command.
 func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	var command ticketCommand
+	var command TicketCommand
 	if err := c.ask(ctx, call{method: http.MethodGet, path: commandPath(id)}, &command); err != nil {
 		return checkpoint.Command{}, err
 	}

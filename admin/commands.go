@@ -37,8 +37,9 @@ const (
 	usualCommands = 100
 )
 
-// ticketCommand is a ticket command as the API shows it.
-type ticketCommand struct {
+// TicketCommand is a ticket command as the API shows it. Fields are added, and never
+// change their meaning.
+type TicketCommand struct {
 	ID        uint64          `json:"id"`
 	Appliance string          `json:"appliance"`
 	TicketID  string          `json:"ticket_id"`
@@ -50,12 +51,13 @@ type ticketCommand struct {
 	Done   time.Time               `json:"done,omitzero"`
 }
 
-func newTicketCommand(c checkpoint.Command) ticketCommand {
-	return ticketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted, c.State, c.Reason, c.Done}
+// NewTicketCommand returns what the API shows of a command, with its times in UTC.
+func NewTicketCommand(c checkpoint.Command) TicketCommand {
+	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
 }
 
 // command is what the bridge keeps, but for its key and note.
-func (c ticketCommand) command() checkpoint.Command {
+func (c TicketCommand) command() checkpoint.Command {
 	return checkpoint.Command{
 		ID: c.ID, Appliance: c.Appliance, Subject: c.TicketID, Body: c.Command, Accepted: c.Accepted,
 		State: c.Status, Reason: c.Reason, Done: c.Done,
@@ -64,7 +66,7 @@ func (c ticketCommand) command() checkpoint.Command {
 
 // commandPage is a page of ticket commands.
 type commandPage struct {
-	Commands []ticketCommand `json:"commands"`
+	Commands []TicketCommand `json:"commands"`
 	// Next is where the next page goes on after; absent: there are no more.
 	Next uint64 `json:"next,omitempty"`
 }
@@ -101,9 +103,9 @@ func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	page := commandPage{Commands: []ticketCommand{}}
+	page := commandPage{Commands: []TicketCommand{}}
 	for _, command := range commands[:min(limit, len(commands))] {
-		page.Commands = append(page.Commands, newTicketCommand(command))
+		page.Commands = append(page.Commands, NewTicketCommand(command))
 	}
 	if len(commands) > limit {
 		page.Next = commands[limit-1].ID
@@ -121,7 +123,7 @@ func showCommand(c Control, w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, newTicketCommand(command))
+	writeJSON(w, NewTicketCommand(command))
 }
 
 func retryCommand(c Control, w http.ResponseWriter, r *http.Request) {

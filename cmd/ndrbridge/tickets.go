@@ -85,7 +85,7 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 			n++
 			l.after = command.ID
 			if c.asJSON {
-				if err := c.printJSON(newTicketLine(command)); err != nil {
+				if err := c.printJSON(admin.NewTicketCommand(command)); err != nil {
 					return err
 				}
 				continue
@@ -143,23 +143,6 @@ func changesText(body []byte) string {
 	return strings.Join(parts, " ")
 }
 
-// ticketLine is a ticket command as JSON. Fields are added, and never change their
-// meaning.
-type ticketLine struct {
-	ID        uint64                  `json:"id"`
-	Appliance string                  `json:"appliance"`
-	TicketID  string                  `json:"ticket_id"`
-	Command   json.RawMessage         `json:"command"`
-	Accepted  time.Time               `json:"accepted"`
-	Status    checkpoint.CommandState `json:"status"`
-	Reason    string                  `json:"reason,omitempty"`
-	Done      time.Time               `json:"done,omitzero"`
-}
-
-func newTicketLine(c checkpoint.Command) ticketLine {
-	return ticketLine{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
-}
-
 func (c *command) ticketsShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:     "show ID",
@@ -178,7 +161,7 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 					return err
 				}
 				if c.asJSON {
-					return c.printJSON(newTicketLine(command))
+					return c.printJSON(admin.NewTicketCommand(command))
 				}
 				done := "-"
 				if !command.Done.IsZero() {
