@@ -5,15 +5,18 @@ import "github.com/prometheus/client_golang/prometheus"
 // Received is what became of something that came in at a door.
 type Received string
 
-// What becomes of what comes in. The Desk counts what Accept is given; what a
-// door does not hand on, it counts by Desk.Count.
+// What becomes of what comes in. Accept counts each command of a call that succeeds;
+// a call that it refuses or has no room for counts once, however many commands it has,
+// and one that ends with another error does not count. What the API does not hand to
+// Accept, it counts by Desk.Count, once a request. A message of a broker that cannot be
+// read is counted by its door alone.
 const (
 	ReceivedAccepted   Received = "accepted"
-	ReceivedAgain      Received = "again"      // it was accepted before
-	ReceivedRefused    Received = "refused"    // something is wrong with it
-	ReceivedFull       Received = "full"       // there is no room
-	ReceivedIgnored    Received = "ignored"    // it asks for nothing
-	ReceivedUnverified Received = "unverified" // it is not known who sent it
+	ReceivedAgain      Received = "again"      // the command was accepted before
+	ReceivedRefused    Received = "refused"    // something is wrong with the call
+	ReceivedFull       Received = "full"       // there is no room for the call
+	ReceivedIgnored    Received = "ignored"    // the webhook asks for nothing
+	ReceivedUnverified Received = "unverified" // it is not known who sent the webhook
 )
 
 // DeskMetrics are the metrics of a Desk, made once whatever Desks come and go.
@@ -25,7 +28,7 @@ type DeskMetrics struct {
 func NewDeskMetrics(r prometheus.Registerer) *DeskMetrics {
 	m := &DeskMetrics{received: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_ticket_commands_received_total",
-		Help: "Ticket commands that came in, by what became of them at the door: accepted, again (accepted before), refused (something is wrong with them), full (no room), ignored (they ask for nothing), unverified (it is not known who sent them).",
+		Help: "What came in at the door. By command: accepted, again (accepted before). By request or message, whatever it holds: refused (something is wrong with it; of messages those that can be read), full (no room), ignored (a webhook that asks for nothing), unverified (a webhook of which it is not known who sent it).",
 	}, []string{"result"})}
 	r.MustRegister(m.received)
 	// The first count is to be an increase, and not a new series.
