@@ -63,7 +63,7 @@ func (l *lines) remove(t *task) {
 }
 
 // next returns the first task that is due; else nil, and how long it is until one
-// is. 0: there is none. Whoever has tried it removes it, or defers it.
+// is. 0: there is none. Whoever has tried it removes or postpones it.
 func (l *lines) next(now time.Time) (*task, time.Duration) {
 	for len(l.ready) > 0 {
 		t := l.ready[0]
@@ -80,12 +80,10 @@ func (l *lines) next(now time.Time) (*task, time.Duration) {
 	return nil, 0
 }
 
-// postpone lets a task wait until due.
+// postpone lets the task that next returned wait until due.
 func (l *lines) postpone(t *task, due time.Time) {
 	t.due = due
-	if i := slices.Index(l.ready, t); i >= 0 {
-		heap.Fix(&l.ready, i)
-	}
+	heap.Fix(&l.ready, 0) // it is the first of the ready
 }
 
 func (l *lines) queue(t *task) {
