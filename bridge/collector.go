@@ -65,7 +65,7 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(writerState, prometheus.GaugeValue, state, a.config.Name)
 		}
 	}
-	if share := deadShare(all.config); share > 0 {
+	if share := limits(all.config).DeadShare(len(all.sinks)); share > 0 {
 		for _, s := range all.sinks {
 			ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(share), s.config.Name)
 		}

@@ -48,7 +48,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	for _, s := range p.config.Sinks {
 		of := sinkStatus(s.Name, stats)
 		of.Kind = s.Kind()
-		of.DeadLetterMaxBytes = deadShare(p.config)
+		of.DeadLetterMaxBytes = limits(p.config).DeadShare(len(p.config.Sinks))
 		if of.OverLag, err = overLag(ctx, store, s, stats); err != nil {
 			return admin.Status{}, stats, err
 		}
@@ -61,11 +61,6 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		status.Unconfigured = append(status.Unconfigured, of)
 	}
 	return status, stats, nil
-}
-
-// deadShare is how many bytes of dead letters each of the sinks may have; 0: any.
-func deadShare(config *configs.Config) int64 {
-	return int64(config.DeadLetters.MaxBytes) / int64(len(config.Sinks))
 }
 
 func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {

@@ -383,7 +383,16 @@ type Limits struct {
 	// Retain keeps settled events for so long after RecordedTime.
 	Retain time.Duration
 	// DeadBytes bounds the bodies of the dead letters of all sinks; 0: no bound.
-	// Each configured sink has an equal share: what would pass it is refused with
+	// Each configured sink has its DeadShare: what would pass it is refused with
 	// ErrDeadFull.
 	DeadBytes int64
+}
+
+// DeadShare is how many of DeadBytes each of so many sinks has, one at least; 0: no
+// bound.
+func (l Limits) DeadShare(sinks int) int64 {
+	if l.DeadBytes <= 0 {
+		return 0
+	}
+	return max(1, l.DeadBytes/int64(max(1, sinks)))
 }

@@ -124,11 +124,11 @@ func (d DeadStats) put(tx *writeTx, o Owner) error {
 
 // deadRoom is ErrDeadFull where a sink's letters would pass its share.
 func (r *round) deadRoom(sink string, letters []DeadLetter) error {
-	if r.limits.DeadBytes <= 0 || len(letters) == 0 {
+	share := r.limits.DeadShare(len(r.configured))
+	if share == 0 || len(letters) == 0 {
 		return nil
 	}
 	o := SinkOwner(sink)
-	share := r.limits.DeadBytes / int64(max(1, len(r.configured)))
 	now := decodeDeadStats(r.tx.Bucket(deadSizeBucket).Get([]byte(o))).Bytes
 	dead := r.tx.Bucket(deadBucket).Bucket([]byte(o))
 	then, added := now, make(map[string]int64, len(letters))
