@@ -405,6 +405,9 @@ func TestNoMistakeInAConfigurationHasASecretShown(t *testing.T) {
 	// Every secret, or what it is in, is a text of its own.
 	literal := regexp.MustCompile(`[ \[]('[^']*sesame[^']*'|"[^"]*sesame[^"]*"|whsec_\w+)`)
 	spans := literal.FindAllStringSubmatchIndex(all.text, -1)
+	if rest := literal.ReplaceAllString(all.text, ""); len(spans) == 0 || strings.Contains(rest, "sesame") {
+		t.Fatalf("%d secrets are changed, and not those of\n%s", len(spans), rest)
+	}
 	// change changes some of the secrets. What is no YAML any more is told alone, and so
 	// is to be changed alone.
 	change := func(t *testing.T, from, to int, by func(value string) string) {
