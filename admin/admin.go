@@ -85,13 +85,14 @@ func NewHandler(o Options) http.Handler {
 	for pattern, file := range page.Handlers() {
 		mux.Handle(pattern, readOnly(file.ServeHTTP))
 	}
-	mux.Handle("/", authorize(o.Token, o.api()))
+	api := o.api()
+	mux.Handle("/", authorize(o.Token, api))
 	// A page in a browser on this machine must not be able to act here.
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, http.StatusForbidden, "a page of another site cannot act here")
 	}))
-	return protection.Handler(o.bySecret(byAddress(o.Token, mux)))
+	return protection.Handler(o.bySecret(api, byAddress(o.Token, mux)))
 }
 
 // readOnly lets requests that read through to next.

@@ -232,11 +232,11 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool)
 	return nil, false
 }
 
-// bySecret lets requests of a ticket system that has a secret of its own to the API,
+// bySecret lets requests of a ticket system that has a secret of its own to the api,
 // which verifies it: such a system cannot send the token, and asks by whatever name
 // the bridge has for it. All else goes to next.
-func (o Options) bySecret(next http.Handler) http.Handler {
-	api, mux := o.api(), http.NewServeMux()
+func (o Options) bySecret(api, next http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.Handle("/", next)
 	mux.HandleFunc("POST /api/v1/tickets/{webhook}", func(w http.ResponseWriter, r *http.Request) {
 		if o.Control() != nil {
