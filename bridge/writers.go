@@ -37,6 +37,7 @@ func (b *Bridge) arrangeWriter(ctx context.Context, p *appliancePart, config *co
 // them.
 func (b *Bridge) tellWaiting(ctx context.Context, config *configs.Config) error {
 	waiting := make(map[string]int) // commands, by their appliance
+	names := applianceNames(config)
 	for after := uint64(0); ; {
 		const page = 1000
 		commands, err := b.store.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, after, page)
@@ -45,7 +46,7 @@ func (b *Bridge) tellWaiting(ctx context.Context, config *configs.Config) error 
 		}
 		for _, c := range commands {
 			after = c.ID
-			if !config.Tickets.Enabled || !slices.Contains(applianceNames(config), c.Appliance) {
+			if !config.Tickets.Enabled || !slices.Contains(names, c.Appliance) {
 				waiting[c.Appliance]++
 			}
 		}
