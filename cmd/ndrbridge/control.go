@@ -18,14 +18,14 @@ import (
 	"ndrbridge/configs"
 )
 
-// acting ends the help of every command that acts on a bridge.
-const acting = `It acts on the bridge that runs with the configuration, through its admin API, or
+// helpOfControl ends the help of every command that acts on a bridge.
+const helpOfControl = `It acts on the bridge that runs with the configuration, through its admin API, or
 on the state itself while none runs. --admin names a bridge whose configuration is
 not here; its token, if it wants one, is read from --token-file.`
 
 // withControl adds the flags that say which bridge a command acts on.
 func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
-	cmd.Long += "\n\n" + acting
+	cmd.Long += "\n\n" + helpOfControl
 	cmd.Flags().StringVar(&c.adminURL, "admin", "", "the address of a running bridge's admin API, such as http://127.0.0.1:9600")
 	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a file that holds the token of the admin API")
 	return c.withConfig(cmd)

@@ -67,11 +67,11 @@ func referenceOf(root *cobra.Command, examples map[string]string) string {
 		fmt.Fprintf(&page, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
 	}
 	page.WriteString("\n## Flags that many commands have\n\n" + block("text", flagsOf(commands, true)))
-	page.WriteString("\nOf a command that has `--admin`: " + strings.Replace(acting, "It acts", "it acts", 1) + "\n")
+	page.WriteString("\nOf a command that has `--admin`: " + strings.Replace(helpOfControl, "It acts", "it acts", 1) + "\n")
 	page.WriteString("\n`ndrbridge completion bash` and its like for other shells complete all of them, and the names of\n" +
 		"sinks, appliances and streams.\n")
 	for _, cmd := range commands {
-		fmt.Fprintf(&page, "\n## %s\n\n%s", cmd.CommandPath(), paragraphs(cmp.Or(strings.TrimSuffix(cmd.Long, acting), cmd.Short+".")))
+		fmt.Fprintf(&page, "\n## %s\n\n%s", cmd.CommandPath(), paragraphs(cmp.Or(strings.TrimSuffix(cmd.Long, helpOfControl), cmd.Short+".")))
 		if !cmd.HasSubCommands() {
 			page.WriteString("\n" + block("text", cmd.UseLine()))
 			if flags := flagsOf([]*cobra.Command{cmd}, false); flags != "" {
