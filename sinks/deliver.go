@@ -251,6 +251,9 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 		}
 		return err
 	}
+	if late.Err() != nil {
+		return err // cut short, of which no event is guilty
+	}
 	for _, i := range b.pending() {
 		if !held.indexes[i] {
 			continue

@@ -148,6 +148,36 @@ func TestRedeliveriesAndNewEventsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
+func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration // a Send; Grace is 20s
+		want  int
+	}{
+		"that takes its time":             {5 * time.Second, 9},
+		"that is cut short when it stops": {time.Hour, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &target{hold: make(chan struct{}), answer: func(int, []string) error { return nil }}
+				f := newFixture(t, 3, s)
+				stop := f.start()
+				s.hold <- struct{}{} // the first three pass
+				time.Sleep(time.Second)
+				if _, err := f.store.Replay(t.Context(), "lake", time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				f.append(t, 4, 6)
+				time.AfterFunc(c.takes, func() { close(s.hold) })
+				time.Sleep(time.Second) // both have something to send now
+				stop()
+				if len(f.taken) != c.want {
+					t.Errorf("taken %v, want %d", f.taken, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestAPoisonedRedeliveryIsFoundBesideOthersThatPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 5, &target{answer: failsOn("3 again 1")})

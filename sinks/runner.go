@@ -74,8 +74,8 @@ type Runner struct {
 	lanes   []*lane
 
 	telling sync.Mutex
-	sending sync.Mutex // one lane sends at a time
-	sink    Sink       // nil: to be opened
+	sending chan struct{} // holds something while a lane sends: one at a time
+	sink    Sink          // nil: to be opened
 
 	mu      sync.Mutex
 	paused  time.Time     // since when; zero: not
@@ -85,7 +85,10 @@ type Runner struct {
 // NewRunner returns a Runner that delivers from journal, which has been
 // configured with the sink's name.
 func NewRunner(journal Journal, o Options) *Runner {
-	r := &Runner{o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince, steerer: make(chan struct{})}
+	r := &Runner{
+		o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince,
+		sending: make(chan struct{}, 1), steerer: make(chan struct{}),
+	}
 	taken := intake{prepare: o.Prepare}
 	if o.Match != nil {
 		taken.wants = tolerant(o.Match, r.metrics, o.Log)
@@ -196,8 +199,14 @@ func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int
 			}
 		}
 	}
-	r.sending.Lock()
-	defer r.sending.Unlock()
+	select {
+	case r.sending <- struct{}{}:
+		defer func() { <-r.sending }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("wait for the lane that sends: %w", err)
+	}
 	ctx, span := r.startSpan(ctx, events, attempt)
 	err := r.hand(ctx, events)
 	endSpan(span, len(events), err)
@@ -222,8 +231,8 @@ func (r *Runner) hand(ctx context.Context, events []transform.Event) error {
 
 // reopen closes the sink, so that the next send opens it anew.
 func (r *Runner) reopen() {
-	r.sending.Lock()
-	defer r.sending.Unlock()
+	r.sending <- struct{}{}
+	defer func() { <-r.sending }()
 	if r.sink == nil {
 		return
 	}
