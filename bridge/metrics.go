@@ -18,6 +18,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	desk     *tickets.DeskMetrics
 	writers  *tickets.WriterMetrics
+	written  *vectors // those of writers
 }
 
 func newMetrics() *metrics {
@@ -31,7 +32,8 @@ func newMetrics() *metrics {
 		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.vectors.MustRegister(m.requests)
-	m.writers = tickets.NewWriterMetrics(m.vectors)
+	m.written = &vectors{Registerer: m.registry}
+	m.writers = tickets.NewWriterMetrics(m.written)
 	m.desk = tickets.NewDeskMetrics(m.registry)
 	return m
 }
@@ -46,6 +48,9 @@ func (m *metrics) forget(before, now *arrangement) {
 	for _, p := range before.appliances {
 		name := p.config.Name
 		stays := now.appliance(name)
+		if p.writer != nil && (stays == nil || stays.writer == nil) {
+			m.written.forget(prometheus.Labels{"appliance": name})
+		}
 		if stays == nil {
 			m.vectors.forget(prometheus.Labels{"appliance": name})
 			continue
