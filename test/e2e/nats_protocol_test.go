@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/textproto"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -151,8 +152,18 @@ func (r *natsReader) subscribe(subject string) error {
 }
 
 // next waits for a message.
-func (r *natsReader) next() (natsMessage, error) {
+func (r *natsReader) next() (natsMessage, error) { return r.nextWithin(natsPatience) }
+
+// nextWithin is next for a time; what does not come then is os.ErrDeadlineExceeded,
+// and the reader is good for more.
+func (r *natsReader) nextWithin(wait time.Duration) (natsMessage, error) {
 	for {
+		if err := r.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+			return natsMessage{}, err
+		}
+		if _, err := r.in.Peek(1); err != nil {
+			return natsMessage{}, err
+		}
 		line, err := r.line()
 		if err != nil {
 			return natsMessage{}, err
@@ -308,21 +319,27 @@ func (r *natsReader) read(stream string) ([]natsMessage, error) {
 		return nil, err
 	}
 	var messages []natsMessage
-	for len(messages) < consumer.Pending {
+	for lost := 0; len(messages) < consumer.Pending; {
 		n := min(500, consumer.Pending-len(messages))
 		pull := fmt.Sprintf(`{"batch":%d}`, n)
 		if err := r.say("PUB $JS.API.CONSUMER.MSG.NEXT.%s.%s %spull %d\r\n%s\r\n", stream, consumer.Name, r.inbox, len(pull), pull); err != nil {
 			return nil, err
 		}
 		for range n {
-			m, err := r.next()
+			m, err := r.nextWithin(natsPatience / 10)
+			// In a cluster, this server may yet have to hear of the consumer at another
+			// one: then the pull went nowhere.
+			if errors.Is(err, os.ErrDeadlineExceeded) && lost < 10 {
+				lost++
+				break
+			}
 			if err != nil {
 				return nil, err
 			}
 			if strings.HasPrefix(m.subject, r.inbox) {
 				return nil, fmt.Errorf("a pull ended with %s %q", m.status, m.data)
 			}
-			messages = append(messages, m)
+			messages, lost = append(messages, m), 0
 		}
 	}
 	return messages, nil
