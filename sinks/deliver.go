@@ -61,6 +61,9 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			l.resume()
 			continue
 		}
+		if late.Err() != nil {
+			break
+		}
 		if l.rejectsAll(b) {
 			b.exhume()
 			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
@@ -99,9 +102,10 @@ func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failu
 		return nil
 	}
 	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == len(indexes) {
-		return l.sort(b, indexes, each, now, held)
+		return l.sort(ctx, b, indexes, each, now, held)
 	}
 	switch class, _ := ClassOf(err); {
+	case class == Transient && ctx.Err() != nil: // cut short, of which no event is guilty
 	case class == Rejected && len(indexes) == 1:
 		l.reject(b, indexes[0], err)
 		if l.rejectsAll(b) {
@@ -123,7 +127,7 @@ func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failu
 // what is rejected is buried. It returns the error that says how to go on with
 // the others: the most severe of theirs, or nil where nothing hinders another
 // attempt.
-func (l *lane) sort(b *batch, indexes []int, each EventErrors, now time.Time, held *failures) error {
+func (l *lane) sort(ctx context.Context, b *batch, indexes []int, each EventErrors, now time.Time, held *failures) error {
 	var transient, throttled, halted, rejected error
 	var longest time.Duration
 	progress := false
@@ -145,7 +149,7 @@ func (l *lane) sort(b *batch, indexes []int, each EventErrors, now time.Time, he
 			if throttled == nil || wait > longest {
 				throttled, longest = err, wait
 			}
-		case !errors.Is(err, ErrNotTried):
+		case !errors.Is(err, ErrNotTried) && ctx.Err() == nil:
 			transient = first(transient, err)
 			held.add(i, orderKey(b.events[i]))
 			l.fail(b, i, err)
@@ -250,9 +254,6 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 			b.poisoned = false // or not by now: the target is down
 		}
 		return err
-	}
-	if late.Err() != nil {
-		return err // cut short, of which no event is guilty
 	}
 	for _, i := range b.pending() {
 		if !held.indexes[i] {

@@ -159,7 +159,7 @@ func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &target{hold: make(chan struct{}), answer: func(int, []string) error { return nil }}
-				f := newFixture(t, 3, s)
+				f := newFixtureWith(t, 3, s, func(o *sinks.Options) { o.MaxAttempts = 1 })
 				stop := f.start()
 				s.hold <- struct{}{} // the first three pass
 				time.Sleep(time.Second)
@@ -170,8 +170,8 @@ func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
 				time.AfterFunc(c.takes, func() { close(s.hold) })
 				time.Sleep(time.Second) // both have something to send now
 				stop()
-				if len(f.taken) != c.want {
-					t.Errorf("taken %v, want %d", f.taken, c.want)
+				if dead := f.dead(t); len(f.taken) != c.want || len(dead) > 0 {
+					t.Errorf("taken %v, want %d; dead letters %v", f.taken, c.want, dead)
 				}
 			})
 		})

@@ -461,3 +461,55 @@ func TestABatchInFlightEndsWithinTheGraceWhenTheRunnerStops(t *testing.T) {
 		})
 	}
 }
+
+// divided is a target that takes the first event of a batch, and is late with the others.
+type divided struct{ *target }
+
+func (s divided) Send(ctx context.Context, events []transform.Event) error {
+	each := make(sinks.EventErrors, len(events))
+	if err := s.target.Send(ctx, events); err != nil {
+		for i := range each[1:] {
+			each[i+1] = err
+		}
+	}
+	return each
+}
+
+func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*sinks.Options, *target)
+		cursor uint64
+	}{
+		"a Send": {
+			func(_ *sinks.Options, s *target) { s.hold = make(chan struct{}) }, 0,
+		},
+		"a Send that knows what became of each event": {
+			func(o *sinks.Options, s *target) {
+				s.hold = make(chan struct{})
+				o.Open = func() (sinks.Sink, error) { return divided{s}, nil }
+			}, 1,
+		},
+		"a wait for the rate limit": {
+			func(o *sinks.Options, _ *target) { o.RateLimit = 0.01 }, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &target{answer: func(int, []string) error { return nil }}
+				f := newFixtureWith(t, 3, s, func(o *sinks.Options) {
+					o.MaxAttempts = 1
+					c.change(o, s)
+				})
+				stop := f.start()
+				time.Sleep(time.Second)
+				stop()
+				if dead := f.dead(t); len(dead) > 0 || f.cursor(t) != c.cursor {
+					t.Errorf("cursor at %d, want %d; dead letters %v", f.cursor(t), c.cursor, dead)
+				}
+				if now := f.runner.Status(); now.State != sinks.StateRunning {
+					t.Errorf("it is %s: %s", now.State, now.Error)
+				}
+			})
+		})
+	}
+}
