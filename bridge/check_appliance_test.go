@@ -268,6 +268,9 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"a key that may write":            {tickets: true, want: row("write", preflight.Remark, "may write", "")},
 		"a key that only reads":           {tickets: true, hazards: forbidden("/detections/tickets"), want: row("write", preflight.Failed, "403", "write privilege")},
 		"an appliance that fails a write": {tickets: true, lacks: "/detections/tickets", status: 503, want: row("write", preflight.Warning, "503", "check again")},
+		"an appliance without writes":     {tickets: true, lacks: "/detections/tickets", status: 405, want: row("write", preflight.Warning, "405", "no ticket can be written")},
+		"a write of nothing":              {tickets: true, lacks: "/detections/tickets", status: 422, want: row("write", preflight.Remark, "422", "")},
+		"a write without tracking":        {tickets: true, hazards: forbidden("/ticketing"), lacks: "/detections/tickets", status: 422, want: row("write", preflight.Warning, "422", "no ticket can be written")},
 		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", preflight.Remark, "may not look", "")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,10 +77,10 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 		return
 	case refused && q.Store == string(poller.StoreOwn):
 		t.add(preflight.Failed, step, "store is own, and asked for a cursor, the appliance "+told(e), "set store to auto or third_party")
-		return
+	default:
+		t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
 	}
-	t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
-	if q.Store == string(poller.StoreOwn) && page.Cursor == "" && page.Total > 1 {
+	if q.Store == string(poller.StoreOwn) && !refused && page.Cursor == "" && page.Total > 1 {
 		t.add(preflight.Warning, step, "store is own, and the record store returns no cursor", "set store to auto or third_party")
 	}
 	if len(page.Warnings) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
 
 	"ndrbridge/appliance"
 	"ndrbridge/preflight"
@@ -13,6 +14,7 @@ import (
 func (t *applianceTrial) ticketing(ctx context.Context) {
 	const step = "ticketing"
 	enabled, known, err := t.client.Ticketing(ctx)
+	tracked := err == nil && known && enabled
 	e, _ := errors.AsType[*appliance.Error](err)
 	switch {
 	case e != nil && e.Refused():
@@ -28,24 +30,28 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 	default:
 		t.add(preflight.OK, step, "external ticket tracking is on", "")
 	}
-	t.write(ctx)
+	t.write(ctx, tracked)
 }
 
 // write asks for a change that changes nothing, of all detections with a ticket that
-// none has. A key that only reads is refused that. What else is answered is not proof
-// that the key may write: the interface does not say whether an appliance looks at the
-// key's privileges first.
-func (t *applianceTrial) write(ctx context.Context) {
+// none has. A key that only reads is refused that. That it is not is no proof that the
+// key may write: the interface does not say whether an appliance looks at the key's
+// privileges first. tracked says that the appliance is known to take tickets.
+func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	const step = "write"
 	err := t.client.PatchTicket(ctx, "ndrbridge-check-"+rand.Text(), appliance.DetectionChange{})
 	e, _ := errors.AsType[*appliance.Error](err)
+	answer := "takes it"
+	if e != nil {
+		answer = told(e)
+	}
 	switch {
 	case e != nil && e.Refused():
-		t.add(preflight.Failed, step, "the key may not write tickets: the appliance "+told(e), "the owner of the key needs the write privilege")
-	case err == nil, e != nil && e.Status/100 == 4 && !e.Throttled():
-		t.add(preflight.Remark, step, "a change of a ticket that no detection has is not refused: as far as can be seen without changing anything, the key may write", "")
+		t.add(preflight.Failed, step, "the key may not write tickets: the appliance "+answer, "the owner of the key needs the write privilege")
+	case err == nil, e != nil && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity && tracked):
+		t.add(preflight.Remark, step, "the key may write, as far as can be seen without changing anything: asked for a change of a ticket that no detection has, the appliance "+answer, "")
 	case t.outOfTime(ctx, step):
 	default:
-		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
+		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, no ticket can be written: see the appliance's own log"})
 	}
 }
