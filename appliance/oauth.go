@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/redact"
-
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"ndrbridge/redact"
 )
 
 // OAuth is the client credentials grant (RFC 6749, section 4.4).

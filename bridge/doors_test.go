@@ -81,7 +81,7 @@ func TestCommandsComeFromBrokers(t *testing.T) {
 	natsURL, js := startNATS(t)
 	broker, producer := startKafka(t)
 	soc := startInbox(t)
-	base := configuration(t, url, webhookSink("soc", soc.url))
+	base := configuration(t, url, webhookSink("soc", soc.URL))
 	doors := func(durable string) string {
 		return base + fmt.Sprintf(`
 tickets:
@@ -154,7 +154,7 @@ func TestADoorThatIsDownHoldsNothingUp(t *testing.T) {
 	ticketed(t, a)
 	natsURL, _ := startNATS(t)
 	soc := startInbox(t)
-	r := run(t, configuration(t, url, webhookSink("soc", soc.url))+fmt.Sprintf(`
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL))+fmt.Sprintf(`
 tickets:
   enabled: true
   nats: {url: %q, stream: TICKETS, username: bridge, password: s3cret}

@@ -9,15 +9,11 @@ import (
 )
 
 // inbox is a webhook that keeps the events that it takes.
-type inbox struct {
-	*loopback.Receiver
-	url string
-}
+type inbox struct{ *loopback.Receiver }
 
 func startInbox(t *testing.T) *inbox {
 	t.Helper()
-	r := loopback.Receive(t)
-	return &inbox{Receiver: r, url: r.URL}
+	return &inbox{loopback.Receive(t)}
 }
 
 // count counts the events of a type, or of all types.

@@ -10,11 +10,11 @@ func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	a, url := startAppliance(t, 100)
 	here, away := startInbox(t), startInbox(t)
 	away.Answer(http.StatusServiceUnavailable)
-	both := "journal: {retain: 0}\n" + configuration(t, url, webhookSink("here", here.url)+webhookSink("away", away.url))
+	both := "journal: {retain: 0}\n" + configuration(t, url, webhookSink("here", here.URL)+webhookSink("away", away.URL))
 	r := run(t, both)
 	await(t, "the events", func() bool { return here.count("") == 100 })
 	r.stop()
-	r = run(t, strings.Replace(both, webhookSink("away", away.url), "", 1))
+	r = run(t, strings.Replace(both, webhookSink("away", away.URL), "", 1))
 	a.AddMany(1)
 	await(t, "what is new, and the journal to be trimmed", func() bool {
 		if here.count("") < 101 {
@@ -57,8 +57,8 @@ func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
 	a, url := startAppliance(t, 0)
 	siem, chat := startInbox(t), startInbox(t)
 	chat.Answer(http.StatusNotFound)
-	skipping := strings.Replace(webhookSink("chat", chat.url), "batch:", "lag: {max_bytes: 2MiB, policy: skip}, batch:", 1)
-	yaml := "journal: {max_bytes: 16MiB, retain: 0}\n" + configuration(t, url, webhookSink("siem", siem.url)+skipping)
+	skipping := strings.Replace(webhookSink("chat", chat.URL), "batch:", "lag: {max_bytes: 2MiB, policy: skip}, batch:", 1)
+	yaml := "journal: {max_bytes: 16MiB, retain: 0}\n" + configuration(t, url, webhookSink("siem", siem.URL)+skipping)
 	r := run(t, strings.Replace(yaml, "page_size: 200", "page_size: 4", 1))
 	c := r.control(t)
 	const large, kind = 12, "io.ndrbridge.sink.skipped"

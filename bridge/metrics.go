@@ -18,7 +18,8 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	desk     *tickets.DeskMetrics
 	writers  *tickets.WriterMetrics
-	written  *vectors // those of writers
+
+	writerVectors *vectors
 }
 
 func newMetrics() *metrics {
@@ -32,8 +33,8 @@ func newMetrics() *metrics {
 		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.vectors.MustRegister(m.requests)
-	m.written = &vectors{Registerer: m.registry}
-	m.writers = tickets.NewWriterMetrics(m.written)
+	m.writerVectors = &vectors{Registerer: m.registry}
+	m.writers = tickets.NewWriterMetrics(m.writerVectors)
 	m.desk = tickets.NewDeskMetrics(m.registry)
 	return m
 }
@@ -49,7 +50,7 @@ func (m *metrics) forget(before, now *arrangement) {
 		name := p.config.Name
 		stays := now.appliance(name)
 		if p.writer != nil && (stays == nil || stays.writer == nil) {
-			m.written.forget(prometheus.Labels{"appliance": name})
+			m.writerVectors.forget(prometheus.Labels{"appliance": name})
 		}
 		if stays == nil {
 			m.vectors.forget(prometheus.Labels{"appliance": name})

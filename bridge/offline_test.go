@@ -36,11 +36,11 @@ func openOffline(t *testing.T, yaml string) *bridge.Offline {
 func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	_, url := startAppliance(t, 12)
 	soc, away := startInbox(t), startInbox(t)
-	both := configuration(t, url, webhookSink("soc", soc.url)+webhookSink("away", away.url))
+	both := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("away", away.URL))
 	r := run(t, both)
 	await(t, "the backlog", func() bool { return soc.count("") == 12 && away.count("") == 12 })
 	r.stop()
-	yaml := strings.Replace(both, webhookSink("away", away.url), "", 1)
+	yaml := strings.Replace(both, webhookSink("away", away.URL), "", 1)
 	path := statePath(t, yaml)
 
 	t.Run("it is told without being written to", func(t *testing.T) {

@@ -158,7 +158,7 @@ func TestATicketComesFullCircle(t *testing.T) {
 	eachTicketTool(t, func(t *testing.T, o *ticketTool) {
 		a, address := withoutTicket(t)
 		soc := startInbox(t)
-		r := run(t, configuration(t, address, o.ticketSink()+webhookSink("soc", soc.url))+o.tickets())
+		r := run(t, configuration(t, address, o.ticketSink()+webhookSink("soc", soc.URL))+o.tickets())
 		o.follow(r)
 		await(t, "the ticket", func() bool { return len(o.opened()) == 1 })
 		id := o.opened()[0]

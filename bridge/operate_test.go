@@ -40,7 +40,7 @@ func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
 func TestAPausedSinkStaysSoOverARestartUntilItIsResumed(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	soc, other := startInbox(t), startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.url)+webhookSink("other", other.url))
+	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 10 && other.count("") == 10 })
 	if err := r.control(t).Pause(t.Context(), "soc"); err != nil {
@@ -76,7 +76,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
 	soc.Answer(http.StatusUnprocessableEntity)
-	r := run(t, configuration(t, url, webhookSink("soc", soc.url)))
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)))
 	a.AddMany(5) // so few rejections may lie in the data
 	c, owner := r.control(t), checkpoint.SinkOwner("soc")
 	await(t, "the rejected events", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 5 })
@@ -114,7 +114,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 
 func TestWhatIsNotThereIsUnknown(t *testing.T) {
 	_, url := startAppliance(t, 1)
-	yaml := configuration(t, url, webhookSink("soc", startInbox(t).url))
+	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
 	r := run(t, yaml)
 	calls := map[string]func(admin.Control) error{
 		"the dead letters of a sink": func(c admin.Control) error {
@@ -156,7 +156,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) 
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
 	soc.Answer(http.StatusUnprocessableEntity)
-	yaml := "dead_letters: {max_bytes: 8KiB}\n" + configuration(t, url, webhookSink("soc", soc.url)+webhookSink("other", startInbox(t).url))
+	yaml := "dead_letters: {max_bytes: 8KiB}\n" + configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", startInbox(t).URL))
 	r := run(t, yaml)
 	a.AddMany(6) // some 12 KB
 	c := r.control(t)
@@ -186,7 +186,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) 
 func TestTailShowsWhatIsJournalled(t *testing.T) {
 	a, url := startAppliance(t, 20)
 	soc := startInbox(t)
-	r := run(t, configuration(t, url, webhookSink("soc", soc.url)))
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)))
 	await(t, "the backlog", func() bool { return soc.count("") == 20 })
 	backlog := soc.of("")
 	for _, c := range []struct {
@@ -237,7 +237,7 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 func TestABackupOfARunningBridgeIsAStateOfItsOwn(t *testing.T) {
 	_, url := startAppliance(t, 20)
 	soc := startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.url))
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 20 })
 	await(t, "its cursor", func() bool { return sinkStatus(t, r.control(t), "soc").LagEvents == 0 })
@@ -268,7 +268,7 @@ func TestOneVerificationAtATime(t *testing.T) {
 		a.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	yaml := configuration(t, server.URL, webhookSink("soc", startInbox(t).url))
+	yaml := configuration(t, server.URL, webhookSink("soc", startInbox(t).URL))
 	r := run(t, strings.Replace(yaml, "interval: 20ms", "interval: 1h", 1))
 	await(t, "every stream to be read", func() bool {
 		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")

@@ -33,7 +33,7 @@ func (r *running) reload(t *testing.T, yaml string) []string {
 func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	soc := startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.url))
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	r := run(t, yaml)
 	await(t, "the backlog", func() bool { return soc.count("") == 10 })
 	folder := t.TempDir()
@@ -41,7 +41,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	if err := os.WriteFile(notPEM, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other := webhookSink("other", soc.url)
+	other := webhookSink("other", soc.URL)
 	for _, c := range []struct{ name, yaml, want string }{
 		{"an unknown key", yaml + other + "colour: red\n", "colour"},
 		{"no appliance", "sinks:\n" + other, "appliances"},
@@ -77,8 +77,8 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 200)
 	soc, log, extra := startInbox(t), startInbox(t), startInbox(t)
-	first := webhookSink("soc", soc.url)
-	yaml := configuration(t, url, first+webhookSink("log", log.url))
+	first := webhookSink("soc", soc.URL)
+	yaml := configuration(t, url, first+webhookSink("log", log.URL))
 	r := run(t, yaml)
 	all := 200
 	for _, c := range []struct {
@@ -89,10 +89,10 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 		{"a sink changes", func(yaml string) string {
 			return strings.Replace(yaml, first, strings.Replace(first, "max_events: 50", "max_events: 7", 1), 1)
 		}, []string{"sink soc: changed"}},
-		{"a sink comes", func(yaml string) string { return yaml + webhookSink("extra", extra.url) }, []string{"sink extra: added"}},
+		{"a sink comes", func(yaml string) string { return yaml + webhookSink("extra", extra.URL) }, []string{"sink extra: added"}},
 		{"a sink gets another name", func(yaml string) string { return strings.Replace(yaml, "name: extra", "name: more", 1) },
 			[]string{"sink more: added", "sink extra: removed"}},
-		{"a sink goes", func(yaml string) string { return strings.Replace(yaml, webhookSink("more", extra.url), "", 1) }, []string{"sink more: removed"}},
+		{"a sink goes", func(yaml string) string { return strings.Replace(yaml, webhookSink("more", extra.URL), "", 1) }, []string{"sink more: removed"}},
 		{"an appliance changes", func(yaml string) string { return strings.Replace(yaml, "page_size: 200", "page_size: 50", 1) },
 			[]string{"appliance hq: changed"}},
 		{"what all share changes", func(yaml string) string {
@@ -133,7 +133,7 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 	_, url := startAppliance(t, 10)
 	_, branch := startAppliance(t, 10)
 	soc := startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.url))
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	r := run(t, yaml)
 	both := strings.Replace(yaml, "appliances:\n", fmt.Sprintf("appliances:\n  - {name: branch, url: %q, api_key: k3y, rate_limit: 1000, detections: {start: beginning, interval: 20ms}}\n", branch), 1)
 	both = strings.Replace(both, "k3y", standin.DefaultAPIKey, 1)
@@ -172,7 +172,7 @@ func TestASecretThatChangedInItsFileCountsAsAChange(t *testing.T) {
 		}
 	}
 	write("one")
-	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.url), "webhook: {", "webhook: {auth: {bearer_file: "+secret+"}, ", 1))
+	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.URL), "webhook: {", "webhook: {auth: {bearer_file: "+secret+"}, ", 1))
 	r := run(t, yaml)
 	if got := r.reload(t, yaml); len(got) > 0 {
 		t.Errorf("changed %q", got)
@@ -186,7 +186,7 @@ func TestASecretThatChangedInItsFileCountsAsAChange(t *testing.T) {
 func TestReloadsAreOneAfterTheOther(t *testing.T) {
 	a, url := startAppliance(t, 100)
 	soc := startInbox(t)
-	yaml := configuration(t, url, webhookSink("soc", soc.url))
+	yaml := configuration(t, url, webhookSink("soc", soc.URL))
 	var loads, under atomic.Int64
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	if err != nil {

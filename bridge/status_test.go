@@ -34,7 +34,7 @@ func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
 	a.SetSkew(-90 * time.Second)
 	a.SetHazards(standin.Hazards{ServerError: 1, ServerErrorStatus: http.StatusBadGateway})
 	soc := startInbox(t)
-	r := run(t, configuration(t, url, webhookSink("soc", soc.url)+webhookSink("other", startInbox(t).url)))
+	r := run(t, configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", startInbox(t).URL)))
 	metrics := func() string {
 		_, body := get(t, "http://"+r.AdminAddress()+"/metrics")
 		return body
@@ -64,7 +64,7 @@ func TestABacklogOfDetectionsIsToldWhileItIsRead(t *testing.T) {
 	a, url := startAppliance(t, 400)
 	a.SetHazards(standin.Hazards{Latency: 20 * time.Millisecond})
 	soc := startInbox(t)
-	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", soc.url)), "page_size: 200", "page_size: 20", 1))
+	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", soc.URL)), "page_size: 200", "page_size: 20", 1))
 	r.appliance(t, "a backlog", func(s admin.ApplianceStatus) bool {
 		b := s.Streams[0].Backlog
 		return b != nil && b.BehindSeconds > 0 && b.EventsPerSecond > 0 && b.LeftSeconds > 0 && b.At.Equal(s.Streams[0].Position)

@@ -51,7 +51,7 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 	two, second := startAppliance(t, 0)
 	two.AddMany(4) // the fourth has an id that only this one has
 	soc := startInbox(t)
-	yaml := configuration(t, first, webhookSink("soc", soc.url))
+	yaml := configuration(t, first, webhookSink("soc", soc.URL))
 	before, after, _ := strings.Cut(yaml, "appliances:\n")
 	own, rest, _ := strings.Cut(after, "sinks:")
 	other := strings.Replace(strings.Replace(own, "name: hq", "name: dc", 1), first, second, 1)

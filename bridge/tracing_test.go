@@ -71,7 +71,7 @@ func TestAnEventIsTracedFromItsPollToItsDelivery(t *testing.T) {
 	traces, tracing := startCollector(t, "1")
 	soc, binary := startInbox(t), startHeaders(t)
 	soc.Answer(http.StatusServiceUnavailable)
-	yaml := tracing + configuration(t, url, webhookSink("soc", soc.url)+
+	yaml := tracing + configuration(t, url, webhookSink("soc", soc.URL)+
 		strings.Replace(webhookSink("binary", binary.url), "{name", "{mode: binary, name", 1))
 	r := run(t, yaml)
 	await(t, "a failed delivery", func() bool { return strings.Contains(r.log.String(), "sink is retrying") })
@@ -183,7 +183,7 @@ func TestAPollThatFailsIsTracedAsSuch(t *testing.T) {
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(down.Close)
 	traces, tracing := startCollector(t, "1")
-	r := run(t, tracing+configuration(t, down.URL, webhookSink("soc", startInbox(t).url)))
+	r := run(t, tracing+configuration(t, down.URL, webhookSink("soc", startInbox(t).URL)))
 	await(t, "a failed poll of detections", func() bool {
 		return slices.ContainsFunc(strings.Split(r.log.String(), "\n"), func(line string) bool {
 			return strings.Contains(line, "stream=detections") && strings.Contains(line, "502")
@@ -208,7 +208,7 @@ func TestWhatIsNotSampledLeavesNoTrace(t *testing.T) {
 	_, url := startAppliance(t, backlog)
 	traces, tracing := startCollector(t, "0")
 	soc := startInbox(t)
-	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)))
+	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.URL)))
 	await(t, "the backlog", func() bool { return soc.count("") == backlog })
 	r.stop()
 	if spans := traces.Spans(); len(spans) > 0 {
@@ -227,7 +227,7 @@ func TestTracingChangesNothingButTheTraceParent(t *testing.T) {
 	_, url := startAppliance(t, backlog)
 	deliver := func(tracing string) (ids []string) {
 		soc := startInbox(t)
-		r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)))
+		r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.URL)))
 		await(t, "the backlog", func() bool { return soc.count("") == backlog })
 		r.stop()
 		for _, e := range soc.of("") {
@@ -247,7 +247,7 @@ func TestACollectorThatIsDeadChangesNothingButTheLog(t *testing.T) {
 	_, url := startAppliance(t, backlog)
 	soc := startInbox(t)
 	tracing := fmt.Sprintf("tracing: {endpoint: %q, headers: {X-Api-Key: sesame001-sesame001}}\n", "http://"+loopback.Closed(t))
-	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)))
+	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.URL)))
 	await(t, "the backlog", func() bool { return soc.count("") == backlog })
 	await(t, "spans to be dropped", func() bool {
 		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
@@ -273,7 +273,7 @@ func TestACollectorThatNeverAnswersDoesNotHoldUpTheEnd(t *testing.T) {
 	t.Cleanup(stuck.Close)
 	_, url := startAppliance(t, 10)
 	soc := startInbox(t)
-	r := run(t, fmt.Sprintf("shutdown_timeout: 200ms\ntracing: {endpoint: %q}\n", stuck.URL)+configuration(t, url, webhookSink("soc", soc.url)))
+	r := run(t, fmt.Sprintf("shutdown_timeout: 200ms\ntracing: {endpoint: %q}\n", stuck.URL)+configuration(t, url, webhookSink("soc", soc.URL)))
 	await(t, "the backlog", func() bool { return soc.count("") == 10 })
 	r.stop() // which would wait for ever
 }
@@ -285,7 +285,7 @@ func TestTheDeliveryOfManyPollsIsLinkedToSomeOfThem(t *testing.T) {
 	soc := startInbox(t)
 	soc.Answer(http.StatusServiceUnavailable)
 	journal := startInbox(t)
-	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.url)+webhookSink("journal", journal.url)))
+	r := run(t, tracing+configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("journal", journal.URL)))
 	const polls = 40 // above what one delivery is linked to
 	for n := range polls {
 		a.AddMany(1)

@@ -26,7 +26,7 @@ func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	soc := startInbox(t)
-	base := configuration(t, url, webhookSink("soc", soc.url))
+	base := configuration(t, url, webhookSink("soc", soc.URL))
 	base = strings.Replace(base, "rate_limit: 1000", "rate_limit: 1000\n    auth_retry: 100ms", 1)
 	enabled := base + "\ntickets: {enabled: true}\n"
 	r := run(t, enabled)

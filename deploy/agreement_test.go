@@ -57,7 +57,7 @@ func TestReleaseAndImageAreLinkedAlike(t *testing.T) {
 	}
 }
 
-// A workflow that names no version has that of go.mod.
+// A workflow has the version of go.mod.
 func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
 	compiler := find(t, "../go.mod", `^toolchain go(.*)$`)
 	files, err := filepath.Glob("../.github/workflows/*.yaml")
@@ -67,12 +67,10 @@ func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
 	if image := find(t, "../Dockerfile", `golang:(\S+)`); image != compiler {
 		t.Errorf("the image is built by %s, the module by %s", image, compiler)
 	}
-	named := regexp.MustCompile(`go-version: *["']?([^\s"',}]+)`)
 	for _, file := range files {
-		for _, version := range named.FindAllStringSubmatch(read(t, file), -1) {
-			if version[1] != compiler {
-				t.Errorf("%s takes %s, the module %s", file, version[1], compiler)
-			}
+		text := read(t, file)
+		if set, ours := strings.Count(text, "actions/setup-go@"), strings.Count(text, "go-version-file: go.mod"); set != ours {
+			t.Errorf("%s sets up Go %d times, and %d times as go.mod has it", file, set, ours)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type DeskMetrics struct {
 func NewDeskMetrics(r prometheus.Registerer) *DeskMetrics {
 	m := &DeskMetrics{received: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_ticket_commands_received_total",
-		Help: "What came in at the door. By command: accepted, again (accepted before). By request or message, whatever it holds: refused (something is wrong with it; of messages those that can be read), full (no room), ignored (a webhook that asks for nothing), unverified (a webhook of which it is not known who sent it).",
+		Help: "What came in at the door. By command: accepted, again (accepted before). By request, or by attempt at a message, whatever it holds: refused (something is wrong with it; of messages those that can be read), full (no room), ignored (a webhook that asks for nothing), unverified (a webhook of which it is not known who sent it).",
 	}, []string{"result"})}
 	r.MustRegister(m.received)
 	// The first count is to be an increase, and not a new series.

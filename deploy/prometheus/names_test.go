@@ -131,7 +131,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 	check := func(where, expr string, texts ...string) {
 		t.Helper()
 		for _, problem := range unknown(metrics, expr, texts...) {
-			t.Errorf("%s: %s: %s", where, problem, expr)
+			t.Errorf("%s: %s", where, problem)
 		}
 		for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 			used[base(s[1], metrics)] = true

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -496,12 +496,7 @@ func TestABrokerThatIsTooOldIsAHalt(t *testing.T) {
 }
 
 func TestBrokersThatAreNotThere(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	listener.Close()
+	closed := loopback.Closed(t)
 	t.Run("are a transient failure that names them", func(t *testing.T) {
 		s := open(t, Options{Brokers: []string{closed}, Topic: "x"})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))

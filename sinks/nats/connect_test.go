@@ -2,7 +2,6 @@ package nats
 
 import (
 	"crypto/tls"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,20 +19,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// silent accepts connections and says nothing.
-func silent(t *testing.T) (address string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	return listener.Addr().String() // the kernel accepts
-}
-
 func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
 	good := loopback.NATS(t, nil).ClientURL()
-	url := good + ",nats://" + silent(t) + ",nats://" + silent(t)
+	url := good + ",nats://" + loopback.Silent(t) + ",nats://" + loopback.Silent(t)
 	for range 4 { // the order is random
 		sink := open(t, Options{URL: url, Subject: "x", Timeout: 900 * time.Millisecond})
 		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {

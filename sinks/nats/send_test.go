@@ -340,15 +340,11 @@ func TestAPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 }
 
 func TestServersThatAreNotThere(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "nats://ana:correct-horse@" + listener.Addr().String()
-	listener.Close()
+	address := loopback.Closed(t)
+	closed := "nats://ana:correct-horse@" + address
 	t.Run("are a transient failure that names them without their password", func(t *testing.T) {
 		class, err := classOf(t, open(t, Options{URL: closed, Subject: "x"}), sinktest.Events(1, 1, 0))
-		if err == nil || class != sinks.Transient || !strings.Contains(err.Error(), listener.Addr().String()) || strings.Contains(err.Error(), "horse") {
+		if err == nil || class != sinks.Transient || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "horse") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})

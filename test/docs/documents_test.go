@@ -40,6 +40,9 @@ func blocks(t *testing.T, language string) []docs.Block {
 			}
 		}
 	}
+	if len(found) == 0 {
+		t.Fatal("no document has any of " + language)
+	}
 	return found
 }
 
