@@ -19,7 +19,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -332,7 +331,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			found = slices.DeleteFunc(found, func(f preflight.Finding) bool { return f.Target != "appliance hq" })
 			preflighttest.Expect(t, found, test.want)
 			for _, p := range a.Patches() {
-				if !test.tickets || p.Path != "/detections/tickets" || len(p.Made) > 0 || !regexp.MustCompile(`^{"ticket_id":"ndrbridge-check-[A-Z2-7]{26}"}$`).Match(p.Body) {
+				if !test.tickets || p.Path != "/detections/tickets" || len(p.Made) > 0 || string(p.Body) != `{"ticket_id":"ndrbridge-check"}` {
 					t.Errorf("PATCH %s of %s made %d versions", p.Path, p.Body, len(p.Made))
 				}
 			}

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/http"
 
@@ -39,7 +38,7 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 // privileges first. tracked says that the appliance is known to take tickets.
 func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	const step = "write"
-	err := t.client.PatchTicket(ctx, "ndrbridge-check-"+rand.Text(), appliance.DetectionChange{})
+	err := t.client.PatchTicket(ctx, "ndrbridge-check", appliance.DetectionChange{})
 	e, _ := errors.AsType[*appliance.Error](err)
 	answer := "takes it"
 	if e != nil {
