@@ -61,12 +61,12 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			l.resume()
 			continue
 		}
-		if late.Err() != nil {
-			break
-		}
 		if l.rejectsAll(b) {
 			b.exhume()
 			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
+		}
+		if late.Err() != nil {
+			break
 		}
 		class, retryAfter := ClassOf(err)
 		l.r.metrics.retried(class)

@@ -475,6 +475,18 @@ func (s divided) Send(ctx context.Context, events []transform.Event) error {
 	return each
 }
 
+// contrary is a target that rejects all it gets, once it is given up.
+type contrary struct{ *target }
+
+func (s contrary) Send(ctx context.Context, events []transform.Event) error {
+	<-ctx.Done()
+	each := make(sinks.EventErrors, len(events))
+	for i := range each {
+		each[i] = sinks.Errorf(sinks.Rejected, "422")
+	}
+	return each
+}
+
 func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sinks.Options, *target)
@@ -489,6 +501,12 @@ func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
 				o.Open = func() (sinks.Sink, error) { return divided{s}, nil }
 			}, 1,
 		},
+		"a Send to a sink that rejects everything": {
+			func(o *sinks.Options, s *target) {
+				o.Batch.MaxEvents = 20
+				o.Open = func() (sinks.Sink, error) { return contrary{s}, nil }
+			}, 0,
+		},
 		"a wait for the rate limit": {
 			func(o *sinks.Options, _ *target) { o.RateLimit = 0.01 }, 1,
 		},
@@ -496,7 +514,7 @@ func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &target{answer: func(int, []string) error { return nil }}
-				f := newFixtureWith(t, 3, s, func(o *sinks.Options) {
+				f := newFixtureWith(t, 20, s, func(o *sinks.Options) {
 					o.MaxAttempts = 1
 					c.change(o, s)
 				})
