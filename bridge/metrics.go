@@ -49,7 +49,7 @@ func (m *metrics) forget(before, now *arrangement) {
 	for _, p := range before.appliances {
 		name := p.config.Name
 		stays := now.appliance(name)
-		if p.writer != nil && (stays == nil || stays.writer == nil) {
+		if stays == nil || stays.writer == nil {
 			m.writerVectors.forget(prometheus.Labels{"appliance": name})
 		}
 		if stays == nil {

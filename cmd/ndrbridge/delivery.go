@@ -49,9 +49,9 @@ func (c *command) pauseCommand() *cobra.Command {
 		Use:   "pause SINK",
 		Short: "Stop delivery to a sink until it is resumed",
 		Long: `Stop delivery to a sink until ndrbridge resume, over restarts too. A batch that is
-under way ends first. Polling and the other sinks go on. What the sink has yet to get stays in the journal: a sink that
-is paused for long fills it, and then the sources wait, unless the sink's lag
-policy is skip.`,
+under way ends first. Polling and the other sinks go on. What the sink has yet to get
+stays in the journal: a sink that is paused for long fills it, and then the sources
+wait, unless the sink's lag policy is skip.`,
 		Example: "  ndrbridge pause lake",
 	}, true, admin.Control.Pause)
 }
