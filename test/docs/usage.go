@@ -3,17 +3,36 @@ package docs
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/spf13/cobra"
 )
 
-// Misuses are the command lines of documents that a program would not understand, a
-// text each. root makes the program's command anew. Nothing is carried out; what a
-// command finds wrong only while it runs is not found.
-func Misuses(documents []Document, root func() *cobra.Command) []string {
+// TryCommands fails the test where a document of the repository shows or mentions a
+// command line that a program would not understand, and where none does either. root
+// makes the program's command anew; the test's package lies in cmd. Nothing is carried
+// out; what a command finds wrong only while it runs is not found.
+func TryCommands(t testing.TB, root func() *cobra.Command) {
+	t.Helper()
+	documents, err := Read("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried, misuses := tryCommands(documents, root)
+	if tried == 0 {
+		t.Errorf("no document has a command line of %s", root().Name())
+	}
+	for _, misuse := range misuses {
+		t.Error(misuse)
+	}
+}
+
+// tryCommands returns how many command lines the documents have, and a text for each
+// that is not understood.
+func tryCommands(documents []Document, root func() *cobra.Command) (tried int, misuses []string) {
 	name := root().Name()
-	var misuses []string
 	tell := func(d Document, args []string, err error) {
+		tried++
 		if err != nil {
 			misuses = append(misuses, fmt.Sprintf("%s: %s %s: %v", d.Path, name, strings.Join(args, " "), err))
 		}
@@ -31,7 +50,7 @@ func Misuses(documents []Document, root func() *cobra.Command) []string {
 			tell(d, args, err)
 		}
 	}
-	return misuses
+	return tried, misuses
 }
 
 // find is the command of a line, its flags read.

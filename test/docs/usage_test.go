@@ -26,7 +26,7 @@ func TestWhatAProgramWouldNotUnderstandIsFound(t *testing.T) {
 		"a.md: prog state show x --fly: unknown flag: --fly",
 		"a.md: prog state show --all: unknown flag: --all",
 	}
-	if got := Misuses([]Document{d}, root); !slices.Equal(got, want) {
-		t.Errorf("it finds %q", got)
+	if tried, got := tryCommands([]Document{d}, root); tried != 8 || !slices.Equal(got, want) {
+		t.Errorf("of %d, it finds %q", tried, got)
 	}
 }
