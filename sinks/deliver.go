@@ -65,7 +65,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			b.exhume()
 			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
 		}
-		if late.Err() != nil {
+		if late.Err() != nil || errors.Is(err, ctx.Err()) { // it was cut short by a stop
 			break
 		}
 		class, retryAfter := ClassOf(err)

@@ -475,6 +475,19 @@ func (s divided) Send(ctx context.Context, events []transform.Event) error {
 	return each
 }
 
+// slow is a target that takes the first event of a batch after a while, and tries no
+// other.
+type slow struct{ *target }
+
+func (s slow) Send(_ context.Context, events []transform.Event) error {
+	time.Sleep(5 * time.Second)
+	each := make(sinks.EventErrors, len(events))
+	for i := range each[1:] {
+		each[i+1] = sinks.ErrNotTried
+	}
+	return each
+}
+
 // contrary is a target that rejects all it gets, once it is given up.
 type contrary struct{ *target }
 
@@ -506,6 +519,11 @@ func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
 				o.Batch.MaxEvents = 20
 				o.Open = func() (sinks.Sink, error) { return contrary{s}, nil }
 			}, 0,
+		},
+		"what is not begun any more": {
+			func(o *sinks.Options, s *target) {
+				o.Open = func() (sinks.Sink, error) { return slow{s}, nil }
+			}, 1,
 		},
 		"a wait for the rate limit": {
 			func(o *sinks.Options, _ *target) { o.RateLimit = 0.01 }, 1,
