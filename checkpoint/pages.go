@@ -89,7 +89,8 @@ func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 
 func (c *pageCheck) walk() *pageWalk { return &pageWalk{pageCheck: c} }
 
-// hold returns the beginning of a page, until the next call.
+// hold returns the beginning of a page, until the next call. What cannot be read ahead
+// is no fault: it may be a page that is not in use.
 func (w *pageWalk) hold(id uint64) ([]byte, error) {
 	if id < w.first || id >= w.first+uint64(len(w.held))/w.size {
 		pages := uint64(1)
@@ -97,8 +98,8 @@ func (w *pageWalk) hold(id uint64) ([]byte, error) {
 			pages = min(max(readAhead/w.size, 1), w.pages-id)
 		}
 		w.held, w.first = slices.Grow(w.held[:0], int(pages*w.size))[:pages*w.size], id
-		if _, err := w.file.ReadAt(w.held, int64(id*w.size)); err != nil {
-			w.held = nil
+		n, err := w.file.ReadAt(w.held, int64(id*w.size))
+		if w.held = w.held[:uint64(n)/w.size*w.size]; len(w.held) == 0 {
 			return nil, err
 		}
 	}
