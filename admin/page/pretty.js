@@ -3,30 +3,17 @@
 export function pretty(json) {
   let out = "";
   let depth = 0;
+  let opened = false; // by the token before
   const line = () => `\n${"  ".repeat(depth)}`;
   // A string, what opens or closes, what separates, or a number or word.
   for (const [token] of json.matchAll(/"(?:[^"\\]+|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/gs)) {
-    switch (token) {
-      case "{":
-      case "[":
-        depth++;
-        out += token + line();
-        break;
-      case "}":
-      case "]":
-        depth--;
-        // What is empty stays on one line.
-        out = /[[{]\s*$/.test(out.slice(-200 - 2 * depth)) ? out.trimEnd() + token : out + line() + token;
-        break;
-      case ",":
-        out += token + line();
-        break;
-      case ":":
-        out += ": ";
-        break;
-      default:
-        out += token;
-    }
+    const closes = token === "}" || token === "]";
+    if (closes) depth--;
+    if (opened !== closes) out += line(); // what is empty stays on one line
+    opened = token === "{" || token === "[";
+    if (opened) depth++;
+    out += token === ":" ? ": " : token;
+    if (token === ",") out += line();
   }
   return out;
 }
