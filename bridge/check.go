@@ -36,8 +36,8 @@ type trial struct {
 // Check tries every appliance, every sink and every door for tickets of a
 // configuration, and returns what it found, in the order of the configuration. It
 // uses what a running bridge uses, and changes nothing: it sends no event, makes no
-// topic, stream or consumer, asks for a change of a ticket that no detection has, and
-// does not open the state. No finding holds a secret.
+// topic, stream or consumer, and does not open the state. Whether tickets can be written
+// it tries with one that no detection has. No finding holds a secret.
 // When ctx ends, what is being tried has failed.
 func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
 	trials := checkTrials(config, o)

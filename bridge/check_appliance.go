@@ -83,6 +83,9 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 			cause = failed.Err
 		}
 		found, why := w.Findings(cause)
+		if len(ways) > 1 && i == 0 {
+			found = preflight.At("token", found)
+		}
 		t.found = append(t.found, found...)
 		explained = explained || why
 	}

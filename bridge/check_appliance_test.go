@@ -226,7 +226,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"a token endpoint elsewhere that is not there": {
 			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
 			keys:    "oauth: {token_url: \"http://" + loopback.Closed(t) + "/token\", client_id: bridge, client_secret: right}",
-			want:    row("connect", preflight.Failed, "refuses connections", "oauth.token_url"),
+			want:    row("token connect", preflight.Failed, "refuses connections", "oauth.token_url"),
 		},
 		"another product's word in paths":  {options: standin.Options{Product: "ExtraHop"}, keys: "scheme_word: ExtraHop", want: row("product", preflight.Failed, "404", "set product")},
 		"another product's word":           {options: standin.Options{Product: "ExtraHop"}, keys: "product: ExtraHop", want: row("firmware", preflight.OK, "26.3", "")},

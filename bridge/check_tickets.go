@@ -20,7 +20,7 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
 	case err != nil && t.outOfTime(ctx, step):
 	case err != nil:
-		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, see the appliance's own log"})
+		t.add(preflight.Warning, step, err.Error(), "check again; if it stays, see the appliance's own log")
 	case !known:
 		t.add(preflight.Remark, step, "the appliance does not say in known words whether external ticket tracking is on", "")
 	case !enabled:
@@ -51,6 +51,6 @@ func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 		t.add(preflight.Remark, step, "the key may write, as far as can be seen without changing anything: asked for a change of a ticket that no detection has, the appliance "+answer, "")
 	case t.outOfTime(ctx, step):
 	default:
-		t.found = append(t.found, preflight.Finding{Step: step, Result: preflight.Warning, Detail: err.Error(), Advice: "check again; if it stays, no ticket can be written: see the appliance's own log"})
+		t.add(preflight.Warning, step, err.Error(), "check again; if it stays, no ticket can be written: see the appliance's own log")
 	}
 }

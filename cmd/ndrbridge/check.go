@@ -33,7 +33,8 @@ Each line has one of these results:
 
   ok         it works
   remark     it works, and there is something to know
-  not tried  it cannot be known without sending or changing something
+  not tried  it cannot be known without sending or changing something, or there was no
+             time left for it
   warning    it works, but not always, or not well; the line below says what to do
   failed     it would not work; the line below says what to do
 

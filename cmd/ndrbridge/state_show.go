@@ -19,8 +19,8 @@ func (c *command) stateShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Show what the state file holds",
 		Long: `Show what the state file holds: its size, the journal, how many ticket commands wait,
-the position of each stream, and each sink's cursor, lag and dead letters. Positions and cursors are told while
-no bridge runs. Nothing is changed.`,
+the position of each stream, and each sink's cursor, lag and dead letters. Positions
+and cursors are told while no bridge runs. Nothing is changed.`,
 		Example: "  ndrbridge state show --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
