@@ -1,4 +1,4 @@
-# Everything here needs nothing but Go, except alerts, deploy-check, e2e and page.
+# Everything here needs nothing but Go and bash, except alerts, deploy-check, e2e and page.
 
 .PHONY: build demo render reference test lint bench torture alerts deploy-check e2e page
 

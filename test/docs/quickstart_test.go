@@ -50,7 +50,7 @@ func TestTheQuickStartWorks(t *testing.T) {
 	for _, want := range []string{
 		"the configuration is good", // check
 		"running for",               // status
-		"detections",                // tail
+		"Z  hq  ",                   // tail
 		`{"specversion":"1.0"`,      // the sink's file
 		"sink grave",                // the second check
 		"detections since",          // verify

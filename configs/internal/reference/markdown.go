@@ -21,7 +21,7 @@ all of them; ` + "`ndrbridge check`" + ` tells everything that is wrong with one
 - **Starts** are ` + "`now`, `beginning`" + `, a negative duration such as ` + "`-7d`" + `, or a time such as
   ` + "`2026-01-31T08:00:00Z`" + `.
 - **Secrets** have a twin that ends in ` + "`_file`" + `, the path of a file that holds the secret: set one of
-  the two. The file is read again when the secret was refused. Paths are relative to the directory
+  the two. URLs and headers have none. The file is read again when the secret was refused. Paths are relative to the directory
   that the bridge was started in.
 - A key without a value, and one that is left out, has its default. One that is unknown is an error.
 
