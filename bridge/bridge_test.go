@@ -49,6 +49,16 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
+// tells says whether one line has all of some words.
+func (l *lines) tells(words ...string) bool {
+	for line := range strings.Lines(l.String()) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // running is a bridge that a test runs.
 type running struct {
 	*bridge.Bridge
@@ -262,11 +272,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, "hq/detections") {
 		t.Errorf("%d %s", status, body)
 	}
-	await(t, "a failed poll of detections", func() bool {
-		return slices.ContainsFunc(strings.Split(r.log.String(), "\n"), func(line string) bool {
-			return strings.Contains(line, "stream=detections") && strings.Contains(line, "500")
-		})
-	})
+	await(t, "a failed poll of detections", func() bool { return r.log.tells("stream=detections", "500") })
 	a.SetHazards(standin.Hazards{})
 	await(t, "readiness", func() bool {
 		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
@@ -449,7 +455,7 @@ func TestMistakesThatStopTheStart(t *testing.T) {
 		}, good, []string{"damaged", "Restore a backup", path}},
 		{"an unknown key", nil, good + "colour: red\n", []string{"colour", "ndrbridge.yaml:"}},
 		{"a sink named twice", nil, good + discard, []string{"sinks[1].name", "log"}},
-		{"an address that is taken", nil, strings.Replace(good, "127.0.0.1:0", taken(t), 1), []string{"admin.listen", "in use"}},
+		{"an address that is taken", nil, strings.Replace(good, "127.0.0.1:0", loopback.Silent(t), 1), []string{"admin.listen", "in use"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.prepare != nil {
@@ -495,14 +501,4 @@ func setVersion(t *testing.T, path string) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func taken(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String()
 }

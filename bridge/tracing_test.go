@@ -184,11 +184,7 @@ func TestAPollThatFailsIsTracedAsSuch(t *testing.T) {
 	t.Cleanup(down.Close)
 	traces, tracing := startCollector(t, "1")
 	r := run(t, tracing+configuration(t, down.URL, webhookSink("soc", startInbox(t).URL)))
-	await(t, "a failed poll of detections", func() bool {
-		return slices.ContainsFunc(strings.Split(r.log.String(), "\n"), func(line string) bool {
-			return strings.Contains(line, "stream=detections") && strings.Contains(line, "502")
-		})
-	})
+	await(t, "a failed poll of detections", func() bool { return r.log.tells("stream=detections", "502") })
 	r.stop()
 	failed := false
 	for _, poll := range spansNamed(traces, "poll detections") {

@@ -19,18 +19,10 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// hook is a webhook that a test breaks.
-type hook struct{ *loopback.Receiver }
-
-func startHook(t *testing.T) hook {
-	t.Helper()
-	return hook{loopback.Receive(t)}
-}
-
-// count returns how many events it took, and how many of them were sent again by
-// request.
-func (h hook) count() (events, again int) {
-	all := h.Events()
+// count returns how many events a webhook took, and how many of them were sent again
+// by request.
+func count(r *loopback.Receiver) (events, again int) {
+	all := r.Events()
 	for _, e := range all {
 		if e.Redelivered {
 			again++

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
 
 	"ndrbridge/admin"
+	"ndrbridge/test/loopback"
 )
 
 // picture writes what the page looks like, as a whole or as it is seen.
@@ -121,13 +120,13 @@ func TestLooks(t *testing.T) {
 	a.AddBacklog(60, time.Hour)
 	a.AddAudit(12)
 	b.AddBacklog(5, time.Hour)
-	soc, lake, chat := startHook(t), startHook(t), startHook(t)
+	soc, lake, chat := loopback.Receive(t), loopback.Receive(t), loopback.Receive(t)
 	lake.Answer(http.StatusUnprocessableEntity)
 	soc.Answer(http.StatusUnauthorized)
 	bridgeURL, _ := startBridge(t, settings{
 		appliances: hq(applianceURL) + "  - {name: branch, url: \"" + branchURL + "\", api_key: stand-in-key, detections: {start: beginning, interval: 50ms}, audit: {enabled: false}}\n",
 		sinks: webhook("soc", soc.URL) + "  - {name: lake, webhook: {url: \"" + lake.URL + "\"}, batch: {linger: 0}, match: 'event.appliance == \"branch\"', retry: {initial: 50ms, max: 200ms}}\n" +
-			webhook("chat", chat.URL) + webhook("archive", startHook(t).URL),
+			webhook("chat", chat.URL) + webhook("archive", loopback.Receive(t).URL),
 		tickets: "tickets: {enabled: true, nats: {url: \"nats://127.0.0.1:9\", stream: CMD}}\n",
 	})
 	page := withHistory(t, bridgeURL)
@@ -171,5 +170,4 @@ func TestLooks(t *testing.T) {
 			p.await("all dialogs are closed", "!document.querySelector('dialog[open]')")
 		}
 	}
-	call(p, emulation.ClearDeviceMetricsOverride, cdp.Empty{})
 }

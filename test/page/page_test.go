@@ -12,13 +12,14 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 const allIsWell = "All is well"
 
 func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
 	a, applianceURL := startAppliance(t)
-	soc := startHook(t)
+	soc := loopback.Receive(t)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
@@ -50,7 +51,7 @@ func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
 
 func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 	a, applianceURL := startAppliance(t)
-	soc := startHook(t)
+	soc := loopback.Receive(t)
 	soc.Answer(http.StatusUnprocessableEntity)
 	a.AddMany(2)
 	d := a.Generate()
@@ -72,7 +73,7 @@ func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 	p.await("the focus is back", fmt.Sprintf("document.activeElement.matches(%q)", look))
 
 	p.click(".letter:first-child [data-part=requeue]")
-	await(t, "the requeued event", func() bool { n, again := soc.count(); return n == 1 && again == 1 })
+	await(t, "the requeued event", func() bool { n, again := count(soc); return n == 1 && again == 1 })
 	p.await("two are left", "document.querySelectorAll('.letter').length === 2")
 	p.await("the focus is at what is left", "document.activeElement.closest('.letter')")
 
@@ -86,7 +87,7 @@ func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 	p.click("#letters [data-part=requeue-all]")
 	p.awaitText("#confirm", "marked as redelivered")
 	p.click("#confirm [data-part=yes]")
-	await(t, "all but the dropped event", func() bool { n, again := soc.count(); return n == 2 && again == 2 })
+	await(t, "all but the dropped event", func() bool { n, again := count(soc); return n == 2 && again == 2 })
 	p.awaitText("#letters", "There are no dead letters.")
 	p.press("\x1b")
 	p.awaitText("#verdict", allIsWell)
@@ -95,7 +96,7 @@ func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 func TestAnObjectThatNoEventWasMadeOfIsLookedIntoAndDropped(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	v := a.AddHuge(17 << 20) // larger than an answer may be
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", "hq/detections: 1 object could not be made into events.")
 	p.click(`[aria-label="Look at the dead letters of hq/detections"]`)
@@ -128,7 +129,7 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 	a.AddAuditBody(map[string]any{"user": hostile[0], "operation": hostile[1], "details": map[string]any{"x": hostile[2]}})
 	a.AddAuditBody(hostile[0])
 	a.AddAuditBody(nil)
-	soc := startHook(t)
+	soc := loopback.Receive(t)
 	soc.Answer(http.StatusUnprocessableEntity)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
@@ -155,7 +156,7 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 func TestASinkIsPausedAndResumed(t *testing.T) {
 	t.Run("with the mouse", func(t *testing.T) {
 		a, applianceURL := startAppliance(t)
-		soc := startHook(t)
+		soc := loopback.Receive(t)
 		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 		p := openTab(t, url)
 		p.click(`[aria-label="Pause sink soc"]`)
@@ -164,11 +165,11 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 		p.awaitText("#verdict", "2 events wait for it")
 		p.click(`[aria-label="Resume sink soc"]`)
 		p.awaitText(card("soc", ".state"), "Running")
-		await(t, "the events", func() bool { n, _ := soc.count(); return n == 2 })
+		await(t, "the events", func() bool { n, _ := count(soc); return n == 2 })
 	})
 	t.Run("with the keyboard alone", func(t *testing.T) {
 		_, applianceURL := startAppliance(t)
-		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 		p := openTab(t, url)
 		p.awaitText(card("soc", ".state"), "Running")
 		p.tabTo(`[aria-label="Pause sink soc"]`)
@@ -183,7 +184,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 	})
 	t.Run("and what the bridge says no to is told beside the button", func(t *testing.T) {
 		_, applianceURL := startAppliance(t)
-		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 		p := openTab(t, url)
 		p.expectRefusals()
 		p.awaitText(card("soc", ".state"), "Running")
@@ -197,7 +198,7 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 func TestTheTokenIsAskedFor(t *testing.T) {
 	_, applianceURL := startAppliance(t)
 	const token = "correct horse battery staple"
-	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := newTab(t)
 	p.expectRefusals()
 	p.do(chromedp.Navigate(url))
@@ -239,7 +240,7 @@ func TestEventsAreFilteredBySeverity(t *testing.T) {
 	add("quiet", 10)
 	add("loud", 99)
 	a.AddAudit(1)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.await("all are shown", "document.querySelectorAll('.event').length === 3")
 	choose := func(value string) {
@@ -264,7 +265,7 @@ func TestEventsAreFilteredBySeverity(t *testing.T) {
 
 func TestABridgeThatGoesAwayIsTold(t *testing.T) {
 	_, applianceURL := startAppliance(t)
-	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)}
+	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)}
 	url, stop := startBridge(t, s)
 	p := openTab(t, url)
 	p.expectRefusals()
@@ -282,7 +283,7 @@ func TestABridgeThatGoesAwayIsTold(t *testing.T) {
 func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	a.AddMany(3)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.await("the events are there", "document.querySelectorAll('.event').length === 3")
 	for _, hidden := range []bool{true, false} {
@@ -295,7 +296,7 @@ func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
 
 func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 	_, applianceURL := startAppliance(t)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
 	for _, c := range []struct{ name, json, pretty string }{
@@ -338,7 +339,7 @@ func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestAnApplianceThatIsGoneIsTold(t *testing.T) {
 	a, applianceURL := startAppliance(t)
-	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", startHook(t).URL)})
+	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#appliances .state", "Reachable")
 	p.awaitText("#appliances", "firmware 26.3.0.1234")
