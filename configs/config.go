@@ -357,7 +357,9 @@ type Sink struct {
 	// RateLimit is how many events a second are sent at most. 0: no limit.
 	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0" min:"0"`
 	// Redact names fields of data that this sink is never sent: names joined by dots, such
-	// as detection.participants.username.
+	// as detection.participants.username. A field of the detection is redacted in changes
+	// too. Attributes of the event (its severity, which comes from risk_score, among them)
+	// are not data.
 	Redact []string `yaml:"redact" env:"REDACT"`
 }
 

@@ -21,7 +21,7 @@ func TestRedaction(t *testing.T) {
 			`{"detection":{"id":25769804127,"title":"a, \"b\" {","participants":[{"username":"ana","id":1.10},{"id":2},null]},"changes":{}}`},
 		"a field of each element of an array": {[]string{"detection.participants.username"},
 			`{"detection":{"id":25769804127,"title":"a, \"b\" {","participants":[{"id":1.10},{"id":2},null],"properties":{"client":{"type":"ipaddr","value":["10.0.0.1"]}}},"changes":{}}`},
-		"a whole member": {[]string{"detection"}, `{"changes":{}}`},
+		"a whole member": {[]string{"audit", "detection"}, `{}`},
 		"the shorter of two paths, in either order": {[]string{"detection.properties.client", "detection.participants", "detection.properties", "detection.participants.id", "detection.title"},
 			`{"detection":{"id":25769804127},"changes":{}}`},
 	} {
@@ -54,6 +54,69 @@ func TestRedaction(t *testing.T) {
 		if _, err := transform.ParseRedaction([]string{"good", path}); err == nil {
 			t.Errorf("%q is accepted as a path", path)
 		}
+	}
+}
+
+func TestANameThatIsWrittenWithEscapesIsRedacted(t *testing.T) {
+	r, err := transform.ParseRedaction([]string{"detection.assignee"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(`{"detection":{"assi\u0067nee":"lena","assig\nee":"kept"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Apply(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"detection":{"assig\nee":"kept"}}`; string(got.Data()) != want {
+		t.Errorf("got %s, want %s", got.Data(), want)
+	}
+}
+
+func TestRedactionOfAFieldRedactsItsChange(t *testing.T) {
+	const data = `{"detection":{"assignee":"lena","risk_score":41,"title":"scan","participants":[{"username":"ana"},{}]},` +
+		`"changes":{"assignee":{"from":"lena","to":"ana"},"risk_score":{"from":40,"to":41},"title":{"from":{"a":"x","b":1},"to":"scan"},"participants":{"from":1,"to":2}}}`
+	for name, c := range map[string]struct {
+		path string
+		want string
+	}{
+		"a tracked field": {"detection.assignee",
+			`{"detection":{"risk_score":41,"title":"scan","participants":[{"username":"ana"},{}]},` +
+				`"changes":{"risk_score":{"from":40,"to":41},"title":{"from":{"a":"x","b":1},"to":"scan"},"participants":{"from":1,"to":2}}}`},
+		"a field within a tracked field": {"detection.title.a",
+			`{"detection":{"assignee":"lena","risk_score":41,"title":"scan","participants":[{"username":"ana"},{}]},` +
+				`"changes":{"assignee":{"from":"lena","to":"ana"},"risk_score":{"from":40,"to":41},"title":{"from":{"b":1},"to":"scan"},"participants":{"from":1,"to":2}}}`},
+		"a field of participants, of which only the count is tracked": {"detection.participants.username",
+			`{"detection":{"assignee":"lena","risk_score":41,"title":"scan","participants":[{},{}]},` +
+				`"changes":{"assignee":{"from":"lena","to":"ana"},"risk_score":{"from":40,"to":41},"title":{"from":{"a":"x","b":1},"to":"scan"},"participants":{"from":1,"to":2}}}`},
+		"the whole detection": {"detection", `{}`},
+		"a change alone": {"changes.assignee",
+			`{"detection":{"assignee":"lena","risk_score":41,"title":"scan","participants":[{"username":"ana"},{}]},` +
+				`"changes":{"risk_score":{"from":40,"to":41},"title":{"from":{"a":"x","b":1},"to":"scan"},"participants":{"from":1,"to":2}}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The order in which fields are listed, and a path into changes beside one
+			// into the detection, make no difference.
+			for _, paths := range [][]string{{c.path}, {c.path, "changes.recommended.from"}, {"changes.recommended.from", "detection.recommended", c.path}} {
+				r, err := transform.ParseRedaction(paths)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, []byte(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := r.Apply(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(got.Data()) != c.want {
+					t.Errorf("%q: got\n%s\nwant\n%s", paths, got.Data(), c.want)
+				}
+			}
+		})
 	}
 }
 

@@ -76,7 +76,7 @@ func (m *maker) detections() {
 	created := m.add("created", event, err)
 
 	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded})
-	m.add("updated", event, err)
+	updated := m.add("updated", event, err)
 
 	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
 	m.add("causedby", event, err)
@@ -89,14 +89,14 @@ func (m *maker) detections() {
 	m.add("enriched", event, err)
 
 	event, err = m.appliance.Detection(small, transform.Sight{Recorded: recorded})
-	repaired := m.add("repaired", event, err)
+	m.add("repaired", event, err)
 
-	redaction, err := transform.ParseRedaction([]string{"detection.title", "detection.participants.username"})
+	redaction, err := transform.ParseRedaction([]string{"detection.assignee", "detection.participants.object_value"})
 	if err != nil {
 		m.err = err
 		return
 	}
-	event, err = redaction.Apply(repaired)
+	event, err = redaction.Apply(updated)
 	m.add("redacted", event, err)
 
 	m.add("redelivered", created.Redeliver(1), nil)
