@@ -1,0 +1,409 @@
+package hostile
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// kafkaKeys are the requests that the broker answers, in the order of a client's first
+// ones. It speaks the newest versions before Kafka's flexible encoding.
+var kafkaKeys = []struct {
+	key     kmsg.Key
+	version int16
+}{
+	{kmsg.ApiVersions, 0}, {kmsg.SASLHandshake, 1}, {kmsg.SASLAuthenticate, 1}, {kmsg.Metadata, 8}, {kmsg.DescribeConfigs, 3},
+	{kmsg.CreateTopics, 4}, {kmsg.Produce, 8}, {kmsg.FindCoordinator, 2}, {kmsg.JoinGroup, 5}, {kmsg.SyncGroup, 3},
+	{kmsg.OffsetFetch, 5}, {kmsg.ListOffsets, 5}, {kmsg.Fetch, 11}, {kmsg.Heartbeat, 3}, {kmsg.OffsetCommit, 7}, {kmsg.LeaveGroup, 2},
+}
+
+// The attacks of Kafka that concern no single request. Those that do are "lists of
+// 2^31-1 in", "negative lengths in" and "silence at", each followed by a space and the
+// name of a request, such as Metadata or Fetch.
+const (
+	KafkaHTTP         = "an answer in HTTP"
+	KafkaTLS          = "a TLS alert"
+	KafkaNegative     = "a frame of a negative size"
+	KafkaHuge         = "a frame of 2^31-1 bytes"
+	KafkaEmpty        = "an empty frame"
+	KafkaSilence      = "silence from the start"
+	KafkaDrip         = "one byte a second"
+	KafkaGarbage      = "garbage in frames"
+	KafkaIterations   = "2^31-1 SCRAM iterations"
+	KafkaLinkLocal    = "brokers at link-local addresses"
+	KafkaManyBrokers  = "70,000 brokers"
+	KafkaNoTopics     = "topics left out"
+	KafkaOtherTopics  = "topics that nobody asked for"
+	KafkaBomb         = "compressed records that expand a thousandfold"
+	KafkaManyRecords  = "a record batch that announces 2^31-1 records"
+	KafkaHungUp       = "connections that end at once"
+	kafkaLists        = "lists of 2^31-1 in "
+	kafkaNegativeList = "negative lengths in "
+	kafkaSilenceAt    = "silence at "
+)
+
+// KafkaAttacks are the names of all attacks of Kafka.
+func KafkaAttacks() []string {
+	all := []string{
+		KafkaHTTP, KafkaTLS, KafkaNegative, KafkaHuge, KafkaEmpty, KafkaSilence, KafkaDrip, KafkaGarbage, KafkaIterations, KafkaLinkLocal,
+		KafkaManyBrokers, KafkaNoTopics, KafkaOtherTopics, KafkaBomb, KafkaManyRecords, KafkaHungUp,
+	}
+	for _, prefix := range []string{kafkaLists, kafkaNegativeList, kafkaSilenceAt} {
+		for _, k := range kafkaKeys {
+			all = append(all, prefix+k.key.Name())
+		}
+	}
+	return all
+}
+
+// Broker is a Kafka broker that attacks its clients.
+type Broker struct {
+	attack   string
+	address  net.Addr
+	answered atomic.Int64
+
+	mu    sync.Mutex
+	begun map[string]int // answers that were falsified, by request
+}
+
+// Answered is how many requests were answered, or deliberately not answered.
+func (b *Broker) Answered() int { return int(b.answered.Load()) }
+
+// Kafka serves l with one of KafkaAttacks until l is closed. It does what a broker does
+// until a client comes to what the attack is about: it takes every password, knows every
+// topic, with one partition, and makes every client the leader of its group. The
+// connections end when their clients close them.
+func Kafka(l net.Listener, attack string) *Broker {
+	if !slices.Contains(KafkaAttacks(), attack) {
+		panic("hostile: there is no attack " + attack)
+	}
+	b := &Broker{attack: attack, address: l.Addr(), begun: map[string]int{}}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				b.serve(c)
+			}()
+		}
+	}()
+	return b
+}
+
+// serve answers requests until the connection breaks.
+func (b *Broker) serve(c net.Conn) {
+	if b.attack == KafkaSilence {
+		b.answered.Add(1)
+		_, _ = io.Copy(io.Discard, c)
+		return
+	}
+	if b.attack == KafkaHungUp {
+		b.answered.Add(1)
+		return
+	}
+	for {
+		var prefix [4]byte
+		if _, err := io.ReadFull(c, prefix[:]); err != nil {
+			return
+		}
+		frame := make([]byte, min(binary.BigEndian.Uint32(prefix[:]), 64<<20))
+		if _, err := io.ReadFull(c, frame); err != nil || len(frame) < 10 {
+			return
+		}
+		b.answered.Add(1)
+		answer := b.answer(frame)
+		if answer == nil { // silence
+			_, _ = io.Copy(io.Discard, c)
+			return
+		}
+		if b.attack == KafkaDrip {
+			for i := range answer {
+				if _, err := c.Write(answer[i : i+1]); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+			continue
+		}
+		if _, err := c.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// answer makes the answer to a request, with its size in front; nil: there is none.
+func (b *Broker) answer(frame []byte) []byte {
+	key, version, number := int16(binary.BigEndian.Uint16(frame)), int16(binary.BigEndian.Uint16(frame[2:])), frame[4:8]
+	name := kmsg.NameForKey(key)
+	framed := func(body []byte) []byte {
+		size := binary.BigEndian.AppendUint32(nil, uint32(len(number)+len(body)))
+		return slices.Concat(size, number, body)
+	}
+	switch b.attack {
+	case KafkaHTTP:
+		return []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
+	case KafkaTLS:
+		return []byte{21, 3, 3, 0, 2, 2, 70} // fatal, protocol version
+	case KafkaNegative:
+		return slices.Concat([]byte{0xff, 0xff, 0xff, 0xfe}, number)
+	case KafkaHuge:
+		return slices.Concat([]byte{0x7f, 0xff, 0xff, 0xff}, number)
+	case KafkaEmpty:
+		return []byte{0, 0, 0, 0}
+	case kafkaSilenceAt + name:
+		return nil
+	}
+	request := kmsg.RequestForKey(key)
+	if request == nil {
+		return nil
+	}
+	request.SetVersion(version)
+	header := 8 + 2 + max(0, int(int16(binary.BigEndian.Uint16(frame[8:])))) // the client's name is behind the number
+	if len(frame) < header || request.ReadFrom(frame[header:]) != nil {
+		return nil
+	}
+	if b.attack == KafkaGarbage && kmsg.Key(key) != kmsg.ApiVersions {
+		garbage := make([]byte, rand.IntN(2000))
+		for i := range garbage {
+			garbage[i] = byte(rand.Uint32() & rand.Uint32() & rand.Uint32())
+		}
+		return framed(garbage)
+	}
+	good := b.good(request)
+	if good == nil {
+		return nil
+	}
+	body := good.AppendTo(nil)
+	switch b.attack {
+	case kafkaLists + name:
+		body = b.falsify(name, body, math.MaxInt32)
+	case kafkaNegativeList + name:
+		body = b.falsify(name, body, -2)
+	}
+	return framed(body)
+}
+
+// falsify announces n elements, or bytes, where an answer has one, or few: each time in
+// another place. What follows is long enough for the first elements.
+func (b *Broker) falsify(name string, body []byte, n int32) []byte {
+	var places []int
+	for i := range len(body) - 3 {
+		if v := binary.BigEndian.Uint32(body[i:]); v > 0 && v < 64 {
+			places = append(places, i)
+		}
+	}
+	if len(places) == 0 {
+		return body
+	}
+	b.mu.Lock()
+	at := places[b.begun[name]%len(places)]
+	b.begun[name]++
+	b.mu.Unlock()
+	binary.BigEndian.PutUint32(body[at:], uint32(n))
+	return append(body, make([]byte, 4000)...)
+}
+
+// good answers as a broker would, but for the attacks that are about the sense of an
+// answer.
+func (b *Broker) good(request kmsg.Request) kmsg.Response {
+	host, port := b.here()
+	response := request.ResponseKind()
+	switch r := request.(type) {
+	case *kmsg.ApiVersionsRequest:
+		answer := response.(*kmsg.ApiVersionsResponse)
+		for _, k := range kafkaKeys {
+			answer.ApiKeys = append(answer.ApiKeys, kmsg.ApiVersionsResponseApiKey{ApiKey: k.key.Int16(), MaxVersion: k.version})
+		}
+	case *kmsg.SASLHandshakeRequest:
+		response.(*kmsg.SASLHandshakeResponse).SupportedMechanisms = []string{r.Mechanism}
+	case *kmsg.SASLAuthenticateRequest:
+		answer := response.(*kmsg.SASLAuthenticateResponse)
+		answer.SASLAuthBytes = []byte("welcome")
+		if _, nonce, scram := strings.Cut(string(r.SASLAuthBytes), ",r="); scram && b.attack == KafkaIterations {
+			answer.SASLAuthBytes = fmt.Appendf(nil, "r=%sx,s=c2FsdA==,i=%d", nonce, math.MaxInt32)
+		}
+	case *kmsg.MetadataRequest:
+		b.layout(r, response.(*kmsg.MetadataResponse), host, port)
+	case *kmsg.DescribeConfigsRequest:
+		answer := response.(*kmsg.DescribeConfigsResponse)
+		for _, resource := range r.Resources {
+			setting := kmsg.DescribeConfigsResponseResourceConfig{Name: "max.message.bytes", Value: kmsg.StringPtr("1048588")}
+			setting.ConfigSynonyms = []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym{{Name: "message.max.bytes", Value: setting.Value}}
+			answer.Resources = append(answer.Resources, kmsg.DescribeConfigsResponseResource{
+				ResourceType: resource.ResourceType, ResourceName: resource.ResourceName, Configs: []kmsg.DescribeConfigsResponseResourceConfig{setting},
+			})
+		}
+	case *kmsg.CreateTopicsRequest:
+		answer := response.(*kmsg.CreateTopicsResponse)
+		for _, topic := range r.Topics {
+			answer.Topics = append(answer.Topics, kmsg.CreateTopicsResponseTopic{Topic: topic.Topic})
+		}
+	case *kmsg.ProduceRequest:
+		answer := response.(*kmsg.ProduceResponse)
+		for _, topic := range r.Topics {
+			t := kmsg.ProduceResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				taken := kmsg.NewProduceResponseTopicPartition()
+				taken.Partition = p.Partition
+				taken.ErrorRecords = []kmsg.ProduceResponseTopicPartitionErrorRecord{{}}
+				t.Partitions = append(t.Partitions, taken)
+			}
+			answer.Topics = append(answer.Topics, t)
+		}
+	default:
+		return b.group(request, response, host, port)
+	}
+	return response
+}
+
+func (b *Broker) here() (host string, port int32) {
+	at := b.address.(*net.TCPAddr)
+	return at.IP.String(), int32(at.Port)
+}
+
+// layout says that this broker leads the only partition of every topic.
+func (b *Broker) layout(r *kmsg.MetadataRequest, answer *kmsg.MetadataResponse, host string, port int32) {
+	if b.attack == KafkaLinkLocal {
+		host, port = "169.254.169.254", 80
+	}
+	answer.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 1, Host: host, Port: port}}
+	if b.attack == KafkaManyBrokers {
+		for id := range int32(70_000) {
+			answer.Brokers = append(answer.Brokers, kmsg.MetadataResponseBroker{NodeID: 2 + id, Host: "h", Port: id})
+		}
+	}
+	answer.ControllerID = 1
+	topics := r.Topics
+	switch b.attack {
+	case KafkaNoTopics:
+		topics = nil
+	case KafkaOtherTopics:
+		for range 2000 {
+			topics = append(topics, kmsg.MetadataRequestTopic{Topic: kmsg.StringPtr(fmt.Sprintf("topic-%d", rand.Uint64()))})
+		}
+	}
+	for _, topic := range topics {
+		answer.Topics = append(answer.Topics, kmsg.MetadataResponseTopic{Topic: topic.Topic, AuthorizedOperations: math.MinInt32, Partitions: []kmsg.MetadataResponseTopicPartition{
+			{Leader: 1, Replicas: []int32{1}, ISR: []int32{1}, OfflineReplicas: []int32{1}},
+		}})
+	}
+}
+
+// group answers what members of a consumer group ask.
+func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string, port int32) kmsg.Response {
+	switch r := request.(type) {
+	case *kmsg.FindCoordinatorRequest:
+		answer := response.(*kmsg.FindCoordinatorResponse)
+		answer.NodeID, answer.Host, answer.Port = 1, host, port
+		if b.attack == KafkaLinkLocal {
+			answer.Host, answer.Port = "169.254.169.254", 80
+		}
+	case *kmsg.JoinGroupRequest:
+		answer := response.(*kmsg.JoinGroupResponse)
+		answer.Generation, answer.LeaderID, answer.MemberID = 1, "member", "member"
+		for _, p := range r.Protocols {
+			answer.Protocol = kmsg.StringPtr(p.Name)
+			answer.Members = []kmsg.JoinGroupResponseMember{{MemberID: "member", ProtocolMetadata: p.Metadata}}
+		}
+	case *kmsg.SyncGroupRequest:
+		for _, a := range r.GroupAssignment {
+			response.(*kmsg.SyncGroupResponse).MemberAssignment = a.MemberAssignment
+		}
+	case *kmsg.OffsetFetchRequest:
+		answer := response.(*kmsg.OffsetFetchResponse)
+		for _, topic := range r.Topics {
+			t := kmsg.OffsetFetchResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, kmsg.OffsetFetchResponseTopicPartition{Partition: p, Offset: -1, LeaderEpoch: -1})
+			}
+			answer.Topics = append(answer.Topics, t)
+		}
+	case *kmsg.ListOffsetsRequest:
+		answer := response.(*kmsg.ListOffsetsResponse)
+		for _, topic := range r.Topics {
+			t := kmsg.ListOffsetsResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, kmsg.ListOffsetsResponseTopicPartition{Partition: p.Partition, Timestamp: -1, LeaderEpoch: -1})
+			}
+			answer.Topics = append(answer.Topics, t)
+		}
+	case *kmsg.FetchRequest:
+		answer := response.(*kmsg.FetchResponse)
+		for _, topic := range r.Topics {
+			t := kmsg.FetchResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, kmsg.FetchResponseTopicPartition{
+					Partition: p.Partition, HighWatermark: math.MaxInt64, LastStableOffset: math.MaxInt64, RecordBatches: b.records(p.FetchOffset),
+					AbortedTransactions: []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 1}},
+				})
+			}
+			answer.Topics = append(answer.Topics, t)
+		}
+	case *kmsg.OffsetCommitRequest:
+		answer := response.(*kmsg.OffsetCommitResponse)
+		for _, topic := range r.Topics {
+			t := kmsg.OffsetCommitResponseTopic{Topic: topic.Topic}
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition})
+			}
+			answer.Topics = append(answer.Topics, t)
+		}
+	case *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest:
+	default:
+		return nil
+	}
+	return response
+}
+
+// records are record batches that begin at an offset: one that holds a record, but for
+// the attacks that are about records.
+func (b *Broker) records(offset int64) []byte {
+	record := []byte{14, 0, 0, 0, 1, 2, 'x', 0} // of 7 bytes: no key, the value x, no headers
+	switch b.attack {
+	case KafkaManyRecords:
+		return recordBatch(offset, 0, math.MaxInt32, record)
+	case KafkaBomb:
+		var compressed bytes.Buffer
+		w := gzip.NewWriter(&compressed)
+		zeros := make([]byte, 1<<20)
+		for range 64 {
+			_, _ = w.Write(zeros) // into memory
+		}
+		_ = w.Close()
+		var all []byte
+		for i := range int64(8) {
+			all = append(all, recordBatch(offset+i, 1, 1, compressed.Bytes())...)
+		}
+		return all
+	}
+	return recordBatch(offset, 0, 1, record)
+}
+
+// recordBatch is a batch of format v2 whose checksum is right.
+func recordBatch(offset int64, attributes int16, count int32, records []byte) []byte {
+	const header, sum = 61, 17
+	batch := kmsg.RecordBatch{
+		FirstOffset: offset, Length: int32(header - 12 + len(records)), PartitionLeaderEpoch: -1, Magic: 2, Attributes: attributes,
+		FirstTimestamp: 1, MaxTimestamp: 1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: cmp.Or(count, 1), Records: records,
+	}
+	raw := batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(raw[sum:], crc32.Checksum(raw[sum+4:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
