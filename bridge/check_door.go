@@ -17,7 +17,7 @@ func checkNATSDoor(ctx context.Context, n configs.TicketNATS, o CheckOptions) []
 		return unusable(err)
 	}
 	const unused = "tickets" // a sink needs a subject without wildcards
-	options.Stream, options.Subject = n.Stream, unused
+	options.Sink, options.Stream, options.Subject = unused, n.Stream, unused
 	sink, err := nats.New(options)
 	if err != nil {
 		return unusable(err)

@@ -123,7 +123,7 @@ func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, versi
 	case s.Kafka != nil:
 		return openKafka(*s.Kafka, mode)
 	case s.NATS != nil:
-		return openNATS(*s.NATS, mode)
+		return openNATS(s.Name, *s.NATS, mode)
 	case s.Webhook != nil:
 		memory := &webhook.Memory{Store: memories, Sink: s.Name, Keep: memoryKept}
 		return openWebhook(*s.Webhook, mode, memory, link, version)
@@ -164,11 +164,12 @@ func kafkaConnection(k configs.Kafka) (kafka.Options, error) {
 	return o, nil
 }
 
-func openNATS(n configs.NATS, mode transform.Mode) (sinks.Sink, error) {
+func openNATS(name string, n configs.NATS, mode transform.Mode) (sinks.Sink, error) {
 	o, err := natsConnection(n)
 	if err != nil {
 		return nil, err
 	}
+	o.Sink = name
 	o.Stream, o.Subject, o.CreateStream = n.Stream, n.Subject, n.CreateStream
 	o.MaxPending, o.Mode = n.MaxPending, mode
 	return nats.New(o)

@@ -222,7 +222,9 @@ type Skips interface {
 // Place is a place in a sink's redelivery queue. Places are compared and handed
 // back as they are; nothing else is made of them.
 type Place struct {
-	Item uint64 // rises with everything that is queued, from 1
+	// Item rises with everything that is queued, from 1. Queues never share a number,
+	// even if one sink has the name that another had.
+	Item uint64
 	Seq  uint64 // within a range the event's number in the journal; else 0
 }
 

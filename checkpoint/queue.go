@@ -111,8 +111,11 @@ func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byt
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
 	}
-	n, err := requeued.NextSequence()
-	if err != nil {
+	// No number is given twice, even if a sink was forgotten or renamed and another has
+	// its name now: a target may know a redelivery by the sink's name and this number.
+	all := tx.table(requeuedBucket)
+	n := max(all.Sequence(), requeued.Sequence()) + 1
+	if err := errors.Join(all.SetSequence(n), requeued.SetSequence(n)); err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
 	}
 	requeued.FillPercent = appendFill

@@ -116,6 +116,41 @@ func (b Backend) testSinkNames(t *testing.T) {
 			t.Error("another sink has lost dead letters")
 		}
 	})
+	t.Run("no two redeliveries have one number, whatever became of their sinks", func(t *testing.T) {
+		s, _ := b.delivered(t, roomy)
+		seen := map[uint64]string{}
+		queue := func(sink, what string) {
+			t.Helper()
+			s.configure(map[string]checkpoint.Start{sink: {}})
+			if position, err := s.Cursor(t.Context(), sink); err == nil && position == 0 {
+				s.settle(sink, 6)
+			}
+			s.replay(sink, noon)
+			next, _ := s.redelivered(sink, checkpoint.Batch{})
+			items := map[uint64]bool{}
+			for _, r := range next.Records {
+				items[r.Place.Item] = true
+			}
+			for item := range items {
+				if before := seen[item]; before != "" {
+					t.Errorf("%s has the number %d, as %s had", what, item, before)
+				}
+				seen[item] = what
+			}
+			s.must(s.settleRedelivery(sink, len(next.Records)))
+			s.configure(nil)
+		}
+		queue("a", "the first replay")
+		queue("a", "the second replay")
+		queue("b", "a replay to another sink")
+		s.must(s.Rename(t.Context(), "a", "c"))
+		queue("a", "a replay to a sink with the name of one that was renamed")
+		queue("c", "a replay to the sink that was renamed")
+		s.must(s.Forget(t.Context(), "a"))
+		queue("a", "a replay to a sink with the name of one that was forgotten")
+		s.reopen()
+		queue("a", "a replay after a restart")
+	})
 	t.Run("a sink that is renamed keeps all it had", func(t *testing.T) {
 		s := retired(t)
 		before := s.stats().Sinks["b"]

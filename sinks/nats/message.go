@@ -18,19 +18,19 @@ type message struct {
 	names  map[string]string // header names by attribute
 }
 
-// of returns the event's message, which is valid until the next call. With id it
-// has the header by which a stream knows duplicates.
-func (m *message) of(e transform.Event, mode transform.Mode, id bool) *nats.Msg {
+// of returns the event's message, which is valid until the next call. If the sink has
+// a stream, it has the header by which a stream knows duplicates.
+func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 	m.values = m.values[:0]
 	if m.msg.Header == nil {
 		m.msg.Header = nats.Header{}
 		m.names = map[string]string{}
 	}
 	clear(m.msg.Header)
-	if id {
-		m.set(nats.MsgIdHdr, messageID(e))
+	if o.Stream != "" {
+		m.set(nats.MsgIdHdr, messageID(o.Sink, e))
 	}
-	if mode == transform.Structured {
+	if o.Mode == transform.Structured {
 		m.msg.Data = e.Structured()
 		m.set("Content-Type", transform.ContentTypeStructured)
 		return &m.msg
@@ -43,11 +43,13 @@ func (m *message) of(e transform.Event, mode transform.Mode, id bool) *nats.Msg 
 	return &m.msg
 }
 
-// messageID is what a stream knows an event by: its source and its id, since ids
-// are unique only within their source. One that is sent again by request must not
-// be taken for a duplicate, but by its own repetition.
-func messageID(e transform.Event) string {
-	id := transform.PercentEncode(e.Source) + " " + transform.PercentEncode(e.ID)
+// messageID returns the id by which a stream knows duplicates: the sink, since a
+// stream may have several and drops duplicates among all of its messages, the event's
+// source, and its id, which is unique only within the source. A redelivered event has
+// its number behind these, so that it is not dropped as a duplicate of the first
+// delivery. No part can hold the space between them: it is percent-encoded.
+func messageID(sink string, e transform.Event) string {
+	id := transform.PercentEncode(sink) + " " + transform.PercentEncode(e.Source) + " " + transform.PercentEncode(e.ID)
 	if n := e.Redelivery(); n > 0 {
 		id += " r" + strconv.FormatUint(n, 10)
 	}

@@ -34,9 +34,15 @@ type Options struct {
 	// where its duplicate window (two minutes, unless it was made with another)
 	// reaches back to the first; else it is there twice.
 	//
+	// JetStream looks for duplicates among all messages of a stream, whatever their
+	// subject. Sinks that share a stream are kept apart by Sink.
+	//
 	// Empty: core NATS. An event counts as delivered once a server has taken it,
 	// and reaches those who are subscribed at that moment.
 	Stream string
+	// Sink is the name of the sink, the first part of the id by which the stream knows
+	// duplicates. Each sink needs its own. A stream requires it.
+	Sink string
 	// Subject is a sinks.Template. What may not stand in a subject's token
 	// becomes "_".
 	Subject string
@@ -99,6 +105,9 @@ func New(o Options) (*Sink, error) {
 	}
 	if strings.ContainsAny(o.Stream, " \t\r\n.*>/\\") {
 		wrong("stream: %q has a character that a stream's name may not have", o.Stream)
+	}
+	if o.Stream != "" && o.Sink == "" {
+		wrong("the sink's name is missing, which its messages in a stream need")
 	}
 	if o.CreateStream && o.Stream == "" {
 		wrong("create_stream: stream must name it")

@@ -12,9 +12,9 @@ import (
 )
 
 // Send publishes the events. With a stream it returns nil once the stream has
-// acknowledged every one of them; each carries its source and id together as
-// Nats-Msg-Id (ids are unique only within their source), so that the stream
-// drops what it had within its duplicate window. Two events with one partition
+// acknowledged every one of them. Each carries the sink's name, its source and its id
+// together as Nats-Msg-Id, so that the stream drops what this sink had stored there
+// within the duplicate window, and nothing of another sink. Two events with one partition
 // key are never in flight at once. An event that the server takes for too large
 // is rejected alone; after any other failure nothing more is published in this
 // Send.
@@ -152,7 +152,7 @@ func (b *batch) put(ctx context.Context, reply string) error {
 	i := b.published
 	e := b.events[i]
 	b.published++
-	msg := b.sink.message.of(e, b.sink.options.Mode, b.sink.options.Stream != "")
+	msg := b.sink.message.of(e, &b.sink.options)
 	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
 	switch err := b.conn.PublishMsg(msg); {
 	case errors.Is(err, nats.ErrMaxPayload):

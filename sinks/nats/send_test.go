@@ -18,6 +18,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+	"pgregory.net/rapid"
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
@@ -100,9 +101,61 @@ func TestWhatTheStreamHolds(t *testing.T) {
 	if got := messages[0].Subject(); got != "ndr.hq.detections.updated" {
 		t.Errorf("subject %s", got)
 	}
-	if got := messages[0].Headers().Get("Nats-Msg-Id"); got != e.Source+" "+e.ID {
+	if got := messages[0].Headers().Get("Nats-Msg-Id"); got != "bus "+e.Source+" "+e.ID {
 		t.Errorf("message id %q", got)
 	}
+}
+
+func TestSinksThatShareAStreamDoNotDropEachOthersEvents(t *testing.T) {
+	s := loopback.NATS(t, nil)
+	events := sinktest.Events(10, 5, 0)
+	again := make([]transform.Event, len(events))
+	for i, e := range events {
+		again[i] = e.Redeliver(1)
+	}
+	// The second has the subjects of the first: a stream looks for duplicates by id alone.
+	for i, name := range []string{"bus", "siem", "bus-2"} {
+		sink := open(t, Options{Sink: name, URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
+		for range 2 { // what a sink had stored, it does not store again
+			for _, batch := range [][]transform.Event{events, again} {
+				if err := sink.Send(t.Context(), batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		messages, err := stored(client(t, s), "NDR")
+		if want := (i + 1) * 2 * len(events); err != nil || len(messages) != want {
+			t.Fatalf("after %s, the stream holds %d messages, want %d, %v", name, len(messages), want, err)
+		}
+	}
+}
+
+func TestMessageIDsDiffer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type parts struct {
+			sink, source, id string
+			redelivery       uint64
+		}
+		draw := func() (parts, string) {
+			text := func(name string) string {
+				return rapid.StringOfN(rapid.SampledFrom([]rune("a r1")), 1, 5, -1).Draw(t, name)
+			}
+			p := parts{text("sink"), text("source"), text("id"), rapid.Uint64Range(0, 12).Draw(t, "redelivery")}
+			e, err := transform.New(transform.Attributes{Source: p.source, ID: p.id, Type: "x"}, []byte("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.redelivery > 0 {
+				e = e.Redeliver(p.redelivery)
+			}
+			return p, messageID(p.sink, e)
+		}
+		a, first := draw()
+		b, second := draw()
+		if (a == b) != (first == second) {
+			t.Fatalf("%+v and %+v have the ids %q and %q", a, b, first, second)
+		}
+	})
 }
 
 func TestStreams(t *testing.T) {

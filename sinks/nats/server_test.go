@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -39,6 +40,7 @@ func client(t testing.TB, s *server.Server) *nats.Conn {
 
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
+	o.Sink = cmp.Or(o.Sink, "bus")
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func TestJetStreamSink(t *testing.T) {
 		return sinktest.Target{
 			Open: func() (sinks.Sink, error) {
 				return New(Options{
-					URL: "nats://" + relay.Addr(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true,
+					Sink: "bus", URL: "nats://" + relay.Addr(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true,
 					Mode: mode, MaxPending: 100, Username: username, Password: password,
 				})
 			},

@@ -125,7 +125,7 @@ func publish(ctx context.Context, url string, events []transform.Event) error {
 				Subject: subject,
 				Data:    e.Structured(),
 				Header: nats.Header{
-					nats.MsgIdHdr:  {e.Source + " " + e.ID},
+					nats.MsgIdHdr:  {"bus " + e.Source + " " + e.ID},
 					"Content-Type": {transform.ContentTypeStructured},
 				},
 			}, jetstream.WithStallWait(time.Minute))

@@ -77,7 +77,7 @@ func (p natsPrograms) modes(t *testing.T) {
 					}
 				}
 				sink, err := nats.New(nats.Options{
-					URL: "nats://" + s.address, Stream: stream, Subject: root + ".{appliance}.{stream}.{action}", CreateStream: stream != "", Mode: mode,
+					Sink: "bus", URL: "nats://" + s.address, Stream: stream, Subject: root + ".{appliance}.{stream}.{action}", CreateStream: stream != "", Mode: mode,
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mo
 	t.Helper()
 	want := map[string]string{}
 	if stored {
-		want["Nats-Msg-Id"] = percent(e.Source) + " " + percent(e.ID)
+		want["Nats-Msg-Id"] = "bus " + percent(e.Source) + " " + percent(e.ID)
 		if e.Redelivered {
 			want["Nats-Msg-Id"] += " r7"
 		}

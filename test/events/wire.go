@@ -99,7 +99,7 @@ func throughNATS(ctx context.Context, mode transform.Mode, events ...transform.E
 		return message{}, err
 	}
 	sink, err := nats.New(nats.Options{
-		URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true, Mode: mode,
+		Sink: "bus", URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true, Mode: mode,
 	})
 	if err != nil {
 		return message{}, err
