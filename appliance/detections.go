@@ -60,7 +60,8 @@ func (c *Client) SearchDetections(ctx context.Context, s Search, page *Page) err
 	return c.fetchPage(ctx, r, page, page.decodeArray)
 }
 
-// SearchDetectionIDs asks for the ids alone of the detections that s selects.
+// SearchDetectionIDs asks for the ids alone of the detections that s selects; 0 for
+// one whose id is no 64-bit integer.
 func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, error) {
 	r, err := s.request(true)
 	if err != nil {

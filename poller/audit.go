@@ -70,6 +70,8 @@ type Audit struct {
 	polls       int // since the start
 	rank        int // of position.Last, when it was last seen in a log that comes oldest first
 	limit       pageLimit
+	pages       pageFailures
+	objects     failedPolls
 	answer      appliance.Page
 	behind      appliance.Page // holds a few entries at most
 	rows        []auditRow
@@ -83,7 +85,7 @@ func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Aud
 	return &Audit{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize),
+		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
 	}
 }
 
@@ -105,6 +107,9 @@ func (a *Audit) Poll(ctx context.Context) (Next, error) {
 	}
 	if err == nil {
 		err = a.readAgain(ctx)
+	}
+	if err == nil {
+		a.pages.ended()
 	}
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// Somebody moved the position meanwhile: the next poll goes on from there.

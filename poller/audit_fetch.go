@@ -57,12 +57,8 @@ func (r *auditRow) before(t int64) bool { return r.entry.Time > 0 && r.entry.Tim
 
 // deadLetter is what is kept of an entry that became no event.
 func (r *auditRow) deadLetter(now time.Time) checkpoint.DeadLetter {
-	class := "invalid"
-	if errors.Is(r.err, appliance.ErrTooLarge) {
-		class = "too_large"
-	}
 	return checkpoint.DeadLetter{
-		Key: r.key(), Class: class, Reason: r.err.Error(), Time: now,
+		Key: r.key(), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
 		Body: slices.Clone(r.raw[:min(len(r.raw), maxDeadBody)]),
 	}
 }
@@ -149,67 +145,19 @@ func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 				a.limit.ceiling = a.limit.now
 				continue
 			}
+		}
+		if a.entryAtFault(ctx, err) {
+			if a.limit.halve() {
+				continue
+			}
+			page.rows, err = a.fetchSingly(ctx, offset)
+			return page, err
+		}
+		if limitMayBeRefused(err) {
 			a.limit = newPageLimit(a.o.PageSize) // it was not for the limit
 		}
 		return auditPage{}, err
 	}
-}
-
-// fetchSingly reads the entries of a page that is too large although it has but
-// minLimit of them, each by itself. Of one that is too large even so only its
-// place is read.
-func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error) {
-	const attempts = 3
-	for range attempts {
-		var rows []auditRow
-		for i := range minLimit {
-			row, found, err := a.fetchOne(ctx, offset+i)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				rows = append(rows, row)
-			}
-		}
-		// They were read one after the other. They are neighbours only if nothing
-		// moved meanwhile.
-		again, found, err := a.fetchOne(ctx, offset)
-		if err != nil {
-			return nil, err
-		}
-		if !found && len(rows) == 0 || found && len(rows) > 0 && again.key() == rows[0].key() {
-			return rows, nil
-		}
-	}
-	return nil, fmt.Errorf("a page of the audit log that is too large for one answer changed %d times while its entries were read one by one", attempts)
-}
-
-func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found bool, err error) {
-	var page appliance.Page // the row keeps what it holds
-	err = a.client.AuditLog(ctx, 1, offset, &page)
-	switch {
-	case err == nil && len(page.Objects) == 0:
-		a.date = page.Date
-		return auditRow{}, false, nil
-	case err == nil:
-		a.date = page.Date
-		return auditRowOf(page.Objects[0]), true, nil
-	case !errors.Is(err, appliance.ErrTooLarge):
-		return auditRow{}, false, err
-	}
-	id, logged, size, found, err := a.client.AuditEntry(ctx, offset)
-	if err != nil {
-		return auditRow{}, false, fmt.Errorf("find the id of an audit log entry that is too large to be read: %w", err)
-	}
-	row = auditRow{
-		entry: transform.AuditEntry{ID: id, Time: logged}, placed: id != 0,
-		sum: fmt.Sprintf("too_large-%d", logged),
-		err: fmt.Errorf("audit log entry %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
-	}
-	if !row.placed { // its size has to tell it from others
-		row.sum += fmt.Sprintf("-%d", size)
-	}
-	return row, found, nil
 }
 
 // endsLog says whether a page of a log that comes newest first, shorter than it

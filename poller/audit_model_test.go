@@ -46,6 +46,7 @@ type logEntry struct {
 	id, time         int64
 	raw              string
 	huge, unreadable bool
+	fail             error // what answers with it end with
 	purged           bool
 	parent           *logEntry // that stood in front of it when it was written
 }
@@ -142,6 +143,10 @@ func (m *auditModel) AuditLog(_ context.Context, limit, offset int, page *applia
 			*page = appliance.Page{}
 			return &appliance.Error{Status: http.StatusOK, Err: appliance.ErrTooLarge}
 		}
+		if e.fail != nil {
+			*page = appliance.Page{}
+			return e.fail
+		}
 		raw := []byte(e.raw)
 		if m.spaced {
 			raw = fmt.Appendf(nil, "{ %s", raw[1:])
@@ -160,6 +165,9 @@ func (m *auditModel) AuditEntry(_ context.Context, offset int) (id, logged, size
 	rows := m.rows(1, offset)
 	if len(rows) == 0 {
 		return 0, 0, 0, false, nil
+	}
+	if rows[0].fail != nil {
+		return 0, 0, 0, false, rows[0].fail
 	}
 	if !rows[0].unreadable {
 		id = rows[0].id

@@ -83,6 +83,9 @@ type Detections struct {
 
 	page    appliance.Page
 	limit   pageLimit
+	pages   pageFailures
+	objects failedPolls
+	givenUp map[int64]givenUp
 	longest int   // rows of the longest page that it returned
 	idle    int   // polls in a row that showed nothing new
 	clock   int64 // the appliance's, in its last answer
@@ -98,6 +101,7 @@ type sweep struct {
 	*walk
 	until int64 // from here on the polls themselves read
 	began int64
+	pages pageFailures
 }
 
 // NewDetections returns a source that goes on from what store holds.
@@ -106,7 +110,7 @@ func NewDetections(client DetectionsClient, store checkpoint.Sources, o Detectio
 	return &Detections{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize),
+		limit:  newPageLimit(o.PageSize), objects: make(failedPolls), givenUp: make(map[int64]givenUp),
 	}
 }
 
@@ -229,6 +233,7 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		}
 	}
+	d.pages.ended()
 	d.pace.caughtUp(s.clock)
 	if err := d.endAgain(ctx); err != nil {
 		return err
@@ -391,7 +396,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	within := make(map[string]known, unknown) // what this page has shown already
 	for i := range rows {
 		r := &rows[i]
-		if r.placed && r.modTime < p.Floor {
+		if r.elsewhere || r.placed && r.modTime < p.Floor {
 			continue
 		}
 		before, seen := within[keys[i]]

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"ndrbridge/appliance"
@@ -21,6 +22,7 @@ type object struct {
 	raw       []byte // nil where it was too large to be read
 	err       error  // why it cannot become an event
 	again     bool   // it is delivered although it is known
+	elsewhere bool   // it cannot be read alone, and its version was read or comes with others
 }
 
 func places(objects []object) []row {
@@ -41,11 +43,36 @@ func parse(o appliance.Object) object {
 	if err == nil {
 		return object{row: row{key: key{d.ModTime, d.ID}, placed: true}, detection: d, raw: o.Raw}
 	}
-	if d.ID == 0 { // what it says has to tell it from others
-		sum := sha256.Sum256(o.Raw)
-		d.ID = int64(binary.BigEndian.Uint64(sum[:]))
+	if d.ID <= 0 {
+		d.ID = identity(o.Raw)
 	}
 	return object{row: row{key: key{id: d.ID}}, raw: o.Raw, err: err}
+}
+
+// identity stands for the id of an object that has none that can be read. It is
+// below 0, which no id is, and the same for all versions of an object: a digest of
+// what it has for an id, else of when it began and what it is, else of its bytes.
+// Other fields differ between two answers that show the same version.
+func identity(raw []byte) int64 {
+	var id, rest []byte
+	for name, value := range transform.Fields(raw) {
+		switch string(name) {
+		case "id":
+			if string(value) != "null" {
+				id = value
+			}
+		case "create_time", "start_time", "type", "title", "categories", "participants":
+			rest = append(append(append(rest, name...), ':'), value...)
+		}
+	}
+	for _, of := range [][]byte{id, rest, raw} {
+		if len(of) > 0 {
+			raw = of
+			break
+		}
+	}
+	sum := sha256.Sum256(raw)
+	return int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
 }
 
 // knownKey is the key under which an object is remembered.
@@ -54,14 +81,14 @@ func (o *object) knownKey() string { return knownKey(o.id, o.placed) }
 // maxDeadBody bounds how much of an object that became no event is kept.
 const maxDeadBody = 64 << 10
 
-// deadLetter is what is kept of an object that became no event.
+// deadLetter is what is kept of an object that became no event, under its id.
 func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
-	class := "invalid"
-	if errors.Is(o.err, appliance.ErrTooLarge) {
-		class = "too_large"
+	key := strconv.FormatInt(o.id, 10)
+	if o.id < 0 {
+		key = fmt.Sprintf("sha256-%016x", uint64(o.id))
 	}
 	return checkpoint.DeadLetter{
-		Key: o.knownKey(), Class: class, Reason: o.err.Error(), Time: now,
+		Key: key, Class: deadClass(o.err), Reason: o.err.Error(), Time: now,
 		Body: append([]byte(nil), o.raw[:min(len(o.raw), maxDeadBody)]...),
 	}
 }
@@ -117,6 +144,7 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 			rows = make([]object, len(d.page.Objects))
 			for i, o := range d.page.Objects {
 				rows[i] = parse(o)
+				d.shownWithOthers(&rows[i])
 			}
 		case errors.Is(err, appliance.ErrTooLarge) && d.limit.halve():
 			continue
@@ -128,6 +156,13 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 		case limitMayBeRefused(err) && d.limit.halve():
 			d.limit.ceiling = d.limit.now
 			continue
+		case d.objectAtFault(ctx, w, search, err):
+			if d.limit.halve() {
+				continue
+			}
+			if rows, err = d.fetchSingly(ctx, search); err != nil {
+				return nil, false, err
+			}
 		default:
 			if limitMayBeRefused(err) { // it was not for the limit
 				d.limit = newPageLimit(d.o.PageSize)
@@ -145,60 +180,6 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 func limitMayBeRefused(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
-}
-
-// fetchSingly reads the rows of a page that is too large although it has but
-// minLimit of them, each by itself. Of one that is too large even so only its
-// place is read.
-func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]object, error) {
-	began, err := d.askTime(ctx)
-	if err != nil {
-		return nil, err
-	}
-	const attempts = 3
-	for range attempts {
-		ids, err := d.client.SearchDetectionIDs(ctx, s)
-		if err != nil {
-			return nil, fmt.Errorf("ask for the ids of a page that is too large: %w", err)
-		}
-		rows := make([]object, len(ids))
-		for i, id := range ids {
-			if rows[i], err = d.fetchOne(ctx, id); err != nil {
-				return nil, err
-			}
-		}
-		// The rows were read one after the other. They are a page only if none
-		// of them moved meanwhile.
-		again, err := d.client.SearchDetectionIDs(ctx, s)
-		if err != nil {
-			return nil, fmt.Errorf("ask for the ids of a page that is too large: %w", err)
-		}
-		if fmt.Sprint(ids) == fmt.Sprint(again) {
-			ended, err := d.askTime(ctx)
-			d.clock = min(began, ended)
-			return rows, err
-		}
-	}
-	return nil, fmt.Errorf("a page that is too large for one answer changed %d times while its rows were read one by one", attempts)
-}
-
-func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
-	var page appliance.Page
-	err := d.client.Detection(ctx, id, &page)
-	switch {
-	case err == nil && len(page.Objects) == 1:
-		return parse(page.Objects[0]), nil
-	case errors.Is(err, appliance.ErrTooLarge):
-		modTime, size, skimErr := d.client.DetectionModTime(ctx, id)
-		if skimErr != nil {
-			return object{}, fmt.Errorf("find the mod_time of detection %d, which is too large to be read: %w", id, skimErr)
-		}
-		return object{
-			row: row{key: key{modTime, id}, placed: modTime > 0},
-			err: fmt.Errorf("detection %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
-		}, nil
-	}
-	return object{}, fmt.Errorf("read detection %d: %w", id, err)
 }
 
 // askTime asks for the appliance's time, by a search that finds nothing.

@@ -42,6 +42,10 @@ type modelRow struct {
 	title              int    // what an edit changes
 	raw                []byte // what the appliance shows
 	huge, broken       bool
+	anonymous          bool  // it shows no id
+	looks              int   // at an anonymous one: each finds another description
+	byID, alone        error // what requests for it end with, and searches that show it alone
+	inPage             error // and those for any page with it
 }
 
 func newModel() *model {
@@ -135,9 +139,20 @@ func (m *model) SearchDetections(_ context.Context, s appliance.Search, page *ap
 	if slices.ContainsFunc(rows, func(r *modelRow) bool { return r.huge }) {
 		return &appliance.Error{Status: http.StatusOK, Err: appliance.ErrTooLarge}
 	}
+	for _, r := range rows {
+		if err := cmp.Or(r.inPage, r.alone); err != nil && (len(rows) == 1 || r.inPage != nil) {
+			return err
+		}
+	}
 	page.Date = m.date()
 	for _, r := range rows {
-		page.Objects = append(page.Objects, appliance.Object{Raw: bytes.Clone(r.raw)})
+		raw := bytes.Clone(r.raw)
+		if r.anonymous {
+			r.looks++
+			_, rest, _ := bytes.Cut(raw, []byte(","))
+			raw = fmt.Appendf(nil, `{"description":"#/from=%d",%s`, r.looks, rest)
+		}
+		page.Objects = append(page.Objects, appliance.Object{Raw: raw})
 	}
 	return nil
 }
@@ -146,7 +161,9 @@ func (m *model) SearchDetectionIDs(_ context.Context, s appliance.Search) ([]int
 	rows, err := m.find(s)
 	ids := make([]int64, len(rows))
 	for i, r := range rows {
-		ids[i] = r.id
+		if !r.anonymous {
+			ids[i] = r.id
+		}
 	}
 	return ids, err
 }
@@ -160,6 +177,8 @@ func (m *model) one(id int64) (*modelRow, error) {
 		return nil, &appliance.Error{Err: errDown}
 	case r == nil:
 		return nil, &appliance.Error{Status: http.StatusNotFound}
+	case r.byID != nil:
+		return nil, r.byID
 	}
 	return r, nil
 }

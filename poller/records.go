@@ -95,14 +95,16 @@ type Records struct {
 
 	reading *reading // the window under way; nil: none
 
-	page   appliance.RecordPage
-	parsed []recordRow
-	limit  pageLimit
-	date   int64     // the appliance's time in its last answer, less skew
-	latest int64     // the latest that it told
-	skew   int64     // how far its answers' times are apart at most, as far as is known
-	heard  time.Time // when the last answer came, by the local clock
-	said   string    // the record store's last warning
+	page    appliance.RecordPage
+	parsed  []recordRow
+	limit   pageLimit
+	pages   pageFailures
+	objects failedPolls
+	date    int64     // the appliance's time in its last answer, less skew
+	latest  int64     // the latest that it told
+	skew    int64     // how far its answers' times are apart at most, as far as is known
+	heard   time.Time // when the last answer came, by the local clock
+	said    string    // the record store's last warning
 
 	span       int64 // milliseconds that the next window has
 	reach      int64 // and that the store can search at once, as far as is known
@@ -124,10 +126,10 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 	return &Records{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize),
-		span:   max(1, o.Window.Milliseconds()),
-		reach:  maxSpan.Milliseconds(),
-		most:   o.MaxWindowRecords,
+		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
+		span:  max(1, o.Window.Milliseconds()),
+		reach: maxSpan.Milliseconds(),
+		most:  o.MaxWindowRecords,
 	}
 }
 
@@ -169,6 +171,7 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			return Idle, err
 		}
 		r.failures = 0
+		r.pages.ended()
 		// What is left of a window that was given up is read with the next.
 		r.reading = nil
 		switch end {

@@ -1,7 +1,6 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -113,6 +112,10 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 			if !r.limit.halve() {
 				return r.searchSingly(ctx, s)
 			}
+		case r.recordAtFault(ctx, err):
+			if !r.limit.halve() {
+				return r.searchSingly(ctx, s)
+			}
 		case !limitMayBeRefused(err):
 			return recordRows{}, err
 		case s.ContextTTL > 0 && r.o.Store == StoreAuto:
@@ -127,43 +130,6 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 			return recordRows{}, err
 		}
 	}
-}
-
-// searchSingly reads the records of a page that is too large although it has but
-// minLimit of them, each by itself. Of one that is too large even so only its id
-// is read.
-func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (recordRows, error) {
-	page := recordRows{limit: minLimit, total: -1}
-	s.Limit, s.ContextTTL = 1, 0
-	for range minLimit {
-		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
-		var row recordRow
-		switch {
-		case err == nil && len(r.page.Objects) == 0:
-			return page, nil
-		case err == nil:
-			one := r.rows(1)
-			page.total, page.early = one.total, page.early || one.early
-			row = recordRowOf(appliance.Object{Raw: bytes.Clone(one.rows[0].raw), Repaired: r.page.Objects[0].Repaired})
-		case errors.Is(err, appliance.ErrTooLarge):
-			id, size, err := r.client.RecordID(ctx, s)
-			if err != nil {
-				return page, fmt.Errorf("find the id of a record that is too large to be read: %w", err)
-			}
-			if id == "" { // its place has to tell it from others
-				id = fmt.Sprintf("%d/%d", s.Until, s.Offset)
-			}
-			row = recordRow{
-				hash: hashOf("#" + id), key: id,
-				err: fmt.Errorf("record %q has %d bytes: %w", id, size, appliance.ErrTooLarge),
-			}
-		default:
-			return page, err
-		}
-		page.rows = append(page.rows, row)
-		s.Offset++
-	}
-	return page, nil
 }
 
 // next asks for the page behind a cursor.

@@ -59,6 +59,7 @@ type modelRecord struct {
 	at   int64
 	raw  []byte
 	huge bool
+	fail error // what answers with it end with
 	// demanded says that it has to arrive.
 	demanded bool
 }
@@ -212,12 +213,17 @@ func (m *recordModel) RecordID(_ context.Context, s appliance.RecordSearch) (str
 	if s.Offset >= len(rows) {
 		return "", 0, nil
 	}
-	return rows[s.Offset].id, 1 << 30, nil
+	return rows[s.Offset].id, 1 << 30, rows[s.Offset].fail
 }
 
 func (m *recordModel) answer(page *appliance.RecordPage, rows []*modelRecord, total int) error {
 	if slices.ContainsFunc(rows, func(r *modelRecord) bool { return r.huge }) || m.maxRows > 0 && len(rows) > m.maxRows {
 		return &appliance.Error{Status: http.StatusOK, Err: appliance.ErrTooLarge}
+	}
+	for _, r := range rows {
+		if r.fail != nil {
+			return r.fail
+		}
 	}
 	page.Date = time.UnixMilli(m.clock - m.lag).Truncate(time.Second)
 	page.Warnings = m.warnings

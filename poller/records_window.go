@@ -193,6 +193,8 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 	case errors.Is(err, appliance.ErrTooLarge):
 		r.limit.halve()
 		w.tooLarge = true
+	case r.recordAtFault(ctx, err):
+		w.tooLarge = true // it is read by offset, in smaller parts
 	case e.Status/100 != http.StatusBadRequest/100 || e.Refused() || e.Throttled():
 		return 0, err
 	case w.cursorFailures == 1:
@@ -406,12 +408,8 @@ const maxDeadKey = 512
 
 // deadLetter is what is kept of a record that became no event.
 func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
-	class := "invalid"
-	if errors.Is(r.err, appliance.ErrTooLarge) {
-		class = "too_large"
-	}
 	return checkpoint.DeadLetter{
-		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: class, Reason: r.err.Error(), Time: now,
+		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
 		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
 	}
 }

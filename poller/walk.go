@@ -38,6 +38,8 @@ type walk struct {
 	// whether there is another: no page can begin with the one and get on.
 	blind   bool
 	blinded int // how often there was one
+	// unjoined counts the pages that did not join since one showed another row.
+	unjoined int
 	// read is the highest mod_time read; 0 before there is one.
 	read int64
 }
@@ -48,6 +50,12 @@ func newWalk(bound int64) *walk {
 }
 
 var errOneRow = errors.New("the appliance returns one detection a page although it has more: such pages cannot be joined safely")
+
+// maxUnjoined is how many pages may not join, while none shows another row, until
+// the walk is given up, to begin again with the next poll.
+const maxUnjoined = 1000
+
+var errUnsteady = errors.New("the pages of detections of one moment change with every answer: they cannot be joined")
 
 var errNotSorted = errors.New("the appliance did not sort the detections by mod_time: pages cannot be told apart safely")
 
@@ -83,6 +91,9 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 			_, joins = w.seen[page[0].key]
 		}
 		if !joins {
+			if w.unjoined++; w.unjoined > maxUnjoined {
+				return false, false, errUnsteady
+			}
 			w.offset = max(0, w.offset-max(1, w.size))
 			return false, false, nil
 		}
@@ -91,7 +102,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 	beyond := false
 	for _, r := range page {
 		if _, seen := w.seen[r.key]; !seen {
-			beyond = true
+			beyond, w.unjoined = true, 0
 			w.seen[r.key] = struct{}{}
 		}
 		w.read = max(w.read, r.modTime)

@@ -1,0 +1,92 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"ndrbridge/appliance"
+)
+
+// recordAtFault reports whether a page failed for a record in it: it failed in several
+// polls in a row, and the record store answers a search that finds nothing.
+func (r *Records) recordAtFault(ctx context.Context, err error) bool {
+	if !r.pages.failed(ctx, err) || r.searchOne(ctx, 1, 2) != nil {
+		return false
+	}
+	if !r.pages.apart {
+		r.pages.apart = true
+		r.o.Log.Warn("a page of records keeps failing although others are answered; it is read in smaller parts", "error", err)
+	}
+	return true
+}
+
+// searchSingly reads the records of a page of minLimit, each by itself. Of one that is
+// too large even so only its id is read; one that cannot be read at all in several
+// polls is given up.
+func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (recordRows, error) {
+	page := recordRows{limit: minLimit, total: -1}
+	s.Limit, s.ContextTTL = 1, 0
+	for range minLimit {
+		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+		var row recordRow
+		switch {
+		case err == nil && len(r.page.Objects) == 0:
+			return page, nil
+		case err == nil:
+			delete(r.objects, placeOf(s))
+			one := r.rows(1)
+			page.total, page.early = one.total, page.early || one.early
+			row = recordRowOf(appliance.Object{Raw: bytes.Clone(one.rows[0].raw), Repaired: r.page.Objects[0].Repaired})
+		case errors.Is(err, appliance.ErrTooLarge):
+			id, size, err := r.client.RecordID(ctx, s)
+			if err != nil {
+				err = fmt.Errorf("find the id of a record that is too large to be read: %w", err)
+				if row, err = r.giveUp(ctx, s, err); err != nil {
+					return page, err
+				}
+				break
+			}
+			if id == "" { // its place has to tell it from others
+				id = fmt.Sprintf("%d/%d", s.Until, s.Offset)
+			}
+			row = recordRow{
+				hash: hashOf("#" + id), key: id,
+				err: fmt.Errorf("record %q has %d bytes: %w", id, size, appliance.ErrTooLarge),
+			}
+		default:
+			if row, err = r.giveUp(ctx, s, err); err != nil {
+				return page, err
+			}
+		}
+		page.rows = append(page.rows, row)
+		s.Offset++
+	}
+	return page, nil
+}
+
+// giveUp returns a row for the one record that a search selects, which could not be
+// read, if that happened in enough polls in a row. It returns the error of the poll
+// otherwise.
+func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
+	if !mayBeObject(ctx, cause) {
+		return recordRow{}, cause
+	}
+	key := placeOf(s) // has to tell it from others, unless its id is legible all the same
+	if polls := r.objects.failed(key); polls < unreadableAfter {
+		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is given up after %d such polls, of which this is number %d",
+			s.Offset, s.From, cause, unreadableAfter, polls)
+	}
+	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {
+		key = id
+	}
+	r.o.Log.Error("a record cannot be read; it is kept among the dead letters, and the stream goes on without it",
+		"record", key, "error", cause)
+	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
+}
+
+// placeOf names the record that a search selects by where it is.
+func placeOf(s appliance.RecordSearch) string {
+	return fmt.Sprintf("unreadable/%d/%d", s.From, s.Offset)
+}

@@ -1,0 +1,79 @@
+package poller
+
+import (
+	"context"
+	"errors"
+
+	"ndrbridge/appliance"
+)
+
+// unreadableAfter is how many polls in a row must fail for one object until it is
+// a dead letter and the stream goes on without it.
+const unreadableAfter = 5
+
+// errUnreadable says that the appliance lists an object, or has one in a page, that
+// it does not return in a form that can be read.
+var errUnreadable = errors.New("the appliance has it, and does not return it in a form that can be read")
+
+// deadClass is the class of the dead letter of an object that became no event.
+func deadClass(err error) string {
+	switch {
+	case errors.Is(err, appliance.ErrTooLarge):
+		return "too_large"
+	case errors.Is(err, errUnreadable):
+		return "unreadable"
+	}
+	return "invalid"
+}
+
+// mayBeObject reports whether a request for one object, or for a page, may have
+// failed for what it asked for: not because it was cancelled, or asked too soon.
+func mayBeObject(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*appliance.Error](err)
+	return ok && ctx.Err() == nil && !e.Throttled()
+}
+
+// pageFailures counts the polls in a row that failed at a page, so that a page is
+// taken apart when it keeps failing.
+type pageFailures struct {
+	polls int  // in a row
+	apart bool // a page was taken apart since the poll began
+}
+
+// failed counts a failure, and reports whether the page has failed often enough to
+// look for an object at fault.
+func (f *pageFailures) failed(ctx context.Context, err error) bool {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if !ok || e.Refused() || !mayBeObject(ctx, err) {
+		return false
+	}
+	if !f.apart {
+		f.polls++
+	}
+	return f.polls >= unreadableAfter
+}
+
+// ended takes note of a poll that succeeded. While its pages have to be taken apart,
+// the next one does not wait for as many failures again.
+func (f *pageFailures) ended() {
+	if !f.apart {
+		f.polls = 0
+	}
+	f.apart = false
+}
+
+// failedPolls counts, by object, the polls in a row in which it could not be read.
+type failedPolls map[string]int
+
+// maxFailedPolls bounds the objects that are counted.
+const maxFailedPolls = 10_000
+
+// failed counts a poll, and returns how many failed in a row. The reader deletes the
+// key when the object could be read.
+func (f failedPolls) failed(key string) int {
+	if len(f) >= maxFailedPolls {
+		clear(f)
+	}
+	f[key]++
+	return f[key]
+}

@@ -1,0 +1,266 @@
+package poller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"ndrbridge/appliance"
+	"ndrbridge/poller"
+)
+
+func answered(status int) error { return &appliance.Error{Status: status, Excerpt: "internal error"} }
+
+// pollsUntil polls until done, and returns how many polls failed before.
+func (w *world) pollsUntil(done func() bool) (failed int) {
+	w.Helper()
+	for range 100 {
+		if done() {
+			return failed
+		}
+		if err := w.poll(); err != nil {
+			failed++
+		}
+	}
+	w.Fatalf("100 polls were not enough: %v", w.poll())
+	return failed
+}
+
+func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
+	timedOut := &appliance.Error{Err: context.DeadlineExceeded}
+	notJSON := &appliance.Error{Status: http.StatusOK, Err: errors.New("the answer is not JSON at byte 7")}
+	for _, c := range []struct {
+		name  string
+		spoil func(bad, beside *modelRow)
+		class string
+	}{
+		{"beside one that is too large, and answered by 500", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = answered(500), answered(500), true }, "unreadable"},
+		{"beside one that is too large, and answered by 404", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = answered(404), answered(404), true }, "unreadable"},
+		{"beside one that is too large, and answered by 403", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = answered(403), answered(403), true }, "unreadable"},
+		{"beside one that is too large, and answered by 401", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = answered(401), answered(401), true }, "unreadable"},
+		{"beside one that is too large, and never answered to its end", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = timedOut, timedOut, true }, "unreadable"},
+		{"beside one that is too large, and not JSON", func(bad, beside *modelRow) { bad.byID, bad.alone, beside.huge = notJSON, notJSON, true }, "unreadable"},
+		{"beside one that is too large, and in no page", func(bad, beside *modelRow) { bad.inPage, bad.byID, beside.huge = answered(500), answered(500), true }, "unreadable"},
+		{"beside one that is too large, and without an id", func(bad, beside *modelRow) { bad.anonymous, beside.huge = true, true }, "invalid"},
+		{"with pages that answer 500, and so by id", func(bad, _ *modelRow) { bad.inPage, bad.byID = answered(500), answered(500) }, "unreadable"},
+		{"with pages that answer 500, and nothing by id", func(bad, _ *modelRow) { bad.inPage, bad.byID = answered(500), timedOut }, "unreadable"},
+		{"with pages that are not JSON", func(bad, _ *modelRow) { bad.inPage, bad.byID = notJSON, notJSON }, "unreadable"},
+		{"with pages that never end", func(bad, _ *modelRow) { bad.inPage, bad.byID = timedOut, timedOut }, "unreadable"},
+		{"with pages that are refused", func(bad, _ *modelRow) { bad.inPage, bad.byID = answered(422), answered(404) }, "unreadable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.PageSize = 8
+			w.restart()
+			w.mustPoll()
+			for range 20 {
+				w.add(w.clock)
+				w.clock++
+			}
+			beside, bad := w.add(w.clock), w.add(w.clock)
+			w.clock++
+			for range 20 {
+				w.add(w.clock)
+				w.clock++
+			}
+			w.clock += 1000
+			c.spoil(bad, beside)
+			want := 40
+			if !beside.huge || bad.alone != nil { // then a page with others shows it
+				want++
+			}
+			failed := w.pollsUntil(func() bool { return len(w.events) == want })
+			if failed > 12 {
+				t.Errorf("%d polls failed", failed)
+			}
+			var dead []string
+			for key, d := range w.state.dead {
+				if d.Class == c.class {
+					dead = append(dead, key)
+				}
+			}
+			if len(dead) != 1 || !bad.anonymous && dead[0] != strconv.FormatInt(bad.id, 10) {
+				t.Fatalf("dead letters %v, want one under %d", w.state.dead, bad.id)
+			}
+
+			// It is not written again, not after a restart either, and holds up nothing.
+			commits := w.state.commits
+			w.mustPoll()
+			w.restart()
+			polls := 0
+			if failed := w.pollsUntil(func() bool { polls++; return polls > 12 }); failed > 4 {
+				t.Errorf("%d polls failed after a restart", failed)
+			}
+			if w.state.commits != commits {
+				t.Errorf("%d commits of what is known", w.state.commits-commits)
+			}
+
+			// A later version, once it can be read, is delivered.
+			bad.byID, bad.alone, bad.inPage, bad.anonymous = nil, nil, nil, false
+			w.clock += 60_000
+			w.touch(bad, w.clock)
+			w.clock += 20 * 60_000 // it is asked for again by then
+			w.mustPoll()
+			if e := w.events[len(w.events)-1]; len(w.events) != want+1 || e.Subject != strconv.FormatInt(bad.id, 10) {
+				t.Errorf("%d events, want %d; the last is %s", len(w.events), want+1, e.ID)
+			}
+		})
+	}
+}
+
+func TestADetectionThatFailsByItsIDIsReadByASearch(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	beside, bad := w.add(w.clock), w.add(w.clock)
+	bad.byID, beside.huge = answered(500), true
+	w.mustPoll()
+	if len(w.events) != 1 || len(w.state.dead) != 1 {
+		t.Errorf("%d events, dead letters %v", len(w.events), w.state.dead)
+	}
+}
+
+func TestAnUnreadableDetectionIsDeliveredWithoutALaterVersionBySweep(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	w.clock += 60_000
+	beside, bad := w.add(w.clock), w.add(w.clock)
+	bad.byID, bad.inPage, beside.huge = answered(500), answered(500), true
+	w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
+	bad.byID, bad.inPage = nil, nil
+	w.clock += w.options.ReconcileEvery.Milliseconds() + 1000
+	w.settle()
+	if len(w.events) != 1 || w.events[0].Subject != strconv.FormatInt(bad.id, 10) {
+		t.Errorf("events %v", w.events)
+	}
+}
+
+func TestASweepPassesAnUnreadablePage(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	w.clock += 3600_000
+	w.add(w.clock)
+	w.mustPoll()
+	bad := w.add(w.clock - 1800_000) // too late for the overlap
+	bad.inPage, bad.byID = answered(500), answered(500)
+	late := w.add(w.clock - 1700_000)
+	w.clock += w.options.ReconcileEvery.Milliseconds()
+	w.pollsUntil(func() bool { return len(w.events) == 2 })
+	if w.events[1].Subject != strconv.FormatInt(late.id, 10) || len(w.state.dead) != 1 {
+		t.Errorf("events %v, dead letters %v", w.events, w.state.dead)
+	}
+}
+
+func TestAnOutageGivesNothingUp(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	w.add(w.clock)
+	w.add(w.clock).huge = true
+	w.failing = true
+	requests := w.requests
+	for range 30 {
+		if w.poll() == nil {
+			t.Fatal("a poll succeeded")
+		}
+	}
+	if n := w.requests - requests; n > 2*30 {
+		t.Errorf("30 polls of an appliance that is down made %d requests", n)
+	}
+	w.failing = false
+	w.mustPoll()
+	if len(w.events) != 1 || len(w.state.dead) != 1 {
+		t.Errorf("%d events, dead letters %v", len(w.events), w.state.dead)
+	}
+}
+
+func TestADetectionWithoutAnIDIsOneDeadLetter(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	w.add(w.clock).anonymous = true
+	other := w.add(w.clock)
+	other.anonymous, other.began = true, other.began-1
+	w.history = nil
+	w.show(other)
+	w.add(w.clock)
+	w.mustPoll()
+	commits := w.state.commits
+	for range 50 {
+		w.mustPoll()
+	}
+	if len(w.state.dead) != 2 || w.state.commits != commits {
+		t.Errorf("%d dead letters of two objects, %d commits of what is known", len(w.state.dead), w.state.commits-commits)
+	}
+}
+
+func TestNoSingleAuditEntryHoldsTheLogUp(t *testing.T) {
+	for name, fail := range map[string]error{
+		"answered by 500":   answered(500),
+		"answered by 422":   answered(422),
+		"without an end":    &appliance.Error{Err: context.DeadlineExceeded},
+		"that are not JSON": &appliance.Error{Status: http.StatusOK, Err: errors.New("the answer is not JSON at byte 7")},
+	} {
+		for _, oldestFirst := range []bool{false, true} {
+			t.Run(name+", oldest first "+strconv.FormatBool(oldestFirst), func(t *testing.T) {
+				w := newAuditWorld(t)
+				w.oldestFirst = oldestFirst
+				w.options.Start = fromTheBeginning
+				w.writeMany(3)
+				w.clock += 2000
+				w.restartSource()
+				w.mustPoll()
+				w.writeMany(5)
+				w.write(`{}`, func(e *logEntry) { e.fail, e.unreadable = fail, true })
+				w.writeMany(9)
+				failed := 0
+				for polls := 0; len(w.events) < 17 && polls < 50; polls++ {
+					if err := w.poll(); err != nil {
+						failed++
+					}
+					if polls < 3 { // offsets shift meanwhile
+						w.writeMany(1)
+					}
+				}
+				for range 20 {
+					w.mustPoll()
+				}
+				if len(w.events) != 20 || len(w.state.dead) != 1 || failed > 12 {
+					t.Errorf("%d events, dead letters %v, %d polls failed", len(w.events), w.state.dead, failed)
+				}
+				for _, d := range w.state.dead {
+					if d.Class != "unreadable" {
+						t.Errorf("dead letter %+v", d)
+					}
+				}
+				w.judge()
+			})
+		}
+	}
+}
+
+func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
+	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
+		for name, fail := range map[string]error{
+			"answered by 500": answered(500), "answered by 422": answered(422),
+			"without an end": &appliance.Error{Err: context.DeadlineExceeded},
+		} {
+			for _, place := range []int{0, 5, 11} {
+				t.Run(fmt.Sprintf("%s, %s, record %d", store, name, place), func(t *testing.T) {
+					w := atMinute(t, 12, func(w *recordWorld) { w.options.Store = store })
+					w.rows[place].fail, w.rows[place].demanded = fail, false
+					failed := 0
+					for range 40 {
+						if _, err := w.poll(); err != nil {
+							failed++
+						}
+						w.pass(w.options.Window)
+					}
+					if len(w.arrived) != 11 || len(w.state.dead) != 1 || failed > 20 {
+						t.Errorf("%d events, dead letters %v, %d polls failed", len(w.arrived), w.state.dead, failed)
+					}
+				})
+			}
+		}
+	}
+}
