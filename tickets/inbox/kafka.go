@@ -136,9 +136,15 @@ func (k *Kafka) receive(ctx context.Context, m kafka.Message) (verdict, error) {
 	for _, h := range m.Headers {
 		given[h.Key] = string(h.Value)
 	}
-	key := cmp.Or(given[keyHeader], given[idHeader], at)
+	// Without an id, the position is the key. A topic that was made again counts from 0
+	// again: the record's time tells it from that of the first one. No id gives a key of
+	// this form, which begins otherwise.
+	key := fmt.Sprintf("kafka-position/%s/%d", at, m.Time.UnixMilli())
+	if id := cmp.Or(given[keyHeader], given[idHeader]); id != "" {
+		key = "kafka/" + m.Topic + "/" + id
+	}
 	for wait := k.o.RetryInitial; ; wait = min(2*wait, k.o.RetryMax) {
-		v, err := k.take(ctx, message{key: "kafka/" + m.Topic + "/" + key, at: "record " + at, sent: m.Time, data: m.Value})
+		v, err := k.take(ctx, message{key: key, at: "record " + at, sent: m.Time, data: m.Value})
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}

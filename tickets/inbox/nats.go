@@ -64,7 +64,7 @@ func (n *NATS) session(ctx context.Context) error {
 		conn.Close()
 		<-closed
 	}()
-	consumer, err := n.consumer(ctx, conn)
+	consumer, created, err := n.consumer(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -79,46 +79,62 @@ func (n *NATS) session(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
 		}
-		if err := n.receive(ctx, m); err != nil {
+		if err := n.receive(ctx, m, created); err != nil {
 			return err
 		}
 	}
 }
 
-// consumer makes the consumer, or sets an existing one to what is needed.
-func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (jetstream.Consumer, error) {
+// consumer makes the consumer, or sets an existing one to what is needed. It returns
+// when the stream was created, too.
+func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstream.Consumer, created time.Time, err error) {
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return nil, err
+		return nil, created, err
 	}
-	consumer, err := js.CreateOrUpdateConsumer(ctx, n.o.Stream, jetstream.ConsumerConfig{
+	stream, err := js.Stream(ctx, n.o.Stream)
+	if err != nil {
+		return nil, created, n.streamError(err)
+	}
+	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: n.o.Durable, FilterSubject: n.o.Subject,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
 		MaxAckPending: 1, // the order depends on it
 		MaxDeliver:    -1,
 	})
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, fmt.Errorf("there is no stream %s: make it with `nats stream add`, or see tickets.nats.stream", n.o.Stream)
-	case err != nil:
-		return nil, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, err)
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, created, fmt.Errorf("the consumer %s of the stream %s: %w", n.o.Durable, n.o.Stream, err)
 	}
-	return consumer, nil
+	return consumer, stream.CachedInfo().Created, n.streamError(err)
 }
 
-// receive takes a message and tells the server what became of it. The error is one
-// of the connection.
-func (n *NATS) receive(ctx context.Context, m jetstream.Msg) error {
+// streamError explains an error of a request about the stream; nil stays nil.
+func (n *NATS) streamError(err error) error {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("there is no stream %s: make it with `nats stream add`, or see tickets.nats.stream", n.o.Stream)
+	}
+	if err != nil {
+		return fmt.Errorf("the stream %s: %w", n.o.Stream, err)
+	}
+	return nil
+}
+
+// receive takes a message of the stream that was created then, and acknowledges it once
+// it is dealt with. The error is one of the connection.
+func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) error {
 	about, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("read what the stream says of a message: %w", err)
 	}
 	number := strconv.FormatUint(about.Sequence.Stream, 10)
-	key := m.Headers().Get(nats.MsgIdHdr)
-	if key == "" {
-		key = number
+	// Without an id, the position is the key. A stream that was made again counts from 1
+	// again: the times tell its messages from those of the first one. No id gives a key
+	// of this form, which begins otherwise.
+	key := fmt.Sprintf("nats-position/%s/%d/%s/%d", about.Stream, created.UnixNano(), number, about.Timestamp.UnixNano())
+	if id := m.Headers().Get(nats.MsgIdHdr); id != "" {
+		key = "nats/" + about.Stream + "/" + id
 	}
-	v, err := n.take(ctx, message{key: "nats/" + about.Stream + "/" + key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
+	v, err := n.take(ctx, message{key: key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
 	if ctx.Err() != nil {
 		return ctx.Err() // it comes again
 	}

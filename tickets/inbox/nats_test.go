@@ -112,8 +112,42 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		}
 		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
 		c.accepted(t, 4)
-		want := []string{"nats/TICKETS/one", "nats/TICKETS/2", "nats/TICKETS/one", "nats/TICKETS/2"}
-		if !reflect.DeepEqual(c.keys, want) {
+		if c.keys[0] != "nats/TICKETS/one" || !reflect.DeepEqual(c.keys[:2], c.keys[2:]) {
+			t.Errorf("keys %q", c.keys)
+		}
+	})
+	t.Run("a message without an id has another key after its stream was made again", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{}
+		stream(t, js)
+		publish(t, js, command("SEC-1"))
+		stop := running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 1)
+		stop()
+		if err := js.DeleteStream(t.Context(), "TICKETS"); err != nil {
+			t.Fatal(err)
+		}
+		stream(t, js)
+		publish(t, js, command("SEC-1"))
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 2)
+		if c.keys[0] == c.keys[1] {
+			t.Errorf("both have the key %q", c.keys[0])
+		}
+	})
+	t.Run("an id that looks like a position is no position", func(t *testing.T) {
+		s := natsServer(t, t.TempDir(), 0)
+		js, c := publisher(t, s), &counter{}
+		stream(t, js)
+		publish(t, js, command("SEC-1"))
+		for _, id := range []string{"1", "nats-position/TICKETS/1"} {
+			if _, err := js.Publish(t.Context(), "ndr.tickets", command("SEC-1"), jetstream.WithMsgID(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		running(t, natsDoor(c, s.ClientURL(), "hunter2").Run)
+		c.accepted(t, 3)
+		if c.keys[0] == c.keys[1] || c.keys[0] == c.keys[2] {
 			t.Errorf("keys %q", c.keys)
 		}
 	})
