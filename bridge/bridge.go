@@ -136,8 +136,10 @@ func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 
 // Run runs until ctx ends, then stops: first the sources, then the sinks, each
 // of which ends the batch that it has in flight within shutdown_timeout. It
-// closes the bridge.
+// closes the bridge. It stops with an error if the state can no longer be used.
 func (b *Bridge) Run(ctx context.Context) error {
+	ctx, unwatch := b.untilStateFails(ctx)
+	defer unwatch()
 	sinksCtx, stopSinks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSinks()
 	l := lifetimes{sources: ctx, sinks: sinksCtx}
@@ -166,7 +168,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	end(append(all.sources(), watching)...)
 	stopSinks()
 	end(all.delivery()...)
-	err := b.close(late)
+	err := errors.Join(b.close(late), b.store.Err())
 	if err == nil {
 		b.log.Info("stopped")
 	}
@@ -226,14 +228,17 @@ func (b *Bridge) close(late context.Context) error {
 	return errors.Join(errs...)
 }
 
-// notReady says why the bridge is not ready: a stream that has not been read
-// once, or a sink or a writer of tickets that is halted.
+// notReady says why the bridge is not ready: a state that can no longer be used, a
+// stream that has not been read once, or a sink or a writer of tickets that is halted.
 func (b *Bridge) notReady() []string {
 	all := b.arranged.Load()
 	if all == nil {
 		return []string{"the state is being opened"}
 	}
 	var reasons []string
+	if err := b.store.Err(); err != nil {
+		reasons = append(reasons, fmt.Sprintf("the state can no longer be used: %s", err))
+	}
 	for _, a := range all.appliances {
 		for _, stream := range a.streams {
 			if s := stream.poller.Status(); s.LastSuccess.IsZero() {

@@ -39,7 +39,7 @@ func compact(path string) (before, after int64, err error) {
 	// The lock keeps everybody out until the new file has the name. Those who wait
 	// for it see then that they have waited for the old one.
 	o := boltOptions()
-	old, err := openBolt(path, &o)
+	old, _, err := openBolt(path, &o)
 	if err != nil {
 		return 0, 0, err
 	}

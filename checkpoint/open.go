@@ -45,10 +45,16 @@ func mappedAhead() int {
 	return 1 << 30
 }
 
+// opened is a database and what is known of its file.
+type opened struct {
+	db     *bolt.DB
+	file   *os.File // the database's own, which closes it
+	closed bool     // it has the mark of a file that was closed in order
+}
+
 // openFile opens the state, or makes it where there is none. A file that is
-// there is opened for writing only after it was found sound. closed says that it
-// has the mark of a file that was closed in order.
-func openFile(path string, o Options) (db *bolt.DB, closed bool, err error) {
+// there is opened for writing only after it was found sound.
+func openFile(path string, o Options) (state opened, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && !o.ReadOnly {
 		if err = createFile(path); err == nil {
@@ -56,13 +62,13 @@ func openFile(path string, o Options) (db *bolt.DB, closed bool, err error) {
 		}
 	}
 	if err != nil {
-		return nil, false, err
+		return state, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, false, fmt.Errorf("%s is not a file", path)
+		return state, fmt.Errorf("%s is not a file", path)
 	}
 	if info.Size() == 0 {
-		return nil, false, damaged(path, errors.New("the file is empty"))
+		return state, damaged(path, errors.New("the file is empty"))
 	}
 	wait := defaultLockWait
 	if o.LockWait != 0 {
@@ -70,31 +76,32 @@ func openFile(path string, o Options) (db *bolt.DB, closed bool, err error) {
 	}
 	found, err := checkFile(path, wait)
 	if err != nil {
-		return nil, false, err
+		return state, err
 	}
+	state.closed = found.closed
 	options := boltOptions()
 	options.Timeout = wait
 	if o.ReadOnly {
 		options.ReadOnly = true
-		db, err = openBolt(path, &options)
-		return db, found.closed, err
+		state.db, state.file, err = openBolt(path, &options)
+		return state, err
 	}
 	if info.Mode().Perm()&^fileMode != 0 {
 		if err := os.Chmod(path, fileMode); err != nil {
-			return nil, false, fmt.Errorf("the state must be readable by its owner alone: %w", err)
+			return state, fmt.Errorf("the state must be readable by its owner alone: %w", err)
 		}
 	}
 	options.InitialMmapSize = mappedAhead()
-	if db, err = openBolt(path, &options); err != nil {
-		return nil, false, err
+	if state.db, state.file, err = openBolt(path, &options); err != nil {
+		return state, err
 	}
 	if found.version < layoutVersion {
-		if err := migrate(db, path, found.version); err != nil {
-			return nil, false, errors.Join(err, db.Close())
+		if err := migrate(state.db, path, found.version); err != nil {
+			return state, errors.Join(err, state.db.Close())
 		}
-		found.closed = false
+		state.closed = false
 	}
-	return db, found.closed, nil
+	return state, nil
 }
 
 // createFile makes an empty state. It gets its name when it is complete, so that
@@ -152,7 +159,7 @@ type finding struct {
 func checkFile(path string, wait time.Duration) (found finding, err error) {
 	o := boltOptions()
 	o.ReadOnly, o.Timeout = true, wait
-	db, err := openBolt(path, &o)
+	db, _, err := openBolt(path, &o)
 	if err != nil {
 		return found, err
 	}
@@ -220,11 +227,11 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
-// openBolt opens a file with bbolt, and gives its errors our names.
-func openBolt(path string, o *bolt.Options) (db *bolt.DB, err error) {
+// openBolt opens a file with bbolt, and gives its errors our names. The file is
+// the database's own.
+func openBolt(path string, o *bolt.Options) (db *bolt.DB, file *os.File, err error) {
 	err = guard(func() error {
 		for {
-			var file *os.File
 			o.OpenFile = func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
 				file, err = os.OpenFile(name, flag, mode)
 				return file, err
@@ -248,15 +255,15 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, err error) {
 	)
 	switch {
 	case err == nil:
-		return db, nil
+		return db, file, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%s: %w: most likely another ndrbridge runs with it; stop that one, or use another path for the state", path, ErrLocked)
+		return nil, nil, fmt.Errorf("%s: %w: most likely another ndrbridge runs with it; stop that one, or use another path for the state", path, ErrLocked)
 	case errors.As(err, &system):
-		return nil, err
+		return nil, nil, err
 	case errors.As(err, &errno):
-		return nil, fmt.Errorf("lock or map %s: %w", path, err)
+		return nil, nil, fmt.Errorf("lock or map %s: %w", path, err)
 	}
-	return nil, damaged(path, err)
+	return nil, nil, damaged(path, err)
 }
 
 // isAt tells whether an open file still has a name.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -34,19 +36,27 @@ type Options struct {
 // transaction has begun, the call waits the milliseconds until that is over.
 type Store struct {
 	db   *bolt.DB
+	file *os.File // the database's
 	path string
 	now  func() time.Time
 
 	readOnly bool
 	// Both belong to the writer.
-	closedMark bool  // the file has the mark of one that was closed in order
-	broken     error // why nothing more is written
+	closedMark bool   // the file has the mark of one that was closed in order
+	committed  uint64 // the number of the transaction that the file is at; 0: not known
+
+	least  atomic.Int64 // the bytes that the file has at the least
+	begins sync.Mutex   // held while a transaction begins
+	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
 
 	wake    chan struct{} // holds one token: the queue is not empty, or Close was called
 	closing chan struct{} // closed by Close
 	stopped chan struct{} // closed when the writer has ended
 
+	failed chan struct{} // closed when failure is final
+
 	mu         sync.Mutex
+	failure    error // why nothing is read or written any more
 	closed     bool
 	limits     Limits
 	queue      []*operation
@@ -78,25 +88,25 @@ var (
 //
 // ErrLocked where another process has it open, after Options.LockWait; ErrDamaged where
 // it cannot be read (an empty file too), ErrNewer where a newer version wrote
-// it: the file is then left as it is, and the error says what to do. Damage that
-// is met later is ErrDamaged of the method that meets it; where that is one that
-// writes, nothing is written from then on.
+// it: the file is then left as it is, and the error says what to do. A file that
+// becomes unreadable, or is no longer at path, while it is open ends the store:
+// see Failed.
 func Open(path string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db, closed, err := openFile(path, o)
+	state, err := openFile(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		db: db, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: closed,
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}),
+		db: state.db, file: state.file, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: state.closed,
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 		appended: make(chan struct{}), queued: make(chan struct{}), commanded: make(chan struct{}),
 		tail: tail{limit: tailBytes},
 	}
 	if s.ends, err = s.readEnds(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open the state: %s: %w", path, err), s.db.Close())
 	}
 	if s.readOnly {
 		close(s.stopped)
@@ -128,11 +138,17 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.poke()
-	<-s.stopped
-	if !first {
+	select {
+	case <-s.stopped:
+	case <-s.failed:
+		if !s.stuck.Load() { // the writer may wait for bbolt for ever otherwise
+			<-s.stopped
+		}
+	}
+	if !first || s.stuck.Load() { // the system takes the file back when the process ends
 		return nil
 	}
-	if !s.readOnly && !s.closedMark && s.broken == nil {
+	if !s.readOnly && !s.closedMark && s.Err() == nil {
 		// Where it cannot be written (the disk is full), the next Open takes its time.
 		_ = markClosed(s.db, s.path)
 	}
@@ -155,27 +171,97 @@ func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if closed {
 		return ErrClosed
 	}
-	err := s.db.View(func(tx *bolt.Tx) error {
-		return guard(func() error { return do(tx) })
-	})
-	switch {
-	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+	err := s.read(do)
+	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return ErrClosed
-	case errors.Is(err, errUnreadable):
-		return damaged(s.path, err)
 	}
 	return err
 }
 
-// update writes to a database in one transaction. It is like bbolt's own, but
-// for a panic: that one reads more of a damaged file then, and may panic again
-// with its locks held.
+// read is view without its conditions.
+func (s *Store) read(do func(tx *bolt.Tx) error) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	err := s.whole()
+	if err == nil {
+		var tx *bolt.Tx
+		if tx, err = s.begin(false); err == nil {
+			err = guard(func() error { return do(tx) })
+			s.end(tx)
+		}
+	}
+	// A page of which a part was cut off reads as zeros, without a fault.
+	if cut := s.whole(); cut != nil {
+		err = cut
+	}
+	return s.judge(err)
+}
+
+// errStuck says that bbolt panicked with its locks held: it must not be called again.
+var errStuck = fmt.Errorf("%w: the first pages", errUnreadable)
+
+// begin begins a transaction. bbolt looks at the file's first pages then, with locks
+// held that it does not release if that panics: whoever needs one of them would wait
+// for ever. So transactions begin one at a time, and none after that.
+func (s *Store) begin(writable bool) (*bolt.Tx, error) {
+	s.begins.Lock()
+	defer s.begins.Unlock()
+	if s.stuck.Load() {
+		return nil, errStuck
+	}
+	tx, err := begin(s.db, writable)
+	s.stuck.Store(errors.Is(err, errStuck))
+	return tx, err
+}
+
+// end ends a transaction that has read. It needs one of the locks that begin holds.
+func (s *Store) end(tx *bolt.Tx) {
+	if s.begins.TryLock() {
+		defer s.begins.Unlock()
+		if !s.stuck.Load() {
+			_ = tx.Rollback()
+		}
+		return
+	}
+	// A transaction that begins now may wait for this one to end, or never release the lock.
+	ended := make(chan struct{})
+	go func() {
+		_ = tx.Rollback()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-s.failed:
+	}
+}
+
+// begin begins a transaction. errStuck if bbolt panics.
+func begin(db *bolt.DB, writable bool) (tx *bolt.Tx, err error) {
+	err = guard(func() error {
+		tx, err = db.Begin(writable)
+		return err
+	})
+	if errors.Is(err, errUnreadable) {
+		err = fmt.Errorf("%w: %w", errStuck, err)
+	}
+	return tx, err
+}
+
+// update writes to a database in one transaction.
 func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
-	tx, err := db.Begin(true)
+	tx, err := begin(db, true)
 	if err != nil {
 		return err
 	}
-	err = guard(func() error {
+	return write(tx, do)
+}
+
+// write writes in a transaction, and ends it. It is like bbolt's own Update, but
+// for a panic: that one reads more of a damaged file then, and may panic again
+// with its locks held.
+func write(tx *bolt.Tx, do func(tx *bolt.Tx) error) error {
+	err := guard(func() error {
 		if err := do(tx); err != nil {
 			return err
 		}
@@ -188,13 +274,15 @@ func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
 	return err
 }
 
+// readEnds reads the journal's ends, and how long the file must be.
 func (s *Store) readEnds() (e ends, err error) {
-	err = s.db.View(func(tx *bolt.Tx) error {
-		return guard(func() error {
-			j, err := openJournal(tx)
+	err = s.read(func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err == nil {
 			e = j.ends
-			return err
-		})
+			s.least.Store(tx.Size())
+		}
+		return err
 	})
 	return e, err
 }

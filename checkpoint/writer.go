@@ -39,6 +39,9 @@ var errNoRoom = errors.New("the journal is full")
 // errUnchanged rolls back a round that wrote nothing.
 var errUnchanged = errors.New("nothing to write")
 
+// errOverwritten says that the file holds what this store did not write.
+var errOverwritten = fmt.Errorf("%w: another program wrote to it while it was open", errUnreadable)
+
 // errReadOnly says that a store that was opened for reading was asked to write.
 var errReadOnly = errors.New("the state is open for reading alone")
 
@@ -76,6 +79,8 @@ func (s *Store) do(ctx context.Context, c change) error {
 	select {
 	case err := <-op.done:
 		return err
+	case <-s.failed: // the writer may not come to it any more
+		return s.Err()
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
@@ -86,7 +91,12 @@ func (s *Store) do(ctx context.Context, c change) error {
 		return ctx.Err()
 	}
 	s.mu.Unlock()
-	return <-op.done
+	select {
+	case err := <-op.done:
+		return err
+	case <-s.failed:
+		return s.Err()
+	}
 }
 
 // poke wakes the writer.
@@ -106,10 +116,15 @@ func (s *Store) write() {
 	defer close(s.stopped)
 	timer := time.NewTimer(retentionPause)
 	defer timer.Stop()
+	watching := time.NewTicker(watchEvery)
+	defer watching.Stop()
 	for {
 		select {
 		case <-s.wake:
 		case <-timer.C:
+		case <-watching.C:
+			s.watch()
+			continue
 		}
 		for {
 			next, more := s.round()
@@ -117,6 +132,7 @@ func (s *Store) write() {
 				timer.Reset(next)
 			}
 			if s.drained() {
+				s.watch()
 				return
 			}
 			if !more {
@@ -162,11 +178,20 @@ func (s *Store) round() (next time.Duration, more bool) {
 
 // transact does a round in one transaction, unless there is nothing to write.
 func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed trimming, err error) {
-	if s.broken != nil {
-		return trimmed, s.broken
+	s.watch()
+	if err := s.Err(); err != nil {
+		return trimmed, err
 	}
 	keepFreelist(s.db)
-	err = update(s.db, func(tx *bolt.Tx) (err error) {
+	tx, err := s.begin(true)
+	if err != nil {
+		return trimmed, s.judge(err)
+	}
+	number := uint64(tx.ID())
+	err = write(tx, func(tx *bolt.Tx) (err error) {
+		if s.committed != 0 && number != s.committed+1 {
+			return errOverwritten
+		}
 		r.tx = openSum(tx)
 		if r.journal, err = openJournal(tx); err != nil {
 			return err
@@ -189,14 +214,14 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 	})
 	switch {
 	case err == errUnchanged:
-		err = nil
-	case errors.Is(err, errUnreadable):
-		err = damaged(s.path, err)
-		s.broken = err
+		s.committed = number - 1
+		return trimmed, nil
 	case err == nil:
-		s.closedMark = false
+		s.committed, s.closedMark = number, false
+	default:
+		s.committed = 0 // it may be there all the same
 	}
-	return trimmed, err
+	return trimmed, s.judge(err)
 }
 
 // do does the operations and notes the results of those that are refused.
@@ -291,7 +316,7 @@ func (s *Store) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is room: %w", s.path, err)
 	}
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrLost) {
 		return err
 	}
 	return fmt.Errorf("write to %s: %w", s.path, err)

@@ -1,0 +1,68 @@
+//go:build unix
+
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/test/ledger"
+)
+
+func TestABridgeWhoseStateIsGoneStopsWithAnError(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(path string) error
+		want   error
+		goesOn bool // the next start does, and nothing is lost
+	}{
+		"removed":   {os.Remove, checkpoint.ErrLost, true},
+		"cut short": {func(path string) error { return os.Truncate(path, 100) }, checkpoint.ErrDamaged, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const backlog = 300
+			a, url := startAppliance(t, backlog)
+			book := ledger.New()
+			soc := startReceiver(t, book, "soc")
+			soc.wait = time.Millisecond
+			yaml := configuration(t, url, webhookSink("soc", soc.url))
+			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := new(lines)
+			b, err := newBridge(t, yaml, log, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- b.Run(context.Background()) }()
+			await(t, "some events", func() bool { return book.Received("soc") >= backlog/4 })
+			if err := test.change(config.State); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; !errors.Is(err, test.want) {
+				t.Fatalf("ended with %v, want %v", err, test.want)
+			}
+			if !log.tells("level=ERROR", "the state can no longer be used", filepath.Base(config.State)) {
+				t.Errorf("the log does not say why:\n%s", log)
+			}
+			if !test.goesOn {
+				if b, err := newBridge(t, yaml, log, nil); !errors.Is(err, checkpoint.ErrDamaged) {
+					t.Errorf("started again, %v", err)
+					_ = b.Close()
+				}
+				return
+			}
+			a.AddMany(1)
+			run(t, yaml)
+			await(t, "the rest", func() bool { return len(book.Judge("soc", history(a)).Faults) == 0 })
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// ErrLost says that the state file was removed, replaced or written to by another
+// program while it was open.
+var ErrLost = errors.New("the state file is gone")
+
+// watchEvery is how often an idle store looks for its file. One that writes looks
+// before each transaction.
+const watchEvery = 5 * time.Second
+
+// Failed returns a channel that is closed when the store can no longer be used: its
+// file was removed, replaced or cut short, or cannot be read any more. Every call
+// fails from then on, and the process should end with Err: what it would still
+// deliver could not be remembered.
+//
+// If the file was removed or replaced, what was committed is copied before that: to
+// the same path if there is no file any more, else to a file beside it that Err names.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err returns why the store failed and what to do about it; nil while it works.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}
+
+// setFailure ends all use of the store and reports whether this is its first failure.
+func (s *Store) setFailure(err error) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		return false
+	}
+	s.failure = err
+	return true
+}
+
+// judge returns the error of a transaction as a caller gets it. One that says that
+// the file cannot be read fails the store.
+func (s *Store) judge(err error) error {
+	if !errors.Is(err, errUnreadable) {
+		return err
+	}
+	if cut := s.whole(); cut != nil {
+		err = cut
+	}
+	err = damaged(s.path, err)
+	if s.setFailure(err) {
+		close(s.failed)
+	}
+	return err
+}
+
+// whole returns an error if the file has become shorter than what is in it.
+func (s *Store) whole() error {
+	info, err := s.file.Stat()
+	if err != nil || info.Size() >= s.least.Load() {
+		return nil // a file that cannot be asked for its size may still be read
+	}
+	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", errUnreadable, info.Size(), s.least.Load())
+}
+
+// watch fails the store if its file is no longer at its path. It is the writer's.
+func (s *Store) watch() {
+	if s.Err() != nil {
+		return
+	}
+	opened, err := s.file.Stat()
+	if err != nil {
+		return
+	}
+	switch named, err := os.Stat(s.path); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		s.lose("it was removed or moved away")
+	case err == nil && !os.SameFile(opened, named):
+		s.lose("another file was put in its place")
+	default: // a path that cannot be asked says nothing
+		_ = s.judge(s.whole())
+	}
+}
+
+// lose saves what was committed, and fails the store.
+func (s *Store) lose(how string) {
+	lost := fmt.Errorf("%s: %w: %s while ndrbridge had it open", s.path, ErrLost, how)
+	if !s.setFailure(lost) { // nothing is read or written meanwhile
+		return
+	}
+	saved, err := s.save()
+	switch {
+	case err != nil:
+		lost = fmt.Errorf("%w. What was committed could not be saved: %w. Restore a backup before the next start, which begins with an empty state otherwise", lost, err)
+	case saved == s.path:
+		lost = fmt.Errorf("%w. What was committed was saved there again, and the next start goes on from it", lost)
+	default:
+		lost = fmt.Errorf("%w. What was committed was saved as %s. The next start goes on from the file that is at %s now; "+
+			"to go on from what was committed, put the saved file in its place first", lost, saved, s.path)
+	}
+	s.mu.Lock()
+	s.failure = lost
+	s.mu.Unlock()
+	close(s.failed)
+}
+
+// save copies the file, which nobody writes to any more, to its path, or if there is
+// another file by now, to a new file beside that, and returns the copy's path. The
+// copy gets its name when it is complete.
+func (s *Store) save() (path string, err error) {
+	info, err := s.file.Stat()
+	if err != nil {
+		return "", err
+	}
+	dir, name := split(s.path)
+	file, err := os.CreateTemp(dir, name+".*.saved.new") // of mode 0600
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name())
+	_, err = io.Copy(file, io.NewSectionReader(s.file, 0, info.Size()))
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return "", err
+	}
+	path = s.path
+	for n := 1; ; n++ {
+		err := os.Link(file.Name(), path)
+		if err == nil {
+			return path, syncDir(dir)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		path = fmt.Sprintf("%s.%d.saved", s.path, n)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build unix
+
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// more is what can be committed behind fill.
+func more(t testing.TB) checkpoint.Commit {
+	return checkpoint.Commit{
+		Source: source, Expect: []byte("p"), Position: []byte("q"),
+		Events: []transform.Event{newEvent(t, "more", time.Unix(200, 0), 500)},
+	}
+}
+
+func hasFailed(s *checkpoint.Store) bool {
+	select {
+	case <-s.Failed():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
+	// another is a state that somebody puts in the file's place.
+	another := func(t *testing.T, path string) {
+		t.Helper()
+		s := open(t, path+".other", checkpoint.Options{})
+		if err := errors.Join(s.Close(), os.Rename(path+".other", path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(t *testing.T, path string)
+		says   string
+		saved  string // behind the path; "none": nowhere
+	}{
+		"it was removed": {
+			change: func(t *testing.T, path string) {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			},
+			says: "removed",
+		},
+		"it was moved away": {
+			change: func(t *testing.T, path string) {
+				if err := os.Rename(path, path+".moved"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			says: "removed",
+		},
+		"another was put in its place": {
+			change: another,
+			says:   "another file", saved: ".1.saved",
+		},
+		"another was put in its place, for the second time": {
+			change: func(t *testing.T, path string) {
+				if err := os.WriteFile(path+".1.saved", []byte("the first time"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				another(t, path)
+			},
+			says: "another file", saved: ".2.saved",
+		},
+		"its folder was removed": {
+			change: func(t *testing.T, path string) {
+				if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			says: "could not be saved", saved: "none",
+		},
+	} {
+		for when, notice := range map[string]func(*testing.T, *checkpoint.Store){
+			"noticed by a write": func(t *testing.T, s *checkpoint.Store) {
+				if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) {
+					t.Errorf("error %v, want ErrLost", err)
+				}
+			},
+			"noticed while nothing is written": func(*testing.T, *checkpoint.Store) { time.Sleep(time.Minute) },
+			"noticed as it closes": func(t *testing.T, s *checkpoint.Store) {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			},
+		} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					path := filepath.Join(t.TempDir(), "states", "state.db")
+					if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					s := open(t, path, checkpoint.Options{})
+					fill(t, s)
+					time.Sleep(time.Minute)
+					if hasFailed(s) {
+						t.Fatalf("failed before: %v", s.Err())
+					}
+					test.change(t, path)
+					there, _ := os.ReadFile(path)
+
+					notice(t, s)
+					synctest.Wait()
+					if !hasFailed(s) || !errors.Is(s.Err(), checkpoint.ErrLost) {
+						t.Fatalf("not noticed: %v", s.Err())
+					}
+					for _, want := range []string{path, test.says, "start"} {
+						if !strings.Contains(s.Err().Error(), want) {
+							t.Errorf("%v: does not say %q", s.Err(), want)
+						}
+					}
+					if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrLost) && !errors.Is(err, checkpoint.ErrClosed) {
+						t.Errorf("written: %v", err)
+					}
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+					if test.saved == "none" {
+						return
+					}
+					if now, _ := os.ReadFile(path); test.saved != "" && string(now) != string(there) {
+						t.Error("what was put in its place was changed")
+					}
+					saved := open(t, path+test.saved, checkpoint.Options{})
+					wantFilled(t, saved)
+					if err := saved.Commit(t.Context(), more(t)); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
+	for name, change := range map[string]func(path string, size int64) error{
+		"cut to nothing":               func(path string, _ int64) error { return os.Truncate(path, 0) },
+		"cut in the first page":        func(path string, _ int64) error { return os.Truncate(path, 1000) },
+		"cut behind the meta pages":    func(path string, _ int64) error { return os.Truncate(path, 2*16<<10) },
+		"cut in the middle of a page":  func(path string, _ int64) error { return os.Truncate(path, 5*16<<10+100) },
+		"cut and filled up with zeros": func(path string, size int64) error { return errors.Join(os.Truncate(path, 0), os.Truncate(path, size)) },
+		"overwritten by a copy of an older moment": func(path string, _ int64) error {
+			older, err := os.ReadFile(path + ".older")
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, older, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := statePath(t)
+			s := open(t, path, checkpoint.Options{})
+			s.ReadFromFile()
+			if err := s.Configure(t.Context(), map[string]checkpoint.Start{"a": {}, "b": {}}); err != nil {
+				t.Fatal(err)
+			}
+			older, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path+".older", older, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, s)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			// What reads and writes meanwhile may fail, but nothing else.
+			ctx, cancel := context.WithCancel(t.Context())
+			var readers sync.WaitGroup
+			for range 4 {
+				readers.Go(func() {
+					for ctx.Err() == nil {
+						s.Read(ctx, 0, checkpoint.Batch{})
+						s.Stats(ctx)
+						s.Recall(ctx, source, []string{"0", "599"})
+					}
+				})
+			}
+			if err := change(path, info.Size()); err != nil {
+				t.Fatal(err)
+			}
+			for !hasFailed(s) {
+				use(s)
+			}
+			cancel()
+			readers.Wait()
+			if err := s.Err(); !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "backup") {
+				t.Errorf("error %v, want ErrDamaged, and what to do", err)
+			}
+			if err := s.Commit(t.Context(), more(t)); !errors.Is(err, checkpoint.ErrDamaged) {
+				t.Errorf("written: %v", err)
+			}
+			if _, err := s.Read(t.Context(), 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
+				t.Errorf("read: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
