@@ -45,6 +45,9 @@ var (
 	// ErrDeadFull says that a sink's dead letters have no room for more (see
 	// Limits). Nothing was written.
 	ErrDeadFull = errors.New("the dead letters are full")
+	// ErrFull says that the journal has no space (see Limits), and the caller does not
+	// wait for it. Nothing was written.
+	ErrFull = errors.New("the journal is full of events that a sink has yet to take")
 )
 
 // Source names a stream of an appliance: one position.
@@ -74,6 +77,13 @@ type Commit struct {
 	ForgetBefore int64
 	// Dead are objects that could not be made into events.
 	Dead []DeadLetter
+	// NoWait fails the commit with ErrFull if the journal has no space, where it
+	// would wait for it otherwise.
+	NoWait bool
+	// Reserve lets the events use a sixteenth of Limits.MaxBytes (64 KiB at the least)
+	// beyond it. It is meant for small events of the bridge's own that others wait
+	// for.
+	Reserve bool
 }
 
 // Entry is what a source remembers of one object between polls. The source
@@ -109,8 +119,8 @@ type Sources interface {
 	// and Key of after, at most limit entries. The caller owns the result.
 	Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error)
 	// Commit writes c. While the journal has no room (see Limits) it waits,
-	// until ctx ends; a commit without events needs none. ErrFenced where the
-	// position is not c.Expect.
+	// until ctx ends, unless c.NoWait is set; a commit without events needs none.
+	// ErrFenced where the position is not c.Expect.
 	Commit(ctx context.Context, c Commit) error
 }
 

@@ -94,6 +94,7 @@ type CommandStats struct {
 // Commands is the part of a store that keeps what appliances are to be told. Its
 // methods are safe for concurrent use.
 type Commands interface {
+	Space
 	// Accept stores commands, all of them or none, and returns what became of each,
 	// in their order. Two of one call with the same Key are one command. Of their
 	// fields ID, State, Note, Reason and Done are not read. ErrCommandsFull where
@@ -108,7 +109,9 @@ type Commands interface {
 	// Note keeps a note with a pending command, and expectations as Outcome does.
 	// ErrFenced where it is not pending any more.
 	Note(ctx context.Context, id uint64, note []byte, expect []Entry) error
-	// Finish ends a pending command. ErrFenced where it is not pending any more.
+	// Finish ends a pending command. ErrFenced where it is not pending any more. Its
+	// events are appended even if the journal is full: the caller begins no command
+	// unless HasSpace reports space in the reserve.
 	Finish(ctx context.Context, o Outcome) error
 	// RetryCommand makes a rejected command pending once more, in its old place. It
 	// is an error where there is none, or it is not rejected.

@@ -145,17 +145,17 @@ func (c *commit) check(r *round) error {
 	if !bytes.Equal(position, c.Expect) {
 		return ErrFenced
 	}
-	if len(c.Events) == 0 || r.limits.MaxBytes <= 0 {
+	if len(c.Events) == 0 {
 		return nil
 	}
-	settled, err := r.journal.totalAt(r.journal.settled(r.tx.Tx, r.configured))
-	if err != nil {
+	has, err := r.journal.hasSpace(r.tx.Tx, r.configured, r.limits, c.Reserve)
+	switch {
+	case err != nil || has:
 		return err
+	case c.NoWait:
+		return ErrFull
 	}
-	if int64(r.journal.total-settled) >= r.limits.MaxBytes {
-		return errNoRoom
-	}
-	return nil
+	return errNoRoom
 }
 
 // write puts the position into the transaction that its events are in: it is

@@ -147,6 +147,10 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 		return Idle, err
 	}
 	err = d.inTurn(ctx, func() error { return d.sweepPage(ctx) })
+	if errors.Is(err, errGaveWay) {
+		d.sweep = nil
+		return Soon, nil
+	}
 	if e, ok := errors.AsType[*appliance.Error](err); ctx.Err() != nil || ok && (e.Refused() || e.Throttled()) {
 		return Idle, err
 	}
@@ -229,6 +233,10 @@ func (d *Detections) poll(ctx context.Context) error {
 			done, err = d.pollPage(ctx, &s)
 			return err
 		})
+		if errors.Is(err, errGaveWay) {
+			s.walk, s.from = newWalk(d.bound()), d.position.ModTime
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -494,7 +502,11 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 	}
 	c.Source, c.Expect, c.Position = d.source, d.committed, p.encode()
 	c.ForgetBefore = max(0, p.ModTime-d.o.ForgetAfter.Milliseconds())
-	if err := d.store.Commit(ctx, c); err != nil {
+	err := d.commitInTurn(ctx, c)
+	if errors.Is(err, errGaveWay) {
+		return err
+	}
+	if err != nil {
 		// Whether it was written or not is not known: the store has the truth.
 		d.loaded = false
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)

@@ -2,7 +2,9 @@ package poller
 
 import (
 	"context"
+	"errors"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
@@ -13,6 +15,8 @@ type Echoes interface {
 	// until end is called: what a page shows of a write is then known when the page
 	// is read. The error is that of ctx.
 	Turn(ctx context.Context) (end func(), err error)
+	// Wanted returns a channel that is closed once somebody waits for the turn.
+	Wanted() <-chan struct{}
 	// IsEcho says whether all that happened to a detection since the version that
 	// was delivered last, of that mod_time and Tracked, is what the bridge wrote.
 	IsEcho(seen transform.Detection, lastModTime int64, last []byte) bool
@@ -31,6 +35,41 @@ func (d *Detections) inTurn(ctx context.Context, read func() error) error {
 	}
 	defer end()
 	return read()
+}
+
+// errGaveWay says that a page was not committed, since the journal was full and
+// somebody else wanted the turn. It has to be read again: it may have changed.
+var errGaveWay = errors.New("the journal is full, and a ticket is written first")
+
+// commitInTurn commits c. While the journal is full it waits, but not while somebody
+// else wants the turn: then nothing is written, and the error is errGaveWay.
+func (d *Detections) commitInTurn(ctx context.Context, c checkpoint.Commit) error {
+	if d.o.Echoes == nil {
+		return d.store.Commit(ctx, c)
+	}
+	c.NoWait = true
+	err := d.store.Commit(ctx, c)
+	if !errors.Is(err, checkpoint.ErrFull) {
+		return err
+	}
+	waiting, stop := context.WithCancelCause(ctx)
+	wanted, watched := d.o.Echoes.Wanted(), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-wanted:
+			stop(errGaveWay)
+		case <-waiting.Done():
+		}
+	}()
+	c.NoWait = false
+	err = d.store.Commit(waiting, c)
+	stop(nil)
+	<-watched
+	if err != nil && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return errGaveWay
+	}
+	return err
 }
 
 // causeOf is what caused a version, given what is known of the detection. A first

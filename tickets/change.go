@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
@@ -118,7 +119,7 @@ type edit struct {
 // change makes an edit while nobody reads the appliance's detections, and finds out
 // which versions it made.
 func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit) error {
-	end, err := w.echoes.Turn(ctx)
+	end, err := w.turn(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,6 +156,21 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		return err
 	}
 	return w.forget(late, before)
+}
+
+// errWaitsForTurn says why a command is not carried out yet.
+var errWaitsForTurn = errors.New("a page of the appliance's detections is being read for long; tickets are written between two pages")
+
+// turn takes the turn to write, and reports by the status if that takes long.
+func (w *Writer) turn(ctx context.Context) (end func(), err error) {
+	const long = 30 * time.Second
+	soon, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	if end, err = w.echoes.Turn(soon); err == nil || ctx.Err() != nil {
+		return end, err
+	}
+	w.enter(sinks.StateRetrying, errWaitsForTurn)
+	return w.echoes.Turn(ctx)
 }
 
 // expect keeps in the state what is expected of detections.

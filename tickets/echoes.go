@@ -18,7 +18,8 @@ import (
 // methods are safe for concurrent use. Its invariants:
 //
 //   - Writing (a detection is read, changed, and read again) and reading (a page
-//     is fetched and committed) exclude each other, by Turn.
+//     is fetched and committed) exclude each other, by Turn. Nobody keeps the turn
+//     while it waits for space in the journal, if somebody else wants it.
 //   - The writes to a detection follow one another: each was made on the version
 //     that the one before it made. Of the last alone it may not be known yet
 //     which version it made, and whether it arrived.
@@ -30,7 +31,10 @@ import (
 type Echoes struct {
 	turn chan struct{} // holds the token of whose turn it is
 
-	mu     sync.Mutex
+	mu      sync.Mutex
+	waiting int           // callers of Turn that wait
+	wanted  chan struct{} // closed while there are any
+
 	writes map[int64][]write // by the detection's id; none is empty
 	pruned int64             // up to which mod_time they were dropped
 }
@@ -62,7 +66,7 @@ func LoadEchoes(ctx context.Context, store checkpoint.Commands, appliance string
 	if err != nil {
 		return nil, fmt.Errorf("read what was written to %s: %w", appliance, err)
 	}
-	e := &Echoes{turn: make(chan struct{}, 1), writes: make(map[int64][]write)}
+	e := &Echoes{turn: make(chan struct{}, 1), wanted: make(chan struct{}), writes: make(map[int64][]write)}
 	for _, entry := range entries {
 		id, err := strconv.ParseInt(entry.Key, 10, 64)
 		if err != nil {
@@ -80,12 +84,38 @@ func LoadEchoes(ctx context.Context, store checkpoint.Commands, appliance string
 // Turn waits until nobody reads or writes, and keeps it so until end is called. The
 // error is that of ctx.
 func (e *Echoes) Turn(ctx context.Context) (end func(), err error) {
+	end = func() { <-e.turn }
 	select {
 	case e.turn <- struct{}{}:
-		return func() { <-e.turn }, nil
+		return end, nil
+	default:
+	}
+	e.wait(1)
+	defer e.wait(-1)
+	select {
+	case e.turn <- struct{}{}:
+		return end, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// wait counts a caller of Turn that begins to wait, or ends it.
+func (e *Echoes) wait(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waiting += n; e.waiting == 0 {
+		e.wanted = make(chan struct{})
+	} else if e.waiting == 1 && n > 0 {
+		close(e.wanted)
+	}
+}
+
+// Wanted returns a channel that is closed once somebody waits for the turn.
+func (e *Echoes) Wanted() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.wanted
 }
 
 // IsEcho says whether all that happened to a detection since the version that was

@@ -236,6 +236,11 @@ func (w *Writer) stumble(ctx context.Context, err error) (pause time.Duration) {
 // rejected.
 const maxStrikes = 20
 
+// errJournalFull says why no command is carried out: the event that answers it would
+// not fit.
+var errJournalFull = errors.New("the journal is full, and so is what it reserves for the answers to tickets; " +
+	"tickets are written once the sink that is behind catches up")
+
 // carryOut carries out one command, and takes the consequences of its failure.
 func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Duration) {
 	c, found, err := w.store.Command(ctx, t.id)
@@ -245,6 +250,14 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	if !found || c.State != checkpoint.CommandPending { // it was dropped
 		w.lines.remove(t)
 		return 0
+	}
+	space, err := w.store.HasSpace(ctx, true)
+	if err != nil {
+		return w.stumble(ctx, fmt.Errorf("find out whether the journal is full: %w", err))
+	}
+	if !space {
+		w.enter(sinks.StateRetrying, errJournalFull)
+		return w.retry.NextBackOff()
 	}
 	err = w.write(ctx, late, c)
 	if errors.Is(err, checkpoint.ErrFenced) { // it was dropped meanwhile

@@ -275,6 +275,50 @@ func (b Backend) testRoom(t *testing.T) {
 		}
 	})
 
+	t.Run("a commit that does not wait fails, and has written nothing", func(t *testing.T) {
+		s := full(t)
+		c := s.next(made[2])
+		c.NoWait = true
+		if err := s.Commit(t.Context(), c); !errors.Is(err, checkpoint.ErrFull) {
+			t.Fatalf("error %v, want ErrFull", err)
+		}
+		s.wantJournal(0, made[0], made[1])
+		c = s.next() // no events: it needs no space
+		c.NoWait = true
+		s.must(s.Commit(t.Context(), c))
+		s.settle("a", 1)
+		s.settle("b", 1)
+		c = s.next(made[2])
+		c.NoWait = true
+		s.must(s.Commit(t.Context(), c))
+	})
+
+	t.Run("the reserve takes some events more, and ends", func(t *testing.T) {
+		s := full(t)
+		const reserve = 64 << 10
+		for i := 0; ; i++ {
+			space, err := s.HasSpace(t.Context(), true)
+			s.must(err)
+			if general, err := s.HasSpace(t.Context(), false); err != nil || general {
+				t.Fatalf("space without the reserve: %t, %v", general, err)
+			}
+			c := s.next(event(fmt.Sprint("own-", i), noon, 1000))
+			c.NoWait, c.Reserve = true, true
+			err = s.Commit(t.Context(), c)
+			if used := s.stats().Bytes - limits.MaxBytes; space != (err == nil) || used > reserve+2000 || err != nil && used < reserve {
+				t.Fatalf("space in the reserve: %t, the commit returned %v, %d bytes of it are used", space, err, used)
+			}
+			if err != nil {
+				break
+			}
+		}
+		s.settle("a", s.stats().Last)
+		s.settle("b", s.stats().Last)
+		if general, err := s.HasSpace(t.Context(), false); err != nil || !general {
+			t.Errorf("space after the sinks caught up: %t, %v", general, err)
+		}
+	})
+
 	t.Run("a commit whose context ends while it waits has written nothing", func(t *testing.T) {
 		s := full(t)
 		ctx, cancel := context.WithCancel(t.Context())
