@@ -67,6 +67,9 @@ type ApplianceStatus struct {
 	// ClockSkewSeconds is how far the appliance's clock is ahead of ours, by the Date of
 	// its answers; below 0: behind. nil: there was none yet.
 	ClockSkewSeconds *float64 `json:"clock_skew_seconds,omitempty"`
+	// DatesDisbelieved counts the answers since the start whose Date contradicted those
+	// before it, and was not believed.
+	DatesDisbelieved uint64 `json:"dates_disbelieved,omitempty"`
 	// Tickets is there while the bridge runs and writes tickets to it.
 	Tickets *TicketStatus `json:"tickets,omitempty"`
 }

@@ -23,7 +23,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/redact"
-	"ndrbridge/retryafter"
 )
 
 // Options say where an appliance is and how to talk to it.
@@ -59,6 +58,16 @@ type Options struct {
 	// answer's status as three digits or else one of the words dns, connect, tls,
 	// timeout, canceled and other. It must be safe for concurrent use.
 	Observe func(code string)
+	// DateDisbelieved, if set, is called for each answer whose Date header contradicts
+	// those before it, and is not believed. expected is the appliance's time by these,
+	// at the least. It must be safe for concurrent use, and not wait.
+	DateDisbelieved func(date, expected time.Time)
+	// ClockSet, if set, is called when it becomes known how far the appliance's clock is
+	// ahead of the local one (first), and when enough answers agree that it was set since.
+	// It must be safe for concurrent use, and not wait.
+	ClockSet func(ahead time.Duration, first bool)
+	// Now is the local clock, of which differences alone are used; nil: time.Now.
+	Now func() time.Time
 	// Tracer, where set, makes spans of the requests that are sent within a span.
 	Tracer trace.Tracer
 	// Transport, where set, sends the requests; TLS and Proxy are not used.
@@ -159,6 +168,10 @@ type request struct {
 	body   []byte // JSON; nil: none
 	// repeatable says of a POST that it changes nothing on the appliance.
 	repeatable bool
+	// stamp, if set, becomes when the answer was given.
+	stamp *stamp
+	// alone closes the connection behind the answer.
+	alone bool
 	// notFound is what to do about a 404; empty where it is an answer like others.
 	notFound string
 }
@@ -218,6 +231,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		e.Err = err
 		return e
 	}
+	req.Close = r.alone
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Authorization", cred.header)
 	req.Header.Set("User-Agent", c.userAgent)
@@ -229,7 +243,8 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		// appliance had just closed a connection that was kept.
 		req.Header["Idempotency-Key"] = []string{}
 	}
-	asked := time.Now()
+	clock := c.link.clock
+	asked := clock.now()
 	resp, err := c.link.http.Do(req)
 	if err != nil {
 		e.Err = c.link.explain(err)
@@ -246,12 +261,16 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 			body = []byte(secrets.HideBeginning(string(body)))
 		}
 		e.answered(resp, body, r.notFound, c.auth.advice())
+		e.RetryAfter = clock.retryAfter(resp.Header, asked)
 		return e
 	}
 	// An answer of another status may be that of a proxy, with a clock of its own.
-	c.link.skew.learn(resp.Header, asked, time.Now())
+	given := clock.learn(resp.Header, asked, clock.now())
+	if r.stamp != nil {
+		*r.stamp = given
+	}
 	e.Status = resp.StatusCode
-	e.RetryAfter, _ = retryafter.Parse(resp.Header)
+	e.RetryAfter = clock.retryAfter(resp.Header, asked)
 	switch err := read(resp).(type) {
 	case nil:
 		return nil

@@ -21,7 +21,8 @@ import (
 const testKey = "k3y-for/tests+\"<&"
 
 // newClient returns a client of a server that answers with handler, and fails
-// the test for a key that shows in an error.
+// the test for a key that shows in an error. It believes the Date of the first answer,
+// so that it sends nothing but what it is called for.
 func newClient(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -40,6 +41,7 @@ func newClientOf(t testing.TB, change ...func(*Options)) *Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	c.link.clock.first = 1
 	return c
 }
 

@@ -115,17 +115,14 @@ func detectionRequest(id int64) request {
 
 // fetchPage sends r and fills page from the answer, whose body decode takes.
 func (c *Client) fetchPage(ctx context.Context, r request, page *Page, decode func(body []byte) error) error {
-	header, err := c.fetch(ctx, r, &page.body, decode)
+	var given stamp
+	r.stamp = &given
+	_, err := c.fetch(ctx, r, &page.body, decode)
+	if err == nil {
+		page.Date, err = c.timeOf(ctx, r, given)
+	}
 	if err != nil {
 		page.clear()
-		return err
 	}
-	if page.Date, err = http.ParseTime(header.Get("Date")); err != nil {
-		page.clear()
-		return &Error{
-			Method: r.method, Path: c.base.Path + r.path, Status: http.StatusOK,
-			Err: errNoDate,
-		}
-	}
-	return nil
+	return err
 }

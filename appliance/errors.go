@@ -16,9 +16,6 @@ import (
 // allows. It comes within an *Error.
 var ErrTooLarge = errors.New("the answer is larger than is allowed")
 
-// errNoDate is a page without the time that positions are held against.
-var errNoDate = errors.New("the answer has no Date header that can be read, and positions depend on it: does a proxy strip it?")
-
 // wrongAddress is advice on a 404 where every appliance has the path.
 const wrongAddress = "is url the appliance's own address, and product its word in paths?"
 

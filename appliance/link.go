@@ -21,7 +21,7 @@ type link struct {
 	stile   *turnstile // nil: no rate limit
 	timeout time.Duration
 	close   func()
-	skew    skew
+	clock   *clock
 	secrets []string // the proxy's password, as it is and in the Basic scheme
 }
 
@@ -32,6 +32,7 @@ func newLink(o Options) *link {
 	}
 	l := &link{
 		timeout: o.Timeout,
+		clock:   newClock(o),
 		close:   (&http.Client{Transport: transport}).CloseIdleConnections,
 	}
 	if l.timeout == 0 {

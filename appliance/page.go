@@ -17,7 +17,9 @@ import (
 type Page struct {
 	// Objects are in the order of the answer.
 	Objects []Object
-	// Date is the appliance's time when it answered, in whole seconds.
+	// Date is the appliance's time when it answered, in whole seconds: what the answer's
+	// Date header says, or, if that contradicts those of the answers before it, what
+	// these lead to expect. It is never that of a single answer.
 	Date time.Time
 
 	body    []byte

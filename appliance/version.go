@@ -55,10 +55,9 @@ func (v Version) String() string {
 
 // Firmware asks for the version of the appliance's firmware.
 func (c *Client) Firmware(ctx context.Context) (Version, error) {
-	r := request{method: http.MethodGet, path: "/" + c.product + "/version", notFound: wrongAddress}
 	var body []byte
 	var v Version
-	_, err := c.fetch(ctx, r, &body, func(body []byte) error {
+	_, err := c.fetch(ctx, c.versionRequest(), &body, func(body []byte) error {
 		var answer struct{ Version string }
 		if err := json.Unmarshal(body, &answer); err != nil {
 			return fmt.Errorf("the answer does not tell the version: %w", err)
@@ -71,4 +70,8 @@ func (c *Client) Firmware(ctx context.Context) (Version, error) {
 		return err
 	})
 	return v, err
+}
+
+func (c *Client) versionRequest() request {
+	return request{method: http.MethodGet, path: "/" + c.product + "/version", notFound: wrongAddress}
 }

@@ -34,7 +34,7 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Ch
 	if half := configs.Duration(o.Timeout / 2); half < a.Timeout {
 		a.Timeout, raise = half, "--timeout"
 	}
-	client, err := newClient(a, o.Version, nil, nil)
+	client, err := newClient(a, o.Version, nil, nil, nil)
 	if err != nil {
 		return unusable(err)
 	}

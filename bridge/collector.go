@@ -33,6 +33,7 @@ var (
 var (
 	applianceUp   = prometheus.NewDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until that is known.", []string{"appliance"}, nil)
 	applianceSkew = prometheus.NewDesc("ndrbridge_appliance_clock_skew_seconds", "How far the appliance's clock is ahead of the bridge's; below 0: behind.", []string{"appliance"}, nil)
+	wrongDates    = prometheus.NewDesc("ndrbridge_appliance_dates_disbelieved_total", "Answers of the appliance whose Date header contradicted those before it, and was not believed.", []string{"appliance"}, nil)
 	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent where that is 0.", []string{"sink"}, nil)
 )
 
@@ -42,7 +43,7 @@ type partsCollector struct{ bridge *Bridge }
 
 // Describe implements prometheus.Collector.
 func (c partsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, deadLimit, doorMessages, doorUp, writerState} {
+	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, wrongDates, deadLimit, doorMessages, doorUp, writerState} {
 		ch <- desc
 	}
 }
@@ -57,6 +58,7 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 		if r := a.watch.Reach(); r.Known {
 			ch <- prometheus.MustNewConstMetric(applianceUp, prometheus.GaugeValue, oneIf(r.Reachable), a.config.Name)
 		}
+		ch <- prometheus.MustNewConstMetric(wrongDates, prometheus.CounterValue, float64(a.client.DisbelievedDates()), a.config.Name)
 		if ahead, ok := a.client.ClockSkew(); ok {
 			ch <- prometheus.MustNewConstMetric(applianceSkew, prometheus.GaugeValue, ahead.Seconds(), a.config.Name)
 		}

@@ -39,7 +39,7 @@ func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
 	f := &Offline{store: store, operator: operator{config: config, version: o.Version, log: o.Log}}
 	f.state = f.open
 	f.client = func(a configs.Appliance) (*appliance.Client, error) {
-		client, err := newClient(a, o.Version, nil, nil)
+		client, err := newClient(a, o.Version, nil, nil, nil)
 		if err == nil {
 			f.clients = append(f.clients, client)
 		}

@@ -56,7 +56,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	p := &appliancePart{config: a, made: made}
 	tracer := b.tracer()
-	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() }, tracer)
+	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() }, tracer, b.log.With("appliance", a.Name))
 	if err != nil {
 		return nil, err
 	}

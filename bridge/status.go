@@ -138,6 +138,7 @@ func (p *appliancePart) tell(of *admin.ApplianceStatus) {
 		of.Reachable = &r.Reachable
 	}
 	of.Firmware = p.firmware.String()
+	of.DatesDisbelieved = p.client.DisbelievedDates()
 	if ahead, ok := p.client.ClockSkew(); ok {
 		of.ClockSkewSeconds = new(math.Round(ahead.Seconds()*1000) / 1000)
 	}

@@ -51,7 +51,7 @@ func newServing(t *rapid.T) *serving {
 	s.standin = standin.New(standin.Options{Seed: rapid.Uint64().Draw(t, "seed"), Size: 1000, Now: func() time.Time { return s.now }})
 	client, err := appliance.New(appliance.Options{
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil },
-		Transport: s, MaxAnswer: 64 << 10,
+		Transport: s, MaxAnswer: 64 << 10, Now: func() time.Time { return s.now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +125,7 @@ func (s *serving) change(t *rapid.T) {
 			TooManyRequests: seldom("429"), ServerError: seldom("5xx"), HTML: seldom("html"), CutJSON: seldom("cut"),
 			RetryAfter: time.Second, RetryAfterDate: rapid.Bool().Draw(t, "as a date"),
 			Refusal:        rapid.SampledFrom([]standin.Refusal{0, 0, 0, 0, standin.RefusedJSON, standin.RefusedText, standin.RefusedForbidden}).Draw(t, "key"),
+			WrongDate:      rapid.SampledFrom([]float64{0, 0, 0.2}).Draw(t, "wrong date"),
 			LimitCap:       rapid.SampledFrom([]int{0, 0, 2, 7}).Draw(t, "cap"),
 			LimitRefused:   rapid.SampledFrom([]int{0, 0, 2, 10}).Draw(t, "refused"),
 			InclusiveBound: rapid.Bool().Draw(t, "inclusive"), ShuffledTies: rapid.Bool().Draw(t, "shuffled"),

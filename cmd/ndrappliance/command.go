@@ -131,6 +131,7 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.DurationVar(&h.RetryAfter, "retry-after", 0, "Retry-After of 429 and 503; 0 leaves it out")
 	f.BoolVar(&h.RetryAfterDate, "retry-after-date", false, "write Retry-After as a date")
 	f.Float64Var(&h.HTML, "html", 0, "hazard: a login page with 200")
+	f.Float64Var(&h.WrongDate, "wrong-date", 0, "hazard: the Date header is wrong, as that of a proxy is whose clock is")
 	f.Float64Var(&h.Lost, "lost", 0, "hazard: the request is served and the connection reset in place of the answer")
 	f.Float64Var(&h.CutBody, "cut-body", 0, "hazard: the connection is closed within the body")
 	f.Float64Var(&h.CutJSON, "cut-json", 0, "hazard: the end of the JSON is missing")

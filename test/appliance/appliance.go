@@ -112,6 +112,7 @@ const (
 	chanceAudit
 	chanceRecords
 	chanceLost
+	chanceDates
 )
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
@@ -136,6 +137,7 @@ func New(o Options) *Appliance {
 	a.tokens.rand = chance(o.Seed, chanceTokens)
 	a.fates.rand = chance(o.Seed, chanceHazards)
 	a.fates.lost = chance(o.Seed, chanceLost)
+	a.fates.dates = chance(o.Seed, chanceDates)
 	a.selection.Rand = chance(o.Seed, chanceSelection)
 	a.requests.counts = make(map[string]int)
 	a.store.shelf.init(!o.NoHistory)

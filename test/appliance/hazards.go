@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -83,6 +84,10 @@ type Hazards struct {
 	// NoDate leaves the Date header out. Date, where set, is its value instead.
 	NoDate bool
 	Date   string
+	// WrongDate puts a wrong Date header on an answer, as one of several proxies in
+	// front of an appliance does whose clock is wrong: the epoch, or years or an hour
+	// off.
+	WrongDate float64
 }
 
 // Refusal is a way to refuse a credential.
@@ -128,6 +133,7 @@ type fates struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
 	lost    *rand.Rand
+	dates   *rand.Rand
 	hazards Hazards
 }
 
@@ -141,6 +147,7 @@ type fate struct {
 	lost            bool
 	cutBody         bool
 	cutJSON         bool
+	dateOff         time.Duration // how far the Date is off; 0: it is not
 	wait            time.Duration
 	cutAt           float64 // the part of the body that is sent
 }
@@ -168,6 +175,9 @@ func (f *fates) draw(r *http.Request) fate {
 		cutAt:           f.rand.Float64(),
 		lost:            f.lost.Float64() < h.Lost,
 	}
+	if wrong, off := f.dates.Float64() < h.WrongDate, f.dates.IntN(len(wrongDates)); wrong {
+		drawn.dateOff = wrongDates[off]
+	}
 	failed, lot := f.rand.Float64() < h.ServerError, f.rand.IntN(4)
 	switch {
 	case failed && h.ServerErrorStatus != 0:
@@ -177,3 +187,9 @@ func (f *fates) draw(r *http.Request) fate {
 	}
 	return drawn
 }
+
+// sinceEver makes a Date the epoch.
+const sinceEver = time.Duration(math.MinInt64)
+
+// wrongDates are how far the Date of a proxy is off.
+var wrongDates = []time.Duration{sinceEver, -time.Hour, time.Hour, -5 * 365 * 24 * time.Hour, 5 * 365 * 24 * time.Hour}

@@ -132,6 +132,21 @@ func TestHazards(t *testing.T) {
 			t.Errorf("it is %v", got.header["Date"])
 		}
 	})
+	t.Run("some Dates are wrong", func(t *testing.T) {
+		a, c := serve(t, standin.Options{})
+		a.SetHazards(standin.Hazards{WrongDate: 0.3})
+		off := make(map[bool]int)
+		for range 100 {
+			date, err := http.ParseTime(c.want(200, "GET", "/service", "").header.Get("Date"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			off[date.Sub(a.Clock()).Abs() > time.Minute]++
+		}
+		if off[true] < 10 || off[false] < 40 {
+			t.Errorf("%d of 100 are", off[true])
+		}
+	})
 	t.Run("latency outlives nobody's patience", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
 		a.SetHazards(standin.Hazards{Latency: time.Hour})

@@ -128,7 +128,13 @@ func (a *Appliance) send(w http.ResponseWriter, f fate, ans answer) {
 	case f.Date != "":
 		h.Set("Date", f.Date)
 	default:
-		h.Set("Date", a.Clock().UTC().Format(http.TimeFormat))
+		date := a.Clock()
+		if f.dateOff == sinceEver {
+			date = time.Unix(0, 0)
+		} else {
+			date = date.Add(f.dateOff)
+		}
+		h.Set("Date", date.UTC().Format(http.TimeFormat))
 	}
 	if ans.contentType != "" {
 		h.Set("Content-Type", ans.contentType)

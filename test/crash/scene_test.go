@@ -107,6 +107,7 @@ func newProxy(t *testing.T, target string) *fault.Proxy {
 func (s *scene) fill(random *rand.Rand) {
 	s.appliance.SetHazards(standin.Hazards{
 		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: s.seed%2 == 0,
+		WrongDate:            0.1,
 		RecordUntilInclusive: s.seed%3 == 0, RecordWholeMillis: s.seed%5 == 0, RecordBatch: 30, CursorRenews: s.seed%7 == 0,
 	})
 	s.appliance.AddBacklog(500, time.Minute)

@@ -1,0 +1,346 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestTheClockIsCompared(t *testing.T) {
+	const second = time.Second
+	dated := func(status int, ahead, before, after time.Duration) roundTrip {
+		return func(r *http.Request) (*http.Response, error) {
+			time.Sleep(before)
+			date := time.Now().Add(ahead).UTC().Format(http.TimeFormat)
+			time.Sleep(after)
+			return respond(r, status, http.Header{"Date": {date}}, `{"version": "26.3"}`)
+		}
+	}
+	ask := func(t *testing.T, answers ...roundTrip) (time.Duration, bool) {
+		var now roundTrip
+		c := newClientOf(t, func(o *Options) {
+			o.URL, o.Timeout = "http://sensor.example", time.Minute
+			o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return now(r) })
+		})
+		for _, now = range answers {
+			_, _ = c.Background().Firmware(t.Context()) // a status that is none of success is tried, too
+			time.Sleep(10100 * time.Millisecond)
+		}
+		return c.ClockSkew()
+	}
+	many := func(n int, answer roundTrip) (all []roundTrip) {
+		for range n {
+			all = append(all, answer)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name    string
+		answers []roundTrip
+		want    time.Duration
+		within  time.Duration
+	}{
+		{"a clock that is ahead", many(1, dated(200, 90*second, 0, 0)), 90 * second, second / 2},
+		{"a clock that is behind", many(1, dated(200, -90*second, 0, 0)), -90 * second, second / 2},
+		{"a clock that is right", many(1, dated(200, 0, 0, 0)), 0, second / 2},
+		{"answers together tell it better than one", many(20, dated(200, 250*time.Millisecond, 0, 0)), 250 * time.Millisecond, 100 * time.Millisecond},
+		{"a slow answer tells the middle, and little", many(1, dated(200, 0, 20*second, 0)), 0, 11 * second},
+		{"a slow answer does not spoil what a quick one told", append(many(3, dated(200, 0, 0, 0)), dated(200, 0, 0, 20*second)), 0, second / 2},
+		{"a quick answer betters a slow one", []roundTrip{dated(200, 0, 20*second, 0), dated(200, 0, 0, 0)}, 0, second / 2},
+		{"a clock that was set is not believed at once", append(many(20, dated(200, time.Hour, 0, 0)), many(7, dated(200, 0, 0, 0))...), time.Hour, second / 2},
+		{"but once enough answers agree", append(many(20, dated(200, time.Hour, 0, 0)), many(8, dated(200, 0, 0, 0))...), 0, second / 2},
+		{"an answer of a proxy is not that of the appliance", []roundTrip{dated(200, 0, 0, 0), dated(502, time.Hour, 0, 0)}, 0, second / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got, ok := ask(t, c.answers...)
+				if off := (got - c.want).Abs(); !ok || off > c.within {
+					t.Errorf("%v ahead (%t), want %v within %v", got, ok, c.want, c.within)
+				}
+			})
+		})
+	}
+	t.Run("it is not known before an answer with a Date", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			undated := func(r *http.Request) (*http.Response, error) {
+				return respond(r, 200, http.Header{"Date": {"today"}}, `{"version": "26.3"}`)
+			}
+			if got, ok := ask(t, undated); ok {
+				t.Errorf("%v ahead", got)
+			}
+		})
+	})
+}
+
+// dating is an appliance whose answers have the Date that is asked of it.
+type dating struct {
+	ahead time.Duration
+	// wrong returns the Date of an answer, the nth, instead; empty: the true one.
+	wrong    func(n int) string
+	requests []string
+}
+
+func (d *dating) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.requests = append(d.requests, r.URL.Path)
+	date := ""
+	if d.wrong != nil {
+		date = d.wrong(len(d.requests))
+	}
+	if date == "" {
+		date = time.Now().Add(d.ahead).UTC().Format(http.TimeFormat)
+	}
+	return respond(r, 200, http.Header{"Date": {date}}, "[]")
+}
+
+func (d *dating) client(t testing.TB, change ...func(*Options)) *Client {
+	return d.believing(t, firstDates, change...)
+}
+
+// believing returns a client whose clock is known after so many answers.
+func (d *dating) believing(t testing.TB, first int, change ...func(*Options)) *Client {
+	c := newClientOf(t, append([]func(*Options){func(o *Options) {
+		o.URL, o.Transport = "http://sensor.example", d
+	}}, change...)...)
+	c.link.clock.first = first
+	return c
+}
+
+// ask returns by how much the time of an answer is off.
+func (d *dating) ask(t testing.TB, c *Client) (off time.Duration, err error) {
+	var page Page
+	asked := time.Now()
+	err = c.SearchDetections(t.Context(), anySearch, &page)
+	if err != nil && !page.Date.IsZero() {
+		t.Errorf("a page that failed is of %s", page.Date)
+	}
+	return page.Date.Sub(asked.Add(d.ahead)), err
+}
+
+const epoch = "Thu, 01 Jan 1970 00:00:00 GMT"
+
+func when(wrong func(n int) bool, date string) func(n int) string {
+	return func(n int) string {
+		if wrong(n) {
+			return date
+		}
+		return ""
+	}
+}
+
+func TestASingleWrongDateMovesNothing(t *testing.T) {
+	const years = "Fri, 01 Jan 2100 00:00:00 GMT" // what synctest begins with is 2000
+	for _, date := range []string{epoch, "Fri, 31 Dec 1999 00:00:00 GMT", "Sat, 01 Jan 2000 01:00:00 GMT", years} {
+		for at := 1; at <= 12; at++ {
+			t.Run(fmt.Sprintf("%s in answer %d", date[5:16], at), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := &dating{wrong: when(func(n int) bool { return n == at }, date)}
+					c := d.client(t)
+					for range 8 {
+						off, err := d.ask(t, c)
+						if err != nil || off > 0 || off < -2*time.Second {
+							t.Fatalf("the time is off by %s: %v", off, err)
+						}
+						time.Sleep(10100 * time.Millisecond)
+					}
+					if ahead, ok := c.ClockSkew(); !ok || ahead.Abs() > time.Second {
+						t.Errorf("ahead by %s (%t)", ahead, ok)
+					}
+					if n := c.DisbelievedDates(); n > 1 || n == 0 && at > 6 {
+						t.Errorf("%d answers are counted as disbelieved", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestOnceTheClockIsKnownAPageCostsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dating{}
+		c := d.client(t)
+		for i := range 3 {
+			if _, err := d.ask(t, c); err != nil {
+				t.Fatal(err)
+			}
+			if want := firstDates + i; len(d.requests) != want {
+				t.Fatalf("%d requests for %d pages, want %d", len(d.requests), i+1, want)
+			}
+		}
+		for _, path := range d.requests[1:firstDates] {
+			if path != "/api/v1/service/version" {
+				t.Errorf("the time is asked for at %s", path)
+			}
+		}
+	})
+}
+
+func TestAProxyThatOftenLiesIsNotBelieved(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		lies := rapid.SampledFrom([]string{epoch, "Fri, 01 Jan 2100 00:00:00 GMT", "Sat, 01 Jan 2000 06:00:00 GMT"})
+		// The truth is told often enough, never more lies in a row than are believed.
+		run := 0 // lies in a row
+		d := &dating{ahead: time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(rt, "ahead"))}
+		d.wrong = func(n int) string {
+			if n > firstDates && run < setDates-1 && rapid.Bool().Draw(rt, "lie") {
+				run++
+				return lies.Draw(rt, "date")
+			}
+			run = 0
+			return ""
+		}
+		c := d.client(t)
+		for range rapid.IntRange(1, 60).Draw(rt, "polls") {
+			off, err := d.ask(t, c)
+			if err != nil || off > time.Second || off < -2*time.Second {
+				rt.Fatalf("the time is off by %s: %v", off, err)
+			}
+		}
+	})
+}
+
+func TestAClockThatIsSetIsFollowed(t *testing.T) {
+	for _, by := range []time.Duration{time.Minute, -time.Minute, 20 * 365 * 24 * time.Hour, -time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var reported []string
+				d := &dating{}
+				c := d.client(t, func(o *Options) {
+					o.ClockSet = func(ahead time.Duration, first bool) {
+						reported = append(reported, fmt.Sprint(ahead.Round(10*time.Second), first))
+					}
+					o.DateDisbelieved = func(date, expected time.Time) {
+						if off := date.Sub(expected) - by; off.Abs() > 3*time.Second {
+							t.Errorf("%s is disbelieved, expected was %s", date, expected)
+						}
+					}
+				})
+				if _, err := d.ask(t, c); err != nil {
+					t.Fatal(err)
+				}
+				d.ahead, d.requests = by, nil
+				for range 3 {
+					if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {
+						t.Fatalf("the time is off by %s: %v", off, err)
+					}
+					if len(d.requests) < setDates {
+						t.Fatalf("it was believed after %d answers", len(d.requests))
+					}
+				}
+				if n := len(d.requests); n != setDates+2 {
+					t.Errorf("%d requests for 3 pages", n)
+				}
+				if got := strings.Join(reported, ", "); got != "0s true, "+fmt.Sprint(by)+" false" {
+					t.Errorf("reported: %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestASmallDifferenceBetweenNodesIsNoWrongDate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dating{}
+		c := d.client(t)
+		for i := range 40 {
+			d.ahead = time.Duration(i%2) * 4 * time.Second
+			if off, err := d.ask(t, c); err != nil || off > 0 || off <= -time.Second {
+				t.Fatalf("answer %d is off by %s: %v", i, off, err)
+			}
+			time.Sleep(1300 * time.Millisecond)
+		}
+		if n := c.DisbelievedDates(); n > 0 {
+			t.Errorf("%d were not believed", n)
+		}
+	})
+}
+
+func TestATimeThatCannotBeKnownIsAnError(t *testing.T) {
+	alternate := func(n int) string {
+		return time.Now().Add(time.Duration(1+n%3) * time.Hour).UTC().Format(http.TimeFormat)
+	}
+	for name, test := range map[string]struct {
+		wrong func(n int) string
+		want  error
+	}{
+		"a clock that was never set":              {func(int) string { return epoch }, errUnsetDate},
+		"answers that contradict each other":      {alternate, errDatesDisagree},
+		"a Date that nobody can read":             {func(int) string { return "today" }, errNoDate},
+		"one that cannot be read after the first": {func(n int) string { return strings.Repeat("x", min(1, n-1)) }, errNoDate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &dating{wrong: test.wrong}
+				c := d.client(t)
+				for range 3 {
+					_, err := d.ask(t, c)
+					if !errors.Is(failure(t, err), test.want) {
+						t.Fatal(err)
+					}
+					if len(d.requests) > 3*(maxClockRequests+1) {
+						t.Fatalf("%d requests", len(d.requests))
+					}
+				}
+			})
+		})
+	}
+	t.Run("so is one that nothing confirms any more", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			d := &dating{}
+			c := d.client(t)
+			if _, err := d.ask(t, c); err != nil {
+				t.Fatal(err)
+			}
+			d.wrong = alternate
+			for n := 0; ; n++ {
+				_, err := d.ask(t, c)
+				if errors.Is(err, errDatesDisagree) {
+					break
+				}
+				if n > 3*maxStrayDates {
+					t.Fatalf("after %d answers it is believed still", n)
+				}
+			}
+			d.wrong = nil
+			if off, err := d.ask(t, c); err != nil || off.Abs() > 2*time.Second {
+				t.Errorf("off by %s: %v", off, err)
+			}
+		})
+	})
+	t.Run("a stop ends the asking", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := &dating{wrong: func(n int) string {
+			if n == 3 {
+				cancel()
+			}
+			return alternate(n)
+		}}
+		if err := d.client(t).SearchDetections(ctx, anySearch, new(Page)); !errors.Is(err, errDatesDisagree) && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWrongDateMakesNobodyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dating{}
+		c := d.client(t)
+		if _, err := d.ask(t, c); err != nil {
+			t.Fatal(err)
+		}
+		until := time.Now().Add(30 * time.Second).UTC().Format(http.TimeFormat)
+		c.link.http.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			return respond(r, 503, http.Header{"Date": {epoch}, "Retry-After": {until}}, "")
+		})
+		_, err := d.ask(t, c)
+		if e := failure(t, err); e.RetryAfter < 29*time.Second || e.RetryAfter > 31*time.Second {
+			t.Errorf("a wait of %s", e.RetryAfter)
+		}
+	})
+}
