@@ -250,11 +250,11 @@ func (b *batch) bury(index int, reason error) {
 }
 
 // exhume takes back what was buried since an event was last taken. What could not
-// be prepared stays: there is nothing that could be sent.
+// be prepared or sent stays, for that is not the target's fault.
 func (b *batch) exhume() {
 	kept := b.dead[:b.firm]
 	for _, d := range b.dead[b.firm:] {
-		if b.events[d.index].ID == "" {
+		if b.events[d.index].ID == "" || IsUnsent(d.reason) {
 			kept = append(kept, d)
 			continue
 		}

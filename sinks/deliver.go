@@ -296,7 +296,7 @@ func (l *lane) extend(ctx context.Context, b *batch) error {
 
 // probe tries some events of a sink that rejected everything, one after the
 // other, until it takes one: then it is the data that is bad, and delivery goes
-// on. What it rejects stays.
+// on. What it rejects stays; what cannot be sent becomes a dead letter.
 func (l *lane) probe(ctx, late context.Context, b *batch) error {
 	// It may be that all of these are bad, and those behind them are not.
 	if err := l.extend(ctx, b); err != nil {
@@ -311,14 +311,14 @@ func (l *lane) probe(ctx, late context.Context, b *batch) error {
 			candidates = append(candidates, i)
 		}
 	}
-	var err error
+	var answer error // the target's last; nil: it was not asked
 	for range min(rejectAll, len(candidates)) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		i := candidates[b.probed%len(candidates)]
 		b.probed++
-		err = l.send(late, b, []int{i})
+		err := l.send(late, b, []int{i})
 		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 {
 			err = each[0]
 		}
@@ -327,11 +327,16 @@ func (l *lane) probe(ctx, late context.Context, b *batch) error {
 			b.mixed = true
 			return nil
 		}
+		if IsUnsent(err) {
+			l.reject(b, i, err)
+			continue
+		}
+		answer = err
 		if class, _ := ClassOf(err); class != Rejected {
 			break
 		}
 	}
-	return err
+	return answer
 }
 
 // send sends events of a batch in one call.
@@ -350,11 +355,12 @@ func (l *lane) acknowledge(b *batch, index int, now time.Time) {
 	l.passed++
 }
 
-// reject buries an event that the target will never take. One that was a dead
-// letter before goes back to where it was, and says nothing new of the target.
+// reject makes a dead letter of an event that will never be delivered. One that was
+// a dead letter before goes back to where it was and says nothing new about the
+// target, and one that was never sent says nothing about it at all.
 func (l *lane) reject(b *batch, index int, err error) {
 	b.bury(index, err)
-	if b.records[index].Seq != 0 {
+	if b.records[index].Seq != 0 && !IsUnsent(err) {
 		l.rejections++
 	}
 }

@@ -30,6 +30,9 @@ type Error struct {
 	Class Class
 	// RetryAfter is the least wait that the target asked for; 0: none.
 	RetryAfter time.Duration
+	// Unsent is set on a Rejected error of an event that the bridge itself refused,
+	// before anything of it was sent. It says nothing about the target.
+	Unsent bool
 	// Err says what was tried and what came back. It holds no secret.
 	Err error
 }
@@ -43,6 +46,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // Errorf makes an Error of a class. The format is fmt.Errorf's.
 func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// Unsendable makes the Rejected Error of an event that the bridge itself refuses to
+// send: too large for a configured bound, or one that a template fails for. The
+// format is fmt.Errorf's.
+func Unsendable(format string, args ...any) *Error {
+	return &Error{Class: Rejected, Unsent: true, Err: fmt.Errorf(format, args...)}
+}
+
+// IsUnsent reports whether an error is that of an event that was refused before
+// anything of it was sent.
+func IsUnsent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Unsent
 }
 
 // ClassOf returns the class of a failed delivery, and the wait that was asked

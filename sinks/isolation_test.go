@@ -3,6 +3,8 @@ package sinks_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +13,9 @@ import (
 	"time"
 
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/render"
 )
 
 // failsOn returns the answers of a sink that says 500 to every batch with one of
@@ -203,6 +208,73 @@ func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
 				t.Errorf("taken %v, dead %v", f.taken, f.dead(t))
 			}
 		})
+	})
+}
+
+func TestEventsThatTheBridgeItselfRefusesDoNotHaltTheSink(t *testing.T) {
+	text, err := render.Compile(`{"text": {{if .detection.bad}}no JSON{{else}}"fine"{{end}}}`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]webhook.Options{
+		"too large for max_body_bytes":                       {MaxBodyBytes: 1000},
+		"too large for max_body_bytes, in batches":           {MaxBodyBytes: 1000, Mode: transform.Batch},
+		"too large for max_body_bytes, several at once":      {MaxBodyBytes: 1000, Concurrency: 4},
+		"a template that makes no JSON":                      {Template: text},
+		"attributes that are too large for a request header": {Mode: transform.Binary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			received := make(chan struct{}, 1)
+			receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received <- struct{}{} }))
+			defer receiver.Close()
+			o.URL = receiver.URL
+			f := newFixtureWith(t, 0, &target{}, func(all *sinks.Options) {
+				all.Open = func() (sinks.Sink, error) { return webhook.New(o) }
+			})
+			long := strings.Repeat("x", 20_000)
+			if err := appendEventsOf(t.Context(), f.store, "detections", 1, 30, func(i int) string { return fmt.Sprint(i, long) }, []byte(`{"detection":{"bad":true}}`)); err != nil {
+				t.Fatal(err)
+			}
+			f.append(t, 31, 31)
+			stop := f.start()
+			select {
+			case <-received:
+			case <-time.After(time.Minute):
+				t.Errorf("the healthy event did not arrive: %+v", f.runner.Status())
+			}
+			stop()
+			if got := f.dead(t); !slices.Equal(got, numbers(1, 30)) {
+				t.Errorf("dead letters %v", got)
+			}
+		})
+	}
+}
+
+func TestWhatTheBridgeItselfRefusesDoesNotHideThatTheTargetRejectsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 60, &target{answer: func(_ int, ids []string) error {
+			each := make(sinks.EventErrors, len(ids))
+			for i, id := range ids {
+				if each[i] = sinks.Errorf(sinks.Rejected, "400 bad request"); len(id) == 2 && id[1] == '5' {
+					each[i] = sinks.Unsendable("too large")
+				}
+			}
+			return each
+		}})
+		stop := f.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted {
+			t.Errorf("status %+v", s)
+		}
+		f.mu.Lock()
+		tried := f.attempts
+		f.mu.Unlock()
+		time.Sleep(time.Hour)
+		stop()
+		if dead := f.dead(t); !slices.Contains(dead, "15") || f.attempts == tried {
+			t.Errorf("dead letters %v after %d attempts, then %d", dead, tried, f.attempts)
+		}
 	})
 }
 

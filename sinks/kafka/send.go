@@ -255,7 +255,7 @@ func (b *batch) take(encoder *encoder, q *queue) []byte {
 		}
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
-		b.errs[first] = sinks.Errorf(sinks.Rejected, "event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
+		b.errs[first] = sinks.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
 			b.events[first].ID, len(records)-sizePrefix, b.sink.maxBytes)
 	}
 	return nil

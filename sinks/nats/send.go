@@ -156,7 +156,7 @@ func (b *batch) put(ctx context.Context, reply string) error {
 	msg.Subject, msg.Reply = token(b.sink.subject.Expand(e)), reply
 	switch err := b.conn.PublishMsg(msg); {
 	case errors.Is(err, nats.ErrMaxPayload):
-		b.errs[i] = sinks.Errorf(sinks.Rejected, "event %s: its message of %d bytes is larger than the server's max_payload, %d",
+		b.errs[i] = sinks.Unsendable("event %s: its message of %d bytes is larger than the server's max_payload, %d",
 			e.ID, msg.Size(), b.conn.MaxPayload())
 	case err != nil:
 		b.published--

@@ -454,8 +454,8 @@ func tooLarge(t *testing.T, s *session) {
 		t.Fatalf("the error does not tell the events apart: %v", err)
 	}
 	for i, err := range each {
-		if class, _ := sinks.ClassOf(err); i == 2 && (err == nil || class != sinks.Rejected) {
-			t.Errorf("the large event: class %s: %v", class, err)
+		if class, _ := sinks.ClassOf(err); i == 2 && (err == nil || class != sinks.Rejected || !sinks.IsUnsent(err)) {
+			t.Errorf("the large event: class %s, unsent %v: %v", class, sinks.IsUnsent(err), err)
 		}
 		if i != 2 && err != nil {
 			t.Errorf("event %d: %v", i, err)

@@ -41,9 +41,9 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 		longer, err := encode(body, e)
 		switch {
 		case err == nil && b.MaxEvent > 0 && len(longer)-start > b.MaxEvent:
-			err = sinks.Errorf(sinks.Rejected, "the event takes %d bytes, and %d are allowed", len(longer)-start, b.MaxEvent)
+			err = sinks.Unsendable("the event takes %d bytes, and %d are allowed", len(longer)-start, b.MaxEvent)
 		case err != nil:
-			err = sinks.Errorf(sinks.Rejected, "encode the event: %w", err)
+			err = sinks.Unsendable("encode the event: %w", err)
 		}
 		if i == 0 && err != nil {
 			return Request{}, err

@@ -223,7 +223,7 @@ func (s *Sink) tell(err error) error {
 	}
 	class, wait := sinks.ClassOf(err)
 	return &sinks.Error{
-		Class: class, RetryAfter: wait,
+		Class: class, RetryAfter: wait, Unsent: sinks.IsUnsent(err),
 		Err: errors.New(s.target + ": " + excerpt(strings.NewReader(err.Error()), s.secrets)),
 	}
 }

@@ -85,7 +85,7 @@ func (s *Sink) postOne(l *line, e transform.Event) *failure {
 
 // unfit is the error of an event that is not sent.
 func (s *Sink) unfit(err error) *sinks.Error {
-	return sinks.Errorf(sinks.Rejected, "%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
+	return sinks.Unsendable("%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
 }
 
 func (s *Sink) tooLarge(size int) error {

@@ -58,7 +58,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode the message: %w", err)
+		return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
 	}
 	return webhook.Request{Events: n, Body: body, URL: p.url}, nil
 }

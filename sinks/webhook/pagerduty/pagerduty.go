@@ -92,7 +92,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(m, json.Deterministic(true))
 	if err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode the event: %w", err)
+		return webhook.Request{}, sinks.Unsendable("encode the event: %w", err)
 	}
 	return webhook.Request{Events: 1, Body: body, URL: to}, nil
 }

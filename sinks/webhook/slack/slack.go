@@ -132,7 +132,7 @@ func (p *Preset) together(events []transform.Event) (webhook.Request, error) {
 func encode(body any, r webhook.Request) (webhook.Request, error) {
 	var err error
 	if r.Body, err = json.Marshal(body); err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode the message: %w", err)
+		return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
 	}
 	return r, nil
 }

@@ -40,7 +40,7 @@ func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	for cards := card.OfAll(events); ; cards = cards[:n] {
 		body, err := json.Marshal(newMessage(cards))
 		if err != nil {
-			return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode the message: %w", err)
+			return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
 		}
 		// One card alone always fits.
 		if len(body) <= maxMessage || len(cards) == 1 {

@@ -68,11 +68,14 @@ func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
 	const maxURL = 8 << 10
 	text, err := g.o.Lookup.URL.Render(e, maxURL)
 	if err != nil {
-		return nil, sinks.Errorf(sinks.Rejected, "lookup: %w", err)
+		return nil, sinks.Unsendable("lookup: %w", err)
 	}
 	to, err := url.Parse(strings.TrimSpace(string(text)))
+	if err != nil { // for this event's texts; the error would quote them
+		return nil, sinks.Unsendable("lookup.url does not make a URL of this event; write its texts by urlquery")
+	}
 	// Credentials go with it: nowhere but where they go anyway.
-	if err != nil || to.Scheme != g.site.Scheme || to.Host != g.site.Host {
+	if to.Scheme != g.site.Scheme || to.Host != g.site.Host {
 		return nil, sinks.Errorf(sinks.Halted, "lookup.url does not make a URL with the scheme and host of url")
 	}
 	return &webhook.Request{Method: http.MethodGet, URL: to}, nil
@@ -92,7 +95,7 @@ func (g *Generic) found(_ transform.Event, a webhook.Answer) (Ticket, bool, erro
 func (g *Generic) open(e transform.Event) (webhook.Request, error) {
 	body, err := g.o.Body.Render(e, g.o.MaxBodyBytes)
 	if err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "template: %w", err)
+		return webhook.Request{}, sinks.Unsendable("template: %w", err)
 	}
 	return webhook.Request{Body: body}, nil
 }

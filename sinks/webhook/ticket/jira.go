@@ -69,7 +69,7 @@ func (j *Jira) find(e transform.Event) (*webhook.Request, error) {
 		"maxResults": 1,
 	})
 	if err != nil {
-		return nil, sinks.Errorf(sinks.Rejected, "encode a search: %w", err)
+		return nil, sinks.Unsendable("encode a search: %w", err)
 	}
 	return &webhook.Request{URL: j.search, Body: body}, nil
 }
@@ -129,7 +129,7 @@ func (j *Jira) open(e transform.Event) (webhook.Request, error) {
 	}
 	body, err := json.Marshal(map[string]issue{"fields": i})
 	if err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode an issue: %w", err)
+		return webhook.Request{}, sinks.Unsendable("encode an issue: %w", err)
 	}
 	return webhook.Request{URL: j.issues, Body: body}, nil
 }

@@ -109,7 +109,7 @@ func (s *ServiceNow) open(e transform.Event) (webhook.Request, error) {
 	maps.Copy(columns, s.o.Fields)
 	body, err := json.Marshal(columns)
 	if err != nil {
-		return webhook.Request{}, sinks.Errorf(sinks.Rejected, "encode a record: %w", err)
+		return webhook.Request{}, sinks.Unsendable("encode a record: %w", err)
 	}
 	to := *s.table
 	to.RawQuery = url.Values{"sysparm_fields": {shown}}.Encode()

@@ -109,6 +109,9 @@ func TestAnswers(t *testing.T) {
 		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, sinks.Transient, 0, "ticket.number"},
 		{"generic: it refuses the body", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 422, Body: `"no"`}, sinks.Rejected, 0, ""},
 		{"generic: the address of the search is elsewhere", func(url string) ticket.System { return newGeneric(t, url, `{}`, "https://elsewhere.example/tickets") }, presettest.Reply{}, presettest.Reply{}, sinks.Halted, 0, "scheme and host of url"},
+		{"generic: the address of the search is none for this event", func(url string) ticket.System {
+			return newGeneric(t, url, `{}`, url+`/tickets/%{{.detection.title}}`)
+		}, presettest.Reply{}, presettest.Reply{}, sinks.Rejected, 0, "urlquery"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
