@@ -70,7 +70,7 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 			Skip: s.Lag.Policy == configs.LagSkip, MaxAge: time.Duration(s.Lag.MaxAge), MaxBytes: int64(s.Lag.MaxBytes),
 			Events: ownEvents(config),
 		},
-		Match:   wanted,
+		Match: wanted, OnMatchError: sinks.MatchErrorPolicy(s.OnError),
 		Prepare: prepare,
 		Grace:   time.Duration(config.ShutdownTimeout),
 		Tracer:  b.tracer(), SpanAttributes: spanAttributes(s),

@@ -339,6 +339,11 @@ type Sink struct {
 	// attributes, stream and action), and detection, audit or record. What is absent does
 	// not match. Without an expression all are sent.
 	Match string `yaml:"match" env:"MATCH"`
+	// OnError is what happens to an event that match fails for, such as one whose
+	// risk_score is a text: send it, drop it, or keep it as a dead_letter, which is sent
+	// when it is requeued. Left out: dead_letter for a sink with redact, whose match may
+	// guard what leaves; send for any other.
+	OnError string `yaml:"on_error" env:"ON_ERROR" oneof:"send,drop,dead_letter"`
 	// Start is where a new sink begins: now, beginning (of what the journal holds), a
 	// negative duration or a time.
 	Start Start     `yaml:"start" env:"START" default:"now"`

@@ -29,7 +29,7 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	p := &places{file: file, at: make(map[string]place)}
 	whole := p.decode(data, config)
 	p.overlay(environ, config)
-	p.presetDefaults(config)
+	p.sinkDefaults(config)
 	if whole {
 		validate(p, config)
 	}

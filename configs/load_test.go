@@ -92,6 +92,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{"no scheme", strings.Replace(valid, "https://", "", 1), []string{"is not a URL with a scheme and a host"}},
 		{"two ways to sign in", appliance("oauth: {token_url: 'https://t', client_id: i, client_secret: s}"), []string{"appliances[0]: has an api_key and oauth"}},
 		{"half an oauth", strings.Replace(valid, "api_key: k", "oauth: {client_id: i}", 1), []string{"oauth.token_url: is missing", "oauth.client_secret_file: is missing"}},
+		{"a policy for a match that is not there", sink(`file: {path: "-"}, on_error: drop`), []string{"sinks[0].on_error: is for a match that fails, and there is none"}},
 		{"an empty oauth is none", strings.Replace(valid, "api_key: k", `oauth: {token_url: "", client_id: "", client_secret_file: ""}`, 1), []string{"has no way to sign in"}},
 		{"a secret twice", appliance("api_key_file: " + key), []string{"appliances[0].api_key: is set, and so is api_key_file"}},
 		{"a secret's file that is missing", strings.Replace(valid, "api_key: k", "api_key_file: /none", 1), []string{"appliances[0].api_key_file: read secret: stat /none: no such file or directory; write the secret"}},

@@ -22,15 +22,22 @@ func Presets() []string {
 	return []string{PresetSlack, PresetTeams, PresetDiscord, PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}
 }
 
-// presetDefaults gives keys that nobody set the defaults that fit the preset of
-// their sink.
-func (p *places) presetDefaults(config *Config) {
+// sinkDefaults gives keys that nobody set the defaults that depend on their sink's
+// other keys: on its preset, or on whether it redacts.
+func (p *places) sinkDefaults(config *Config) {
 	for i := range config.Sinks {
 		s := &config.Sinks[i]
+		path := item("sinks", i)
+		if s.Match != "" {
+			onError := "send"
+			if len(s.Redact) > 0 {
+				onError = "dead_letter"
+			}
+			fallback(p, path+".on_error", &s.OnError, onError)
+		}
 		if s.Webhook == nil {
 			continue
 		}
-		path := item("sinks", i)
 		switch s.Webhook.Preset {
 		case PresetSlack, PresetTeams, PresetDiscord:
 			p.chatLag(path+".lag", &s.Lag, config.Journal.MaxBytes)

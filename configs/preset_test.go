@@ -88,6 +88,24 @@ func TestPresetsGiveDefaults(t *testing.T) {
 	})
 }
 
+func TestWhatHappensToAnEventThatMatchFailsForDependsOnRedact(t *testing.T) {
+	for name, c := range map[string]struct{ keys, want string }{
+		"without a match there is nothing to decide": {`redact: [detection.title]`, ""},
+		"by itself it is sent":                       {`match: "true"`, "send"},
+		"beside redact it becomes a dead letter":     {`match: "true", redact: [detection.title]`, "dead_letter"},
+		"what is set holds":                          {`match: "true", redact: [detection.title], on_error: send`, "send"},
+		"it can be dropped":                          {`match: "true", on_error: drop`, "drop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range []string{`webhook: {url: "https://h.example/x"}`, `file: {path: "-"}`} {
+				if got := parse(t, sink(kind+", "+c.keys)).Sinks[0].OnError; got != c.want {
+					t.Errorf("%s: on_error %q, want %q", kind, got, c.want)
+				}
+			}
+		})
+	}
+}
+
 func TestEveryPresetCanBeConfigured(t *testing.T) {
 	for _, f := range fieldsOf(reflect.TypeFor[Webhook]()) {
 		if f.name == "preset" && !slices.Equal(f.oneof, Presets()) {

@@ -75,6 +75,8 @@ func (c checks) sink(path string, s Sink) {
 		if _, err := match.Compile(s.Match); err != nil {
 			c.wrong(path+".match", "%v", err)
 		}
+	} else if s.OnError != "" {
+		c.wrong(path+".on_error", "is for a match that fails, and there is none; add match or leave it out")
 	}
 	for i, field := range s.Redact {
 		if !fieldPath.MatchString(field) {

@@ -1,7 +1,6 @@
 package sinks
 
 import (
-	"fmt"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -49,7 +48,7 @@ func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err er
 	b.attempts = append(b.attempts, 0)
 	b.alone = append(b.alone, 0)
 	if err != nil {
-		b.bury(len(b.events)-1, fmt.Errorf("prepare the event: %w", err))
+		b.bury(len(b.events)-1, err)
 	}
 }
 

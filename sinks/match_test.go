@@ -20,30 +20,32 @@ import (
 func TestASinkIsSentWhatItWants(t *testing.T) {
 	some := []string{"1", "5", "12"}
 	wants := func(e transform.Event) (bool, error) { return slices.Contains(some, e.ID), nil }
+	fails := func(e transform.Event) (bool, error) {
+		if e.ID == "2" || e.ID == "4" {
+			return true, errors.New("no such overload")
+		}
+		return wants(e)
+	}
 	for _, c := range []struct {
-		name  string
-		match func(transform.Event) (bool, error)
-		taken []string
-		told  int // lines of the log that tell of a failure
+		name   string
+		match  func(transform.Event) (bool, error)
+		policy sinks.MatchErrorPolicy
+		taken  []string
+		dead   []string
+		logged int // lines of the log about a failure
 	}{
-		{"what it does not want is settled without being sent", wants, some, 0},
-		{"and goes by where it wants nothing", func(transform.Event) (bool, error) { return false, nil }, nil, 0},
-		{
-			"what cannot be decided is sent, and told once",
-			func(e transform.Event) (bool, error) {
-				if e.ID == "2" || e.ID == "4" {
-					return true, errors.New("no such overload")
-				}
-				return wants(e)
-			},
-			[]string{"1", "2", "4", "5", "12"}, 1,
-		},
+		{"what it does not want is settled without being sent", wants, "", some, nil, 0},
+		{"and goes by where it wants nothing", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0},
+		{"an event that match fails for is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1},
+		{"an event that match fails for is sent", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1},
+		{"an event that match fails for is dropped", fails, sinks.OnMatchErrorDrop, some, nil, 1},
+		{"an event that match fails for becomes a dead letter", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				f := newFixtureWith(t, 12, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
-					o.Match, o.Log = c.match, slog.New(slog.NewTextHandler(&log, nil))
+					o.Match, o.OnMatchError, o.Log = c.match, c.policy, slog.New(slog.NewTextHandler(&log, nil))
 				})
 				stop := f.start()
 				time.Sleep(time.Minute)
@@ -59,11 +61,11 @@ func TestASinkIsSentWhatItWants(t *testing.T) {
 				if !slices.Equal(f.taken, want) {
 					t.Errorf("taken %v, want %v", f.taken, want)
 				}
-				if f.cursor(t) != 12 || f.dead(t) != nil {
-					t.Errorf("cursor %d, dead letters %v", f.cursor(t), f.dead(t))
+				if dead := f.dead(t); f.cursor(t) != 12 || !slices.Equal(dead, c.dead) {
+					t.Errorf("cursor %d, dead letters %v, want %v", f.cursor(t), dead, c.dead)
 				}
-				if told := strings.Count(log.String(), "no such overload"); told != c.told {
-					t.Errorf("told %d times, want %d: %s", told, c.told, &log)
+				if logged := strings.Count(log.String(), `msg="match failed`); logged != c.logged {
+					t.Errorf("logged %d times, want %d: %s", logged, c.logged, &log)
 				}
 			})
 		})

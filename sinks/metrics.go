@@ -32,7 +32,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"sink"}),
 		matchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_match_errors_total",
-			Help: "Events for which the sink's match failed, and that were sent.",
+			Help: "Events for which the sink's match failed; on_error decides what happens to them.",
 		}, []string{"sink"}),
 		send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_sink_send_seconds",

@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -197,7 +198,7 @@ func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-
 
 // intake says what of the events a sink is sent.
 type intake struct {
-	wants   func(transform.Event) bool                     // nil: all
+	matcher *matcher                                       // nil: all match
 	prepare func(transform.Event) (transform.Event, error) // nil: all of it
 }
 
@@ -206,19 +207,25 @@ type intake struct {
 // requeued says so, and it would be gone otherwise.
 func (t intake) add(b *batch, r checkpoint.Redelivered) {
 	again := r.Place.Item
-	if letter := r.Seq == 0; t.wants != nil && !letter {
+	if requeued := r.Seq == 0; t.matcher != nil && !requeued {
 		asked := r.Event
 		if again != 0 {
 			asked = asked.Redeliver(again)
 		}
-		if !t.wants(asked) {
+		switch matches, err := t.matcher.matches(asked); {
+		case err != nil:
+			b.add(r, transform.Event{}, err)
+			return
+		case !matches:
 			b.pass(r)
 			return
 		}
 	}
 	event, err := r.Event, error(nil)
 	if t.prepare != nil {
-		event, err = t.prepare(event)
+		if event, err = t.prepare(event); err != nil {
+			err = fmt.Errorf("prepare the event: %w", err)
+		}
 	}
 	if again != 0 && err == nil {
 		event = event.Redeliver(again)

@@ -38,11 +38,13 @@ type Options struct {
 	// PausedSince is when an operator paused the sink before; zero: it is not
 	// paused.
 	PausedSince time.Time
-	// Match says whether the sink wants an event; nil: it wants all. What it does
-	// not want counts as settled, but for dead letters, which are sent when they are
-	// requeued whatever it says. An event that it fails for is sent, and the first
-	// failure is told. It must be safe for concurrent use.
+	// Match reports whether an event is to be sent; nil: all are. What does not match
+	// counts as delivered, except dead letters, which are sent when they are requeued
+	// whatever it returns. It must be safe for concurrent use.
 	Match func(transform.Event) (bool, error)
+	// OnMatchError is what happens to an event that Match fails for. The first failure
+	// is logged, and all are counted.
+	OnMatchError MatchErrorPolicy
 	// Prepare returns what is sent of an event; nil: all of it. One that it fails
 	// for is rejected. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
@@ -91,7 +93,7 @@ func NewRunner(journal Journal, o Options) *Runner {
 	}
 	taken := intake{prepare: o.Prepare}
 	if o.Match != nil {
-		taken.wants = tolerant(o.Match, r.metrics, o.Log)
+		taken.matcher = &matcher{match: o.Match, policy: o.OnMatchError, metrics: r.metrics, log: o.Log}
 	}
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5

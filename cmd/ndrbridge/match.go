@@ -19,8 +19,8 @@ func (c *command) matchCommand() *cobra.Command {
 		Long: `Read events from standard input, an event in JSON a line, as ndrbridge tail --json
 and file sinks write them, and print those that match the expression: those that a
 sink with this match would be sent. How many they are of how many is told at the end.
-An event over which the expression fails matches, as it does in a sink; the reason is
-told.`,
+An event that the expression fails for is printed, as a sink with on_error: send would
+send it, and the reason is reported.`,
 		Example: `  ndrbridge tail --since -1d --json | ndrbridge match 'detection.risk_score >= 80'
   ndrbridge match --count 'event.stream == "audit" && audit.body.operation == "Login"' < events.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
