@@ -11,7 +11,7 @@ import (
 // passing over offset. The interface does not say in which order they come:
 // newest first and oldest first are both seen.
 func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) error {
-	return c.fetchPage(ctx, auditRequest(limit, offset), page, page.decodeArray)
+	return c.fetchPage(ctx, auditRequest(limit, offset), page, limit, page.decodeArray)
 }
 
 // AuditEntry reads through the one entry at offset, of any size, and keeps

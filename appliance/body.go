@@ -67,7 +67,11 @@ func (c *Client) fetch(ctx context.Context, r request, buf *[]byte, decode func(
 	var header http.Header
 	err := c.do(ctx, r, func(resp *http.Response) error {
 		var err error
-		if *buf, err = readBody(resp, (*buf)[:0], c.maxAnswer); err != nil {
+		limit := c.maxAnswer
+		if r.small {
+			limit = min(limit, maxSmall)
+		}
+		if *buf, err = readBody(resp, (*buf)[:0], limit); err != nil {
 			return err
 		}
 		if err := decode(*buf); err != nil {

@@ -174,6 +174,9 @@ type request struct {
 	alone bool
 	// notFound is what to do about a 404; empty where it is an answer like others.
 	notFound string
+	// small says that the answer has no more than maxSmall bytes, whatever
+	// Options.MaxAnswer allows.
+	small bool
 }
 
 // do sends r, a second time where that may help against a refusal, and hands an
@@ -210,6 +213,9 @@ func (c *Client) wrap(r request, err error) *Error {
 	}
 	return &Error{Method: r.method, Path: c.base.Path + r.path, Err: err}
 }
+
+// maxSmall bounds an answer that says one thing, such as a version.
+const maxSmall = 1 << 20
 
 // maxDrain bounds what is read of a body that nobody wants, to keep the
 // connection.

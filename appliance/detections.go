@@ -57,7 +57,7 @@ func (c *Client) SearchDetections(ctx context.Context, s Search, page *Page) err
 		page.clear()
 		return c.wrap(r, err)
 	}
-	return c.fetchPage(ctx, r, page, page.decodeArray)
+	return c.fetchPage(ctx, r, page, s.Limit, page.decodeArray)
 }
 
 // SearchDetectionIDs asks for the ids alone of the detections that s selects; 0 for
@@ -70,7 +70,7 @@ func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, err
 	var body []byte
 	var ids []int64
 	_, err = c.fetch(ctx, r, &body, func(body []byte) error {
-		ids, err = decodeIDs(body)
+		ids, err = decodeIDs(body, s.Limit)
 		return err
 	})
 	return ids, err
@@ -80,7 +80,7 @@ func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, err
 // status 404 where there is none with this id; one that wraps ErrTooLarge where
 // it has more bytes than Options.MaxAnswer.
 func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
-	return c.fetchPage(ctx, detectionRequest(id), page, page.decodeObject)
+	return c.fetchPage(ctx, detectionRequest(id), page, 1, page.decodeObject)
 }
 
 // DetectionModTime reads through a detection of any size and keeps nothing but
@@ -113,8 +113,10 @@ func detectionRequest(id int64) request {
 	return request{method: http.MethodGet, path: "/detections/" + strconv.FormatInt(id, 10)}
 }
 
-// fetchPage sends r and fills page from the answer, whose body decode takes.
-func (c *Client) fetchPage(ctx context.Context, r request, page *Page, decode func(body []byte) error) error {
+// fetchPage sends r and fills page from the answer, whose body decode takes: with most
+// objects, or maxRows if most is 0. An answer that has more is an error.
+func (c *Client) fetchPage(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
+	page.most = most
 	var given stamp
 	r.stamp = &given
 	_, err := c.fetch(ctx, r, &page.body, decode)

@@ -25,12 +25,12 @@ func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) err
 		page.clear()
 		return c.wrap(r, fmt.Errorf("encode the search: %w", err))
 	}
-	return c.fetchPage(ctx, r, page, page.decodeArray)
+	return c.fetchPage(ctx, r, page, len(ids), page.decodeArray)
 }
 
 // DetectionFormats asks for the detection formats: what a type of detections is
 // called.
 func (c *Client) DetectionFormats(ctx context.Context, page *Page) error {
 	r := request{method: http.MethodGet, path: "/detections/formats", notFound: wrongAddress}
-	return c.fetchPage(ctx, r, page, page.decodeArray)
+	return c.fetchPage(ctx, r, page, 0, page.decodeArray)
 }

@@ -101,10 +101,18 @@ func (e *Error) redact(words []string) {
 	if e.Err == nil {
 		return
 	}
-	if text := e.Err.Error(); secrets.Hide(text) != text {
-		e.Err = &redactedError{secrets.Hide(text), e.Err}
+	text := e.Err.Error()
+	shown := secrets.Hide(text)
+	if len(shown) > maxErrorText { // a header's value can be in it
+		shown = strings.ToValidUTF8(shown[:maxErrorText], "") + "…"
+	}
+	if shown != text {
+		e.Err = &redactedError{shown, e.Err}
 	}
 }
+
+// maxErrorText bounds the text of an Error's cause, in bytes.
+const maxErrorText = 2 << 10
 
 // redactedError is an error that is printed with another text.
 type redactedError struct {

@@ -64,6 +64,9 @@ func newLink(o Options) *link {
 // of one appliance under way at once.
 const idlePerHost = 8
 
+// maxHeader bounds the header of an answer, in bytes.
+const maxHeader = 256 << 10
+
 func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config.Clone()
@@ -71,6 +74,7 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 		t.Proxy = http.ProxyURL(proxy)
 	}
 	t.MaxIdleConnsPerHost = idlePerHost
+	t.MaxResponseHeaderBytes = maxHeader
 	// A timeout ends a connection of HTTP/1 and the next request dials anew; one
 	// of HTTP/2 would be used on after its peer has gone.
 	t.Protocols = new(http.Protocols)
@@ -82,7 +86,7 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 		case http.StatusProxyAuthRequired:
 			return errors.New(wantsProxyPassword)
 		}
-		return fmt.Errorf("the proxy refused to connect: %s", resp.Status)
+		return fmt.Errorf("the proxy refused to connect: %s", brief(resp.Status))
 	}
 	return t
 }

@@ -23,6 +23,7 @@ type Page struct {
 	Date time.Time
 
 	body    []byte
+	most    int     // how many Objects it may have; 0: maxRows
 	fields  []field // of all Objects
 	decoder jsontext.Decoder
 }
@@ -39,6 +40,24 @@ type Object struct {
 	fields []field // see Fields
 }
 
+// maxRows bounds the objects of an answer to a request without a limit of its own: the
+// highest limit that the interface allows.
+const maxRows = 20_000
+
+// full returns an error if the page has as many objects as were asked for. It is called
+// before another one is appended: what is kept per object is small, and many times the
+// size of the two bytes of an empty object.
+func (p *Page) full() error {
+	most := p.most
+	if most <= 0 {
+		most = maxRows
+	}
+	if len(p.Objects) < most {
+		return nil
+	}
+	return fmt.Errorf("the answer has more than the %d objects that were asked for: does something between ignore limit?", most)
+}
+
 // clear empties the page and keeps its memory.
 func (p *Page) clear() {
 	clear(p.Objects)
@@ -51,8 +70,10 @@ func (p *Page) clear() {
 func (p *Page) decodeArray(body []byte) error {
 	p.start(body)
 	valid := utf8.Valid(body)
-	if valid && p.scanArray(body) {
-		return nil
+	if valid {
+		if whole, err := p.scanArray(body); err != nil || whole {
+			return err
+		}
 	}
 	p.Objects = p.Objects[:0] // of what the scanner gave up
 	if err := p.array(body, "the answer", !valid); err != nil {
@@ -83,6 +104,9 @@ func (p *Page) array(body []byte, what string, repair bool) error {
 			return nil
 		case kind != jsontext.KindBeginObject:
 			return p.wrong(body, fmt.Sprintf("element %d of %s", len(p.Objects), what), kind, "an object")
+		}
+		if err := p.full(); err != nil {
+			return err
 		}
 		if err := p.object(body, repair); err != nil {
 			return err

@@ -102,7 +102,7 @@ func TestIDs(t *testing.T) {
 		`[1]2`:                           "",
 		``:                               "",
 	} {
-		ids, err := decodeIDs([]byte(body))
+		ids, err := decodeIDs([]byte(body), 0)
 		if got := fmt.Sprint(ids); err == nil && got != want || err != nil && want != "" {
 			t.Errorf("%s: %s, %v; want %s", body, got, err, want)
 		}

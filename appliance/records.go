@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,8 @@ type RecordPage struct {
 	// TerminatedEarly says that the record store gave up before it had looked at
 	// everything.
 	TerminatedEarly bool
-	// Warnings are what the record store says about the query, for a person.
+	// Warnings are what the record store says about the query, for a person: at most
+	// maxWarnings of them, each of at most maxExcerpt printable characters.
 	Warnings []string
 }
 
@@ -82,7 +84,7 @@ func (c *Client) SearchRecords(ctx context.Context, s RecordSearch, page *Record
 		page.clear()
 		return c.wrap(r, err)
 	}
-	return c.fetchRecords(ctx, r, page)
+	return c.fetchRecords(ctx, r, page, s.Limit)
 }
 
 // NextRecords asks for the records that follow those of an answer with cursor,
@@ -99,12 +101,12 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 		page.clear()
 		return c.wrap(r, fmt.Errorf("encode the cursor: %w", err))
 	}
-	return c.fetchRecords(ctx, r, page)
+	return c.fetchRecords(ctx, r, page, 0)
 }
 
 // fetchRecords is fetchPage for records.
-func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage) error {
-	err := c.fetchPage(ctx, r, &page.Page, page.decode)
+func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, most int) error {
+	err := c.fetchPage(ctx, r, &page.Page, most, page.decode)
 	if err != nil {
 		page.clear()
 	}
@@ -194,18 +196,48 @@ func (p *RecordPage) set(member string, value jsontext.Value) {
 		}
 	case "cursor":
 		if value.Kind() == jsontext.KindString {
-			if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+			// A cursor too long to be sent back is as good as none.
+			if text, err := jsontext.AppendUnquote(nil, value[:min(len(value), maxCursor)]); err == nil {
 				p.Cursor = string(text)
 			}
 		}
 	case "terminated_early":
 		p.TerminatedEarly = string(value) == "true"
 	case "warnings":
-		var texts []string
-		if json.Unmarshal(value, &texts) == nil {
-			p.Warnings = texts
-		} else if text := string(value); text != "null" && text != "[]" && text != "{}" && text != `""` {
-			p.Warnings = []string{excerpt(value)}
-		}
+		p.Warnings = warnings(value)
 	}
 }
+
+const (
+	maxCursor   = 64 << 10 // bytes
+	maxWarnings = 8
+)
+
+// warnings reads the member of that name: an array of strings, or else whatever it is as
+// one warning.
+func warnings(value jsontext.Value) []string {
+	switch string(value[:min(len(value), 5)]) {
+	case "null", "[]", "{}", `""`:
+		return nil
+	}
+	// What lies beyond the first of them is not looked at.
+	d := jsontext.NewDecoder(bytes.NewBuffer(value), jsontext.AllowInvalidUTF8(true))
+	if kind := d.PeekKind(); kind == jsontext.KindBeginArray {
+		_, _ = d.ReadToken()
+		var texts []string
+		for len(texts) < maxWarnings && d.PeekKind() == jsontext.KindString {
+			text, err := d.ReadToken()
+			if err != nil {
+				break
+			}
+			texts = append(texts, brief(text.String()))
+		}
+		if kind := d.PeekKind(); kind == jsontext.KindEndArray || len(texts) == maxWarnings {
+			return texts
+		}
+	}
+	return []string{shorten(excerpt(value[:min(len(value), maxDrain)]))}
+}
+
+// brief makes text of any length fit for a log.
+func brief(text string) string { return shorten(printable(text[:min(len(text), maxDrain)])) }

@@ -21,7 +21,7 @@ type field struct{ name, nameEnd, value, end uint32 }
 // Fields yields the members of the object in their order: the name as it is
 // written between its quotes, and the bytes of the value. It is nil where they
 // were not noted when the answer was read: that is done in arrays of objects,
-// but not where something is unusual or was repaired.
+// but not where something is unusual or was repaired, or the members are very many.
 func (o Object) Fields() iter.Seq2[[]byte, []byte] {
 	if o.fields == nil {
 		return nil
@@ -35,39 +35,67 @@ func (o Object) Fields() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// scanArray appends the objects of an array of objects with nothing behind it,
-// and says whether the body is one.
-func (p *Page) scanArray(body []byte) bool {
+// Limits on the members that are noted, so that an answer made of names costs no more
+// than its bytes: of one object, and of a page.
+const (
+	maxMembers = 1 << 8
+	maxFields  = 1 << 18
+)
+
+// scanArray appends the objects of an array of objects with nothing behind it, and
+// reports whether the body is one. The error is that of full.
+func (p *Page) scanArray(body []byte) (bool, error) {
 	if p.fields == nil {
 		p.fields = make([]field, 0, 64) // an object without any has noted them, too
 	}
 	i := scanSpace(body, 0)
 	if i == len(body) || body[i] != '[' {
-		return false
+		return false, nil
 	}
 	i = scanSpace(body, i+1)
 	if i < len(body) && body[i] == ']' {
-		return scanSpace(body, i+1) == len(body)
+		return scanSpace(body, i+1) == len(body), nil
 	}
 	for i < len(body) && body[i] == '{' {
-		first := len(p.fields)
-		end := scanMembers(body, i+1, 1, &p.fields)
-		if end < 0 {
-			return false
+		if err := p.full(); err != nil {
+			return false, err
 		}
-		p.Objects = append(p.Objects, Object{Raw: body[i:end:end], fields: p.fields[first:len(p.fields):len(p.fields)]})
+		noted := fieldList{fields: p.fields, most: min(len(p.fields)+maxMembers, maxFields)}
+		end := scanMembers(body, i+1, 1, &noted)
+		if end < 0 {
+			return false, nil
+		}
+		o := Object{Raw: body[i:end:end]}
+		if !noted.over {
+			o.fields = noted.fields[len(p.fields):len(noted.fields):len(noted.fields)]
+			p.fields = noted.fields
+		}
+		p.Objects = append(p.Objects, o)
 		i = scanSpace(body, end)
 		switch {
 		case i == len(body):
-			return false
+			return false, nil
 		case body[i] == ']':
-			return scanSpace(body, i+1) == len(body)
+			return scanSpace(body, i+1) == len(body), nil
 		case body[i] != ',':
-			return false
+			return false, nil
 		}
 		i = scanSpace(body, i+1)
 	}
-	return false
+	return false, nil
+}
+
+// fieldList is where the members of an object are noted, up to most fields.
+type fieldList struct {
+	fields []field
+	most   int
+	over   bool // it has more members
+}
+
+func (l *fieldList) add(f field) {
+	if l.over = l.over || len(l.fields) >= l.most; !l.over {
+		l.fields = append(l.fields, f)
+	}
 }
 
 func scanSpace(b []byte, i int) int {
@@ -101,8 +129,8 @@ func scanValue(b []byte, i, depth int) int {
 }
 
 // scanMembers is scanValue for an object, behind its brace. Where fields is not
-// nil, its members are appended there.
-func scanMembers(b []byte, i, depth int, fields *[]field) int {
+// nil, its members are noted there.
+func scanMembers(b []byte, i, depth int, fields *fieldList) int {
 	brace := i - 1
 	i = scanSpace(b, i)
 	if i < len(b) && b[i] == '}' {
@@ -122,7 +150,7 @@ func scanMembers(b []byte, i, depth int, fields *[]field) int {
 			return -1
 		}
 		if fields != nil {
-			*fields = append(*fields, field{uint32(name - brace), uint32(nameEnd - 1 - brace), uint32(value - brace), uint32(i - brace)})
+			fields.add(field{uint32(name - brace), uint32(nameEnd - 1 - brace), uint32(value - brace), uint32(i - brace)})
 		}
 		i = scanSpace(b, i)
 		switch {

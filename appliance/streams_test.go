@@ -14,8 +14,10 @@ import (
 // streams are the calls that fill a page with the elements of an array.
 var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
 	"the audit log": func(t *testing.T, c *Client, page *Page) error { return c.AuditLog(t.Context(), 500, 0, page) },
-	"the devices":   func(t *testing.T, c *Client, page *Page) error { return c.SearchDevices(t.Context(), []int64{1}, page) },
-	"the formats":   func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
+	"the devices": func(t *testing.T, c *Client, page *Page) error {
+		return c.SearchDevices(t.Context(), make([]int64, 100), page)
+	},
+	"the formats": func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
 }
 
 func TestRequestsOfTheOtherStreams(t *testing.T) {

@@ -17,7 +17,11 @@ type Version []int
 // ParseVersion reads numbers joined by dots, such as 26.3.0.1234.
 func ParseVersion(text string) (Version, error) {
 	var v Version
+	const most = 16 // numbers
 	for part := range strings.SplitSeq(text, ".") {
+		if len(v) == most {
+			return nil, fmt.Errorf("%q is no firmware version: it has more than %d numbers", shorten(text), most)
+		}
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil {
 			return nil, fmt.Errorf("%q is no firmware version: numbers joined by dots are due", shorten(text))
@@ -73,5 +77,5 @@ func (c *Client) Firmware(ctx context.Context) (Version, error) {
 }
 
 func (c *Client) versionRequest() request {
-	return request{method: http.MethodGet, path: "/" + c.product + "/version", notFound: wrongAddress}
+	return request{method: http.MethodGet, path: "/" + c.product + "/version", notFound: wrongAddress, small: true}
 }

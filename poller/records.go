@@ -104,7 +104,8 @@ type Records struct {
 	latest  int64     // the latest that it told
 	skew    int64     // how far its answers' times are apart at most, as far as is known
 	heard   time.Time // when the last answer came, by the local clock
-	said    string    // the record store's last warning
+	said    string    // the record store's warning that was logged last
+	saidAt  time.Time // when that was
 
 	span       int64 // milliseconds that the next window has
 	reach      int64 // and that the store can search at once, as far as is known

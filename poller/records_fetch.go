@@ -163,8 +163,11 @@ func hashOf(id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:hashSize])
 }
 
-// notice tells what the record store said about a query, unless it was what it
-// said the last time.
+// warnEvery is the shortest time between two log lines with the record store's warnings.
+const warnEvery = time.Minute
+
+// notice counts what the record store said about a query, and logs it if it is not what
+// was logged last: once per warnEvery, since a text may differ at every answer.
 func (r *Records) notice() {
 	said := strings.Join(r.page.Warnings, "; ")
 	if r.page.TerminatedEarly {
@@ -172,9 +175,9 @@ func (r *Records) notice() {
 	}
 	if said != "" {
 		r.o.Metrics.warned(r.source)
-		if said != r.said {
+		if now := r.o.Now(); said != r.said && now.Sub(r.saidAt) >= warnEvery {
 			r.o.Log.Warn("the record store warns", "said", said)
+			r.said, r.saidAt = said, now
 		}
-		r.said = said
 	}
 }
