@@ -60,6 +60,14 @@ const (
 	// maxDevicesSize bounds the devices of one event, in bytes: what is added must
 	// not make it too large for a sink.
 	maxDevicesSize = 256 << 10
+	// maxParticipants bounds the devices of one detection that are looked for.
+	maxParticipants = 1000
+	// maxDevice bounds a device that is remembered, in bytes: of a longer one it is
+	// only known that it is left out.
+	maxDevice = 16 << 10
+	// maxFormats and maxFormatName bound the formats that are remembered, and the
+	// bytes of their names and types.
+	maxFormats, maxFormatName = 4096, 256
 )
 
 // Enricher adds to detections what the appliance says about them elsewhere. It
@@ -137,11 +145,12 @@ func (e *Enricher) Enrich(ctx context.Context, detections []transform.Detection)
 
 func (e *Enricher) addDevices(ctx context.Context, detections []transform.Detection, added []transform.Enrichment) {
 	wanted := make([][]int64, len(detections))
+	whole := make([]bool, len(detections))
 	told := make(map[int64][]byte) // what the appliance said about the devices of this page
 	missing := make(map[int64]bool)
 	var ask []int64
 	for i, d := range detections {
-		wanted[i] = d.Devices()
+		wanted[i], whole[i] = d.Devices(maxParticipants)
 		for _, id := range wanted[i] {
 			if known, ok := e.devices.Get(id); ok && e.o.Now().Sub(known.at) < e.o.MaxAge {
 				told[id] = known.object
@@ -160,8 +169,8 @@ func (e *Enricher) addDevices(ctx context.Context, detections []transform.Detect
 		}
 	}
 	for i, ids := range wanted {
-		var whole bool
-		if added[i].Devices, whole = deviceArray(ids, told); !whole {
+		var all bool
+		if added[i].Devices, all = deviceArray(ids, told); !all || !whole[i] {
 			fail(&added[i], e.deviceRequests.part)
 		}
 	}
@@ -177,13 +186,17 @@ func (e *Enricher) remember(ids []int64, objects []appliance.Object, told map[in
 		if err := json.Unmarshal(o.Raw, &object); err != nil {
 			continue
 		}
-		if _, asked := told[object.ID]; asked {
+		if _, asked := told[object.ID]; asked && len(o.Raw) > maxDevice {
+			delete(told, object.ID)
+		} else if asked {
 			told[object.ID] = bytes.Clone(o.Raw) // without the rest of the answer
 		}
 	}
 	now := e.o.Now()
 	for _, id := range ids {
-		e.devices.Add(id, device{told[id], now})
+		if object, ok := told[id]; ok {
+			e.devices.Add(id, device{object, now})
+		}
 	}
 }
 
@@ -254,7 +267,8 @@ func (e *Enricher) askFormats(ctx context.Context) bool {
 			DisplayName   string `json:"display_name"`
 			IsUserCreated bool   `json:"is_user_created"`
 		}
-		if err := json.Unmarshal(o.Raw, &f); err == nil && f.DisplayName != "" {
+		if err := json.Unmarshal(o.Raw, &f); err == nil && f.DisplayName != "" &&
+			len(f.DisplayName) <= maxFormatName && len(f.Type) <= maxFormatName && len(e.formats) < maxFormats {
 			e.formats[format{f.Type, f.IsUserCreated}] = f.DisplayName
 		}
 	}

@@ -285,6 +285,23 @@ func TestDevicesDoNotMakeAnEventTooLarge(t *testing.T) {
 	}
 }
 
+func TestWhatIsRememberedOfADirectoryIsBounded(t *testing.T) {
+	d := newDirectory()
+	var ids []int64
+	for id := range int64(2000) {
+		ids = append(ids, id+1)
+	}
+	d.devices[6] = `{"id":6,"description":"` + strings.Repeat("x", 1<<20) + `"}`
+	e, _ := d.enricher(t, devicesAlone)
+	added := e.Enrich(t.Context(), []transform.Detection{among(t, 1, "x", ids...), among(t, 2, "x", 6, 7)})
+	if added[0].Failed != "devices" || added[1].Failed != "devices" || string(added[1].Devices) != `[{"id":7}]` {
+		t.Errorf("failed %q and %q, with %.100s", added[0].Failed, added[1].Failed, added[1].Devices)
+	}
+	if asked := strings.Fields(d.asked()); len(asked) != 1000 {
+		t.Errorf("%d devices were asked for", len(asked))
+	}
+}
+
 func TestFormatsAreAskedForAgainWhenATypeIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirectory()

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+
+	"ndrbridge/transform"
 )
 
 // position is where the detections source stands. All times are the
@@ -88,7 +90,7 @@ func parseKnown(b []byte) (known, error) {
 	modTime, n := binary.Varint(b)
 	if n > 0 {
 		if events, m := binary.Uvarint(b[n:]); m > 0 && len(b) > n+m {
-			return known{modTime, int(events), b[n+m] == 1, b[n+m+1:]}, nil
+			return known{modTime, int(events), b[n+m] == 1, transform.BoundTracked(b[n+m+1:])}, nil
 		}
 	}
 	return known{}, fmt.Errorf("what is known of a detection cannot be read: %x", b)

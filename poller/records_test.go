@@ -66,6 +66,21 @@ func TestAWarningIsToldOnce(t *testing.T) {
 	}
 }
 
+func TestWarningsThatDifferAtEveryAnswerAreLoggedOnceAMinute(t *testing.T) {
+	var said bytes.Buffer
+	w := atMinute(t, 60, func(w *recordWorld) {
+		w.options.Log = slog.New(slog.NewTextHandler(&said, nil))
+	})
+	before := w.requests
+	w.between = func() { w.warnings = []string{fmt.Sprintf("query %d was slow", w.requests)} }
+	for range 100 {
+		w.mustPoll()
+	}
+	if n, m := strings.Count(said.String(), "was slow"), w.requests-before; n != 1 || m < 100 {
+		t.Errorf("%d lines for %d answers within a minute", n, m)
+	}
+}
+
 func TestARecordThatIsTooLargeIsADeadLetterOnce(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
 		for place := range 12 {

@@ -63,7 +63,13 @@ func timestamp(value []byte) int64 {
 // Sum tells entries with one id apart: two objects that mean the same have the
 // same sum, however they are written. Where it is open what one means, since a
 // name comes twice or a string holds half of a surrogate pair, its bytes count.
+// The bytes of an entry of more than maxCanonical count, too: what writing it in one way
+// takes is many times its size.
 func (e AuditEntry) Sum() [sha256.Size]byte {
+	const maxCanonical = 1 << 20
+	if len(e.object) > maxCanonical {
+		return sha256.Sum256(e.object)
+	}
 	canonical := jsontext.Value(append([]byte(nil), e.object...))
 	// 64 bits are no double, so numbers count as they are written.
 	err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))

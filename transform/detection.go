@@ -2,11 +2,12 @@ package transform
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,7 +32,8 @@ type Detection struct {
 	Began int64
 	// Tracked is a JSON object of the tracked fields in one order, without white
 	// space: two versions that differ in nothing tracked have equal bytes. Absent
-	// and null fields are left out, participants stands as their number.
+	// and null fields are left out, participants stands as their number, and a value
+	// longer than maxTracked as its beginning and a digest.
 	Tracked []byte
 
 	object   []byte
@@ -105,10 +107,10 @@ func (d Detection) UserCreated() bool { return string(d.field("is_user_created")
 // URL is the detection's page at the appliance; empty where it does not say.
 func (d Detection) URL() string { return text(d.field("url")) }
 
-// Devices are the ids of the devices among the participants, in their order,
-// each once.
-func (d Detection) Devices() []int64 {
-	var ids []int64
+// Devices returns the ids of the devices among the participants, in their order, each
+// once. Only the first most of them are looked for: whole is false if there are others.
+func (d Detection) Devices(most int) (ids []int64, whole bool) {
+	seen := make(map[int64]bool)
 	for participant := range Elements(d.field("participants")) {
 		var kind, object []byte
 		for name, value := range Fields(participant) {
@@ -120,11 +122,16 @@ func (d Detection) Devices() []int64 {
 			}
 		}
 		id, err := integer(object)
-		if err == nil && string(kind) == `"device"` && !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		if err != nil || string(kind) != `"device"` || seen[id] {
+			continue
 		}
+		if len(ids) == most {
+			return ids, false
+		}
+		seen[id] = true
+		ids = append(ids, id)
 	}
-	return ids
+	return ids, true
 }
 
 // field returns the value of a field; nil where there is none.
@@ -177,10 +184,59 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
 				compact = value // the bytes differ at worst where nothing changed
 			}
-			b = append(b, compact...)
+			b = append(b, boundValue(compact)...)
 		default:
-			b = append(b, value...)
+			b = append(b, boundValue(value)...)
 		}
+	}
+	return append(b, '}')
+}
+
+// maxTracked bounds the value of a tracked field in what is remembered of a detection, in
+// bytes, and keptTracked is how much of the text of a longer one is kept.
+const (
+	maxTracked  = 4 << 10
+	keptTracked = 512
+)
+
+// boundValue returns a value of up to maxTracked bytes as it is. Of a longer one it
+// returns the beginning with the length and a digest of the whole: two such values are
+// equal if and only if the whole ones are. It stays a string, or an array of one, so that
+// consumers find the type that they expect.
+func boundValue(value []byte) []byte {
+	if len(value) <= maxTracked {
+		return value
+	}
+	kept := string(value)
+	if value[0] == '"' {
+		kept = text(value)
+	}
+	kept = strings.ToValidUTF8(kept[:min(len(kept), keptTracked)], "")
+	quoted, err := jsontext.AppendQuote(nil, fmt.Sprintf("%s… (cut: %d bytes, sha256 %x)", kept, len(value), sha256.Sum256(value)))
+	if err != nil {
+		panic(err) // valid UTF-8
+	}
+	if value[0] == '[' {
+		quoted = append(append([]byte{'['}, quoted...), ']')
+	}
+	return quoted
+}
+
+// BoundTracked returns the Detection.Tracked that a version has whose Tracked was made
+// before values were bounded.
+func BoundTracked(object []byte) []byte {
+	if len(object) <= maxTracked {
+		return object
+	}
+	b := []byte{'{'}
+	for i, value := range trackedValues(object) {
+		if value == nil {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(b, '"'), tracked[i]...), `":`...), value...)
 	}
 	return append(b, '}')
 }
@@ -189,7 +245,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 func trackedValues(object []byte) (values [len(tracked)][]byte) {
 	for name, value := range Fields(object) {
 		if i := trackedIndex(name); i >= 0 {
-			values[i] = value
+			values[i] = boundValue(value)
 		}
 	}
 	return values

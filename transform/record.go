@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,8 +12,8 @@ import (
 
 // Record is one record as an appliance showed it.
 type Record struct {
-	// ID tells it from the others of its appliance: <_index>-<_id>, or a SHA-256
-	// of the record where it has no _id.
+	// ID tells it from the others of its appliance: <_index>-<_id>, a SHA-256 of that
+	// if it has more than 512 bytes, or a SHA-256 of the record if it has no _id.
 	ID string
 	// Time is its timestamp in whole milliseconds since the epoch, the fraction
 	// cut off; 0 where it has none.
@@ -66,7 +67,22 @@ func ParseRecord(object []byte, repaired bool) Record {
 	default:
 		r.ID = index + "-" + id
 	}
+	r.ID, r.flow = boundID(r.ID), boundID(r.flow)
+	r.kind = strings.ToValidUTF8(r.kind[:min(len(r.kind), maxID)], "")
 	return r
+}
+
+// maxID bounds what the appliance chooses of an event's attributes, in bytes: they become
+// keys and headers of the transports.
+const maxID = 512
+
+// boundID returns an id of up to maxID bytes as it is, and the SHA-256 of a longer one.
+func boundID(id string) string {
+	if len(id) <= maxID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 // text is a string's text, and a number as it is written; empty for anything

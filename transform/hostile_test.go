@@ -1,0 +1,111 @@
+package transform_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/transform"
+)
+
+func TestWhatIsTrackedOfALongValueIsItsBeginningAndADigest(t *testing.T) {
+	const bound = 4 << 10
+	long := strings.Repeat("é", 1<<19)
+	for name, test := range map[string]struct {
+		value, other string // two long values that differ in their last byte
+		kind         jsontext.Kind
+	}{
+		"a text":                       {`"` + long + `a"`, `"` + long + `b"`, jsontext.KindString},
+		"a text of escapes":            {`"` + strings.Repeat(`\ud800`, 1<<17) + `a"`, `"` + strings.Repeat(`\ud800`, 1<<17) + `b"`, jsontext.KindString},
+		"a text of control characters": {`"` + strings.Repeat(`\u0001`, 1<<17) + `a"`, `"` + strings.Repeat(`\u0001`, 1<<17) + `b"`, jsontext.KindString},
+		"a number":                     {strings.Repeat("9", 1<<20) + "1", strings.Repeat("9", 1<<20) + "2", jsontext.KindString},
+		"an array":                     {`["` + long + `","a"]`, `["` + long + `","b"]`, jsontext.KindBeginArray},
+		"an object":                    {`{"x":"` + long + `a"}`, `{"x":"` + long + `b"}`, jsontext.KindString},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := func(value string) transform.Detection {
+				return parse(t, `{"id":1,"mod_time":5,"status":"new","assignee":`+value+`}`)
+			}
+			d, same, other := of(test.value), of(test.value), of(test.other)
+			if len(d.Tracked) > bound || !jsontext.Value(d.Tracked).IsValid() {
+				t.Errorf("%d bytes are tracked: %.200q", len(d.Tracked), d.Tracked)
+			}
+			if string(d.Tracked) != string(same.Tracked) || string(d.Tracked) == string(other.Tracked) {
+				t.Error("what is tracked does not tell values apart")
+			}
+			// What was remembered before values were bounded compares as equal.
+			old := []byte(`{"status":"new","assignee":` + test.value + `}`)
+			if got := transform.BoundTracked(old); string(got) != string(d.Tracked) {
+				t.Errorf("an old value is read as %.300s, want %.300s", got, d.Tracked)
+			}
+			event, err := encoder.Detection(other, transform.Sight{Before: d.Tracked, Repeat: 1, Recorded: recorded})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range transform.Fields(event.Data()) {
+				if string(name) != "changes" {
+					continue
+				}
+				if len(value) > 2*bound || strings.Count(string(value), "sha256") != 2 || strings.Contains(string(value), "status") {
+					t.Errorf("changes has %d bytes: %.300s", len(value), value)
+				}
+				for _, change := range transform.Fields(value) {
+					for _, side := range transform.Fields(change) {
+						if kind := jsontext.Value(side).Kind(); kind != test.kind {
+							t.Errorf("a side of the change is %v, want %v", kind, test.kind)
+						}
+					}
+				}
+			}
+			if !strings.Contains(string(event.Data()), test.other) {
+				t.Error("the event does not hold the whole value")
+			}
+		})
+	}
+}
+
+func TestAValueOfUsualLengthIsTrackedAsItIs(t *testing.T) {
+	usual := `"` + strings.Repeat("x", 4000) + `"`
+	d := parse(t, `{"id":1,"mod_time":5,"title":`+usual+`,"participants":[1,2]}`)
+	if want := `{"title":` + usual + `,"participants":2}`; string(d.Tracked) != want || string(transform.BoundTracked(d.Tracked)) != want {
+		t.Errorf("tracked %.200s", d.Tracked)
+	}
+}
+
+func TestDevicesAreLookedForUpToANumber(t *testing.T) {
+	var b strings.Builder
+	const participants = 400_000
+	for i := range participants {
+		fmt.Fprintf(&b, `,{"object_type":"device","object_id":%d}`, i)
+	}
+	d := parse(t, `{"id":1,"mod_time":5,"participants":[`+b.String()[1:]+`]}`)
+	ids, whole := d.Devices(1000)
+	if len(ids) != 1000 || whole || ids[999] != 999 {
+		t.Errorf("%d devices, whole: %t", len(ids), whole)
+	}
+	if want := fmt.Sprintf(`{"participants":%d}`, participants); string(d.Tracked) != want {
+		t.Errorf("tracked %s", d.Tracked)
+	}
+}
+
+func TestWhatARecordGivesToAttributesIsBounded(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	record := func(id string) transform.Record {
+		return transform.ParseRecord([]byte(`{"_index":"`+long+`","_id":"`+id+`","_type":"`+long+`","_source":{"flowId":"`+long+`"}}`), false)
+	}
+	a, b := record("a"), record("b")
+	if a.ID == b.ID || len(a.ID) != 64 {
+		t.Errorf("ids %.100q and %.100q", a.ID, b.ID)
+	}
+	event, err := encoder.Record("q", a, recorded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"id": event.ID, "subject": event.Subject, "partitionkey": event.PartitionKey} {
+		if len(value) == 0 || len(value) > 512 {
+			t.Errorf("%s has %d bytes", name, len(value))
+		}
+	}
+}
