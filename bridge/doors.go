@@ -91,12 +91,13 @@ func (b *Bridge) openNATSDoor(n configs.TicketNATS) *inbox.NATS {
 			return o.Secrets()
 		}),
 		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
-		Connect: func() ([]natsclient.Option, error) {
+		Connect: func() (*tls.Config, []natsclient.Option, error) {
 			o, err := natsConnection(n.Connection())
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			return o.SignIn()
+			options, err := o.SignIn()
+			return o.TLS, options, err
 		},
 	})
 }

@@ -95,7 +95,7 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	if err == nil {
 		signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " takes the connection"}
 		secret := s.options.Password != "" || s.options.Token != "" || strings.Contains(server, "@")
-		if _, err := c.TLSConnectionState(); err != nil && secret {
+		if !c.Secure() && secret {
 			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", and the password or token is sent in the clear"
 			signIn.Advice = "use tls:// in url, or creds_file or nkey_file, which send none"
 		}
@@ -222,7 +222,7 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) preflight.Finding {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	js, err := jetstream.New(c.Conn)
+	js, err := jetstream.New(c.Conn.Conn)
 	if err != nil {
 		return preflight.Failure(step, s.errorOf(ctx, err))
 	}

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	nats "github.com/nats-io/nats.go"
 
+	"ndrbridge/internal/natswire"
 	"ndrbridge/sinks"
 )
 
@@ -19,8 +18,7 @@ import (
 // message without an answer, ends it, so that nothing that is late can be taken
 // for an answer to something newer.
 type conn struct {
-	*nats.Conn
-	dialer *dialer
+	*natswire.Conn
 	inbox  string         // where acknowledgements come to, with a dot at the end
 	acks   chan *nats.Msg // its messages
 	next   uint64         // number of the next message
@@ -31,6 +29,14 @@ type conn struct {
 // strangers is the room for answers of those who answer to messages that were
 // not meant for them. Without room the library drops acknowledgements.
 const strangers = 8192
+
+// Bounds of what a server may send. An acknowledgement has about 60 bytes; an answer of
+// JetStream's API describes a stream.
+const (
+	maxAnswer = 256 << 10
+	maxAck    = 2 << 10
+	ackBytes  = 128 // on average, of those that wait
+)
 
 // connect makes a connection, and closes it again when ctx ends before it
 // returns.
@@ -56,7 +62,6 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	s.secrets = o.Secrets() // files may have changed
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
-		dialer: &dialer{ctx: ctx, Dialer: net.Dialer{Timeout: timeout}},
 		inbox:  nats.NewInbox() + ".",
 		acks:   make(chan *nats.Msg, o.MaxPending+strangers),
 		faults: make(chan error, 1),
@@ -64,10 +69,6 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	}
 	options := []nats.Option{
 		nats.Name(o.Name),
-		nats.Timeout(timeout),
-		nats.NoReconnect(),
-		nats.SetCustomDialer(c.dialer),
-		nats.SkipHostLookup(), // the dialer does it
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
 			case c.faults <- err:
@@ -80,10 +81,10 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-
-	stop := context.AfterFunc(ctx, c.dialer.cut)
-	defer stop()
-	if c.Conn, err = nats.Connect(strings.ReplaceAll(o.URL, " ", ""), append(options, login...)...); err != nil {
+	wire := natswire.Options{URL: o.URL, TLS: o.TLS, Timeout: timeout, Limits: natswire.Limits{
+		Message: maxAnswer, Inbox: c.inbox, InboxMessage: maxAck, InboxBytes: cap(c.acks) * ackBytes,
+	}}
+	if c.Conn, err = natswire.Connect(ctx, wire, append(options, login...)...); err != nil {
 		return nil, err
 	}
 	if _, err := c.ChanSubscribe(c.inbox+"*", c.acks); err != nil {
@@ -93,7 +94,7 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// SignIn returns the options of a connection that hold the credentials and TLS. It
+// SignIn returns the options of a connection that hold the credentials. It
 // reads the files that o names, but for creds_file, which the library reads for
 // each connection. The error is a *sinks.Error, and holds no secret.
 func (o Options) SignIn() ([]nats.Option, error) {
@@ -111,9 +112,6 @@ func (o Options) SignIn() ([]nats.Option, error) {
 		options = append(options, nats.Token(o.Token))
 	case o.Username != "":
 		options = append(options, nats.UserInfo(o.Username, o.Password))
-	}
-	if o.TLS != nil {
-		options = append(options, nats.Secure(o.TLS))
 	}
 	return options, nil
 }
@@ -149,40 +147,7 @@ func (c *conn) reason(err error) error {
 // end closes the connection without sending what is buffered, and waits until
 // its callbacks have returned.
 func (c *conn) end() {
-	c.dialer.cut()
+	c.Cut()
 	c.Close()
 	<-c.closed
-}
-
-// dialer is a nats.CustomDialer that can cut the connection that it made.
-type dialer struct {
-	net.Dialer
-	ctx context.Context // of the Send that connects
-
-	mu   sync.Mutex
-	last net.Conn
-}
-
-// Dial connects within the address's share of the time, and while the Send lasts.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	made, err := d.DialContext(d.ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = made
-	if d.ctx.Err() != nil {
-		made.Close() // cut may have come too early to do it
-	}
-	return made, nil
-}
-
-// cut breaks the connection, and frees whoever waits for it.
-func (d *dialer) cut() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last != nil {
-		d.last.Close()
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"ndrbridge/internal/natswire"
 	"ndrbridge/sinks"
 )
 
@@ -60,6 +61,8 @@ func adviceOn(err error) string {
 		is(nkeys.ErrNoSeedFound, nkeys.ErrInvalidNkeySeed, nkeys.ErrInvalidSeed, nkeys.ErrInvalidSeedLen),
 		is(nkeys.ErrInvalidEncoding, nkeys.ErrInvalidChecksum, nkeys.ErrInvalidPrefixByte):
 		return "see creds_file"
+	case is(natswire.ErrHTTP, natswire.ErrTLS):
+		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):
 		return "the server is too old, or has headers switched off"
 	}

@@ -35,7 +35,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		}
 	}
 	// The library does not know ctx where it waits for the network.
-	stop := context.AfterFunc(ctx, s.conn.dialer.cut)
+	stop := context.AfterFunc(ctx, s.conn.Cut)
 	defer stop()
 
 	b := &batch{sink: s, conn: s.conn, events: events, errs: make(sinks.EventErrors, len(events))}
@@ -198,6 +198,7 @@ func (b *batch) silence() <-chan time.Time {
 }
 
 func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {
+	b.conn.Taken(ack)
 	number, err := b.conn.number(ack)
 	i := number - first
 	if err != nil || i >= uint64(len(b.events)) || !b.pending[i] {

@@ -65,7 +65,7 @@ func (s *Sink) findStream(ctx context.Context, c *conn, subjects string) (jetstr
 		}
 	})
 	stream, err := func() (jetstream.Stream, error) {
-		js, err := jetstream.New(c.Conn)
+		js, err := jetstream.New(c.Conn.Conn)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -135,6 +136,22 @@ type message struct {
 	data []byte
 }
 
+// Bounds of a message, in bytes: that of a body of POST /api/v1/tickets, and what may
+// stand in front of it.
+const (
+	maxMessage = 1 << 20
+	maxHeaders = 64 << 10
+)
+
+// parse reads the commands of a message.
+func parse(data []byte) ([]tickets.Command, error) {
+	if len(data) > maxMessage {
+		return nil, fmt.Errorf("%w: the message is larger than %d bytes", tickets.ErrSyntax, maxMessage)
+	}
+	commands, _, err := tickets.Parse(data)
+	return commands, err
+}
+
 // verdict is what became of a message.
 type verdict int
 
@@ -147,7 +164,7 @@ const (
 // message is not dealt with, and must come again before any that lies behind it:
 // commands of one ticket keep their order.
 func (d *door) take(ctx context.Context, m message) (verdict, error) {
-	commands, _, err := tickets.Parse(m.data)
+	commands, err := parse(m.data)
 	if err == nil {
 		_, err = d.o.Desk.Accept(ctx, m.key, commands)
 	}

@@ -1,7 +1,9 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/internal/natswire"
 )
 
 // NATSOptions say where commands are published.
@@ -16,9 +20,9 @@ type NATSOptions struct {
 	Options
 	// URL is the address of a server, or of several by comma.
 	URL string
-	// Connect holds credentials and TLS. It is called for each connection, so that
-	// files are read anew.
-	Connect func() ([]nats.Option, error)
+	// Connect returns TLS, nil if there is none, and credentials. It is called for each
+	// connection, so that files are read again.
+	Connect func() (*tls.Config, []nats.Option, error)
 	Stream  string // must exist
 	Subject string
 	// Durable is the consumer's name. It is made where it is missing.
@@ -51,20 +55,25 @@ func (n *NATS) Run(ctx context.Context) { n.run(ctx, n.session) }
 
 // session receives over one connection, until it breaks.
 func (n *NATS) session(ctx context.Context) error {
-	options, err := n.o.Connect()
+	secure, options, err := n.o.Connect()
 	if err != nil {
 		return err
 	}
-	conn, err := nats.Connect(n.o.URL, append(options, nats.NoReconnect(), nats.Name(n.o.Durable))...)
+	wire := natswire.Options{URL: n.o.URL, TLS: secure, Timeout: timeout, Limits: natswire.Limits{Message: maxMessage + maxHeaders, Cut: true}}
+	closed := make(chan struct{})
+	conn, err := natswire.Connect(ctx, wire, append(options, nats.Name(n.o.Durable), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))...)
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
-	closed := conn.StatusChanged(nats.CLOSED)
+	// The library does not know ctx where it waits for the network.
+	stop := context.AfterFunc(ctx, conn.Cut)
 	defer func() {
+		stop()
+		conn.Cut() // a server that does not read would keep Close waiting
 		conn.Close()
 		<-closed
 	}()
-	consumer, created, err := n.consumer(ctx, conn)
+	consumer, created, err := n.consumer(ctx, conn.Conn)
 	if err != nil {
 		return err
 	}
@@ -77,7 +86,8 @@ func (n *NATS) session(ctx context.Context) error {
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, err)
+			// Why the connection broke says more than that the consumer was closed.
+			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, cmp.Or(conn.LastError(), err))
 		}
 		if err := n.receive(ctx, m, created); err != nil {
 			return err
@@ -140,7 +150,9 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 	}
 	if err == nil {
 		n.opened()
-		if err := m.DoubleAck(ctx); err != nil {
+		waiting, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		if err := m.DoubleAck(waiting); err != nil {
 			return fmt.Errorf("acknowledge message %s: %w", number, err)
 		}
 		n.acknowledged(v)

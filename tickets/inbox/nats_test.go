@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"reflect"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 func natsServer(t *testing.T, folder string, port int) *server.Server {
 	t.Helper()
 	return loopback.NATS(t, func(o *server.Options) {
-		o.StoreDir, o.Username, o.Password = folder, "bridge", "hunter2"
+		o.StoreDir, o.Username, o.Password, o.MaxPayload = folder, "bridge", "hunter2", 4<<20
 		if port != 0 {
 			o.Port = port
 		}
@@ -52,7 +53,9 @@ func publish(t *testing.T, js jetstream.JetStream, bodies ...[]byte) {
 func natsDoor(c *counter, url, password string) *inbox.NATS {
 	return inbox.NewNATS(inbox.NATSOptions{
 		Options: c.options(), URL: url, Stream: "TICKETS", Subject: "ndr.tickets", Durable: "ndrbridge",
-		Connect: func() ([]nats.Option, error) { return []nats.Option{nats.UserInfo("bridge", password)}, nil },
+		Connect: func() (*tls.Config, []nats.Option, error) {
+			return nil, []nats.Option{nats.UserInfo("bridge", password)}, nil
+		},
 	})
 }
 

@@ -1,0 +1,334 @@
+package natswire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	nats "github.com/nats-io/nats.go"
+)
+
+// ErrProtocol is what a server sent that is not the protocol, or exceeds the limits.
+var ErrProtocol = errors.New("not what a NATS server may send")
+
+// ErrHTTP and ErrTLS are what something else than a NATS server sent.
+var (
+	ErrHTTP = errors.New("what listens there speaks HTTP, not NATS")
+	ErrTLS  = errors.New("what listens there speaks TLS from the first byte, not NATS")
+)
+
+const (
+	// maxLine bounds a control line. INFO names the servers of a cluster.
+	maxLine = 64 << 10
+	// maxMessage is more than a server can be set to take (max_payload is at most 64 MiB):
+	// what is announced beyond it is no message. What is cut is read up to here.
+	maxMessage = 65 << 20
+	// idleLines bounds the lines that come without a message (PING, INFO, +OK, -ERR), in
+	// each period.
+	idleLines, period = 1000, 10 * time.Second
+)
+
+// conn is a connection whose Read returns only what is well formed and within the
+// limits. Between lines, of a message no more than what Read has room for is held.
+type conn struct {
+	net.Conn           // what is written to; src is what is read from
+	src      io.Reader // plain text
+	secure   bool
+	heard    bool // something came after the handshake
+	limits   Limits
+	socket   *websocket // nil: none
+	waiting  atomic.Int64
+
+	buf        []byte // read and not yet handed on: buf[start:end]
+	start, end int
+	out        []byte // to be handed on before anything else
+	pass, skip int    // bytes of the message that are handed on, and then not
+	ending     bool   // the message's line end has yet to come
+	err        error
+
+	idle  int // lines since began
+	began time.Time
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.socket != nil {
+		return c.readFrames(p)
+	}
+	return c.readProtocol(p)
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	return n, c.afterHandshake(err)
+}
+
+// afterHandshake says of a connection that ends right after the TLS handshake that it
+// may be for TLS: a server refuses a client's certificate only then.
+func (c *conn) afterHandshake(err error) error {
+	if c.secure && !c.heard && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+		return fmt.Errorf("%w: connection closed by remote after TLS handshake: %w", nats.ErrTLS, err)
+	}
+	return err
+}
+
+func (c *conn) buffered() int { return c.end - c.start }
+
+// fill reads more, once.
+func (c *conn) fill() error {
+	if c.start > 0 {
+		c.end = copy(c.buf, c.buf[c.start:c.end])
+		c.start = 0
+	}
+	n, err := c.src.Read(c.buf[c.end:])
+	c.end += n
+	if n > 0 {
+		c.heard = c.heard || c.secure
+		return nil // an error comes again
+	}
+	return c.afterHandshake(err)
+}
+
+// readProtocol returns what there is, and waits only for the first byte of it.
+func (c *conn) readProtocol(p []byte) (n int, err error) {
+	for n < len(p) {
+		switch {
+		case len(c.out) > 0:
+			moved := copy(p[n:], c.out)
+			n, c.out = n+moved, c.out[moved:]
+			continue
+		case c.err != nil:
+			if n > 0 {
+				return n, nil
+			}
+			return 0, c.err
+		}
+		more, err := c.step(p[n:], n > 0)
+		if n += more; err != nil {
+			c.err = err
+		} else if more == 0 && len(c.out) == 0 && n > 0 {
+			return n, nil
+		} else if more == 0 && c.socket != nil && len(c.socket.control) > 0 {
+			return n, nil
+		}
+	}
+	return n, nil
+}
+
+// step goes on by a line, or by a part of a message. With some, it does not wait: it
+// does nothing if there is not enough.
+func (c *conn) step(p []byte, some bool) (n int, err error) {
+	inLine := c.pass == 0 && c.skip == 0 && !c.ending
+	enough := c.buffered() > 0
+	if inLine {
+		enough = bytes.IndexByte(c.buf[c.start:c.end], '\n') >= 0
+	} else if c.pass == 0 && c.skip == 0 {
+		enough = c.buffered() >= 2
+	}
+	if !enough {
+		if some {
+			return 0, nil
+		}
+		if inLine {
+			if err := c.checkStart(); err != nil {
+				return 0, err
+			}
+			if c.buffered() == len(c.buf) {
+				return 0, fmt.Errorf("%w: a line of more than %d bytes", ErrProtocol, maxLine)
+			}
+		}
+		return 0, c.fill()
+	}
+	switch {
+	case c.pass > 0:
+		n = copy(p[:min(len(p), c.pass)], c.buf[c.start:c.end])
+		c.start, c.pass = c.start+n, c.pass-n
+		return n, nil
+	case c.skip > 0:
+		some := min(c.skip, c.buffered())
+		c.start, c.skip = c.start+some, c.skip-some
+		return 0, nil
+	case c.ending:
+		if c.buf[c.start] != '\r' || c.buf[c.start+1] != '\n' {
+			return 0, fmt.Errorf("%w: a message does not end where it says", ErrProtocol)
+		}
+		c.start, c.ending = c.start+2, false
+		c.out = append(c.out[:0], "\r\n"...)
+		return 0, nil
+	}
+	line, err := c.line()
+	if err != nil {
+		return 0, err
+	}
+	return 0, c.take(line)
+}
+
+// checkStart looks at the first byte of a line: of what is no line the end may never
+// come.
+func (c *conn) checkStart() error {
+	if c.buffered() == 0 || bytes.IndexByte([]byte("MmHhPp+-Ii"), c.buf[c.start]) >= 0 {
+		return nil
+	}
+	if first := c.buf[c.start]; first >= 0x14 && first <= 0x17 {
+		return ErrTLS
+	}
+	return fmt.Errorf("%w: a line begins with %q", ErrProtocol, c.buf[c.start])
+}
+
+// line waits for a whole line, which is valid until the next read.
+func (c *conn) line() ([]byte, error) {
+	for {
+		if err := c.checkStart(); err != nil {
+			return nil, err
+		}
+		if i := bytes.IndexByte(c.buf[c.start:c.end], '\n'); i >= 0 {
+			line := c.buf[c.start : c.start+i+1]
+			c.start += len(line)
+			if bytes.HasPrefix(line, []byte("HTTP/")) {
+				return nil, ErrHTTP
+			}
+			if i == 0 || bytes.IndexByte(line, '\r') != i-1 {
+				return nil, fmt.Errorf("%w: a line does not end with CR and LF", ErrProtocol)
+			}
+			return line, nil
+		}
+		if c.buffered() == len(c.buf) {
+			return nil, fmt.Errorf("%w: a line of more than %d bytes", ErrProtocol, maxLine)
+		}
+		if err := c.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take looks at a line, and hands it on.
+func (c *conn) take(line []byte) error {
+	var fields [6][]byte
+	verb, some := split(line[:len(line)-2], fields[:])
+	switch string(bytes.ToUpper(verb)) {
+	case "MSG":
+		return c.takeMessage(line, some, false)
+	case "HMSG":
+		return c.takeMessage(line, some, true)
+	case "INFO":
+		if _, err := readInfo(line); err != nil {
+			return err
+		}
+		if err := c.countIdle(); err != nil {
+			return err
+		}
+	case "PING", "+OK", "-ERR":
+		if err := c.countIdle(); err != nil {
+			return err
+		}
+	case "PONG":
+	default:
+		return fmt.Errorf("%w: a line begins with %.20q", ErrProtocol, verb)
+	}
+	c.out = append(c.out[:0], line...)
+	return nil
+}
+
+// countIdle bounds what keeps us busy and brings nothing.
+func (c *conn) countIdle() error {
+	if now := time.Now(); now.Sub(c.began) > period {
+		c.began, c.idle = now, 0
+	}
+	if c.idle++; c.idle > idleLines {
+		return fmt.Errorf("%w: more than %d of PING, INFO and -ERR within %v", ErrProtocol, idleLines, period)
+	}
+	return nil
+}
+
+// takeMessage looks at the line in front of a message. fields are its arguments: subject,
+// number of the subscription, reply if there is one, size of the headers if there are
+// some, and size.
+func (c *conn) takeMessage(line []byte, fields [][]byte, headers bool) error {
+	least := 3
+	if headers {
+		least = 4
+	}
+	if len(fields) != least && len(fields) != least+1 {
+		return fmt.Errorf("%w: a message announced with %d arguments", ErrProtocol, len(fields))
+	}
+	size, err := number(fields[len(fields)-1])
+	if err == nil {
+		_, err = number(fields[1])
+	}
+	if headers && err == nil {
+		var of int
+		if of, err = number(fields[len(fields)-2]); err == nil && of > size {
+			err = fmt.Errorf("%w: headers of %d bytes in a message of %d", ErrProtocol, of, size)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if size > maxMessage {
+		return fmt.Errorf("%w: a message of %d bytes", ErrProtocol, size)
+	}
+	subject := fields[0]
+	var reply []byte
+	if len(fields) > least {
+		reply = fields[2]
+	}
+	limit, cut := c.limits.Message, c.limits.Cut
+	waits := c.limits.Inbox != "" && bytes.HasPrefix(subject, []byte(c.limits.Inbox))
+	if waits {
+		limit, cut = c.limits.InboxMessage, true
+	}
+	c.out = append(c.out[:0], line...)
+	c.pass, c.skip, c.ending = size, 0, true
+	if size > limit {
+		if !cut {
+			return fmt.Errorf("%w: a message of %d bytes, and at most %d are accepted here", ErrProtocol, size, limit)
+		}
+		c.pass, c.skip = limit+1, size-limit-1
+		c.out = fmt.Appendf(c.out[:0], "MSG %s %s %s%s%d\r\n", subject, fields[1], reply, " "[:min(1, len(reply))], c.pass)
+	}
+	if waits && c.waiting.Add(int64(c.pass+len(subject)+len(reply))) > int64(c.limits.InboxBytes) {
+		return fmt.Errorf("%w: more than %d bytes of acknowledgements that nobody waits for", ErrProtocol, c.limits.InboxBytes)
+	}
+	return nil
+}
+
+// split returns the first word of a line and the others, at most as many as into holds.
+func split(line []byte, into [][]byte) (verb []byte, rest [][]byte) {
+	n := 0
+	for n < len(into) {
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) == 0 {
+			break
+		}
+		end := bytes.IndexAny(line, " \t")
+		if end < 0 {
+			end = len(line)
+		}
+		into[n], line = line[:end], line[end:]
+		n++
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return into[0], into[1:n]
+}
+
+// number reads a number of at most ten digits.
+func number(text []byte) (int, error) {
+	for _, b := range text {
+		if b < '0' || b > '9' {
+			return 0, fmt.Errorf("%w: %.20q where a number belongs", ErrProtocol, text)
+		}
+	}
+	if len(text) == 0 || len(text) > 10 {
+		return 0, fmt.Errorf("%w: a number of %d digits", ErrProtocol, len(text))
+	}
+	return strconv.Atoi(string(text))
+}

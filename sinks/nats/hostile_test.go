@@ -1,0 +1,89 @@
+package nats
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/hostile"
+)
+
+// attacked serves an attack, and returns the address.
+func attacked(t *testing.T, attack string) (*hostile.NATSServer, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return hostile.NATS(l, attack), l.Addr().String()
+}
+
+func TestAHostileServerIsAFailureOfTheSendAlone(t *testing.T) {
+	for _, attack := range hostile.NATSAttacks() {
+		for _, stream := range []string{"", "NDR"} {
+			t.Run(fmt.Sprintf("%s, stream %q", attack, stream), func(t *testing.T) {
+				t.Parallel()
+				_, address := attacked(t, attack)
+				sink := open(t, Options{
+					URL: "nats://" + address, Subject: "ndr.{stream}", Stream: stream, CreateStream: stream != "",
+					Timeout: 2 * time.Second, AckTimeout: time.Second,
+				})
+				failed := 0
+				for range 3 {
+					err := sink.Send(t.Context(), sinktest.Events(3, 3, 0))
+					if class, _ := sinks.ClassOf(err); class == sinks.Rejected {
+						t.Errorf("events are rejected: %v", err)
+					}
+					if err != nil {
+						failed++
+					}
+				}
+				// Core NATS may have published before the attack.
+				if stream != "" && failed < 3 {
+					t.Errorf("%d of 3 have failed", failed)
+				}
+			})
+		}
+	}
+}
+
+func TestAServerThatAnnouncesALargeMessageCostsNoMemory(t *testing.T) {
+	for _, attack := range []string{hostile.NATSHuge, hostile.NATSHugeHeaders, hostile.NATSEndlessInfo, hostile.NATSHugeAnswer} {
+		t.Run(attack, func(t *testing.T) {
+			_, address := attacked(t, attack)
+			sink := open(t, Options{URL: "nats://" + address, Subject: "x", Stream: "NDR", CreateStream: true, Timeout: time.Second})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
+				t.Error("the events count as delivered")
+			}
+			runtime.ReadMemStats(&after)
+			// The server's own answer is among it.
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 200<<20 {
+				t.Errorf("%d bytes were allocated", grown)
+			}
+		})
+	}
+}
+
+func TestServersThatAServerNamesAreNotConnectedTo(t *testing.T) {
+	server, address := attacked(t, hostile.NATSManyServers)
+	l, err := net.Listen("tcp", "127.0.0.2:"+address[len("127.0.0.1:"):])
+	if err != nil {
+		t.Skipf("this machine has no second loopback address: %v", err)
+	}
+	defer l.Close()
+	named := hostile.NATS(l, hostile.NATSSilence)
+	sink := open(t, Options{URL: "nats://" + address, Subject: "x", Username: "ana", Password: "correct-horse", Timeout: 2 * time.Second})
+	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
+		t.Error("the events count as delivered")
+	}
+	if named.Accepted() != 0 || server.Accepted() != 1 {
+		t.Errorf("%d connections, and %d to a server that was named", server.Accepted(), named.Accepted())
+	}
+}
