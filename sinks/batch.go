@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -94,11 +95,20 @@ func (b *batch) stands(n int) (records int) {
 // backlog.
 func (b *batch) room(bound checkpoint.Batch) bool {
 	const batches = 32
-	events, bytes := 0, 0
+	events, bytes, acknowledged := 0, 0, len(b.done)-len(b.dead)
 	for i, done := range b.done {
-		if !done {
+		switch {
+		case !done:
 			events, bytes = events+1, bytes+b.sizes[i]
+			acknowledged--
+		case b.passed[i]:
+			acknowledged--
 		}
+	}
+	// A kill repeats what is acknowledged behind an event that is not. It is enough for
+	// each attempt that such an event gets.
+	if acknowledged >= bound.MaxEvents+(giveUpAfter-1)*maxNeighbours {
+		return false
 	}
 	if bound.MaxBytes > 0 && bytes >= batches/4*bound.MaxBytes {
 		return false
@@ -246,6 +256,14 @@ func (b *batch) take(index int) {
 func (b *batch) bury(index int, reason error) {
 	b.done[index] = true
 	b.dead = append(b.dead, dead{index, reason})
+}
+
+// giveUp makes a dead letter of an event that failed while others were taken. That the
+// target takes others is known, so nothing takes it back.
+func (b *batch) giveUp(index int, reason error) {
+	b.done[index] = true
+	b.dead = slices.Insert(b.dead, b.firm, dead{index, reason})
+	b.firm++
 }
 
 // exhume takes back what was buried since an event was last taken. What could not

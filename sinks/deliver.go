@@ -260,7 +260,7 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 			continue
 		}
 		if b.alone[i]++; b.alone[i] >= giveUpAfter {
-			b.bury(i, fmt.Errorf("given up after %d attempts of its own, while others were taken: %w", giveUpAfter, err))
+			b.giveUp(i, fmt.Errorf("given up after %d attempts of its own, while others were taken: %w", giveUpAfter, err))
 		}
 	}
 	return err

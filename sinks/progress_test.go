@@ -66,6 +66,48 @@ func TestAFewBadEventsHoldNobodyUp(t *testing.T) {
 	}
 }
 
+func TestFewEventsAreAcknowledgedBehindACursorThatABadEventHolds(t *testing.T) {
+	for name, poison := range map[string]func(number int) bool{
+		"one bad event at the front":   func(number int) bool { return number == 1 },
+		"one bad event in two hundred": func(number int) bool { return number%200 == 1 },
+		"a bad event seldom":           func(number int) bool { return number%3000 == 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const events, most = 6000, 500
+				f := newFixtureWith(t, events, &target{answer: answerEach(func(number int) error {
+					if poison(number) {
+						return errors.New("500 internal server error")
+					}
+					return nil
+				})}, func(o *sinks.Options) { o.Batch.MaxEvents = most })
+				stop := f.start()
+				defer stop()
+				for range 20_000 {
+					time.Sleep(500 * time.Millisecond)
+					synctest.Wait()
+					cursor := f.cursor(t)
+					f.mu.Lock()
+					repeated := 0 // by a kill at this moment
+					for _, id := range f.taken {
+						if number, _ := strconv.Atoi(id); uint64(number) > cursor {
+							repeated++
+						}
+					}
+					f.mu.Unlock()
+					if repeated > most+500 {
+						t.Fatalf("%d events were taken behind the cursor, %d", repeated, cursor)
+					}
+					if cursor >= events-most { // what fails at the end has none behind it to compare with
+						return
+					}
+				}
+				t.Errorf("cursor %d after hours", f.cursor(t))
+			})
+		})
+	}
+}
+
 func TestATargetThatGoesDownBehindABadEventIsNotOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

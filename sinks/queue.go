@@ -57,14 +57,16 @@ func (q *journalQueue) extend(ctx context.Context, b *batch) error {
 	return q.read(ctx, b, b.last().Seq, more)
 }
 
-// neighbours is how many events are added to a batch at once: so few that a small
-// journal that is full has enough for every attempt that a bad event gets.
+// maxNeighbours is how many events are added to a batch at once: so few that a small
+// journal that is full has enough for every attempt that a bad event gets, and that
+// little is acknowledged behind the cursor, which a kill would repeat.
+const maxNeighbours = 25
+
 func neighbours(b checkpoint.Batch) int {
-	const most = 100
 	if b.MaxEvents <= 0 {
-		return most
+		return maxNeighbours
 	}
-	return min(b.MaxEvents, most)
+	return min(b.MaxEvents, maxNeighbours)
 }
 
 func (q *journalQueue) wait(ctx context.Context, b *batch) {
