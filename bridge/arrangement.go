@@ -101,26 +101,20 @@ func (a *arrangement) less(other *arrangement) *arrangement {
 	return rest
 }
 
-// sources are the parts that commit events, or take commands in.
-func (a *arrangement) sources() []*part {
-	var all []*part
+// names are those of its parts.
+func (a *arrangement) names() []string {
+	var all []string
 	for _, p := range a.doors {
-		all = append(all, p.running)
+		all = append(all, p.partName())
 	}
 	if a.heart != nil {
-		all = append(all, a.heart.running)
+		all = append(all, heartbeatName)
 	}
 	for _, p := range a.appliances {
-		all = append(all, p.running)
+		all = append(all, p.name())
 	}
-	return all
-}
-
-// delivery are the parts that deliver events.
-func (a *arrangement) delivery() []*part {
-	var all []*part
 	for _, p := range a.sinks {
-		all = append(all, p.running)
+		all = append(all, p.name())
 	}
 	return all
 }

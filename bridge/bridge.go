@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,9 +51,10 @@ type Bridge struct {
 
 	// arranged is replaced by a reload; nil until the state is open.
 	arranged  atomic.Pointer[arrangement]
-	orders    chan func(lifetimes) // carried out by Run
-	ended     chan struct{}        // closed when no more orders are taken
-	unsettled growth               // of the sink that would fill the journal
+	parts     parts
+	orders    chan order    // carried out by Run
+	ended     chan struct{} // closed when no more orders are taken, or waited for
+	unsettled growth        // of the sink that would fill the journal
 	history   history
 
 	verifying sync.Mutex
@@ -60,51 +62,82 @@ type Bridge struct {
 
 // lifetimes are the contexts that parts run under.
 type lifetimes struct {
-	sources context.Context
-	sinks   context.Context // ends after sources
+	sources context.Context // ends when Run is to stop
+	sinks   context.Context // of parts that are stopped one by one
+}
+
+// order is what Run carries out between its start and its stop.
+type order struct {
+	name string // for a person, such as "a reload"
+	do   func(lifetimes)
 }
 
 // New opens the state and makes every part, without contacting an appliance or
 // a sink's target. The error says what to do. Run must be called after it, or
-// Close.
-func New(ctx context.Context, config *configs.Config, o Options) (_ *Bridge, err error) {
+// Close. Once ctx has ended it has shutdown_timeout to return; then it returns an
+// error, and what it was at is abandoned: the process should exit.
+func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
 	b := &Bridge{
 		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
-		orders: make(chan func(lifetimes)), ended: make(chan struct{}),
+		orders: make(chan order), ended: make(chan struct{}),
 	}
-	defer func() {
+	if err := b.listen(config.Admin); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	made := make(chan error, 1)
+	go func() {
+		err := b.build(ctx, config)
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
+		made <- err
 	}()
-	if err := b.listen(config.Admin); err != nil {
-		return nil, err
+	var late <-chan time.Time
+	for stopping := ctx.Done(); ; {
+		select {
+		case err := <-made:
+			if err != nil {
+				return nil, err
+			}
+			return b, nil
+		case <-stopping:
+			timer := time.NewTimer(time.Duration(config.ShutdownTimeout))
+			defer timer.Stop()
+			stopping, late = nil, timer.C
+		case <-late:
+			return nil, fmt.Errorf("the start did not end within shutdown_timeout (%s) after the signal and was abandoned: "+
+				"it opens %s and makes the parts of the configuration; the next start goes on from the same state", config.ShutdownTimeout, config.State)
+		}
 	}
+}
+
+// build opens the state and makes every part.
+func (b *Bridge) build(ctx context.Context, config *configs.Config) (err error) {
 	b.store, err = checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, partsCollector{b})
 	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
-		return nil, fmt.Errorf("tracing: %w", err)
+		return fmt.Errorf("tracing: %w", err)
 	}
 	all, err := b.arrange(ctx, config, new(arrangement))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stats, err := b.introduce(ctx, config.Sinks, ownEvents(config))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.tellUnconfigured(config, stats)
 	if err := b.tellWaiting(ctx, config); err != nil {
-		return nil, err
+		return err
 	}
 	for _, s := range all.sinks {
 		s.employ(b.store, stats.Sinks[s.config.Name])
 	}
 	b.arranged.Store(all)
-	return b, nil
+	return nil
 }
 
 // listen serves the admin interface from now on: a large state takes a while to
@@ -134,98 +167,190 @@ func (b *Bridge) listen(a configs.Admin) error {
 // AdminAddress is where the admin interface listens.
 func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 
-// Run runs until ctx ends, then stops: first the sources, then the sinks, each
-// of which ends the batch that it has in flight within shutdown_timeout. It
+// ShutdownTimeout is that of the configuration in use, which a reload may change.
+func (b *Bridge) ShutdownTimeout() time.Duration {
+	return time.Duration(b.arranged.Load().config.ShutdownTimeout)
+}
+
+// Run runs until ctx ends, then stops within shutdown_timeout: first the sources, then
+// the sinks, each of which may end the batch that it has in flight. What is not done
+// at the end of shutdown_timeout is cut short, and what goes on all the same is
+// abandoned within a second: then the error names it, and the process should exit. Run
 // closes the bridge. It stops with an error if the state can no longer be used.
 func (b *Bridge) Run(ctx context.Context) error {
 	ctx, unwatch := b.untilStateFails(ctx)
 	defer unwatch()
-	sinksCtx, stopSinks := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSinks()
-	l := lifetimes{sources: ctx, sinks: sinksCtx}
-
+	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := b.arranged.Load()
 	streams := 0
 	for _, s := range all.sinks {
-		s.start(l.sinks)
+		s.start(l.sinks, &b.parts)
 	}
 	for _, a := range all.appliances {
-		a.start(l.sources)
+		a.start(l.sources, &b.parts)
 		streams += len(a.streams)
 	}
-	all.heart.start(l.sources)
+	all.heart.start(l.sources, &b.parts)
 	for _, d := range all.doors {
-		d.start(l.sources)
+		d.start(l.sources, &b.parts)
 	}
-	watching := startPart(ctx, b.watchRoom, b.keepHistory)
+	b.parts.start(ctx, "the bridge's own watch", sourcePhase, prompt(b.watchRoom), prompt(b.keepHistory))
 	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 
-	b.obey(ctx, l)
-	all = b.arranged.Load()
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(all.config.ShutdownTimeout))
-	defer cancel()
-	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", all.config.ShutdownTimeout)
-	end(append(all.sources(), watching)...)
-	stopSinks()
-	end(all.delivery()...)
-	err := errors.Join(b.close(late), b.store.Err())
+	last := b.obey(ctx, l)
+	timeout := b.ShutdownTimeout()
+	d := within(timeout)
+	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", timeout)
+	var left []string
+	if last != nil {
+		left = append(left, last.await(d.half())...)
+	}
+	close(b.ended)
+	left = append(left, names(stop(context.WithoutCancel(ctx), b.parts.all(), d))...)
+	unclosed, err := b.close(d)
+	err = errors.Join(err, b.store.Err())
+	left = append(left, unclosed...)
+	if len(left) > 0 {
+		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; what was not acknowledged is delivered again at the next start",
+			timeout, strings.Join(left, ", ")), err)
+	}
 	if err == nil {
 		b.log.Info("stopped")
 	}
 	return err
 }
 
-// obey carries out orders until ctx ends.
-func (b *Bridge) obey(ctx context.Context, l lifetimes) {
-	defer close(b.ended)
+// carried is an order that is being carried out.
+type carried struct {
+	name string
+	done chan struct{}
+}
+
+// await waits for the order until a time. It returns its name if it is not done then.
+func (c *carried) await(until time.Time) []string {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-timer.C:
+		return []string{c.name}
+	}
+}
+
+// obey carries out orders until ctx ends. It returns the one that is under way then;
+// nil: none.
+func (b *Bridge) obey(ctx context.Context, l lifetimes) *carried {
 	for {
 		select {
 		case <-ctx.Done():
-			return
-		case order := <-b.orders:
-			order(l)
+			return nil
+		case o := <-b.orders:
+			c := &carried{o.name, make(chan struct{})}
+			go func() {
+				defer close(c.done)
+				o.do(l)
+			}()
+			select {
+			case <-c.done:
+			case <-ctx.Done():
+				return c
+			}
 		}
 	}
 }
 
 // order has Run carry out what starts, stops or steers parts, so that no two of
 // that are under way at once. It returns when that is done, even if ctx has ended
-// in the meantime. admin.ErrNotRunning once Run is about to end.
-func (b *Bridge) order(ctx context.Context, do func(lifetimes) error) error {
+// in the meantime. admin.ErrNotRunning once Run is about to end; admin.ErrBusy if
+// another order takes longer than a reload ever should.
+func (b *Bridge) order(ctx context.Context, name string, do func(lifetimes) error) error {
 	result := make(chan error, 1)
+	stopping := fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+	var patience time.Duration // until a reload must be over
+	if all := b.arranged.Load(); all != nil {
+		patience = time.Duration(all.config.ShutdownTimeout)
+	}
+	timer := time.NewTimer(patience + 10*time.Second)
+	defer timer.Stop()
 	select {
-	case b.orders <- func(l lifetimes) { result <- do(l) }:
-		return <-result
+	case b.orders <- order{name, func(l lifetimes) { result <- do(l) }}:
 	case <-b.ended:
-		return fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+		return stopping
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("%w: a reload or another command has been under way for too long; try again, or restart the bridge", admin.ErrBusy)
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-b.ended:
+	}
+	select {
+	case err := <-result:
+		return err
+	default:
+		return stopping
 	}
 }
 
 // Close closes a bridge that never ran; Run closes it otherwise.
-func (b *Bridge) Close() error { return b.close(context.Background()) }
-
-// close closes the bridge. Once the state is safe, the last spans are sent, until late
-// ends.
-func (b *Bridge) close(late context.Context) error {
-	var errs []error
-	if b.admin != nil {
-		errs = append(errs, b.admin.Close())
-		b.serving.Wait()
+func (b *Bridge) Close() error {
+	left, err := b.close(within(maxFlush))
+	if len(left) > 0 {
+		err = errors.Join(fmt.Errorf("these did not close: %s", strings.Join(left, ", ")), err)
 	}
-	if all := b.arranged.Load(); all != nil {
-		for _, a := range all.appliances {
-			a.client.Close()
+	return err
+}
+
+// closing is how long what is closed may take behind the deadline and windDown.
+const closing = 400 * time.Millisecond
+
+// close closes the bridge. Once the state is safe, the last spans are sent, until the
+// deadline. It returns the names of what has not closed a little later. A state that
+// has not is as safe as after a kill.
+func (b *Bridge) close(d deadline) (left []string, err error) {
+	until := d.end.Add(windDown + closing)
+	do := func(name string, f func() error) {
+		done := make(chan error, 1)
+		go func() { done <- f() }()
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		select {
+		case failed := <-done:
+			err = errors.Join(err, failed)
+		case <-timer.C:
+			left = append(left, name)
 		}
 	}
+	if b.admin != nil {
+		do("the admin interface", func() error {
+			err := b.admin.Close()
+			b.serving.Wait()
+			return err
+		})
+	}
+	if all := b.arranged.Load(); all != nil {
+		do("the connections to appliances", func() error {
+			for _, a := range all.appliances {
+				a.client.Close()
+			}
+			return nil
+		})
+	}
 	if b.store != nil {
-		errs = append(errs, b.store.Close())
+		do("the state", b.store.Close)
 	}
 	if b.tracing != nil {
-		b.closeTracing(late)
+		ctx, cancel := context.WithDeadline(context.Background(), d.end)
+		defer cancel()
+		do("the exporter of spans", func() error {
+			b.closeTracing(ctx)
+			return nil
+		})
 	}
-	return errors.Join(errs...)
+	return left, err
 }
 
 // notReady says why the bridge is not ready: a state that can no longer be used, a

@@ -106,7 +106,12 @@ func newBridge(t *testing.T, yaml string, log io.Writer, load func() (*configs.C
 // control is the admin API's client.
 func (r *running) control(t *testing.T) admin.Control {
 	t.Helper()
-	client, err := admin.NewClient("http://"+r.AdminAddress(), "")
+	return clientOf(t, r.Bridge)
+}
+
+func clientOf(t *testing.T, b *bridge.Bridge) *admin.Client {
+	t.Helper()
+	client, err := admin.NewClient("http://"+b.AdminAddress(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

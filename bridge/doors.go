@@ -33,7 +33,6 @@ type doorPart struct {
 		Run(context.Context)
 		Status() inbox.Status
 	}
-	running *part // nil until it runs
 }
 
 // arrangeDoors makes the doors that the configuration has, but those of now that
@@ -79,7 +78,11 @@ func arrangeDoor(name string, now *arrangement, files []string, settings any) (*
 	return &doorPart{name: name, made: made}, nil
 }
 
-func (p *doorPart) start(ctx context.Context) { p.running = startPart(ctx, p.door.Run) }
+func (p *doorPart) partName() string { return "tickets." + p.name }
+
+func (p *doorPart) start(ctx context.Context, ps *parts) {
+	ps.start(ctx, p.partName(), sourcePhase, prompt(p.door.Run))
+}
 
 func (b *Bridge) openNATSDoor(n configs.TicketNATS) *inbox.NATS {
 	return inbox.NewNATS(inbox.NATSOptions{

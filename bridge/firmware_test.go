@@ -27,8 +27,9 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 			t.Fatal(err)
 		}
 		f = newFirmware(client, slog.New(slog.DiscardHandler))
-		p := startPart(t.Context(), f.run)
-		return f, version, asked, func() { end(p) }
+		ps := new(parts)
+		ps.start(t.Context(), "firmware", sourcePhase, prompt(f.run))
+		return f, version, asked, func() { endAll(t, ps) }
 	}
 	want := func(t *testing.T, f *firmware, version string, asked *atomic.Int64, times int64) {
 		t.Helper()

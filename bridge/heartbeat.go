@@ -20,7 +20,6 @@ type heart struct {
 	version string
 	started time.Time // when the bridge was
 	log     *slog.Logger
-	running *part
 }
 
 // arrangeHeart returns now, where it is to beat as it does.
@@ -36,7 +35,12 @@ func (b *Bridge) arrangeHeart(config *configs.Config, now *heart) *heart {
 	}
 }
 
-func (h *heart) start(ctx context.Context) { h.running = startPart(ctx, h.run) }
+// heartbeatName is the part's name.
+const heartbeatName = "heartbeat"
+
+func (h *heart) start(ctx context.Context, ps *parts) {
+	ps.start(ctx, heartbeatName, sourcePhase, prompt(h.run))
+}
 
 // run commits an event every so often until ctx ends.
 func (h *heart) run(ctx context.Context) {

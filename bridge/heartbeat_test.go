@@ -47,9 +47,10 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newHeart(t, checkpoint.Limits{})
 			defer store.Close()
 			start := time.Now()
-			h.start(t.Context())
+			var ps parts
+			h.start(t.Context(), &ps)
 			time.Sleep(5*time.Minute + time.Second)
-			end(h.running)
+			endAll(t, &ps)
 			all := beats(t, store)
 			if len(all) != 5 {
 				t.Fatalf("%d beats", len(all))
@@ -66,9 +67,10 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newHeart(t, checkpoint.Limits{})
 			defer store.Close()
 			for range 2 {
-				h.start(t.Context())
+				var ps parts
+				h.start(t.Context(), &ps)
 				time.Sleep(time.Minute + time.Second)
-				end(h.running)
+				endAll(t, &ps)
 			}
 			if n := len(beats(t, store)); n != 2 {
 				t.Errorf("%d beats", n)
@@ -79,7 +81,8 @@ func TestHeartbeat(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, store := newHeart(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
-			h.start(t.Context())
+			var ps parts
+			h.start(t.Context(), &ps)
 			time.Sleep(time.Hour + time.Second)
 			if n := len(beats(t, store)); n != 1 { // one commit may pass the bound
 				t.Errorf("%d beats in a full journal", n)
@@ -90,14 +93,17 @@ func TestHeartbeat(t *testing.T) {
 			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
 				t.Errorf("with room there are %d beats, the last of %s", len(all), all[len(all)-1].Time)
 			}
-			end(h.running)
+			endAll(t, &ps)
 		})
 	})
 	t.Run("it is off by default", func(t *testing.T) {
 		h, store := newHeart(t, checkpoint.Limits{})
 		defer store.Close()
 		h.every = 0
-		h.start(t.Context())
-		h.running.running.Wait()
+		var ps parts
+		h.start(t.Context(), &ps)
+		for _, p := range ps.of(heartbeatName) {
+			<-p.ended // by itself
+		}
 	})
 }

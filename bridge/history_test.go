@@ -36,7 +36,6 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 type sampled struct {
 	*Bridge
 	config *configs.Config
-	parts  []*part
 }
 
 func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
@@ -47,7 +46,7 @@ func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
 	}
 	s := &sampled{Bridge: &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard, started: time.Now()}}
 	s.arrangeAll(t, a, sinks)
-	s.parts = append(s.parts, startPart(t.Context(), s.keepHistory))
+	s.parts.start(t.Context(), "history", sourcePhase, prompt(s.keepHistory))
 	return s
 }
 
@@ -76,8 +75,7 @@ sinks: `+sinks), nil)
 		}
 		if p.runner == nil {
 			p.employ(s.store, checkpoint.SinkStats{})
-			p.start(t.Context())
-			s.parts = append(s.parts, p.running)
+			p.start(t.Context(), &s.parts)
 		}
 		all.sinks = append(all.sinks, p)
 	}
@@ -98,8 +96,7 @@ sinks: `+sinks), nil)
 		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
 			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.log, Metrics: s.metrics.sources,
 		})}}
-		p.start(t.Context())
-		s.parts = append(s.parts, p.running)
+		p.start(t.Context(), &s.parts)
 		all.appliances = []*appliancePart{p}
 	}
 	s.arranged.Store(all)
@@ -107,7 +104,7 @@ sinks: `+sinks), nil)
 
 func (s *sampled) stop(t *testing.T) {
 	t.Helper()
-	end(s.parts...)
+	endAll(t, &s.parts)
 	if err := s.store.Close(); err != nil {
 		t.Error(err)
 	}

@@ -45,7 +45,7 @@ func (l *live) Resume(ctx context.Context, sink string) error { return l.steer(c
 // steer pauses or resumes a sink, in the state first: a runner that is made
 // meanwhile would not know of it otherwise.
 func (l *live) steer(ctx context.Context, sink string, paused bool) error {
-	return l.bridge.order(ctx, func(lifetimes) error {
+	return l.bridge.order(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
 		if err := l.pause(ctx, sink, paused); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/configs"
@@ -15,23 +16,26 @@ import (
 // Reload loads the configuration again and changes what differs: appliances and
 // sinks that it has otherwise than before are stopped (sources first, and a sink
 // ends its batch in flight within shutdown_timeout) and begin anew where they
-// stood; others go on undisturbed. An error says what is wrong, and nothing was
+// stood; others go on undisturbed. A part that does not stop in time is named among the
+// changes, and what takes its place begins once it has. An error says what is wrong, and nothing was
 // changed: a configuration that is not valid, a part that cannot be made, or a key
 // that cannot change while the bridge runs. admin.ErrNotRunning where Run has not
 // begun when ctx ends, or is about to end. It is safe for concurrent use.
 func (b *Bridge) Reload(ctx context.Context) (admin.Reloaded, error) {
-	var changed []string
-	err := b.order(ctx, func(l lifetimes) (err error) {
-		changed, err = b.reload(context.WithoutCancel(ctx), l)
+	changes := make(chan []string, 1)
+	err := b.order(ctx, "a reload", func(l lifetimes) error {
+		changed, err := b.reload(l)
+		changes <- changed
 		return err
 	})
 	if err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload the configuration: %w", err)
 	}
-	return admin.Reloaded{Changes: changed}, nil
+	return admin.Reloaded{Changes: <-changes}, nil
 }
 
-func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
+func (b *Bridge) reload(l lifetimes) ([]string, error) {
+	ctx := l.sources // and not that of whoever asks, who may go away
 	if b.load == nil {
 		return nil, errors.New("the bridge was given its configuration for good; restart it")
 	}
@@ -61,10 +65,16 @@ func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
 		return nil, errors.Join(err, b.configure(ctx, now.config.Sinks))
 	}
 
-	// From here on nothing fails. What goes stops before what comes starts, so that
-	// no two read one stream or deliver to one sink.
-	end(goes.sources()...)
-	end(goes.delivery()...)
+	// From here on nothing fails, but for the bridge's own stop. What goes stops before
+	// what comes starts, so that no two read one stream or deliver to one sink.
+	left := stop(ctx, b.parts.of(goes.names()...), within(time.Duration(now.config.ShutdownTimeout)))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+	}
+	for _, name := range names(left) {
+		b.log.Error("this was stopped by a reload and goes on; what takes its place waits for it. Restart the bridge if it does not end",
+			"part", name, "shutdown_timeout", now.config.ShutdownTimeout)
+	}
 	if err := b.configure(ctx, config.Sinks); err != nil {
 		b.log.Error("sinks that were removed hold the journal until the next reload or start", "error", err)
 	}
@@ -78,23 +88,26 @@ func (b *Bridge) reload(ctx context.Context, l lifetimes) ([]string, error) {
 	}
 	for _, s := range comes.sinks {
 		s.employ(b.store, stats.Sinks[s.config.Name])
-		s.start(l.sinks)
+		s.start(l.sinks, &b.parts)
 	}
 	for _, a := range comes.appliances {
-		a.start(l.sources)
+		a.start(l.sources, &b.parts)
 	}
 	if comes.heart != nil {
-		comes.heart.start(l.sources)
+		comes.heart.start(l.sources, &b.parts)
 	}
 	b.arranged.Store(next)
 	for _, d := range comes.doors { // they hand on to the desk of now
-		d.start(l.sources)
+		d.start(l.sources, &b.parts)
 	}
 	b.metrics.forget(now, next)
 	for _, a := range goes.appliances {
 		a.client.Close()
 	}
 	changes := now.changes(next)
+	for _, name := range names(left) {
+		changes = append(changes, name+": the former has not stopped within shutdown_timeout")
+	}
 	for _, line := range changes {
 		b.log.Info("the configuration was loaded again", "change", line)
 	}

@@ -20,7 +20,6 @@ type watched struct {
 	*Bridge
 	log   bytes.Buffer // read while the bridge waits
 	stats func() checkpoint.Stats
-	watch *part
 }
 
 func watchRoom(t *testing.T, sinks string, limits checkpoint.Limits) *watched {
@@ -48,13 +47,13 @@ sinks: `+sinks), nil)
 		}
 		return stats
 	}
-	w.watch = startPart(t.Context(), w.watchRoom)
+	w.parts.start(t.Context(), "watch", sourcePhase, prompt(w.watchRoom))
 	return w
 }
 
 func (w *watched) stop(t *testing.T) {
 	t.Helper()
-	end(w.watch)
+	endAll(t, &w.parts)
 	if err := w.store.Close(); err != nil {
 		t.Error(err)
 	}
@@ -102,12 +101,13 @@ func TestTheRoomOfTheJournalIsWatched(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watchRoom(t, log, checkpoint.Limits{MaxBytes: 1000})
 			w.commit(t.Context(), t, 1000)
-			waiting := startPart(t.Context(), func(ctx context.Context) { w.commit(ctx, t, 1000) })
+			var waiting parts
+			waiting.start(t.Context(), "waiting", sourcePhase, prompt(func(ctx context.Context) { w.commit(ctx, t, 1000) }))
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			w.refuseLog(t, "sink_that_is_behind=log lag_events=1", 1)
 			w.refuseLog(t, "has room again", 0)
-			end(waiting)
+			endAll(t, &waiting)
 			w.settle(t)
 			time.Sleep(time.Minute)
 			synctest.Wait()

@@ -25,13 +25,12 @@ type sinkPart struct {
 	made    blueprint
 	options sinks.Options // but for PausedSince
 	runner  *sinks.Runner
-	running *part // nil until it runs
 }
 
 // arrangeSink returns now, if it is made as the configuration says, or else a part
 // in its place, without its runner.
 func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPart) (*sinkPart, error) {
-	made, err := newBlueprint(s.Files(), s, config.Events.TypePrefix, config.ShutdownTimeout)
+	made, err := newBlueprint(s.Files(), s, config.Events.TypePrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +71,6 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 		},
 		Match: wanted, OnMatchError: sinks.MatchErrorPolicy(s.OnError),
 		Prepare: prepare,
-		Grace:   time.Duration(config.ShutdownTimeout),
 		Tracer:  b.tracer(), SpanAttributes: spanAttributes(s),
 		Log:     b.log.With("sink", s.Name),
 		Metrics: b.metrics.sinks,
@@ -86,7 +84,11 @@ func (p *sinkPart) employ(journal sinks.Journal, stats checkpoint.SinkStats) {
 	p.runner = sinks.NewRunner(journal, p.options)
 }
 
-func (p *sinkPart) start(ctx context.Context) { p.running = startPart(ctx, p.runner.Run) }
+func (p *sinkPart) name() string { return "sink " + p.config.Name }
+
+func (p *sinkPart) start(ctx context.Context, ps *parts) {
+	ps.start(ctx, p.name(), deliveryPhase, p.runner.Run)
+}
 
 // matchFor says which events a sink wants; nil: all.
 func matchFor(s configs.Sink) (func(transform.Event) (bool, error), error) {

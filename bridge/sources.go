@@ -25,9 +25,8 @@ type appliancePart struct {
 	streams  []stream
 	// echoes go over to the part that takes this one's place: what was written is
 	// yet to be seen. Both are nil where no tickets are written.
-	echoes  *tickets.Echoes
-	writer  *tickets.Writer
-	running *part // nil until it runs
+	echoes *tickets.Echoes
+	writer *tickets.Writer
 }
 
 // stream is one that is polled.
@@ -43,11 +42,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	if a.TLS.CAFile != "" {
 		files = append(files, a.TLS.CAFile) // the others are read anew when they are needed
 	}
-	settings := []any{a, config.Events.TypePrefix}
-	if config.Tickets.Enabled {
-		settings = append(settings, config.ShutdownTimeout)
-	}
-	made, err := newBlueprint(files, settings...)
+	made, err := newBlueprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
 	if err != nil {
 		return nil, err
 	}
@@ -94,15 +89,17 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	return p, nil
 }
 
-func (p *appliancePart) start(ctx context.Context) {
-	tasks := []func(context.Context){p.watch.Run, p.firmware.run}
+func (p *appliancePart) name() string { return "appliance " + p.config.Name }
+
+func (p *appliancePart) start(ctx context.Context, ps *parts) {
+	tasks := []task{prompt(p.watch.Run), prompt(p.firmware.run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
 	}
 	for _, s := range p.streams {
-		tasks = append(tasks, s.poller.Run)
+		tasks = append(tasks, prompt(s.poller.Run))
 	}
-	p.running = startPart(ctx, tasks...)
+	ps.start(ctx, p.name(), sourcePhase, tasks...)
 }
 
 // has says whether a stream of the appliance is polled.

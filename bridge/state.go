@@ -7,16 +7,18 @@ import "context"
 // caller must call stop.
 func (b *Bridge) untilStateFails(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	watching := startPart(ctx, func(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
 		select {
 		case <-b.store.Failed():
 			b.log.Error("the state can no longer be used; the bridge stops", "error", b.store.Err())
 			cancel()
 		case <-ctx.Done():
 		}
-	})
+	}()
 	return ctx, func() {
 		cancel()
-		end(watching)
+		<-done
 	}
 }

@@ -26,7 +26,6 @@ func (b *Bridge) arrangeWriter(ctx context.Context, p *appliancePart, config *co
 		RetryInitial: time.Duration(p.config.Retry.Initial),
 		RetryMax:     time.Duration(p.config.Retry.Max),
 		Probe:        time.Duration(p.config.AuthRetry),
-		Grace:        time.Duration(config.ShutdownTimeout),
 		Log:          b.log.With("appliance", p.config.Name),
 		Metrics:      b.metrics.writers,
 	})

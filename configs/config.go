@@ -24,7 +24,7 @@ type Config struct {
 	State string `yaml:"state" env:"STATE" default:"./ndrbridge.db" required:"true"`
 	Log   Log    `yaml:"log" envPrefix:"LOG_"`
 	// ShutdownTimeout is how long batches in flight may take to end when the bridge is
-	// stopped.
+	// stopped. What has not ended then is abandoned, and the process ends within a second.
 	ShutdownTimeout Duration    `yaml:"shutdown_timeout" env:"SHUTDOWN_TIMEOUT" default:"20s" above:"0"`
 	Admin           Admin       `yaml:"admin" envPrefix:"ADMIN_"`
 	Journal         Journal     `yaml:"journal" envPrefix:"JOURNAL_"`

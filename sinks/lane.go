@@ -114,7 +114,7 @@ func (l *lane) allowed(ctx context.Context) bool {
 // where ctx has ended: the events have been delivered, and would be once more.
 func (l *lane) settle(ctx context.Context, b *batch, whole bool) error {
 	for failed := false; !l.skipped; failed = true {
-		// What took the whole of Grace is acknowledged all the same.
+		// What took until late ended is acknowledged all the same.
 		err := l.settleOnce(context.WithoutCancel(ctx), b, whole)
 		switch {
 		case err == nil:

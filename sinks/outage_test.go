@@ -105,7 +105,7 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 				RetryInitial: retryInitial, RetryMax: retryMax, Probe: 30 * time.Second,
 				Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
 			})
-			running.Go(func() { runner.Run(ctx) })
+			running.Go(func() { runner.Run(ctx, ctx) })
 		}
 		defer running.Wait()
 		defer cancel()

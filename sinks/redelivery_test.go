@@ -150,7 +150,7 @@ func TestRedeliveriesAndNewEventsDoNotWaitForEachOther(t *testing.T) {
 
 func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
 	for name, c := range map[string]struct {
-		takes time.Duration // a Send; Grace is 20s
+		takes time.Duration // a Send; the grace is 20s
 		want  int
 	}{
 		"that takes its time":             {5 * time.Second, 9},

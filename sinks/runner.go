@@ -48,8 +48,6 @@ type Options struct {
 	// Prepare returns what is sent of an event; nil: all of it. One that it fails
 	// for is rejected. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
-	// Grace is how long a Send may go on after Run was told to stop.
-	Grace time.Duration
 	// Tracer makes a span of each Send of events that carry a traceparent; nil:
 	// deliveries are not traced. SpanAttributes are those of each of these spans.
 	Tracer         trace.Tracer
@@ -113,20 +111,9 @@ func NewRunner(journal Journal, o Options) *Runner {
 	return r
 }
 
-// Run delivers until ctx ends. A Send that is in flight then may go on for
-// Grace, and what it acknowledged is settled before Run returns.
-func (r *Runner) Run(ctx context.Context) {
-	// Sends outlive ctx, by Grace at most.
-	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-late.Done():
-		case <-time.After(r.o.Grace):
-			cancel()
-		}
-	})
-	defer stop()
+// Run delivers until ctx ends. A Send that is in flight then may go on until late
+// ends, and what it acknowledged is committed before Run returns.
+func (r *Runner) Run(ctx, late context.Context) {
 	defer r.reopen()
 
 	var running sync.WaitGroup

@@ -53,6 +53,13 @@ const leastBatch = 4
 
 const grace = 20 * time.Second
 
+// lateAfter returns a context that ends a while after ctx.
+func lateAfter(ctx context.Context, grace time.Duration) context.Context {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	return late
+}
+
 // TestEveryEventIsTakenBuriedOrSkippedWhateverHappens lets a source append to a
 // journal that is soon full, while targets take, lose, refuse and hang, the store
 // fails, operators pause, requeue, replay and drop, and all of it stops and
@@ -140,7 +147,7 @@ func (m *machine) start(t *rapid.T) {
 		}
 		options := sinks.Options{
 			Name: o.name, Open: o.opener, Batch: o.batch, Linger: m.linger, PausedSince: since,
-			RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second, Grace: grace,
+			RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
 			Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
 		}
 		if o.skips {
@@ -152,7 +159,7 @@ func (m *machine) start(t *rapid.T) {
 			latest: map[string]uint64{}, latestAcked: map[string]uint64{},
 		}
 		o.runner = sinks.NewRunner(watched{store, o}, options)
-		running.Go(func() { o.runner.Run(ctx) })
+		running.Go(func() { o.runner.Run(ctx, lateAfter(ctx, grace)) })
 	}
 	m.stop = func(t *rapid.T) {
 		begun := time.Now()

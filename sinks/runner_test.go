@@ -113,7 +113,7 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 		Name: "lake", Open: s.open,
 		Batch:        checkpoint.Batch{MaxEvents: 8, MaxBytes: 1 << 20},
 		Linger:       50 * time.Millisecond,
-		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second, Grace: 20 * time.Second,
+		RetryInitial: 500 * time.Millisecond, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
 	}
 	if change != nil {
@@ -164,7 +164,7 @@ func appendEventsOf(ctx context.Context, store *checkpoint.Store, path string, f
 func (f *fixture) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { f.runner.Run(ctx) })
+	running.Go(func() { f.runner.Run(ctx, lateAfter(ctx, grace)) })
 	return func() {
 		cancel()
 		running.Wait()

@@ -65,7 +65,7 @@ func newBridged(t *testing.T, transport func(http.RoundTripper) http.RoundTrippe
 	})
 	b.writer = tickets.NewWriter(client, b.store, echoes, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
-		Grace: time.Second, Log: log, Metrics: tickets.NewWriterMetrics(registry),
+		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
 	return b, id
 }

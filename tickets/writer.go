@@ -24,9 +24,7 @@ type WriterOptions struct {
 	// RetryInitial and RetryMax bound the wait before what failed is tried again.
 	RetryInitial, RetryMax time.Duration
 	// Probe is how often a writer that is halted tries again.
-	Probe time.Duration
-	// Grace is what a command that is being carried out is given at the end.
-	Grace   time.Duration
+	Probe   time.Duration
 	Log     *slog.Logger
 	Metrics *WriterMetrics
 }
@@ -92,24 +90,9 @@ func (w *Writer) Status() Status {
 	return w.status
 }
 
-// Run carries commands out until ctx ends.
-func (w *Writer) Run(ctx context.Context) {
-	late, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var grace sync.WaitGroup
-	grace.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-late.Done():
-			return
-		}
-		select {
-		case <-time.After(w.o.Grace):
-			stop()
-		case <-late.Done():
-		}
-	})
-	defer grace.Wait()
-	defer stop()
+// Run carries commands out until ctx ends. One that is being carried out then may go
+// on until late ends.
+func (w *Writer) Run(ctx, late context.Context) {
 	w.o.Metrics.begin(w.o.Appliance)
 	for ctx.Err() == nil {
 		if wait := w.step(ctx, late); wait > 0 {

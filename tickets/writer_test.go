@@ -46,7 +46,7 @@ func newWriter(t *testing.T, store checkpoint.Commands, url string, transport ht
 	}
 	return tickets.NewWriter(client, store, echoes, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
-		Grace: time.Second, Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
 	})
 }
 
@@ -159,7 +159,9 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 func run(t *testing.T, w *tickets.Writer) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { w.Run(ctx) })
+	late, cut := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, cut) })
+	running.Go(func() { w.Run(ctx, late) })
 	t.Cleanup(func() {
 		stop()
 		running.Wait()

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +20,10 @@ func (c *command) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the service",
 		Long: `Run the service until SIGINT or SIGTERM. Polling stops first; batches in flight
-are given shutdown_timeout to end. A second signal ends it at once: what was not
-acknowledged is delivered again at the next start.
+are given shutdown_timeout to end. What has not ended then is abandoned: within a
+second the process is gone, with exit code 1 and an error that names it. A second
+signal ends it at once. Either way, what was not acknowledged is delivered again at
+the next start.
 
 SIGHUP loads the configuration again: what differs is started anew, all else goes
 on, and a configuration that is not good changes nothing.`,
@@ -37,6 +40,8 @@ func (c *command) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Should the bridge not keep its deadline, the process ends all the same.
+	commandline.SetGrace(ctx, time.Duration(config.ShutdownTimeout)+time.Second)
 	// From here on to the end, a hangup must not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -48,6 +53,7 @@ func (c *command) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, b.ShutdownTimeout()+time.Second) })()
 	reloading, stop := context.WithCancel(ctx)
 	var reloads sync.WaitGroup
 	reloads.Go(func() { reloadOn(reloading, hangups, b.Reload, log) })

@@ -8,15 +8,18 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/transform"
 )
 
 // play runs the demo until ctx ends or its time is over, and prints what the
 // judge says. It returns errMissing, wrapped, where that is bad.
 func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
+	commandline.SetGrace(ctx, s.patience+30*time.Second) // the bridge delivers the rest first
 	folder, err := os.MkdirTemp("", "ndrdemo-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)

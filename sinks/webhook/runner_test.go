@@ -49,12 +49,12 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 			return webhook.New(o)
 		},
 		Batch:        batch,
-		RetryInitial: time.Millisecond, RetryMax: time.Millisecond, Probe: time.Millisecond, Grace: time.Minute,
+		RetryInitial: time.Millisecond, RetryMax: time.Millisecond, Probe: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Metrics: sinks.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	var running sync.WaitGroup
-	running.Go(func() { runner.Run(ctx) })
+	running.Go(func() { runner.Run(ctx, context.WithoutCancel(ctx)) })
 	for cursor := uint64(0); cursor < uint64(len(events)); time.Sleep(time.Millisecond) {
 		if cursor, err = store.Cursor(ctx, "soc"); err != nil {
 			t.Errorf("not all is settled: cursor %d, sink %+v", cursor, runner.Status())

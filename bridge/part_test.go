@@ -1,0 +1,115 @@
+package bridge
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// endAll stops parts that end when they are asked to.
+func endAll(t *testing.T, ps *parts) {
+	t.Helper()
+	if left := names(stop(context.Background(), ps.all(), within(time.Minute))); len(left) > 0 {
+		t.Errorf("%q have not ended", left)
+	}
+}
+
+func TestStop(t *testing.T) {
+	const timeout = 20 * time.Second
+	quick := prompt(func(ctx context.Context) { <-ctx.Done() })
+	inHand := task(func(_, late context.Context) { <-late.Done() })
+	for _, c := range []struct {
+		name          string
+		source, sink  func(release <-chan struct{}) task
+		takes         time.Duration
+		left          []string
+		sinkStoppedAt time.Duration
+	}{
+		{"parts that end at once cost no time", use(quick), use(quick), 0, nil, 0},
+		{"a batch in flight has the whole of shutdown_timeout", use(quick), use(inHand), timeout, nil, 0},
+		{"a ticket and a batch in flight have one deadline", use(inHand), use(inHand), timeout, nil, timeout / 2},
+		{"a source that ignores the stop leaves the sinks half of it", ignorant, use(inHand), timeout + windDown, []string{"appliance hq"}, timeout / 2},
+		{"a sink that ignores the stop is abandoned", use(quick), ignorant, timeout + windDown, []string{"sink lake"}, 0},
+		{"both are named", ignorant, ignorant, timeout + windDown, []string{"appliance hq", "sink lake"}, timeout / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				begun := time.Now()
+				var ps parts
+				stopped := make(chan time.Duration, 1)
+				ps.start(t.Context(), "sink lake", deliveryPhase, c.sink(release), prompt(func(ctx context.Context) {
+					<-ctx.Done()
+					stopped <- time.Since(begun)
+				}))
+				ps.start(t.Context(), "appliance hq", sourcePhase, c.source(release))
+				left := names(stop(context.Background(), ps.all(), within(timeout)))
+				if took := time.Since(begun); took != c.takes || !slices.Equal(left, c.left) {
+					t.Errorf("it took %s, and %q are left; want %s and %q", took, left, c.takes, c.left)
+				}
+				if at := <-stopped; at != c.sinkStoppedAt {
+					t.Errorf("the sink was stopped after %s, want %s", at, c.sinkStoppedAt)
+				}
+				close(release)
+				synctest.Wait()
+				if left := ps.of("sink lake", "appliance hq"); len(left) > 0 {
+					t.Errorf("%q run", names(left))
+				}
+			})
+		})
+	}
+	t.Run("the end of the process ends the stop of a reload", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			defer close(release)
+			var ps parts
+			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			left := names(stop(ctx, ps.of("sink lake"), within(timeout)))
+			if took := time.Since(begun); took != time.Second || len(left) != 1 {
+				t.Errorf("it took %s, and %q are left", took, left)
+			}
+		})
+	})
+	t.Run("what has the name of one that goes on waits for it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			var ps parts
+			ps.start(t.Context(), "sink lake", deliveryPhase, ignorant(release))
+			stop(t.Context(), ps.of("sink lake"), within(timeout))
+			begun := make(chan struct{})
+			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(ctx context.Context) {
+				close(begun)
+				<-ctx.Done()
+			}))
+			time.Sleep(time.Hour)
+			select {
+			case <-begun:
+				t.Error("it begins beside the other")
+			default:
+			}
+			close(release)
+			<-begun
+			endAll(t, &ps)
+		})
+	})
+	t.Run("nothing begins once all are stopped", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var ps parts
+			endAll(t, &ps)
+			ps.start(t.Context(), "sink lake", deliveryPhase, prompt(func(context.Context) { t.Error("it begins") }))
+			synctest.Wait()
+		})
+	})
+}
+
+func use(t task) func(<-chan struct{}) task { return func(<-chan struct{}) task { return t } }
+
+// ignorant is a task that ignores both of its contexts.
+func ignorant(release <-chan struct{}) task {
+	return func(context.Context, context.Context) { <-release }
+}

@@ -1,0 +1,59 @@
+//go:build unix
+
+package commandline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/cmd/internal/commandline"
+)
+
+// hangs is the variable that makes a program of this test: it ignores its context.
+const hangs = "COMMANDLINE_TEST_HANGS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(hangs) != "" {
+		commandline.Main(func(ctx context.Context, _ []string, stdout, _ io.Writer) int {
+			commandline.SetGrace(ctx, 100*time.Millisecond)
+			fmt.Fprintln(stdout, "running")
+			select {}
+		})
+	}
+	os.Exit(m.Run())
+}
+
+func TestAProgramThatIgnoresTheSignalEndsAllTheSame(t *testing.T) {
+	program := exec.CommandContext(t.Context(), os.Args[0])
+	program.Env = append(os.Environ(), hangs+"=1")
+	var stderr strings.Builder
+	program.Stderr = &stderr
+	stdout, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, len("running\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	exit := new(exec.ExitError)
+	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != commandline.ExitFailed {
+		t.Errorf("%v, want exit code %d", err, commandline.ExitFailed)
+	}
+	if !strings.Contains(stderr.String(), "has not ended 100ms after the signal") {
+		t.Errorf("it printed %q", &stderr)
+	}
+}
