@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"sort"
 	"time"
 
 	"ndrbridge/admin"
@@ -106,19 +105,10 @@ func (l *live) Tail(ctx context.Context, from admin.From, yield func(transform.E
 // before returns the number of the event in front of the first that from names; of
 // the journal's last where it names none.
 func (l *live) before(ctx context.Context, from admin.From) (uint64, error) {
+	if !from.Since.IsZero() {
+		first, err := l.bridge.store.Since(ctx, from.Since)
+		return first - 1, err
+	}
 	stats, err := l.bridge.store.Stats(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if from.Since.IsZero() {
-		return stats.Last - min(from.Last, stats.Last+1-stats.First), nil
-	}
-	n := sort.Search(int(stats.Last+1-stats.First), func(i int) bool {
-		var records []checkpoint.Record
-		if err == nil {
-			records, err = l.bridge.store.Read(ctx, stats.First-1+uint64(i), checkpoint.Batch{MaxEvents: 1})
-		}
-		return len(records) == 0 || !records[0].Event.RecordedTime.Before(from.Since)
-	})
-	return stats.First - 1 + uint64(n), err
+	return stats.Last - min(from.Last, stats.Last+1-stats.First), err
 }

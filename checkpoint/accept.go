@@ -177,7 +177,7 @@ func (d *desk) forgetOldest(before int64, limit int) error {
 
 // Accept implements Commands.
 func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, error) {
-	a := &accepting{commands: commands, now: s.now()}
+	a := &accepting{commands: commands, now: s.clock.now()}
 	err := a.validate()
 	if err == nil {
 		err = s.do(ctx, a)

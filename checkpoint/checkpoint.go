@@ -307,6 +307,10 @@ type Operations interface {
 	// DeadLetterOf returns the dead letter of an owner with a key; found is false
 	// where there is none.
 	DeadLetterOf(ctx context.Context, o Owner, key string) (letter DeadLetter, found bool, err error)
+	// Since returns the number of the first event in the journal that was recorded at or
+	// after a time, or the number that the next one will get. It costs no more with a
+	// large journal than with a small one.
+	Since(ctx context.Context, t time.Time) (uint64, error)
 	// DropDead forgets dead letters: those with the keys, or all that there are
 	// where keys is nil. A key that is not there is passed over. n is how many
 	// were dropped, with an error too: many are dropped in several transactions.
@@ -363,7 +367,7 @@ type SinkStats struct {
 	Cursor     uint64
 	LagEvents  uint64    // events after the cursor
 	LagBytes   int64     // their bytes
-	Oldest     time.Time // RecordedTime of the first of them; zero where there is none
+	Oldest     time.Time // RecordedTime of the first of them, by the clock as it is now; zero where there is none
 	Configured bool
 	// PausedSince is when an operator paused it; zero: it is not paused.
 	PausedSince time.Time
@@ -392,7 +396,8 @@ type Limits struct {
 	// left cannot stand still for ever. Cursors, positions and dead letters are
 	// not counted: delivery goes on in a full journal.
 	MaxBytes int64
-	// Retain keeps settled events for so long after RecordedTime.
+	// Retain keeps settled events for so long after RecordedTime. Like every age here it
+	// is the time that has passed, even if the clock was set in the meantime.
 	Retain time.Duration
 	// DeadBytes bounds the bodies of the dead letters of all sinks; 0: no bound.
 	// Each configured sink has its DeadShare: what would pass it is refused with

@@ -91,7 +91,7 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 			if err := r.append(o.Events); err != nil {
 				return err
 			}
-			return d.forgetOldest(s.now().Add(-KeepCommands).UnixMilli(), forgetLeast)
+			return d.forgetOldest(s.clock.now().Add(-KeepCommands).UnixMilli(), forgetLeast)
 		},
 	})
 }

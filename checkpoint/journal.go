@@ -15,10 +15,12 @@ import (
 type journal struct {
 	events *bolt.Bucket
 	ends
+	corrections []correction // of recorded times
 }
 
 // ends says what a journal holds. first is last+1 where it is empty. before and
-// total are the sums of bytes before the first event and up to the last.
+// total are the sums of bytes before the first event and up to the last. recorded is
+// the latest RecordedTime, by the clock as it is now.
 type ends struct {
 	first, last   uint64
 	before, total uint64
@@ -49,14 +51,16 @@ func openJournal(tx *bolt.Tx) (journal, error) {
 	if err != nil {
 		return j, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	j.last, j.total, j.recorded = last.seq, last.total, last.recorded
+	j.last, j.total = last.seq, last.total
+	j.corrections = correctionsOf(tx)
+	j.recorded = j.recordedBy(last.seq, last.recorded)
 	return j, nil
 }
 
 // append adds events to the journal, which is the table, and returns how many
 // bytes they have. bbolt keeps the
 // events' bytes until the transaction ends, and copies them once, into pages.
-func (j *journal) append(to *table, events []transform.Event) (size int64, err error) {
+func (j *journal) append(to *table, events []transform.Event, now time.Time) (size int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -67,8 +71,11 @@ func (j *journal) append(to *table, events []transform.Event) (size int64, err e
 	for _, e := range events {
 		j.last++
 		j.total += uint64(len(e.Structured()))
-		if !e.RecordedTime.IsZero() {
-			j.recorded = max(j.recorded, e.RecordedTime.UnixMilli())
+		if recorded := e.RecordedTime; !recorded.IsZero() {
+			if recorded.Sub(now) > aheadMost {
+				recorded = now // the clock was set back in the meantime
+			}
+			j.recorded = max(j.recorded, recorded.UnixMilli())
 		}
 		key = mark{j.last, j.total, j.recorded}.append(key[:0])
 		if err := to.add(key, e.Structured()); err != nil {
@@ -111,14 +118,15 @@ func (j *journal) at(seq uint64) (mark, []byte, error) {
 // since returns the number of the first event whose RecordedTime is at or after
 // a time, or the number that the next one will get. Clocks step back, so
 // RecordedTime does not rise all the way; but the marks hold the latest one so
-// far, which does, and first reaches a time at the very event that does.
+// far, which does once it is corrected, and first reaches a time at the very event
+// that does.
 func (j *journal) since(t time.Time) (uint64, error) {
 	// RecordedTime has milliseconds: a time between two of them begins with the later.
 	milliseconds := t.UnixMilli()
 	if t.After(time.UnixMilli(milliseconds)) {
 		milliseconds++
 	}
-	return j.search(func(m mark) bool { return m.recorded >= milliseconds })
+	return j.search(func(m mark) bool { return j.recordedBy(m.seq, m.recorded) >= milliseconds })
 }
 
 // search returns the number of the first event for whose mark is holds, or the

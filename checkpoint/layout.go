@@ -15,7 +15,10 @@ import (
 //
 //	meta       "version" → the number of this layout, in decimal. "closed" → the
 //	           file's inode, in decimal, where it was closed in order and nothing
-//	           was written since. "sum" → the sum of all entries of the other buckets
+//	           was written since. "sum" → the sum of all entries of the other buckets.
+//	           "clock" → corrections of recorded, 24 bytes each: the number of the last
+//	           event that it concerns, by how much the clock was set forward, and when
+//	           that was noticed, milliseconds since 1970 by the clock as it was set
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
 //	forget     a bucket for each of those: At, key → nothing. Every known entry is here
@@ -51,7 +54,8 @@ import (
 // counted by reading events:
 //
 //	total      bytes of all events up to and with this one, since the journal was last empty
-//	recorded   the latest RecordedTime up to and with this one, milliseconds since 1970
+//	recorded   the latest RecordedTime up to and with this one, milliseconds since 1970.
+//	           It falls behind a correction alone
 var (
 	metaBucket      = []byte("meta")
 	positionsBucket = []byte("positions")
@@ -85,6 +89,7 @@ var (
 	versionKey = []byte("version")
 	closedKey  = []byte("closed")
 	sumKey     = []byte("sum")
+	clockKey   = []byte("clock")
 )
 
 // layoutVersion is the number of the layout above.
@@ -245,7 +250,7 @@ func (c *journalCheck) join(behind journalCheck) {
 		*c = behind
 	case behind.last == mark{}:
 		c.err = behind.err
-	case first.seq != last.seq+1, first.total != last.total+behind.firstSize, first.recorded < last.recorded:
+	case first.seq != last.seq+1, first.total != last.total+behind.firstSize:
 		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
 	default:
 		c.last, c.err = behind.last, behind.err

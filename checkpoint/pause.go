@@ -13,7 +13,7 @@ import (
 func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
 	p := pausing{sink: sink}
 	if paused {
-		p.since = s.now().UnixMilli()
+		p.since = s.clock.now().UnixMilli()
 	}
 	if err := s.do(ctx, p); err != nil {
 		return fmt.Errorf("pause %s: %w", sink, err)

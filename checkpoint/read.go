@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -45,6 +46,23 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 		records[i] = Record{Seq: seq, Event: e}
 	}
 	return records, nil
+}
+
+// Since implements Operations.
+func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err != nil {
+			return err
+		}
+		j.correct(s.clock)
+		seq, err = j.since(t)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the first event since %s: %w", t, err)
+	}
+	return seq, nil
 }
 
 // readTail reads what is in memory; nothing where Read is not to return an event.

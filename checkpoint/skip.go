@@ -18,6 +18,7 @@ func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, e
 		if err != nil {
 			return err
 		}
+		j.correct(s.clock)
 		cursor, err := cursorOf(tx, sink)
 		if err == nil {
 			over, err = j.over(cursor, b)
@@ -65,7 +66,7 @@ func (j *journal) over(cursor uint64, b Budget) (Excess, error) {
 	}
 	before, err := j.totalAt(first - 1)
 	over.Bytes = int64(newest.total - before)
-	over.Oldest, over.Newest = time.UnixMilli(oldest.recorded), time.UnixMilli(newest.recorded)
+	over.Oldest, over.Newest = time.UnixMilli(j.recordedBy(first, oldest.recorded)), time.UnixMilli(j.recordedBy(over.Cursor, newest.recorded))
 	return over, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -25,6 +26,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		if err != nil {
 			return err
 		}
+		j.correct(s.clock)
 		if stats.Layout, err = layoutOf(tx); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
@@ -82,7 +84,10 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	if err != nil {
 		return stats, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	stats.LagEvents, stats.LagBytes, stats.Oldest = j.last-settled, int64(j.total-total), oldest.RecordedTime
+	stats.LagEvents, stats.LagBytes = j.last-settled, int64(j.total-total)
+	if !oldest.RecordedTime.IsZero() {
+		stats.Oldest = time.UnixMilli(j.recordedBy(settled+1, oldest.RecordedTime.UnixMilli())).UTC()
+	}
 	return stats, nil
 }
 

@@ -18,6 +18,9 @@ type Options struct {
 	Limits Limits
 	// Now is the clock that Limits.Retain is measured with; nil: time.Now.
 	Now func() time.Time
+	// Elapsed is the time that has passed since any moment, whatever Now is set to;
+	// nil: as by Now.
+	Elapsed func() time.Duration
 	// ReadOnly opens a state that is there without changing the file, whatever
 	// version wrote it. Every method that writes fails. The state must not be in
 	// use by another process, but that reads it in the same way.
@@ -38,7 +41,8 @@ type Store struct {
 	db   *bolt.DB
 	file *os.File // the database's
 	path string
-	now  func() time.Time
+
+	clock *clock
 
 	readOnly bool
 	// Both belong to the writer.
@@ -92,15 +96,12 @@ var (
 // becomes unreadable, or is no longer at path, while it is open ends the store:
 // see Failed.
 func Open(path string, o Options) (*Store, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	state, err := openFile(path, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the state: %w", err)
 	}
 	s := &Store{
-		db: state.db, file: state.file, path: path, limits: o.Limits, now: o.Now, readOnly: o.ReadOnly, closedMark: state.closed,
+		db: state.db, file: state.file, path: path, limits: o.Limits, clock: newClock(o), readOnly: o.ReadOnly, closedMark: state.closed,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
 		appended: make(chan struct{}), queued: make(chan struct{}), commanded: make(chan struct{}),
 		tail: tail{limit: tailBytes},

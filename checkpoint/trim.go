@@ -51,8 +51,8 @@ func (r *round) trim(now time.Time) (trimming, error) {
 		if !full && m.seq >= held {
 			break // until it was delivered again, which is written
 		}
-		if !full && m.recorded > expired {
-			wait := min(m.recorded-expired, time.Hour.Milliseconds()) // a clock may have been years ahead
+		if recorded := r.journal.recordedBy(m.seq, m.recorded); !full && recorded > expired {
+			wait := min(recorded-expired, time.Hour.Milliseconds()) // the clock may be set meanwhile
 			rest.next = max(time.Duration(wait)*time.Millisecond, retentionPause)
 			break
 		}

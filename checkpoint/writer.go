@@ -52,9 +52,11 @@ type round struct {
 	journal    journal
 	configured map[string]bool
 	limits     Limits
+	now        time.Time
 	changed    bool
 	queued     bool // something was put into a redelivery queue
 	commanded  bool // a command began to wait
+	corrected  bool // the clock was found to have been set
 
 	appended       [][]transform.Event // by operation
 	appendedEvents int
@@ -124,7 +126,9 @@ func (s *Store) write() {
 		case <-timer.C:
 		case <-watching.C:
 			s.watch()
-			continue
+			if s.clock.step() == 0 {
+				continue
+			}
 		}
 		for {
 			next, more := s.round()
@@ -160,7 +164,7 @@ func (s *Store) round() (next time.Duration, more bool) {
 	s.mu.Unlock()
 
 	results := make([]error, len(ops))
-	r := &round{configured: configured, limits: limits}
+	r := &round{configured: configured, limits: limits, now: s.clock.now()}
 	trimmed, err := s.transact(r, ops, results)
 	if err != nil {
 		// What a check found may rest on what was undone, so all of them fail.
@@ -196,10 +200,19 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 		if r.journal, err = openJournal(tx); err != nil {
 			return err
 		}
+		if r.journal.empty() {
+			s.clock.agree() // there is no age that it could change
+		}
+		if r.corrected = r.journal.correct(s.clock); r.corrected {
+			r.changed = true
+			if err := putCorrections(tx, r.journal.corrections, r.journal.first); err != nil {
+				return err
+			}
+		}
 		if err := r.do(ops, results); err != nil {
 			return err
 		}
-		if trimmed, err = r.trim(s.now()); err != nil {
+		if trimmed, err = r.trim(r.now); err != nil {
 			return fmt.Errorf("trim the journal: %w", err)
 		}
 		if !r.changed {
@@ -218,6 +231,9 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 		return trimmed, nil
 	case err == nil:
 		s.committed, s.closedMark = number, false
+		if r.corrected {
+			s.clock.agree()
+		}
 	default:
 		s.committed = 0 // it may be there all the same
 	}
@@ -248,7 +264,7 @@ func (r *round) do(ops []*operation, results []error) error {
 
 // append adds events to the journal.
 func (r *round) append(events []transform.Event) error {
-	size, err := r.journal.append(r.tx.table(journalBucket), events)
+	size, err := r.journal.append(r.tx.table(journalBucket), events, r.now)
 	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
 	r.appendedBytes += size

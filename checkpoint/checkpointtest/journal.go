@@ -43,6 +43,11 @@ func (b Backend) testCursors(t *testing.T) {
 		for i, second := range []int{0, 9, 1, 2, 3, 10} {
 			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
 		}
+		for second, want := range []uint64{1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 6, 7} {
+			if first, err := s.Since(t.Context(), noon.Add(time.Duration(second)*time.Second)); err != nil || first != want {
+				t.Errorf("second %d begins with event %d, %v, want %d", second, first, err, want)
+			}
+		}
 		s.configure(map[string]checkpoint.Start{"a": {Since: noon.Add(3 * time.Second)}})
 		if got := s.cursor("a"); got != 1 {
 			t.Errorf("cursor %d, want 1", got)
@@ -431,6 +436,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"SettleRedelivery": func(ctx context.Context) error {
 			return s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a"})
 		},
+		"Since": func(ctx context.Context) error { _, err := s.Since(ctx, noon); return err },
 		"DeadLetterOf": func(ctx context.Context) error {
 			_, _, err := s.DeadLetterOf(ctx, checkpoint.SinkOwner("a"), "k")
 			return err

@@ -1,0 +1,132 @@
+package checkpointtest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+const year = 365 * 24 * time.Hour
+
+// openTimed is open with a clock that can be set.
+func (b Backend) openTimed(t *testing.T, retain time.Duration) *timed {
+	t.Helper()
+	s := &timed{state: b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: retain})}
+	s.options.Elapsed = func() time.Duration { return s.clock.Now().Sub(noon) - time.Duration(s.set.Load()) }
+	s.reopen()
+	s.configure(map[string]checkpoint.Start{"a": {}})
+	return s
+}
+
+type timed struct {
+	*state
+	set atomic.Int64 // by how much the clock was set forward, in all
+	n   int
+}
+
+// setClock sets the clock forward, or back. Not all stores notice it without a write.
+func (s *timed) setClock(by time.Duration) {
+	s.set.Add(int64(by))
+	s.clock.advance(by)
+}
+
+// recordEvent appends an event that is recorded now.
+func (s *timed) recordEvent() {
+	s.t.Helper()
+	s.n++
+	s.append(event(fmt.Sprint(s.n), s.clock.Now(), 300))
+}
+
+// tooOld returns how many events a lag policy would skip.
+func (s *timed) tooOld(age time.Duration) uint64 {
+	s.t.Helper()
+	over, err := s.Over(s.t.Context(), "a", checkpoint.Budget{Since: s.clock.Now().Add(-age)})
+	s.must(err)
+	return over.Events
+}
+
+func (b Backend) testClockSet(t *testing.T) {
+	// Each case records three events an hour apart; the clock is set as it says.
+	for _, c := range []struct {
+		name                  string
+		before, behind, after time.Duration // the clock is set before the 2nd event, behind it, and behind the 3rd
+		restart               bool          // the store is closed while it is set the last time
+	}{
+		{name: "it is right"},
+		{name: "it was a year ahead for a while", before: year, behind: -year},
+		{name: "it was a year behind until now", before: -year, after: year},
+		{name: "it is a day ahead from now on", after: 24 * time.Hour},
+		{name: "it was set back by a day", after: -24 * time.Hour},
+		{name: "it was set back by a year between two runs", before: year, after: -year, restart: true},
+		{name: "it was set again and again", before: year, behind: -2 * year, after: 30 * time.Hour},
+	} {
+		for _, retain := range []time.Duration{0, 24 * time.Hour} {
+			t.Run(fmt.Sprintf("%s, events are kept %s", c.name, retain), func(t *testing.T) {
+				s := b.openTimed(t, retain)
+				s.recordEvent()
+				s.clock.advance(time.Hour)
+				s.setClock(c.before)
+				s.recordEvent()
+				s.clock.advance(time.Hour / 2)
+				s.setClock(c.behind)
+				s.clock.advance(time.Hour / 2)
+				s.recordEvent()
+				if c.restart {
+					s.setClock(c.after)
+					s.reopen()
+					s.configure(map[string]checkpoint.Start{"a": {}})
+				} else {
+					s.clock.advance(time.Minute)
+					s.setClock(c.after)
+				}
+
+				// How long ago the third event was is what is known after a restart.
+				if got := s.tooOld(3 * time.Hour); got != 0 {
+					t.Errorf("%d events are older than three hours, want none", got)
+				}
+				if got := s.tooOld(time.Hour + 30*time.Minute); got != 1 && !c.restart {
+					t.Errorf("%d events are older than an hour and a half, want 1", got)
+				}
+				if age := s.clock.Now().Sub(s.stats().Sinks["a"].Oldest); age < 0 || age > 3*time.Hour {
+					t.Errorf("the oldest event is %s old, want two hours", age)
+				}
+				s.settle("a", 3)
+				s.recordEvent()
+				s.settle("a", 4)
+				if retain > 0 {
+					if got := s.stats().Events; got != 4 {
+						t.Fatalf("%d events are kept, want all", got)
+					}
+					if got := s.replay("a", s.clock.Now().Add(-time.Hour/2)); got.Last != 4 || got.First != 3 && got.First != 4 && !c.restart {
+						t.Errorf("a replay of half an hour is %+v, want the last two events", got)
+					}
+					s.emptyQueue("a")
+				}
+				// It is not set any more, and all of it comes to its end.
+				s.clock.advance(retain + time.Hour)
+				s.recordEvent()
+				if got := s.tooOld(time.Minute); got != 0 {
+					t.Errorf("%d new events are too old, want none", got)
+				}
+				s.until("old events are trimmed", func() bool { return s.stats().Events == 1 })
+				s.clock.advance(time.Hour)
+				if got := s.tooOld(time.Minute); got != 1 {
+					t.Errorf("%d events are older than a minute, want the last", got)
+				}
+			})
+		}
+	}
+}
+
+// emptyQueue delivers all that a sink is to get again.
+func (s *timed) emptyQueue(sink string) {
+	s.t.Helper()
+	next, err := s.Redeliver(s.t.Context(), sink, checkpoint.Batch{})
+	s.must(err)
+	s.must(s.SettleRedelivery(s.t.Context(), checkpoint.RedeliverySettlement{
+		Sink: sink, Expect: next.Place, Last: next.Records[len(next.Records)-1].Place, Events: len(next.Records),
+	}))
+}

@@ -1,0 +1,138 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Events carry the time of a clock that may be set while they lie in the journal.
+// Their ages must not follow: Limits.Retain and a lag policy would trim or skip what is
+// young, or never what is old. So a store that finds that the clock was set remembers
+// by how much, and takes that into account for what was recorded before. The events
+// themselves stay as they are.
+
+const (
+	// stepLeast is the least difference between the clock and the time that passed
+	// which counts as the clock being set.
+	stepLeast = time.Minute
+	// aheadMost is how far behind the latest event the clock may be before that event
+	// counts as recorded by a clock that was ahead.
+	aheadMost = time.Hour
+	// maxCorrections is how many corrections are kept, the latest: they lie in the
+	// smallest of buckets.
+	maxCorrections = 32
+)
+
+// clock is the system's clock beside the time that has passed.
+type clock struct {
+	now     func() time.Time
+	elapsed func() time.Duration // nil: as by now
+
+	mu    sync.Mutex
+	began time.Duration // elapsed, when now was at
+	at    time.Time
+}
+
+func newClock(o Options) *clock {
+	c := &clock{now: o.Now, elapsed: o.Elapsed}
+	if c.now == nil {
+		c.now = time.Now
+		if start := time.Now(); c.elapsed == nil {
+			c.elapsed = func() time.Duration { return time.Since(start) }
+		}
+	}
+	c.agree()
+	return c
+}
+
+// agree takes the clock for right from now on.
+func (c *clock) agree() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.now().Round(0) // without the time that has passed
+	if c.elapsed != nil {
+		c.began = c.elapsed()
+	}
+}
+
+// step returns by how much the clock was set forward since agree, or 0 if it was not.
+func (c *clock) step() time.Duration {
+	if c.elapsed == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	step := c.now().Round(0).Sub(c.at) - (c.elapsed() - c.began)
+	if step.Abs() < stepLeast {
+		return 0
+	}
+	return step
+}
+
+// correction is what became known of the times of the events up to one. All of it is
+// in milliseconds.
+type correction struct {
+	last uint64 // the number of the last of them
+	by   int64  // the clock was set forward by so much
+	at   int64  // they were recorded no later than this, by the clock as it was set
+}
+
+const correctionSize = 24
+
+// correctionsOf reads the corrections, in the order in which they were made.
+func correctionsOf(tx *bolt.Tx) []correction {
+	value := tx.Bucket(metaBucket).Get(clockKey)
+	var all []correction
+	for ; len(value) >= correctionSize; value = value[correctionSize:] {
+		all = append(all, correction{
+			last: binary.BigEndian.Uint64(value),
+			by:   int64(binary.BigEndian.Uint64(value[8:])),
+			at:   int64(binary.BigEndian.Uint64(value[16:])),
+		})
+	}
+	return all
+}
+
+// putCorrections writes the latest corrections, without those of events that are gone.
+func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
+	for len(all) > maxCorrections || len(all) > 0 && all[0].last < first {
+		all = all[1:]
+	}
+	var value []byte
+	for _, c := range all {
+		value = binary.BigEndian.AppendUint64(value, c.last)
+		value = binary.BigEndian.AppendUint64(value, uint64(c.by))
+		value = binary.BigEndian.AppendUint64(value, uint64(c.at))
+	}
+	if err := tx.Bucket(metaBucket).Put(clockKey, value); err != nil {
+		return fmt.Errorf("corrections of the clock: %w", err)
+	}
+	return nil
+}
+
+// recordedBy returns when an event was recorded by the clock as it is now, given when
+// it was by the clock as it was then.
+func (j *journal) recordedBy(seq uint64, recorded int64) int64 {
+	for _, c := range j.corrections {
+		if seq <= c.last {
+			recorded = min(recorded+c.by, c.at)
+		}
+	}
+	return recorded
+}
+
+// correct takes into account that the clock was set, if it was, and reports whether
+// that is news. It changes nothing in the file.
+func (j *journal) correct(c *clock) bool {
+	step, now := c.step().Milliseconds(), c.now().UnixMilli()
+	if j.empty() || step == 0 && j.recorded <= now+aheadMost.Milliseconds() {
+		return false
+	}
+	j.corrections = append(j.corrections, correction{last: j.last, by: step, at: now})
+	j.recorded = min(j.recorded+step, now)
+	return true
+}
