@@ -76,6 +76,7 @@ type Audit struct {
 	behind      appliance.Page // holds a few entries at most
 	rows        []auditRow
 	date        time.Time // the appliance's, in its last answer
+	endless     endlessAudit
 	pace        *pace
 }
 
@@ -100,6 +101,7 @@ func (a *Audit) Progress() (p Progress, ok bool) { return a.pace.tell() }
 // nothing of what was read before it.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
 	a.polls++
+	a.endless = endlessAudit{}
 	a.events.TraceParent = traceparent.Of(ctx)
 	err := a.load(ctx)
 	if err == nil {
@@ -463,6 +465,7 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), a.source, err)
 	}
 	a.position, a.committed = p, c.Position
+	a.endless.pages = 0
 	a.pace.count(c)
 	return nil
 }

@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -59,6 +60,48 @@ func (p *auditPage) lone() *loneEntry {
 
 var errUnsteadyOrder = errors.New("the audit log comes newest first at one moment and oldest first at the next: pages cannot be joined safely")
 
+// maxAuditPages bounds the pages that a walk reads without committing any: the log
+// keeps only so many entries.
+const maxAuditPages = 20_000
+
+var (
+	errAuditOffsetIgnored = errors.New("the appliance shows the same page of the audit log at several offsets: it ignores offset")
+	errAuditEndless       = fmt.Errorf("the audit log has no end within %d pages, nor an entry that was committed", maxAuditPages)
+)
+
+// endlessAudit notices a log that a walk never gets to the end of.
+type endlessAudit struct {
+	pages         int // since something was committed, or a walk ended
+	offset, rows  int // of the last page
+	first, final  string
+	sameElsewhere int // pages in a row that were the last one, at another offset
+}
+
+// check returns an error if a page shows that the log does not end.
+func (e *endlessAudit) check(page *auditPage) error {
+	if len(page.rows) == 0 {
+		e.rows = 0
+		return nil
+	}
+	first, final := page.rows[0].key(), page.rows[len(page.rows)-1].key()
+	switch {
+	case e.rows != len(page.rows) || e.first != first || e.final != final:
+		e.sameElsewhere = 0
+	case e.offset != page.offset:
+		e.sameElsewhere++
+	}
+	e.pages++
+	e.offset, e.rows, e.first, e.final = page.offset, len(page.rows), first, final
+	const several = 3 // entries that come or are purged can shift one page over another
+	switch {
+	case e.sameElsewhere >= several:
+		return errAuditOffsetIgnored
+	case e.pages > maxAuditPages:
+		return errAuditEndless
+	}
+	return nil
+}
+
 // begin returns where a walk begins.
 func (a *Audit) begin(w *auditWalk) int {
 	if a.oldestFirst {
@@ -72,6 +115,9 @@ func (a *Audit) begin(w *auditWalk) int {
 func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
 	for {
 		page, err := a.fetch(ctx, w.offset)
+		if err == nil {
+			err = a.endless.check(&page)
+		}
 		if err != nil {
 			return page, false, err
 		}

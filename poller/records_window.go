@@ -51,6 +51,11 @@ const (
 	maxEarly          = 10 // in halves, while searches are terminated early
 )
 
+// maxUndivided bounds the records of a window that cannot be divided.
+const maxUndivided = 1_000_000
+
+var errEndlessWindow = fmt.Errorf("the record store shows more than %d records of one window: there is no end of them", maxUndivided)
+
 // windowsByOffset is how many windows are read by offset after one that could
 // not be read by a cursor.
 const windowsByOffset = 16
@@ -176,6 +181,9 @@ func (r *Records) follow(ctx context.Context, w *reading, cursor string, ttl tim
 		if w.fresh > r.most && r.divisible(w) {
 			return tooMany, nil
 		}
+		if w.fresh > maxUndivided {
+			return 0, errEndlessWindow
+		}
 		cursor = cmp.Or(page.cursor, cursor)
 	}
 }
@@ -207,7 +215,7 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 // with the record that the one before it ended with: if it does not, records
 // moved, and some may have passed the page's edge unseen.
 func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending, error) {
-	offset, longest := len(page.rows), len(page.rows)
+	offset, longest, repeated := len(page.rows), len(page.rows), 0
 	for {
 		last := page.rows[len(page.rows)-1].hash
 		joined := w.moved < maxMoved
@@ -254,6 +262,7 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 		}
 		offset += len(page.rows)
 		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
+		before := w.fresh
 		if err := r.take(ctx, w, page, end); err != nil {
 			return 0, err
 		}
@@ -262,6 +271,19 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 		}
 		if w.fresh > r.most && r.divisible(w) {
 			return tooMany, nil
+		}
+		if w.fresh > maxUndivided {
+			return 0, errEndlessWindow
+		}
+		const several = 3 // records that are stored meanwhile can repeat a page
+		if repeated++; w.fresh > before {
+			repeated = 0
+		} else if repeated >= several {
+			// What lies behind is out of reach, as where the offset is refused.
+			r.o.Log.Warn("the record store shows the same records at several offsets: it ignores offset",
+				"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
+			w.early = true
+			return complete, nil
 		}
 		longest = max(longest, rows)
 	}

@@ -80,6 +80,9 @@ func (v *verification) found(kind, id string, shown, journalled int64) {
 	v.report.Found(Difference{Kind: kind, Stream: v.Stream, ID: id, Shown: shown, Journalled: journalled})
 }
 
+// maxVerified bounds the detections that are compared at once: their ids are held.
+const maxVerified = 10_000_000
+
 // VerifyDetections compares, by id and mod_time, every detection that the
 // appliance shows since a time with what is known of it, and then asks for those
 // that are known and were not shown. It changes nothing. It can run beside the
@@ -117,6 +120,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 			return v.Verification, err
 		}
 		suspects = append(suspects, differ...)
+		if len(shown) > maxVerified {
+			return v.Verification, fmt.Errorf("verify %s: the appliance shows more than %d detections; compare a shorter time", d.source, maxVerified)
+		}
 		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
 	}
 	v.Compared = len(shown)

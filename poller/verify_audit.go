@@ -56,6 +56,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sourc
 			return v.Verification, err
 		}
 		suspects = append(suspects, differ...)
+		a.endless.pages = 0
 		newest := &page.rows[len(page.rows)-1]
 		if newest.placed {
 			w.last = newest.place()

@@ -101,11 +101,15 @@ func (r *Records) journalled(ctx context.Context, journal JournalReader, until i
 	}
 }
 
+// errRecordsRepeat ends a comparison that would not end.
+var errRecordsRepeat = errors.New("the record store shows the same records at several offsets: it ignores offset")
+
 // verifyWindow compares the records of a window by offset. It is false where the
 // window has too many for one.
 func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPosition, window recordList, journalled, seen map[uint64]struct{}) (fits bool, err error) {
 	var found []recordRow
-	for {
+	shown := make(map[uint64]struct{})
+	for repeated := 0; ; {
 		page, err := r.search(ctx, window, len(found), 0)
 		if errors.Is(err, errOffset) && r.span > 1 {
 			r.most = max(1, min(r.most, len(found)))
@@ -117,11 +121,22 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 		if (page.total > int64(r.most) || len(found) > r.most) && r.span > 1 {
 			return false, nil
 		}
+		before := len(shown)
 		for _, row := range page.rows {
+			shown[row.hash] = struct{}{}
 			found = append(found, recordRow{hash: row.hash, key: row.key, err: row.err, record: transform.Record{Time: row.record.Time}})
 		}
 		if len(page.rows) == 0 || page.total >= 0 && int64(len(found)) >= page.total {
 			break
+		}
+		if len(found) > maxUndivided {
+			return false, errEndlessWindow
+		}
+		const several = 3 // records that are stored meanwhile can repeat a page
+		if repeated++; len(shown) > before {
+			repeated = 0
+		} else if repeated >= several {
+			return false, errRecordsRepeat
 		}
 	}
 	last := make(map[uint64]struct{}, len(found))

@@ -2,6 +2,7 @@ package poller
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 )
 
@@ -42,7 +43,25 @@ type walk struct {
 	unjoined int
 	// read is the highest mod_time read; 0 before there is one.
 	read int64
+	// repeats counts the pages in a row that showed nothing new although they lay
+	// behind as many rows as were seen, and stalled all joined pages in a row that
+	// showed nothing new at an offset.
+	repeats, stalled int
 }
+
+// Bounds of a walk that gets nowhere.
+const (
+	maxRepeats = 10   // rows that become visible late can repeat a page
+	maxStalled = 1000 // as many pages of rows may move away at once, and back
+	maxTies    = 1_000_000
+)
+
+var (
+	errOffsetIgnored = errors.New("the appliance shows the same detections at several offsets: it ignores offset, " +
+		"and has more detections with one mod_time than a page holds")
+	errStalled  = fmt.Errorf("%d pages of detections in a row showed nothing new: the appliance shows no end of one mod_time", maxStalled)
+	errManyTies = fmt.Errorf("the appliance shows more than %d detections with one mod_time", maxTies)
+)
 
 func newWalk(bound int64) *walk {
 	// 0 would mean now, and what is negative is relative to it.
@@ -111,10 +130,14 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 		return true, true, nil
 	}
 	w.size = len(page)
+	if err := w.stalls(len(page), beyond); err != nil {
+		return false, false, err
+	}
 
 	if last >= 0 {
 		if bound := page[last].modTime - 1; bound > w.bound {
 			w.bound, w.offset, w.blind, w.blinded = bound, 0, false, 0
+			w.repeats, w.stalled = 0, 0
 			maps.DeleteFunc(w.seen, func(k key, _ struct{}) bool { return k.modTime < bound })
 			return true, false, nil
 		}
@@ -128,4 +151,27 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 	}
 	w.offset += len(page) - 1
 	return true, false, nil
+}
+
+// stalls returns an error if pages under one bound lead nowhere. beyond says that the
+// page, of n rows, showed something new.
+func (w *walk) stalls(n int, beyond bool) error {
+	switch {
+	case beyond:
+		w.repeats, w.stalled = 0, 0
+	case w.offset > 0:
+		w.stalled++
+		if w.offset+n > len(w.seen) {
+			w.repeats++
+		}
+	}
+	switch {
+	case w.repeats > maxRepeats:
+		return errOffsetIgnored
+	case w.stalled > maxStalled:
+		return errStalled
+	case len(w.seen) > maxTies:
+		return errManyTies
+	}
+	return nil
 }

@@ -216,22 +216,52 @@ func readBefore(e edit) ([]transform.Detection, error) {
 	return found, nil
 }
 
+// Bounds of what is read of the detections that one command changes. Polling waits
+// meanwhile.
+const (
+	maxLookupRows  = 10_000
+	maxLookupPages = 1000 // an appliance may return fewer rows a page than it is asked for
+	maxLookupBytes = 32 << 20
+	maxLookupTime  = 2 * time.Minute
+)
+
 // readDetections reads what an edit changes, without what is no detection that can
-// be recognized.
+// be recognized. An appliance that shows no end of it, or more than a command may
+// change, is an error that rejects the command.
 func readDetections(e edit) ([]transform.Detection, error) {
 	var page appliance.Page
 	var found []transform.Detection
-	for offset := 0; ; offset += len(page.Objects) {
-		if err := e.read(offset, &page); err != nil {
+	seen := make(map[int64]bool)
+	began, rows, size := time.Now(), 0, 0
+	for pages := 0; ; pages++ {
+		if err := e.read(rows, &page); err != nil {
 			return nil, err
-		}
-		for _, o := range page.Objects {
-			if d, err := transform.ParseDetection(o.Raw, o.Repaired); err == nil {
-				found = append(found, d)
-			}
 		}
 		if len(page.Objects) == 0 { // a short page is not the last one everywhere
 			return found, nil
+		}
+		fresh := false
+		for _, o := range page.Objects {
+			d, err := transform.ParseDetection(o.Raw, o.Repaired)
+			if seen[d.ID] { // what has no id counts as one detection
+				continue
+			}
+			if seen[d.ID], fresh = true, true; err != nil {
+				continue
+			}
+			// The object is the page's, and not needed.
+			found = append(found, transform.Detection{ID: d.ID, ModTime: d.ModTime, Tracked: d.Tracked})
+			size += len(d.Tracked)
+		}
+		rows += len(page.Objects)
+		switch {
+		case !fresh:
+			return nil, sinks.Errorf(sinks.Rejected, "the appliance shows the same detections at offset %d again: it ignores offset, so that it cannot be known what has the ticket",
+				rows-len(page.Objects))
+		case rows > maxLookupRows || size > maxLookupBytes:
+			return nil, sinks.Errorf(sinks.Rejected, "the appliance shows more than %d detections, or %d MiB of them, with the ticket: a command changes no more", maxLookupRows, maxLookupBytes>>20)
+		case pages >= maxLookupPages || time.Since(began) > maxLookupTime:
+			return nil, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %s", maxLookupPages, maxLookupTime)
 		}
 	}
 }

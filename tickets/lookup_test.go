@@ -1,0 +1,84 @@
+package tickets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/sinks"
+	"ndrbridge/tickets"
+)
+
+func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
+	rows := func(from, n int, pad string) string {
+		var all []string
+		for id := from; id < from+n; id++ {
+			all = append(all, fmt.Sprintf(`{"id":%d,"mod_time":%d,"assignee":%q}`, id+1, 1_750_000_000_000+id, pad))
+		}
+		return "[" + strings.Join(all, ",") + "]"
+	}
+	for _, c := range []struct {
+		name     string
+		page     func(offset int) string // of detections with the ticket
+		reason   string
+		requests int32 // at most
+	}{
+		{"an appliance that ignores offset", func(int) string { return rows(0, 5, "") }, "ignores offset", 2},
+		{"a ticket with detections without end", func(offset int) string { return rows(offset, 1000, "") }, "more than 10000 detections", 11},
+		{"pages of one detection without end", func(offset int) string { return rows(offset, 1, "") }, "within 1000 pages", 1001},
+		{"detections that are large", func(offset int) string { return rows(offset, 4, strings.Repeat("x", 1<<20)) }, "32 MiB", 9},
+		{"an appliance that is slow", func(offset int) string { time.Sleep(20 * time.Second); return rows(offset, 10, "") }, "2m0s", 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var searches atomic.Int32
+				other, id := withTicket(t)
+				transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+					recorder := httptest.NewRecorder()
+					var s struct {
+						Offset int
+						Filter struct {
+							TicketID []string `json:"ticket_id"`
+						}
+					}
+					switch {
+					case strings.HasSuffix(r.URL.Path, "/detections/search"):
+						if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+							return nil, err
+						}
+						if searches.Add(1) > 5000 {
+							return nil, fmt.Errorf("there is no end")
+						}
+						recorder.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
+						fmt.Fprint(recorder, c.page(s.Offset))
+					default:
+						other.ServeHTTP(recorder, r)
+					}
+					return recorder.Result(), nil
+				})
+				store := newStore(t)
+				w := newWriter(t, store, "http://sensor.example", transport)
+				accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "closed"}, tickets.Command{TicketID: "SEC-2", DetectionID: id})
+				run(t, w)
+				time.Sleep(10 * time.Minute)
+				got, _, err := store.Command(t.Context(), 1)
+				if err != nil || got.State != checkpoint.CommandRejected || !strings.Contains(got.Reason, c.reason) {
+					t.Errorf("it is %s: %s, %v", got.State, got.Reason, err)
+				}
+				if n := searches.Load(); n > c.requests {
+					t.Errorf("%d searches were made, at most %d are due", n, c.requests)
+				}
+				if got := states(t, store); got != "rejected applied" || w.Status().State != sinks.StateRunning {
+					t.Errorf("the commands are %s, the writer is %+v", got, w.Status())
+				}
+			})
+		})
+	}
+}
