@@ -171,6 +171,16 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%d were stored, the last %s", len(all)-before, all[len(all)-1].Body)
 		}
 	})
+	t.Run("what Jira signed, once, whatever identifier it is sent again with", func(t *testing.T) {
+		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-3", 1)
+		for _, identifier := range []string{"w2", "w3", ""} {
+			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
+			accepted(t, answer, text)
+		}
+		if n := len(c.commands(t)) - before; n != 1 {
+			t.Errorf("%d were stored, want 1", n)
+		}
+	})
 	t.Run("what another system sends with the token", func(t *testing.T) {
 		answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
 		accepted(t, answer, body)

@@ -29,7 +29,8 @@ type Mapping struct {
 	// it names is taken: what somebody changed at the appliance meanwhile stays.
 	Changes string
 	// KeyHeader is the header that names the request, and Key are the paths whose
-	// values name it together where there is no such header.
+	// values name it together where there is no such header. Neither is used for a
+	// request with a signature.
 	KeyHeader string
 	Key       []string
 

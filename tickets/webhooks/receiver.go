@@ -6,6 +6,8 @@ package webhooks
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +64,8 @@ func (r *Receiver) Verify(header http.Header, body []byte) error {
 
 // Notice is what a request of a ticket system says.
 type Notice struct {
-	// Key names it, so that one that is sent again is known; empty: it has no name.
+	// Key names it, so that one that is sent again is known; empty: it has no name. Of
+	// a request with a signature it follows from the body, which the signature covers.
 	Key     string
 	Command tickets.Command
 	// Ignored says why there is nothing to be done; empty: there is, and Command
@@ -103,8 +106,18 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	if command.Status == "" && command.Assignee == nil && command.DetectionID == 0 {
 		return Notice{Ignored: "it changes nothing that the appliance keeps"}, nil
 	}
-	key, err := m.name(header, root)
+	key, err := r.key(header, body, root)
 	return Notice{Key: key, Command: command}, err
+}
+
+// key names a request. A signature covers the body alone: whoever has recorded a
+// request can send it again with other headers, so that the body itself is the name.
+func (r *Receiver) key(header http.Header, body []byte, root any) (string, error) {
+	if r.verify != nil && r.verify.Method == MethodSignature {
+		sum := sha256.Sum256(body)
+		return hex.EncodeToString(sum[:]), nil
+	}
+	return r.mapping.name(header, root)
 }
 
 // decode reads one JSON value. Numbers stay as they are written.
