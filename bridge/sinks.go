@@ -114,8 +114,8 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 	return redaction.Apply, nil
 }
 
-// memoryKept is how long a sink remembers what it made of a detection that has no
-// new version. What is known of detections is forgotten after as long by default.
+// memoryKept is how long a sink remembers what it made of a detection of which it gets
+// no new version, at the least: what is of a detection that is still known is kept.
 const memoryKept = 90 * 24 * time.Hour
 
 // openSink makes a sink. It reads the secrets anew each time.

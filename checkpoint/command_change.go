@@ -37,7 +37,7 @@ func (c *commandChange) write(r *round) error {
 		return fmt.Errorf("command %d: %w", c.id, err)
 	}
 	if len(c.expect) > 0 {
-		if err := remember(r.tx, expectedName(k.Appliance), c.expect, 0); err != nil {
+		if err := remember(r.tx, expectedName(k.Appliance), c.expect, 0, nil); err != nil {
 			return err
 		}
 	}
@@ -222,5 +222,5 @@ func (u *unexpecting) write(r *round) error {
 			return fmt.Errorf("expectation %.40q: %w", key, err)
 		}
 	}
-	return forgetOld(known, forget, u.before, max(forgetLeast, 2*len(u.keys)))
+	return forgetOld(known, forget, u.before, max(forgetLeast, 2*len(u.keys)), nil)
 }

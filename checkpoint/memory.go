@@ -1,8 +1,12 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // Memories is the part of a store in which sinks keep what they made at their
@@ -16,8 +20,32 @@ type Memories interface {
 	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
 	// RememberSink sets what a sink remembers, by key, all of it or nothing. It
 	// forgets entries whose At is lower than forgetBefore, a bounded number with
-	// each call; 0: none. A sink that was never configured is an error.
+	// each call; 0: none. What is remembered under SourceKey of something that a source
+	// still knows is kept. A sink that was never configured is an error.
 	RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error
+	// RefreshSink sets the At of what a sink remembers under the keys to at, where it is
+	// lower than due. It writes nothing if there is nothing to set.
+	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
+}
+
+// SourceKey is the key for what a sink remembers of something that a source knows
+// under id.
+func SourceKey(source Source, id string) string {
+	return sourceKeyPrefix + source.String() + "/" + id
+}
+
+// sourceKeyPrefix is that of the attribute source of events.
+const sourceKeyPrefix = "ndrbridge://"
+
+// isKnown reports whether a key is the SourceKey of something that its source knows.
+func isKnown(tx *writeTx, key []byte) bool {
+	rest, is := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
+	end := bytes.LastIndexByte(rest, '/')
+	if !is || end < 0 {
+		return false
+	}
+	known := tx.table(knownBucket).inside(rest[:end])
+	return known != nil && known.Get(rest[end+1:]) != nil
 }
 
 // memoryName is where what a sink remembers lies among what is known. No source
@@ -45,6 +73,59 @@ func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, 
 	return nil
 }
 
+// RefreshSink implements Memories.
+func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
+	refresh := &refreshing{sink: sink, at: at, due: due}
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket(memoryName(sink))
+		for _, key := range keys {
+			if known != nil && refresh.isDue(known.Get([]byte(key))) {
+				refresh.keys = append(refresh.keys, key)
+			}
+		}
+		return nil
+	})
+	if err == nil && len(refresh.keys) > 0 {
+		err = s.do(ctx, refresh)
+	}
+	if err != nil {
+		return fmt.Errorf("refresh for %s: %w", sink, err)
+	}
+	return nil
+}
+
+// refreshing is the change that RefreshSink makes.
+type refreshing struct {
+	sink    string
+	keys    []string
+	at, due int64
+}
+
+// isDue reports whether a value that is known is refreshed.
+func (f *refreshing) isDue(value []byte) bool {
+	return len(value) > 8 && int64(binary.BigEndian.Uint64(value)) < f.due
+}
+
+func (f *refreshing) check(*round) error { return nil }
+
+func (f *refreshing) write(r *round) error {
+	known := r.tx.table(knownBucket).inside(memoryName(f.sink))
+	if known == nil {
+		return nil
+	}
+	var entries []Entry
+	for _, key := range f.keys {
+		if value := known.Get([]byte(key)); f.isDue(value) {
+			entries = append(entries, Entry{Key: key, Value: bytes.Clone(value[8:]), At: f.at})
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	r.changed = true
+	return remember(r.tx, memoryName(f.sink), entries, 0, nil)
+}
+
 // remembering is the change that RememberSink makes.
 type remembering struct {
 	sink         string
@@ -59,7 +140,8 @@ func (m *remembering) check(r *round) error {
 
 func (m *remembering) write(r *round) error {
 	r.changed = true
-	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore)
+	isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
+	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
 }
 
 // validateEntries refuses what no store could keep.

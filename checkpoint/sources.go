@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -13,6 +14,10 @@ import (
 // forgetLeast is how many entries a commit may forget at least. It may always
 // forget twice what it remembers, so that forgetting keeps up.
 const forgetLeast = 64
+
+// keepAgain is how long something is kept without another look at whether it must be,
+// in the milliseconds of sinks' memories.
+const keepAgain = 24 * 60 * 60 * 1000
 
 // Position implements Sources.
 func (s *Store) Position(ctx context.Context, source Source) (position []byte, err error) {
@@ -170,15 +175,16 @@ func (c *commit) write(r *round) error {
 		return fmt.Errorf("position: %w", err)
 	}
 	if len(c.Remember) > 0 || c.ForgetBefore > 0 {
-		if err := remember(r.tx, name, c.Remember, c.ForgetBefore); err != nil {
+		if err := remember(r.tx, name, c.Remember, c.ForgetBefore, nil); err != nil {
 			return err
 		}
 	}
 	return putDead(r.tx, SourceOwner(c.Source), c.Dead)
 }
 
-// remember writes what is to be known under a name, and forgets some of what is old.
-func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64) error {
+// remember writes what is to be known under a name, and forgets some of what is old,
+// but for the keys that keep holds for; nil: for none.
+func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64, keep func(key []byte) bool) error {
 	known, err := tx.table(knownBucket).make(name)
 	if err != nil {
 		return fmt.Errorf("known: %w", err)
@@ -209,12 +215,13 @@ func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64) err
 			return fmt.Errorf("forget: %w", err)
 		}
 	}
-	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)))
+	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
 }
 
 // forgetOld takes at most limit entries that are older than before from the
-// queue, and forgets those that were not remembered again since.
-func forgetOld(known, forget *table, before int64, limit int) error {
+// queue, and forgets those that were not remembered again since. Those that keep holds
+// for are looked at again when before is keepAgain later.
+func forgetOld(known, forget *table, before int64, limit int, keep func(key []byte) bool) error {
 	var old [][]byte
 	cursor := forget.Cursor()
 	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
@@ -229,7 +236,14 @@ func forgetOld(known, forget *table, before int64, limit int) error {
 	for _, queued := range old {
 		key := queued[8:]
 		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
-			if err := known.remove(key); err != nil {
+			var err error
+			if keep != nil && keep(key) {
+				at := appendUint64(uint64(before + keepAgain))
+				err = errors.Join(known.put(key, append(at, value[8:]...)), forget.put(slices.Concat(at[:8], key), []byte{}))
+			} else {
+				err = known.remove(key)
+			}
+			if err != nil {
 				return fmt.Errorf("known: %w", err)
 			}
 		}

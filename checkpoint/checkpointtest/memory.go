@@ -79,6 +79,22 @@ func (b Backend) testMemory(t *testing.T) {
 			want(c.sink, []string{"good"}, "")
 		}
 	})
+	t.Run("what a source still knows is not forgotten, however old it is", func(t *testing.T) {
+		const day = 24 * 60 * 60 * 1000
+		known, unknown := checkpoint.SourceKey(audit, "7"), checkpoint.SourceKey(audit, "8")
+		c := checkpoint.Commit{Source: audit, Position: []byte("p1"), Remember: []checkpoint.Entry{entry("7", "a version", 1)}}
+		s.must(s.Commit(t.Context(), c))
+		remember("detections", 0, entry(known, "T1", 5), entry(unknown, "T2", 5))
+		for at := range 5 {
+			remember("detections", int64(10+at*2*day), entry("other", "v", int64(11+at*2*day)))
+		}
+		want("detections", []string{known, unknown}, "T1", "")
+		forgets := checkpoint.Commit{Source: audit, Expect: []byte("p1"), Position: []byte("p2"), ForgetBefore: 2}
+		s.must(s.Commit(t.Context(), forgets))
+		remember("detections", 20*day, entry("other", "v", 30*day))
+		want("detections", []string{known}, "")
+		remember("detections", 40*day)
+	})
 	t.Run("many are forgotten in pieces", func(t *testing.T) {
 		var many []checkpoint.Entry
 		for i := range 1000 {

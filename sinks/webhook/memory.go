@@ -47,7 +47,7 @@ func DetectionKey(e transform.Event) string {
 	if e.Stream() != transform.StreamDetections {
 		return ""
 	}
-	return e.Source + "/" + e.Subject
+	return e.Source + "/" + e.Subject // checkpoint.SourceKey, by which it is kept as long as the detection is known
 }
 
 // Memory is the part of the state that a sink remembers in.
@@ -55,7 +55,8 @@ type Memory struct {
 	Store checkpoint.Memories
 	// Sink is the sink's name in the state.
 	Sink string
-	// Keep is how long something is remembered after it was last set; above 0.
+	// Keep is how long something is remembered after the last event that is remembered
+	// under its key; above 0. What is of a detection is kept as long as that is known.
 	Keep time.Duration
 	// Now is the clock that Keep is measured with; nil: time.Now.
 	Now func() time.Time
@@ -78,10 +79,37 @@ func (m *Memory) recall(ctx context.Context, events []transform.Event, key func(
 	if err != nil {
 		return nil, err
 	}
+	if err := m.refresh(ctx, keys, values); err != nil {
+		return nil, err
+	}
 	for i, value := range values {
 		known[of[i]] = value
 	}
 	return known, nil
+}
+
+// refresh keeps what is remembered of events, which need not set it once more. One write
+// in a while does for each key.
+func (m *Memory) refresh(ctx context.Context, keys []string, values [][]byte) error {
+	const often = 16 // times in Keep
+	var there []string
+	for i, key := range keys {
+		if values[i] != nil {
+			there = append(there, key)
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	at := m.now()
+	return m.Store.RefreshSink(ctx, m.Sink, there, at.UnixMilli(), at.Add(-m.Keep/often).UnixMilli())
+}
+
+func (m *Memory) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
 }
 
 // remember sets what is remembered, by key. It does so though ctx has ended: the
@@ -90,11 +118,7 @@ func (m *Memory) remember(ctx context.Context, made map[string][]byte) error {
 	if len(made) == 0 {
 		return nil
 	}
-	now := time.Now
-	if m.Now != nil {
-		now = m.Now
-	}
-	at := now()
+	at := m.now()
 	entries := make([]checkpoint.Entry, 0, len(made))
 	for key, value := range made {
 		entries = append(entries, checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()})

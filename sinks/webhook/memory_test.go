@@ -195,6 +195,26 @@ func TestAPresetRemembersWhatItMade(t *testing.T) {
 			t.Errorf("%q, %v", known, err)
 		}
 	})
+	t.Run("later versions keep what is remembered, though they change nothing of it", func(t *testing.T) {
+		o, _, memory, sink := remembering(t)
+		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		memory.Now = func() time.Time { return now }
+		send := func(id, minute int) {
+			t.Helper()
+			if err := sink.Send(t.Context(), []transform.Event{presettest.Version(t, id, minute, "new")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(7, 0)
+		for i := range 4 {
+			now = now.Add(memory.Keep * 2 / 3)
+			send(7, i+1)
+			send(100+i, 0) // which forgets what is old
+		}
+		if n := len(o.tickets); n != 5 || slices.Contains(o.asked[2:], "find 7") {
+			t.Errorf("%d tickets are open, want 5; asked %q", n, o.asked)
+		}
+	})
 	t.Run("without a memory it begins anew each time", func(t *testing.T) {
 		o, url := startOffice(t)
 		if err := open(t, webhook.Options{URL: url, Preset: desk{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {

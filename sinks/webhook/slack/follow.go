@@ -16,8 +16,8 @@ type posted struct {
 	// In is the channel as it was configured: where another is, the detection has no
 	// message there.
 	In string `json:"in"`
-	// Version and Recorded are the time of the newest version that was sent, and when
-	// it was seen, which tells apart those of one time.
+	// Version and Recorded are the time of the version that was sent last, and when it
+	// was seen, which tells whether one that is delivered again came before it.
 	Version  time.Time `json:"version"`
 	Recorded time.Time `json:"recorded"`
 	// Closed says that the message shows the detection as closed.
@@ -58,9 +58,11 @@ func (p *Preset) message(known []byte) (m posted, there bool) {
 	return m, m.TS != "" && m.In == p.o.Channel
 }
 
-// newer tells whether a message shows a newer version than an event's.
+// newer reports whether a message shows a newer version than an event's. What comes
+// in the order of the journal is always the newest: a mod_time can go back. Of an event
+// that is delivered again, apart from that order, the time when it was seen decides.
 func (m posted) newer(e transform.Event) bool {
-	return m.Version.After(e.Time) || m.Version.Equal(e.Time) && m.Recorded.After(e.RecordedTime)
+	return e.Redelivered && (m.Recorded.After(e.RecordedTime) || m.Recorded.Equal(e.RecordedTime) && m.Version.After(e.Time))
 }
 
 // ComposeKnowing edits the message of the first event's detection, or replies to it.

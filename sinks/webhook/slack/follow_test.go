@@ -17,6 +17,12 @@ type batch struct {
 	want   string
 }
 
+// seenAt is a version that was seen when another one was.
+func seenAt(version, other transform.Event) transform.Event {
+	version.RecordedTime = other.RecordedTime
+	return version
+}
+
 func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 	v := func(id, minute int, status string) transform.Event { return presettest.Version(t, id, minute, status) }
 	of := func(events ...transform.Event) []transform.Event { return events }
@@ -57,6 +63,11 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1"},
 			{nil, of(v(1, 0, "new").Redeliver(1), v(1, 1, "new").Redeliver(2)), "reply 1 as 2, reply 1 as 3"},
 			{nil, of(v(1, 3, "new")), "edit 1"},
+		}},
+		{"a version whose mod_time went back takes the place of the one before it", slack.Edit, []batch{
+			{nil, of(v(1, 5, "new"), seenAt(v(1, 2, "closed"), v(1, 6, ""))), "post 1, edit 1"},
+			{nil, of(v(1, 5, "new").Redeliver(1)), "reply 1 as 2"},
+			{nil, of(seenAt(v(1, 3, "new"), v(1, 7, ""))), "edit 1"},
 		}},
 		{"nor does it in a thread", slack.Thread, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1, reply 1 as 2"},

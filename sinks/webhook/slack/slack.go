@@ -52,9 +52,8 @@ type Options struct {
 // with a message are one summary, too, which is nobody's message: the next version
 // of each of them is posted.
 //
-// A version that is older than the one that a message shows, as one that is
-// delivered again on request, never takes its place: it is a reply in the
-// message's thread. A message that is gone, or can be edited no more, is posted
+// A version that is delivered again on request, and is older than the one that a
+// message shows, never takes its place: it is a reply in the message's thread. A message that is gone, or can be edited no more, is posted
 // anew.
 type Preset struct {
 	o            Options
