@@ -8,11 +8,11 @@ import (
 	"time"
 
 	natsclient "github.com/nats-io/nats.go"
-	"github.com/segmentio/kafka-go/sasl"
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/redact"
 	"ndrbridge/tickets"
 	"ndrbridge/tickets/inbox"
@@ -115,13 +115,9 @@ func (b *Bridge) openKafkaDoor(k configs.TicketKafka) *inbox.Kafka {
 			return redact.New(o.SASL.Password)
 		}),
 		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
-		Connect: func() (*tls.Config, sasl.Mechanism, error) {
+		Connect: func() (*tls.Config, *kafkawire.SASL, error) {
 			o, err := kafkaConnection(k.Connection())
-			if err != nil || o.SASL == nil {
-				return o.TLS, nil, err
-			}
-			mechanism, err := o.SASL.Client()
-			return o.TLS, mechanism, err
+			return o.TLS, o.SASL, err
 		},
 	})
 }

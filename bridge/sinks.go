@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/kafka"
@@ -161,7 +162,7 @@ func kafkaConnection(k configs.Kafka) (kafka.Options, error) {
 		if err != nil {
 			return kafka.Options{}, fmt.Errorf("sasl.password: %w", err)
 		}
-		o.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
+		o.SASL = &kafkawire.SASL{Mechanism: k.SASL.Mechanism, Username: k.SASL.Username, Password: password}
 	}
 	return o, nil
 }

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/preflight"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -34,11 +34,14 @@ type Trial struct {
 // writes nothing, and makes no topic. It must not run beside Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	found := s.try(ctx, t)
-	if login := s.cluster.dialer.login; login != nil {
-		preflight.Hide(found, login.secrets.Hide)
+	if login := s.cluster.dialer.Login; login != nil {
+		preflight.Hide(found, login.Hide)
 	}
 	return found
 }
+
+// maxTried is how many brokers are connected to that the cluster names itself.
+const maxTried = 100
 
 func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
@@ -60,7 +63,9 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	}
 	names := slices.Sorted(maps.Keys(sure))
 	defer s.cluster.close()
-	answer, err := s.cluster.link(alive[0]).exchange(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true})
+	request := askFor(names)
+	request.IncludeTopicAuthorizedOperations = true
+	answer, err := s.cluster.link(alive[0]).Exchange(ctx, request)
 	if err != nil {
 		f := preflight.Failure("topics", err)
 		if f.Advice == "" {
@@ -68,12 +73,16 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 		}
 		return append(found, f)
 	}
-	cluster := answer.(*metadata.Response)
-	s.cluster.learn(cluster)
+	cluster := answer.(*kmsg.MetadataResponse)
+	s.cluster.learn(cluster, names)
 	others := slices.DeleteFunc(slices.Sorted(maps.Values(s.cluster.brokers)), func(address string) bool {
 		return slices.Contains(s.cluster.seeds, address)
 	})
-	advertised, _ := s.tryBrokers(ctx, t.Now, others)
+	more := len(others) - maxTried
+	advertised, _ := s.tryBrokers(ctx, t.Now, others[:min(len(others), maxTried)])
+	if more > 0 {
+		advertised = append(advertised, preflight.Finding{Step: "brokers", Result: preflight.Remark, Detail: fmt.Sprintf("%d more of the cluster are not tried", more)})
+	}
 	for i, f := range advertised {
 		if f.Result == preflight.Failed {
 			advertised[i].Advice = "the cluster names this address itself: see advertised.listeners of that broker; " + f.Advice
@@ -81,10 +90,14 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	}
 	found = append(found, advertised...)
 	settings := s.topicSettings(ctx, alive[0], names)
-	slices.SortFunc(cluster.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(cluster.Topics, func(a, b kmsg.MetadataResponseTopic) int { return strings.Compare(said(a.Topic), said(b.Topic)) })
 	for _, topic := range cluster.Topics {
-		f := s.tryTopic(ctx, t, topic, settings[topic.Name])
-		if f.Result == preflight.Failed && !sure[topic.Name] {
+		name := said(topic.Topic)
+		if _, asked := sure[name]; !asked {
+			continue
+		}
+		f := s.tryTopic(ctx, t, name, topic, settings[name])
+		if f.Result == preflight.Failed && !sure[name] {
 			f.Result, f.Detail = preflight.Warning, f.Detail+"; only events that match may not let through go there"
 		}
 		found = append(found, f)
@@ -114,10 +127,10 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]preflight.Finding, error) {
 	d := *s.cluster.dialer
 	way := &preflight.Way{Address: address, Key: "brokers", Now: now}
-	d.tls = way.Secure(d.tls)
+	d.TLS = way.Secure(d.TLS)
 	ctx, cancel := preflight.Half(ctx)
 	defer cancel()
-	conn, err := d.dial(way.Watch(ctx), address)
+	conn, err := d.Dial(way.Watch(ctx), address)
 	found, explained := way.Findings(err)
 	if err != nil {
 		if _, refused := errors.AsType[*sinks.Error](err); refused {
@@ -128,15 +141,15 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 				Advice: "is it the port for what tls and sasl say? One for connections without TLS waits for more of who speaks TLS",
 			})
 		} else if !explained {
-			found = append(found, preflight.Failure("sign-in", errorOfConnection(ctx, err, "the connection broke")))
+			found = append(found, preflight.Failure("sign-in", kafkawire.ErrorOfConnection(ctx, err, "the connection broke")))
 		}
 		return found, err
 	}
-	_ = conn.Close() // it has served
+	conn.Close() // it has served
 	signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "the broker asks nobody who they are, or knows the certificate"}
-	if d.login != nil {
-		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.login.username, d.login.mechanism.Name())
-		if d.tls == nil && d.login.mechanism.Name() == "PLAIN" {
+	if d.Login != nil {
+		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.Login.Username, d.Login.Name())
+		if d.TLS == nil && d.Login.Name() == "PLAIN" {
 			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", and the password is sent in the clear"
 			signIn.Advice = "set tls, or a SCRAM mechanism"
 		}
@@ -150,12 +163,12 @@ const (
 	mayWrite = 1 << 4
 )
 
-func (s *Sink) tryTopic(ctx context.Context, t Trial, topic metadata.ResponseTopic, settings map[string]int) preflight.Finding {
-	step := "topic " + topic.Name
-	layout := layoutOf(topic)
+func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.MetadataResponseTopic, settings map[string]int) preflight.Finding {
+	step := "topic " + name
+	layout := layoutOf(name, topic)
 	switch {
 	case layout.unknown && s.create != nil && !t.Reads:
-		return s.tryCreation(ctx, step, topic.Name)
+		return s.tryCreation(ctx, step, name)
 	case layout.err != nil:
 		return preflight.Failure(step, layout.err)
 	}
@@ -167,25 +180,25 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, topic metadata.ResponseTop
 	var headless, short, behind []int32
 	for _, p := range topic.Partitions {
 		switch {
-		case p.LeaderID < 0:
-			headless = append(headless, p.PartitionIndex)
-		case s.acks != 1 && len(p.IsrNodes) < least:
-			short = append(short, p.PartitionIndex)
-		case len(p.IsrNodes) < len(p.ReplicaNodes):
-			behind = append(behind, p.PartitionIndex)
+		case p.Leader < 0:
+			headless = append(headless, p.Partition)
+		case s.acks != 1 && len(p.ISR) < least:
+			short = append(short, p.Partition)
+		case len(p.ISR) < len(p.Replicas):
+			behind = append(behind, p.Partition)
 		}
 	}
 	operation, word := mayWrite, "Write"
 	if t.Reads {
 		operation, word = mayRead, "Read"
 	}
-	told := topic.TopicAuthorizedOperations > 0 // a broker that does not know says the least number, an old one nothing
+	told := topic.AuthorizedOperations > 0 // a broker that does not know says the least number, an old one nothing
 	worse := func(result preflight.Result, detail, advice string) preflight.Finding {
 		return preflight.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
 	}
 	limit := settings[maxMessage]
 	switch {
-	case told && int(topic.TopicAuthorizedOperations)&operation == 0:
+	case told && int(topic.AuthorizedOperations)&operation == 0:
 		return worse(preflight.Failed, "the user may not do "+word+" on it", "give the user the operations "+word+" and Describe on the topic")
 	case len(headless) > 0:
 		return worse(preflight.Failed, fmt.Sprintf("%v have no leader", headless), "see whether all brokers run")
@@ -228,9 +241,9 @@ func (s *Sink) topicSettings(ctx context.Context, broker string, topics []string
 	}
 	for _, topic := range answer.Resources {
 		all[topic.ResourceName] = map[string]int{}
-		for _, entry := range topic.ConfigEntries {
-			if n, err := strconv.Atoi(entry.ConfigValue); err == nil {
-				all[topic.ResourceName][entry.ConfigName] = n
+		for _, entry := range topic.Configs {
+			if n, ok := number(entry); ok {
+				all[topic.ResourceName][entry.Name] = n
 			}
 		}
 	}

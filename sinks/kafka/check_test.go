@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/preflighttest"
 	"ndrbridge/sinks/sinktest"
@@ -21,7 +22,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	const password = "correct horse"
 	certificate, pool := sinktest.Certificate(t)
 	secured := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}})
-	ana := &SASL{Mechanism: "plain", Username: "ana", Password: password}
+	ana := &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: password}
 	may := func(operations ...kmsg.ACLOperation) []kfake.Opt {
 		var acls []kfake.ACL
 		for _, operation := range operations {
@@ -85,13 +86,15 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a wrong password": {
 			cluster: may(),
-			change:  func(o *Options) { o.SASL = &SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
+			change:  func(o *Options) { o.SASL = &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
 			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.username"},
 		},
 		"a mechanism that the broker does not have": {
 			cluster: may(),
-			change:  func(o *Options) { o.SASL = &SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password} },
-			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
+			change: func(o *Options) {
+				o.SASL = &kafkawire.SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password}
+			},
+			want: preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
 		},
 		"a broker that is down": {
 			change: func(o *Options) { o.Brokers = []string{loopback.Closed(t)} },

@@ -9,11 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/describeconfigs"
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 )
 
@@ -26,8 +25,8 @@ const maxAge = 5 * time.Minute
 // goroutine of its own.
 type cluster struct {
 	seeds  []string
-	dialer *dialer
-	links  map[string]*link // by address
+	dialer *kafkawire.Dialer
+	links  map[string]*kafkawire.Link // by address
 
 	asked   time.Time         // zero: what follows is not to be believed
 	brokers map[int32]string  // addresses by node id
@@ -43,8 +42,8 @@ type layout struct {
 	unknown  bool // err says that there is no such topic
 }
 
-func newCluster(seeds []string, d *dialer) *cluster {
-	return &cluster{seeds: seeds, dialer: d, links: map[string]*link{}, topics: map[string]layout{}}
+func newCluster(d *kafkawire.Dialer) *cluster {
+	return &cluster{seeds: d.Brokers, dialer: d, links: map[string]*kafkawire.Link{}, topics: map[string]layout{}}
 }
 
 // doubt makes the next know ask again.
@@ -75,9 +74,9 @@ func (c *cluster) know(ctx context.Context, topics map[string]bool) error {
 func (c *cluster) ask(ctx context.Context, names []string) error {
 	var failed error
 	for _, address := range c.addresses() {
-		answer, err := c.link(address).exchange(ctx, &metadata.Request{TopicNames: names})
+		answer, err := c.link(address).Exchange(ctx, askFor(names))
 		if err == nil {
-			c.learn(answer.(*metadata.Response))
+			c.learn(answer.(*kmsg.MetadataResponse), names)
 			c.learnLimits(ctx, address)
 			return nil
 		}
@@ -92,36 +91,67 @@ func (c *cluster) ask(ctx context.Context, names []string) error {
 	return failed
 }
 
+// askFor asks for the layout of topics. None is made by asking.
+func askFor(topics []string) *kmsg.MetadataRequest {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // nil: all
+	for _, name := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(name)
+		request.Topics = append(request.Topics, topic)
+	}
+	return request
+}
+
 // addresses are the brokers that are worth asking: those with a connection, then
 // the others.
 func (c *cluster) addresses() []string {
 	var connected, others []string
+	seen := map[string]bool{}
 	for _, address := range slices.Concat(slices.Sorted(maps.Values(c.brokers)), c.seeds) {
-		switch l := c.links[address]; {
-		case slices.Contains(connected, address) || slices.Contains(others, address):
-		case l != nil && l.conn != nil:
+		if seen[address] {
+			continue
+		}
+		seen[address] = true
+		if l := c.links[address]; l != nil && l.Connected() {
 			connected = append(connected, address)
-		default:
+		} else {
 			others = append(others, address)
 		}
 	}
 	return append(connected, others...)
 }
 
-func (c *cluster) learn(response *metadata.Response) {
+// maxHost is how long a broker's name may be, which is what DNS allows.
+const maxHost = 253
+
+// learn takes from an answer what was asked for: a broker may leave topics out, or add
+// others.
+func (c *cluster) learn(response *kmsg.MetadataResponse, names []string) {
 	c.asked, c.control = time.Now(), response.ControllerID
 	c.brokers = make(map[int32]string, len(response.Brokers))
 	for _, b := range response.Brokers {
-		c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		if len(b.Host) <= maxHost {
+			c.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		}
+	}
+	known := map[string]bool{}
+	for _, address := range c.addresses() {
+		known[address] = true
 	}
 	for address, l := range c.links {
-		if !slices.Contains(c.addresses(), address) {
-			l.close()
+		if !known[address] {
+			l.Close()
 			delete(c.links, address)
 		}
 	}
+	for _, name := range names {
+		c.topics[name] = layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker's answer leaves it out", name)}
+	}
 	for _, t := range response.Topics {
-		c.topics[t.Name] = layoutOf(t)
+		if _, wanted := c.topics[said(t.Topic)]; wanted {
+			c.topics[*t.Topic] = layoutOf(*t.Topic, t)
+		}
 	}
 }
 
@@ -142,9 +172,9 @@ func (c *cluster) learnLimits(ctx context.Context, address string) {
 		return
 	}
 	for _, topic := range answer.Resources {
-		for _, entry := range topic.ConfigEntries {
-			bytes, err := strconv.Atoi(entry.ConfigValue)
-			if layout, ok := c.topics[topic.ResourceName]; ok && err == nil && entry.ConfigName == maxMessage {
+		for _, entry := range topic.Configs {
+			bytes, ok := number(entry)
+			if layout, known := c.topics[topic.ResourceName]; known && ok && entry.Name == maxMessage {
 				layout.maxBytes = bytes
 				c.topics[topic.ResourceName] = layout
 			}
@@ -155,34 +185,42 @@ func (c *cluster) learnLimits(ctx context.Context, address string) {
 // maxMessage is the setting of a topic that bounds a record batch.
 const maxMessage = "max.message.bytes"
 
-// describe asks for settings of topics.
-func (c *cluster) describe(ctx context.Context, address string, topics []string, settings ...string) (*describeconfigs.Response, error) {
-	const topicResource = 2
-	request := &describeconfigs.Request{}
-	for _, name := range topics {
-		request.Resources = append(request.Resources, describeconfigs.RequestResource{
-			ResourceType: topicResource, ResourceName: name, ConfigNames: settings,
-		})
+// number is a setting's value, if it is a number.
+func number(setting kmsg.DescribeConfigsResponseResourceConfig) (n int, ok bool) {
+	if setting.Value == nil {
+		return 0, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	n, err := strconv.Atoi(*setting.Value)
+	return n, err == nil
+}
+
+// describe asks for settings of topics.
+func (c *cluster) describe(ctx context.Context, address string, topics []string, settings ...string) (*kmsg.DescribeConfigsResponse, error) {
+	request := kmsg.NewPtrDescribeConfigsRequest()
+	for _, name := range topics {
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName, resource.ConfigNames = kmsg.ConfigResourceTypeTopic, name, settings
+		request.Resources = append(request.Resources, resource)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kafkawire.DialTimeout)
 	defer cancel()
-	answer, err := c.link(address).exchange(ctx, request)
+	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	return answer.(*describeconfigs.Response), nil
+	return answer.(*kmsg.DescribeConfigsResponse), nil
 }
 
-func layoutOf(t metadata.ResponseTopic) layout {
-	switch kafkago.Error(t.ErrorCode) {
+func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
+	switch t.ErrorCode {
 	case 0:
-	case kafkago.UnknownTopicOrPartition:
-		return layout{err: errUnknownTopic(t.Name), unknown: true}
+	case kerr.UnknownTopicOrPartition.Code:
+		return layout{err: errUnknownTopic(name), unknown: true}
 	default:
-		return layout{err: errorOfCode(t.ErrorCode, "", "topic "+t.Name)}
+		return layout{err: kafkawire.ErrorOfCode(t.ErrorCode, "", "topic "+name)}
 	}
 	if len(t.Partitions) == 0 {
-		return layout{err: sinks.Errorf(sinks.Transient, "topic %s: it has no partitions yet", t.Name)}
+		return layout{err: sinks.Errorf(sinks.Transient, "topic %s: it has no partitions yet", name)}
 	}
 	leaders := make([]int32, len(t.Partitions))
 	for i := range leaders {
@@ -191,16 +229,16 @@ func layoutOf(t metadata.ResponseTopic) layout {
 	for _, p := range t.Partitions {
 		// The number of partitions decides where a key goes: a list with holes
 		// would send it astray.
-		if int(p.PartitionIndex) >= len(leaders) || p.PartitionIndex < 0 {
-			return layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker lists only some of its partitions", t.Name)}
+		if int(p.Partition) >= len(leaders) || p.Partition < 0 {
+			return layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker lists only some of its partitions", name)}
 		}
-		leaders[p.PartitionIndex] = p.LeaderID
+		leaders[p.Partition] = p.Leader
 	}
 	return layout{leaders: leaders}
 }
 
 // leader returns the link to a partition's leader.
-func (c *cluster) leader(topic string, partition int) (*link, error) {
+func (c *cluster) leader(topic string, partition int) (*kafkawire.Link, error) {
 	id := c.topics[topic].leaders[partition]
 	address, ok := c.brokers[id]
 	if !ok {
@@ -209,10 +247,10 @@ func (c *cluster) leader(topic string, partition int) (*link, error) {
 	return c.link(address), nil
 }
 
-func (c *cluster) link(address string) *link {
+func (c *cluster) link(address string) *kafkawire.Link {
 	l := c.links[address]
 	if l == nil {
-		l = &link{dialer: c.dialer, address: address}
+		l = kafkawire.NewLink(c.dialer, address)
 		c.links[address] = l
 	}
 	return l
@@ -222,26 +260,25 @@ func (c *cluster) link(address string) *link {
 // refuses. The layouts of the others have to be asked for again: it may take a
 // moment until brokers know of them. With dry none is made.
 func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string, dry bool) (refused map[string]*sinks.Error, err error) {
-	request := &createtopics.Request{TimeoutMs: int32(dialTimeout.Milliseconds()), ValidateOnly: dry}
-	for _, topic := range topics {
-		request.Topics = append(request.Topics, createtopics.RequestTopic{
-			Name:              topic,
-			NumPartitions:     orDefault(shape.Partitions),
-			ReplicationFactor: int16(orDefault(shape.Replication)),
-		})
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.TimeoutMillis, request.ValidateOnly = int32(kafkawire.DialTimeout.Milliseconds()), dry
+	for _, name := range topics {
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, orDefault(shape.Partitions), int16(orDefault(shape.Replication))
+		request.Topics = append(request.Topics, topic)
 	}
 	address, ok := c.brokers[c.control]
 	if !ok {
 		return nil, sinks.Errorf(sinks.Transient, "making topics %v: the cluster has no controller now", topics)
 	}
-	answer, err := c.link(address).exchange(ctx, request)
+	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("making topics %v: %w", topics, err)
 	}
 	refused = map[string]*sinks.Error{}
-	for _, t := range answer.(*createtopics.Response).Topics {
-		if code := kafkago.Error(t.ErrorCode); code != 0 && code != kafkago.TopicAlreadyExists {
-			refused[t.Name] = errorOfCode(t.ErrorCode, t.ErrorMessage, "making topic "+t.Name)
+	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics {
+		if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code {
+			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, said(t.ErrorMessage), "making topic "+t.Topic)
 		}
 	}
 	return refused, nil
@@ -257,7 +294,23 @@ func orDefault(n int) int32 {
 
 func (c *cluster) close() {
 	for _, l := range c.links {
-		l.close()
+		l.Close()
 	}
 	clear(c.links)
+}
+
+// said is a broker's message, which may be absent.
+func said(message *string) string {
+	if message == nil {
+		return ""
+	}
+	return *message
+}
+
+// errUnknownTopic is the error of a topic that the cluster does not know.
+func errUnknownTopic(topic string) *sinks.Error {
+	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{
+		Err: fmt.Errorf("topic %s does not exist, or the user must not see it", topic),
+		To:  "make it, set create_topic, or correct topic",
+	}}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/transform"
@@ -244,7 +245,7 @@ func TestSink(t *testing.T) {
 				return New(Options{
 					Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", Mode: mode,
 					MaxMessageBytes: maxBytes, Compression: "none",
-					SASL: &SASL{Mechanism: "plain", Username: username, Password: password},
+					SASL: &kafkawire.SASL{Mechanism: "plain", Username: username, Password: password},
 				})
 			},
 			Received: c.events,

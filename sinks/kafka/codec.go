@@ -10,7 +10,6 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
-	"github.com/segmentio/kafka-go/compress"
 )
 
 // codec compresses the records of a batch. It is not safe for concurrent use.
@@ -19,20 +18,31 @@ type codec interface {
 	compress(dst, src []byte) ([]byte, error)
 }
 
+// compression is a codec's number in the attributes of a record batch.
+type compression int8
+
+const (
+	uncompressed compression = iota
+	gzipped
+	snappied
+	lz4ed
+	zstded
+)
+
 // compressionOf is the codec that a name says: none, gzip, snappy, lz4 or zstd
 // (also when empty). Its number is what the attributes of a record batch hold.
-func compressionOf(name string) (compress.Compression, error) {
+func compressionOf(name string) (compression, error) {
 	switch name {
 	case "none":
-		return compress.None, nil
+		return uncompressed, nil
 	case "gzip":
-		return compress.Gzip, nil
+		return gzipped, nil
 	case "snappy":
-		return compress.Snappy, nil
+		return snappied, nil
 	case "lz4":
-		return compress.Lz4, nil
+		return lz4ed, nil
 	case "", "zstd":
-		return compress.Zstd, nil
+		return zstded, nil
 	}
 	return 0, fmt.Errorf("compression: %q is none of none, gzip, snappy, lz4, zstd", name)
 }
@@ -42,19 +52,19 @@ func compressionOf(name string) (compress.Compression, error) {
 const zstdWindow = 256 << 10
 
 // newCodec makes a codec; nil: none.
-func newCodec(compression compress.Compression) (codec, error) {
-	switch compression {
-	case compress.Gzip:
+func newCodec(c compression) (codec, error) {
+	switch c {
+	case gzipped:
 		return &streamCodec{stream: gzip.NewWriter(io.Discard)}, nil
-	case compress.Snappy:
+	case snappied:
 		return snappyCodec{}, nil
-	case compress.Lz4:
+	case lz4ed:
 		// Blocks stand alone, as the Java client demands; smaller ones than these
 		// cost more bytes than they save time. The batch has its own checksum.
 		stream := lz4.NewWriter(io.Discard)
 		err := stream.Apply(lz4.BlockSizeOption(lz4.Block256Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
 		return &streamCodec{stream: stream}, err
-	case compress.Zstd:
+	case zstded:
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false))
 		return zstdCodec{encoder}, err

@@ -11,8 +11,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/segmentio/kafka-go/compress"
-
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -36,7 +35,7 @@ type Options struct {
 	// TLS is nil for connections without TLS. Its ServerName, where empty, is
 	// the broker's host.
 	TLS  *tls.Config
-	SASL *SASL // nil: no authentication
+	SASL *kafkawire.SASL // nil: no authentication
 	// MaxMessageBytes bounds a record batch as it is sent, compressed, which is
 	// what a broker's message.max.bytes counts. An event that is larger even in a
 	// batch of its own is rejected. 0: 1 MiB, what brokers take by default.
@@ -60,11 +59,11 @@ type Sink struct {
 	create      *CreateTopic
 	mode        transform.Mode
 	acks        int16
-	compression compress.Compression
+	compression compression
 	maxBytes    int
 	timeout     time.Duration
 	cluster     *cluster
-	encoders    []*encoder // one for each broker that a Send goes to
+	encoders    []*encoder // for the brokers that a Send goes to at once
 }
 
 // topicText is what may stand in a topic's name beside placeholders.
@@ -113,9 +112,9 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	var auth *login
+	var login *kafkawire.Login
 	if s := o.SASL; s != nil {
-		if auth, err = newLogin(*s); err != nil {
+		if login, err = kafkawire.NewLogin(*s); err != nil {
 			errs = append(errs, err)
 		}
 		if s.Username == "" || s.Password == "" {
@@ -136,10 +135,8 @@ func New(o Options) (*Sink, error) {
 		compression: compression,
 		maxBytes:    cmp.Or(o.MaxMessageBytes, 1<<20),
 		timeout:     cmp.Or(o.Timeout, 30*time.Second),
-		cluster: newCluster(o.Brokers, &dialer{
-			tls:      o.TLS,
-			login:    auth,
-			clientID: cmp.Or(o.ClientID, "ndrbridge"),
+		cluster: newCluster(&kafkawire.Dialer{
+			Brokers: o.Brokers, TLS: o.TLS, Login: login, ClientID: cmp.Or(o.ClientID, "ndrbridge"),
 		}),
 	}, nil
 }

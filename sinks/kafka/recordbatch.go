@@ -5,16 +5,12 @@ import (
 	"hash/crc32"
 	"time"
 
-	"github.com/segmentio/kafka-go/compress"
-
 	"ndrbridge/transform"
 )
 
 // Where the fields of a record batch lie (format v2: KIP-98 and Kafka's protocol
-// guide). In a request its size stands in front of it.
+// guide).
 const (
-	sizePrefix = 4
-
 	atLength       = 8  // of what follows that field
 	atLeaderEpoch  = 12 // -1: unknown to a producer
 	atMagic        = 16
@@ -33,7 +29,7 @@ const (
 // not safe for concurrent use.
 type encoder struct {
 	mode        transform.Mode
-	compression compress.Compression
+	compression compression
 	codec       codec // nil: none
 	maxBytes    int   // of a batch, compressed: more is never sent
 
@@ -54,7 +50,7 @@ func (e *encoder) reset() {
 	}
 }
 
-// encode makes a batch, with its size in front, of those of the indices' events
+// encode makes a batch of those of the indices' events
 // that fit into it, from the first on, and returns how many these are. 0: the
 // first is too large even alone, and the batch, which is not to be sent, says
 // how large. now is the time of events that have none. topicBytes is what the
@@ -69,7 +65,7 @@ func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int
 	for limit := len(indices); limit > 0; limit = taken / 2 {
 		e.batches = kept
 		batch, taken = e.attempt(events, indices[:limit], most, now)
-		if size := len(batch) - sizePrefix; size <= most || taken == 1 && size <= e.maxBytes {
+		if size := len(batch); size <= most || taken == 1 && size <= e.maxBytes {
 			return batch, taken
 		}
 	}
@@ -81,7 +77,7 @@ func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int
 // halve at least: else encode tries again with fewer events.
 func (e *encoder) attempt(events []transform.Event, indices []int, most int, now time.Time) (batch []byte, taken int) {
 	start := len(e.batches)
-	e.batches = append(e.batches, make([]byte, sizePrefix+batchHeader)...)
+	e.batches = append(e.batches, make([]byte, batchHeader)...)
 	body := len(e.batches)
 	var span span
 	compression := e.compression
@@ -91,7 +87,7 @@ func (e *encoder) attempt(events []transform.Event, indices []int, most int, now
 		e.records, span = e.appendRecords(e.records[:0], 2*most, events, indices, now)
 		compressed, err := e.codec.compress(e.batches, e.records)
 		if err != nil || len(compressed)-body >= len(e.records) {
-			compression = compress.None
+			compression = uncompressed
 			compressed = append(e.batches[:body], e.records...)
 		}
 		e.batches = compressed
@@ -107,11 +103,9 @@ type span struct {
 	first, last int64 // times in milliseconds: of the first record, and the latest of all
 }
 
-// seal fills in the size and the header of a batch.
-func seal(sized []byte, compression compress.Compression, s span) {
-	const unknown = ^uint64(0) // -1
-	binary.BigEndian.PutUint32(sized, uint32(len(sized)-sizePrefix))
-	b := sized[sizePrefix:]
+// seal fills in the header of a batch.
+func seal(b []byte, compression compression, s span) {
+	const unknown = ^uint64(0)       // -1
 	binary.BigEndian.PutUint64(b, 0) // base offset
 	binary.BigEndian.PutUint32(b[atLength:], uint32(len(b)-atLeaderEpoch))
 	binary.BigEndian.PutUint32(b[atLeaderEpoch:], uint32(unknown&0xffffffff))

@@ -1,17 +1,16 @@
 package kafka
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
-	"github.com/segmentio/kafka-go/protocol/rawproduce"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -48,11 +47,16 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		return err
 	}
 	var brokers sync.WaitGroup
-	free := s.encoders
+	free := make(chan *encoder, len(s.encoders))
+	for _, e := range s.encoders {
+		free <- e
+	}
 	for l, queues := range routes {
-		encoder := free[0]
-		free = free[1:]
-		brokers.Go(func() { b.produce(ctx, l, encoder, queues) })
+		brokers.Go(func() {
+			e := <-free
+			b.produce(ctx, l, e, queues)
+			free <- e
+		})
 	}
 	brokers.Wait()
 
@@ -73,9 +77,14 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	return nil
 }
 
-// equip makes sure that there is an encoder for each of so many brokers.
+// maxAtOnce is how many brokers are produced to at once. Each takes the memory of an
+// encoder, and it is the cluster that says how many leaders there are.
+const maxAtOnce = 32
+
+// equip makes sure that there is an encoder for each of so many brokers, up to
+// maxAtOnce.
 func (s *Sink) equip(brokers int) error {
-	for len(s.encoders) < brokers {
+	for len(s.encoders) < min(brokers, maxAtOnce) {
 		codec, err := newCodec(s.compression)
 		if err != nil {
 			return err
@@ -151,9 +160,9 @@ type place struct {
 
 // route sorts the events into queues by partition, and those by their leaders.
 // Events that cannot be sent get their errors.
-func (b *batch) route(topics []string) map[*link][]*queue {
+func (b *batch) route(topics []string) map[*kafkawire.Link][]*queue {
 	queues := map[place]*queue{}
-	brokers := map[*link][]*queue{}
+	brokers := map[*kafkawire.Link][]*queue{}
 	unreachable := map[place]error{}
 	several := slices.ContainsFunc(topics, func(topic string) bool { return topic != topics[0] })
 	homes := map[string]string{} // where there are several topics: that of a partition key, "" once it has changed
@@ -195,21 +204,21 @@ func (b *batch) route(topics []string) map[*link][]*queue {
 
 // produce empties the queues of one broker, a record batch of each with every
 // request.
-func (b *batch) produce(ctx context.Context, l *link, encoder *encoder, queues []*queue) {
+func (b *batch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder, queues []*queue) {
 	for {
 		request := b.request(encoder, queues)
 		queues = slices.DeleteFunc(queues, func(q *queue) bool { return len(q.waiting) == 0 })
 		if len(queues) == 0 {
 			return
 		}
-		answer, err := l.exchange(ctx, request)
+		answer, err := l.Exchange(ctx, request)
 		if err != nil {
 			for _, q := range queues {
 				b.fail(q, err)
 			}
 			return
 		}
-		response := answer.(*produce.Response)
+		response := answer.(*kmsg.ProduceResponse)
 		for _, q := range queues {
 			b.settle(q, response)
 		}
@@ -218,13 +227,12 @@ func (b *batch) produce(ctx context.Context, l *link, encoder *encoder, queues [
 
 // request takes as much from the front of each queue as a record batch may hold,
 // and rejects what no batch may hold.
-func (b *batch) request(encoder *encoder, queues []*queue) *rawproduce.Request {
+func (b *batch) request(encoder *encoder, queues []*queue) *kmsg.ProduceRequest {
 	encoder.reset()
-	request := &rawproduce.Request{
-		Acks: b.sink.acks,
-		// Less than the sink's own, so that the broker's answer comes first.
-		Timeout: int32(b.sink.timeout.Milliseconds() / 2),
-	}
+	request := kmsg.NewPtrProduceRequest()
+	request.Acks = b.sink.acks
+	// Less than the sink's own, so that the broker's answer comes first.
+	request.TimeoutMillis = int32(b.sink.timeout.Milliseconds() / 2)
 	byTopic := map[string]int{}
 	for _, q := range queues {
 		records := b.take(encoder, q)
@@ -235,11 +243,10 @@ func (b *batch) request(encoder *encoder, queues []*queue) *rawproduce.Request {
 		if !ok {
 			at = len(request.Topics)
 			byTopic[q.topic] = at
-			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: q.topic})
+			request.Topics = append(request.Topics, kmsg.ProduceRequestTopic{Topic: q.topic})
 		}
-		request.Topics[at].Partitions = append(request.Topics[at].Partitions, rawproduce.RequestPartition{
-			Partition: int32(q.partition),
-			RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(records)},
+		request.Topics[at].Partitions = append(request.Topics[at].Partitions, kmsg.ProduceRequestTopicPartition{
+			Partition: int32(q.partition), Records: records,
 		})
 	}
 	return request
@@ -256,13 +263,13 @@ func (b *batch) take(encoder *encoder, q *queue) []byte {
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
 		b.errs[first] = sinks.Unsendable("event %s: its record batch of %d bytes is larger than max_message_bytes, %d",
-			b.events[first].ID, len(records)-sizePrefix, b.sink.maxBytes)
+			b.events[first].ID, len(records), b.sink.maxBytes)
 	}
 	return nil
 }
 
 // settle takes from the queue what the broker's answer decides.
-func (b *batch) settle(q *queue, response *produce.Response) {
+func (b *batch) settle(q *queue, response *kmsg.ProduceResponse) {
 	answer := answerTo(q, response)
 	if answer == nil {
 		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: the broker's answer leaves it out", q.topic, q.partition))
@@ -273,9 +280,9 @@ func (b *batch) settle(q *queue, response *produce.Response) {
 		q.limit = min(2*q.limit, len(b.events))
 		return
 	}
-	err := errorOfCode(answer.ErrorCode, answer.ErrorMessage, "topic "+q.topic)
-	if kafkago.Error(answer.ErrorCode) == kafkago.ThrottlingQuotaExceeded {
-		err.RetryAfter = time.Duration(response.ThrottleTimeMs) * time.Millisecond
+	err := kafkawire.ErrorOfCode(answer.ErrorCode, said(answer.ErrorMessage), "topic "+q.topic)
+	if answer.ErrorCode == kerr.ThrottlingQuotaExceeded.Code {
+		err.RetryAfter = time.Duration(response.ThrottleMillis) * time.Millisecond
 	}
 	switch {
 	case err.Class != sinks.Rejected:
@@ -292,14 +299,11 @@ func (b *batch) settle(q *queue, response *produce.Response) {
 // blame takes out of the queue the events that the broker names as those for
 // which it refused a record batch (KIP-467), none of which it stored. It reports
 // whether there were any.
-func (b *batch) blame(q *queue, answer *produce.ResponsePartition) bool {
-	for _, named := range answer.RecordErrors {
-		if i := int(named.BatchIndex); i >= 0 && i < q.sent {
-			message := named.BatchIndexErrorMessage
-			if message == "" {
-				message = answer.ErrorMessage
-			}
-			b.errs[q.waiting[i]] = errorOfCode(answer.ErrorCode, message, "topic "+q.topic)
+func (b *batch) blame(q *queue, answer *kmsg.ProduceResponseTopicPartition) bool {
+	for _, named := range answer.ErrorRecords {
+		if i := int(named.RelativeOffset); i >= 0 && i < q.sent {
+			message := cmp.Or(said(named.ErrorMessage), said(answer.ErrorMessage))
+			b.errs[q.waiting[i]] = kafkawire.ErrorOfCode(answer.ErrorCode, message, "topic "+q.topic)
 		}
 	}
 	before := len(q.waiting)
@@ -319,7 +323,7 @@ func (b *batch) fail(q *queue, err error) {
 	q.waiting = nil
 }
 
-func answerTo(q *queue, response *produce.Response) *produce.ResponsePartition {
+func answerTo(q *queue, response *kmsg.ProduceResponse) *kmsg.ProduceResponseTopicPartition {
 	for _, topic := range response.Topics {
 		if topic.Topic != q.topic {
 			continue

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
@@ -27,7 +28,7 @@ import (
 func TestNewTellsAllThatIsWrong(t *testing.T) {
 	_, err := New(Options{
 		Brokers: []string{"nowhere"}, Topic: "a b", Mode: transform.Batch, Acks: "none", Compression: "brotli",
-		CreateTopic: &CreateTopic{Partitions: -1}, SASL: &SASL{Mechanism: "gssapi"}, MaxMessageBytes: -1,
+		CreateTopic: &CreateTopic{Partitions: -1}, SASL: &kafkawire.SASL{Mechanism: "gssapi"}, MaxMessageBytes: -1,
 	})
 	if err == nil {
 		t.Fatal("no error")
@@ -172,11 +173,11 @@ func TestSASL(t *testing.T) {
 	for name, mechanism := range map[string]string{"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"} {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ana", "correct horse"))
-			options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", SASL: &SASL{Mechanism: name, Username: "ana", Password: "correct horse"}}
+			options := Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", SASL: &kafkawire.SASL{Mechanism: name, Username: "ana", Password: "correct horse"}}
 			if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
 				t.Error(err)
 			}
-			options.SASL = &SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
+			options.SASL = &kafkawire.SASL{Mechanism: name, Username: "ana", Password: "battery staple"}
 			err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
 			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
 				t.Errorf("a wrong password: class %s: %v", class, err)
@@ -198,7 +199,7 @@ func TestSASL(t *testing.T) {
 					response.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("you sent %s, %q", r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, password))
 					return response, nil, true
 				})
-				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "x", SASL: &SASL{Mechanism: name, Username: "ana", Password: password}})
+				s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "x", SASL: &kafkawire.SASL{Mechanism: name, Username: "ana", Password: password}})
 				err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 				if err == nil || !strings.Contains(err.Error(), "you sent") || strings.Contains(err.Error(), "horse") {
 					t.Errorf("code %d: %v", code, err)
@@ -207,7 +208,7 @@ func TestSASL(t *testing.T) {
 		})
 	}
 	t.Run("a password that SASLprep forbids is told, and not shown", func(t *testing.T) {
-		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
+		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
 		if err == nil || !strings.Contains(err.Error(), "SASLprep") || strings.Contains(err.Error(), "horse") || strings.Contains(err.Error(), "0007") {
 			t.Error(err)
 		}
@@ -219,7 +220,7 @@ func TestSASL(t *testing.T) {
 			response.ErrorCode = kerr.UnsupportedSaslMechanism.Code
 			return response, nil, true
 		})
-		s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", SASL: &SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "x"}})
+		s := open(t, Options{Brokers: c.ListenAddrs()[:1], Topic: "x", SASL: &kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "x"}})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 		if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted {
 			t.Errorf("class %s: %v", class, err)
@@ -234,7 +235,7 @@ func TestTLS(t *testing.T) {
 	if err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
 		t.Errorf("with the right authority: %v", err)
 	}
-	options.SASL = &SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
+	options.SASL = &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "correct-horse"}
 	options.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
 	err := open(t, options).Send(t.Context(), sinktest.Events(3, 3, 0))
 	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.ca_file") {
@@ -522,4 +523,18 @@ func TestBrokersThatAreNotThere(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
+}
+
+func TestABrokerThatWantsACertificateIsAHalt(t *testing.T) {
+	certificate, pool := sinktest.Certificate(t)
+	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
+	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})
+	err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
+	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
+		t.Errorf("class %s: %v", class, err)
+	}
+	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})
+	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
 }

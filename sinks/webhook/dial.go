@@ -1,37 +1,14 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"syscall"
+
+	"ndrbridge/internal/linklocal"
 )
-
-// metadata is where clouds answer machines with their credentials, or with what leads
-// to them, at addresses that are not link-local.
-var metadata = []netip.Prefix{
-	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
-	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
-	netip.MustParsePrefix("168.63.129.16/32"),   // Azure's host
-	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon's services of a machine
-	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
-}
-
-// translated are the prefixes of IPv6 addresses that routers, or the machine itself,
-// take for an IPv4 address, and of which bytes it is made.
-var translated = []struct {
-	prefix netip.Prefix
-	bytes  [4]int
-}{
-	{netip.MustParsePrefix("64:ff9b::/96"), [4]int{12, 13, 14, 15}},   // NAT64 (RFC 6052)
-	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{12, 13, 14, 15}}, // a network's own NAT64 (RFC 8215),
-	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{9, 10, 11, 12}},  // with prefixes of 96, 64,
-	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{7, 9, 10, 11}},   // 56
-	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{6, 7, 9, 10}},    // and 48 bits
-	{netip.MustParsePrefix("2002::/16"), [4]int{2, 3, 4, 5}},          // 6to4 (RFC 3056)
-	{netip.MustParsePrefix("::/96"), [4]int{12, 13, 14, 15}},          // IPv4-compatible (RFC 4291, section 2.5.5.1)
-}
 
 // newDialer dials link-local and metadata addresses only where that is allowed: a
 // name that leads there, by mistake or by the hand of whoever owns it, would have
@@ -40,33 +17,15 @@ func newDialer(allowLinkLocal bool) *net.Dialer {
 	if allowLinkLocal {
 		return &net.Dialer{}
 	}
-	// Control sees what a name resolved to, just before it is connected to: there is
-	// no time in between to change it.
 	return &net.Dialer{Control: refuseLinkLocal}
 }
 
-func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
-	where, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
+func refuseLinkLocal(network, address string, c syscall.RawConn) error {
+	err := linklocal.Refuse(network, address, c)
+	if refused, ok := errors.AsType[*linklocal.Error](err); ok {
+		return &linkLocalError{refused.Address}
 	}
-	a := where.Addr().WithZone("").Unmap()
-	refused := isLinkLocal(a)
-	for _, t := range translated {
-		if t.prefix.Contains(a) {
-			b := a.As16()
-			refused = refused || isLinkLocal(netip.AddrFrom4([4]byte{b[t.bytes[0]], b[t.bytes[1]], b[t.bytes[2]], b[t.bytes[3]]}))
-		}
-	}
-	if refused {
-		return &linkLocalError{where.Addr().Unmap()}
-	}
-	return nil
-}
-
-func isLinkLocal(a netip.Addr) bool {
-	return a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() ||
-		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
+	return err
 }
 
 // linkLocalError is an address that is not dialled.

@@ -75,6 +75,7 @@ type Broker struct {
 	attack   string
 	address  net.Addr
 	answered atomic.Int64
+	reached  atomic.Int64
 
 	mu    sync.Mutex
 	begun map[string]int // answers that were falsified, by request
@@ -82,6 +83,10 @@ type Broker struct {
 
 // Answered is how many requests were answered, or deliberately not answered.
 func (b *Broker) Answered() int { return int(b.answered.Load()) }
+
+// Reached is how often a client came to what the attack is about. An attack may concern
+// a request that a client never sends.
+func (b *Broker) Reached() int { return int(b.reached.Load()) }
 
 // Kafka serves l with one of KafkaAttacks until l is closed. It does what a broker does
 // until a client comes to what the attack is about: it takes every password, knows every
@@ -111,11 +116,13 @@ func Kafka(l net.Listener, attack string) *Broker {
 func (b *Broker) serve(c net.Conn) {
 	if b.attack == KafkaSilence {
 		b.answered.Add(1)
+		b.reached.Add(1)
 		_, _ = io.Copy(io.Discard, c)
 		return
 	}
 	if b.attack == KafkaHungUp {
 		b.answered.Add(1)
+		b.reached.Add(1)
 		return
 	}
 	for {
@@ -130,10 +137,12 @@ func (b *Broker) serve(c net.Conn) {
 		b.answered.Add(1)
 		answer := b.answer(frame)
 		if answer == nil { // silence
+			b.reached.Add(1)
 			_, _ = io.Copy(io.Discard, c)
 			return
 		}
 		if b.attack == KafkaDrip {
+			b.reached.Add(1)
 			for i := range answer {
 				if _, err := c.Write(answer[i : i+1]); err != nil {
 					return
@@ -155,6 +164,10 @@ func (b *Broker) answer(frame []byte) []byte {
 	framed := func(body []byte) []byte {
 		size := binary.BigEndian.AppendUint32(nil, uint32(len(number)+len(body)))
 		return slices.Concat(size, number, body)
+	}
+	switch b.attack {
+	case KafkaHTTP, KafkaTLS, KafkaNegative, KafkaHuge, KafkaEmpty:
+		b.reached.Add(1)
 	}
 	switch b.attack {
 	case KafkaHTTP:
@@ -180,6 +193,7 @@ func (b *Broker) answer(frame []byte) []byte {
 		return nil
 	}
 	if b.attack == KafkaGarbage && kmsg.Key(key) != kmsg.ApiVersions {
+		b.reached.Add(1)
 		garbage := make([]byte, rand.IntN(2000))
 		for i := range garbage {
 			garbage[i] = byte(rand.Uint32() & rand.Uint32() & rand.Uint32())
@@ -212,6 +226,7 @@ func (b *Broker) falsify(name string, body []byte, n int32) []byte {
 	if len(places) == 0 {
 		return body
 	}
+	b.reached.Add(1)
 	b.mu.Lock()
 	at := places[b.begun[name]%len(places)]
 	b.begun[name]++
@@ -372,6 +387,18 @@ func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string
 	return response
 }
 
+// bomb is 16 MiB of zeros, compressed.
+var bomb = sync.OnceValue(func() []byte {
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	zeros := make([]byte, 1<<20)
+	for range 16 {
+		_, _ = w.Write(zeros) // into memory
+	}
+	_ = w.Close()
+	return compressed.Bytes()
+})
+
 // records are record batches that begin at an offset: one that holds a record, but for
 // the attacks that are about records.
 func (b *Broker) records(offset int64) []byte {
@@ -380,16 +407,9 @@ func (b *Broker) records(offset int64) []byte {
 	case KafkaManyRecords:
 		return recordBatch(offset, 0, math.MaxInt32, record)
 	case KafkaBomb:
-		var compressed bytes.Buffer
-		w := gzip.NewWriter(&compressed)
-		zeros := make([]byte, 1<<20)
-		for range 64 {
-			_, _ = w.Write(zeros) // into memory
-		}
-		_ = w.Close()
 		var all []byte
 		for i := range int64(8) {
-			all = append(all, recordBatch(offset+i, 1, 1, compressed.Bytes())...)
+			all = append(all, recordBatch(offset+i, 1, 1, bomb())...)
 		}
 		return all
 	}

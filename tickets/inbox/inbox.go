@@ -174,8 +174,13 @@ func (d *door) take(ctx context.Context, m message) (verdict, error) {
 	if _, wrong := errors.AsType[*tickets.FieldError](err); !wrong && !errors.Is(err, tickets.ErrSyntax) {
 		return 0, err
 	}
-	d.o.Log.Warn("a message holds no ticket command that can be accepted", "message", m.at, "error", err)
-	if err := d.o.Refuse(ctx, Refusal{Message: m.at, Reason: err.Error(), Sent: m.sent}); err != nil {
+	return d.refuse(ctx, Refusal{Message: m.at, Reason: err.Error(), Sent: m.sent})
+}
+
+// refuse makes durable that a message was refused.
+func (d *door) refuse(ctx context.Context, r Refusal) (verdict, error) {
+	d.o.Log.Warn("a message holds no ticket command that can be accepted", "message", r.Message, "error", r.Reason)
+	if err := d.o.Refuse(ctx, r); err != nil {
 		return 0, err
 	}
 	return refused, nil

@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl"
-	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ndrbridge/internal/kafkawire"
 	"ndrbridge/tickets/inbox"
 )
 
@@ -29,10 +28,10 @@ func kafkaCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-func kafkaDoor(c *counter, brokers []string, mechanism sasl.Mechanism) *inbox.Kafka {
+func kafkaDoor(c *counter, brokers []string, sasl *kafkawire.SASL) *inbox.Kafka {
 	return inbox.NewKafka(inbox.KafkaOptions{
 		Options: c.options(), Brokers: brokers, Topic: "ndr.tickets", Group: "ndrbridge",
-		Connect: func() (*tls.Config, sasl.Mechanism, error) { return nil, mechanism, nil },
+		Connect: func() (*tls.Config, *kafkawire.SASL, error) { return nil, sasl, nil },
 	})
 }
 
@@ -148,6 +147,87 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 	})
 }
 
+func TestMembersOfAGroupShareTheTopic(t *testing.T) {
+	t.Parallel()
+	cluster, c := kafkaCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "ndr.tickets")), &counter{}
+	first := kafkaDoor(c, cluster.ListenAddrs(), nil)
+	stop := running(t, first.Run)
+	eventually(t, "the first is open", func() bool { return first.Status().Open })
+	second := kafkaDoor(c, cluster.ListenAddrs(), nil)
+	running(t, second.Run)
+	sent := 0
+	send := func() {
+		for partition := range int32(6) {
+			sent++
+			produce(t, cluster.ListenAddrs(), &kgo.Record{Key: []byte{byte(partition), byte(sent)}, Value: command("SEC-" + strconv.Itoa(sent))})
+		}
+	}
+	eventually(t, "both take some", func() bool {
+		send()
+		c.accepted(t, sent)
+		return first.Status().Stored > 0 && second.Status().Stored > 0
+	})
+	stop()
+	send()
+	c.accepted(t, sent)
+	seen := map[string]bool{}
+	for _, ticket := range c.tickets {
+		seen[ticket] = true
+	}
+	if len(seen) != sent {
+		t.Errorf("%d of %d commands came", len(seen), sent)
+	}
+}
+
+func TestRecordsOfEveryCodecAreTaken(t *testing.T) {
+	t.Parallel()
+	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
+	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
+	for i, codec := range codecs {
+		client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ProducerBatchCompression(codec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies := [][]byte{command("SEC-" + strconv.Itoa(2*i)), command("SEC-" + strconv.Itoa(2*i+1))}
+		if err := client.ProduceSync(t.Context(), recordsOf(bodies)...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		client.Close()
+	}
+	running(t, kafkaDoor(c, cluster.ListenAddrs(), nil).Run)
+	for i, ticket := range c.accepted(t, 2*len(codecs)) {
+		if ticket != "SEC-"+strconv.Itoa(i) {
+			t.Errorf("command %d is of %s", i, ticket)
+		}
+	}
+}
+
+func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
+	t.Parallel()
+	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
+	bodies, _ := numbered(4)
+	produce(t, cluster.ListenAddrs(), recordsOf(bodies[:1])...)
+	door := kafkaDoor(c, cluster.ListenAddrs(), nil)
+	stop := running(t, door.Run)
+	eventually(t, "one is stored", func() bool { return door.Status().Stored == 1 })
+	stop()
+	produce(t, cluster.ListenAddrs(), recordsOf(bodies[1:])...)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	request := kmsg.NewPtrDeleteRecordsRequest()
+	request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "ndr.tickets", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Offset: 3}}}}
+	if _, err := request.RequestWith(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	running(t, kafkaDoor(c, cluster.ListenAddrs(), nil).Run)
+	if got := c.accepted(t, 2); got[1] != "SEC-3" {
+		t.Errorf("accepted %v", got)
+	}
+}
+
 func TestADoorToKafkaIsWellAgainWithoutARecord(t *testing.T) {
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"))
@@ -172,11 +252,11 @@ func TestADoorToKafkaSaysWhatIsWrong(t *testing.T) {
 	}
 	t.Run("the topic is missing", func(t *testing.T) {
 		cluster := kafkaCluster(t)
-		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), nil), kafka.UnknownTopicOrPartition.Title())
+		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), nil), kerr.UnknownTopicOrPartition.Message)
 	})
 	t.Run("the credentials are refused", func(t *testing.T) {
 		cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "right"))
-		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), plain.Mechanism{Username: "ana", Password: "hunter2"}), "SASL")
+		says(t, kafkaDoor(&counter{}, cluster.ListenAddrs(), &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}), "SASL")
 	})
 	t.Run("no broker answers", func(t *testing.T) {
 		says(t, kafkaDoor(&counter{}, []string{"127.0.0.1:1"}, nil), "refused")

@@ -29,6 +29,9 @@ type NATSOptions struct {
 	Durable string
 }
 
+// timeout bounds a request to a server.
+const timeout = 10 * time.Second
+
 // ackWait is how long the server waits for an acknowledgement before it delivers a
 // message again, and so how long the successor of a bridge that crashed waits for
 // the message that it had in hand. One that takes longer comes again meanwhile, with

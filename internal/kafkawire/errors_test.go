@@ -1,4 +1,4 @@
-package kafka
+package kafkawire
 
 import (
 	"context"
@@ -12,13 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/sinktest"
 )
 
 // codes is every error code of the protocol. Their names are another client's.
@@ -83,7 +80,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 				t.Errorf("%s is listed twice", code.Message)
 			}
 			listed[code.Code] = true
-			err := errorOfCode(code.Code, "the broker's words", "topic x")
+			err := ErrorOfCode(code.Code, "the broker's words", "topic x")
 			if err.Class != group.class {
 				t.Errorf("%s: %s is %s, not %s", group.what, code.Message, err.Class, group.class)
 			}
@@ -101,7 +98,7 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	for _, code := range []int16{-2, 137, 9999} {
-		if err := errorOfCode(code, "", "topic x"); err.Class != sinks.Transient {
+		if err := ErrorOfCode(code, "", "topic x"); err.Class != sinks.Transient {
 			t.Errorf("code %d, which nobody knows yet, is %s", code, err.Class)
 		}
 	}
@@ -130,10 +127,10 @@ func TestWhatConnectionsFailWith(t *testing.T) {
 		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, sinks.Halted},
 		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, sinks.Halted},
 		{"a handshake that the broker refused", &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}, sinks.Halted},
-		{"a password that the broker refused", errorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), sinks.Halted},
+		{"a password that the broker refused", ErrorOfCode(kerr.SaslAuthenticationFailed.Code, "", "SASL"), sinks.Halted},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			err := errorOfConnection(t.Context(), test.err, "kafka broker b.example:9092")
+			err := ErrorOfConnection(t.Context(), test.err, "kafka broker b.example:9092")
 			if class, _ := sinks.ClassOf(err); class != test.want || !strings.Contains(err.Error(), "b.example:9092") {
 				t.Errorf("class %s: %v", class, err)
 			}
@@ -142,23 +139,9 @@ func TestWhatConnectionsFailWith(t *testing.T) {
 	t.Run("whatever it is, once the time of the Send is over it is that", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err := errorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")
+		err := ErrorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")
 		if class, _ := sinks.ClassOf(err); class != sinks.Transient || !errors.Is(err, context.Canceled) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-}
-
-func TestABrokerThatWantsACertificateIsAHalt(t *testing.T) {
-	certificate, pool := sinktest.Certificate(t)
-	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
-	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})
-	err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
-	if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), "tls.cert_file") {
-		t.Errorf("class %s: %v", class, err)
-	}
-	s = open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}})
-	if err := s.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
-		t.Errorf("with a certificate: %v", err)
-	}
 }

@@ -1,0 +1,282 @@
+package kafkawire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// MaxRecords bounds the records of a batch, decompressed.
+const MaxRecords = 4 << 20
+
+// ErrRecordsTooLarge says that a batch's records take more than MaxRecords.
+var ErrRecordsTooLarge = fmt.Errorf("the records of a batch take more than %d bytes", MaxRecords)
+
+// Where the fields of a record batch lie (format v2: KIP-98 and Kafka's protocol guide).
+const (
+	atLength     = 8 // of what follows that field
+	atMagic      = 16
+	atChecksum   = 17 // CRC-32C of what follows that field
+	atAttributes = 21
+	atLastOffset = 23
+	atBaseTime   = 27
+	atMaxTime    = 35
+	atCount      = 57
+	batchHeader  = 61
+
+	codecBits     = 7
+	logAppendTime = 1 << 3
+	controlBatch  = 1 << 5
+)
+
+// Batch is a record batch as a broker stores it.
+type Batch struct {
+	First, Last int64 // offsets; not every one in between need have a record
+	raw         []byte
+}
+
+// NextBatch returns the first of several batches, and those behind it. A batch that is
+// cut off at the end is none: ok is false.
+func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
+	if len(set) < atMagic+1 {
+		return Batch{}, nil, false, nil
+	}
+	length := int64(int32(binary.BigEndian.Uint32(set[atLength:])))
+	if magic := set[atMagic]; magic != 2 {
+		return Batch{}, nil, false, fmt.Errorf("its records are in format %d, of brokers before Kafka 0.11", magic)
+	}
+	size := atLength + 4 + length
+	if size < batchHeader {
+		return Batch{}, nil, false, foreign("it announces a record batch of %d bytes", length)
+	}
+	if size > int64(len(set)) {
+		return Batch{}, nil, false, nil
+	}
+	raw := set[:size:size]
+	if sum := crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)); sum != binary.BigEndian.Uint32(raw[atChecksum:]) {
+		return Batch{}, nil, false, foreign("the checksum of a record batch is wrong")
+	}
+	first := int64(binary.BigEndian.Uint64(raw))
+	delta := int64(int32(binary.BigEndian.Uint32(raw[atLastOffset:])))
+	if first < 0 || delta < 0 || first+delta < first {
+		return Batch{}, nil, false, foreign("a record batch begins at offset %d and ends %d behind it", first, delta)
+	}
+	return Batch{First: first, Last: first + delta, raw: raw}, set[size:], true, nil
+}
+
+// Time is that of the latest record.
+func (b Batch) Time() time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b.raw[atMaxTime:])))
+}
+
+// Record is what a producer sent. Its bytes are valid until the next one is read.
+type Record struct {
+	Offset  int64
+	Time    time.Time
+	Value   []byte
+	headers []byte
+	count   int64
+}
+
+// Header returns the value of the last header of a name; empty: there is none.
+func (r Record) Header(name string) (value string) {
+	in := reader{b: r.headers}
+	for range r.count {
+		if key, v := in.sized(), in.sized(); string(key) == name {
+			value = string(v)
+		}
+	}
+	return value
+}
+
+// Records are the records of b, none of a control batch. After an error there are no
+// more; ErrRecordsTooLarge is one.
+func (b Batch) Records() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		attributes := binary.BigEndian.Uint16(b.raw[atAttributes:])
+		if attributes&controlBatch != 0 {
+			return
+		}
+		records, err := decompress(attributes&codecBits, b.raw[batchHeader:])
+		if err != nil {
+			yield(Record{}, err)
+			return
+		}
+		base := int64(binary.BigEndian.Uint64(b.raw[atBaseTime:]))
+		in := reader{b: records}
+		for range int32(binary.BigEndian.Uint32(b.raw[atCount:])) {
+			r, since, err := in.record()
+			r.Offset += b.First
+			if err == nil && (r.Offset < b.First || r.Offset > b.Last) {
+				err = foreign("a record has the offset %d in a batch from %d to %d", r.Offset, b.First, b.Last)
+			}
+			if r.Time = time.UnixMilli(base + since); attributes&logAppendTime != 0 {
+				r.Time = b.Time()
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// reader reads what records are made of. Behind the end it reads zeros, and bad is set.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (in *reader) varint() int64 {
+	v, n := binary.Varint(in.b)
+	if n <= 0 {
+		in.b, in.bad = nil, true
+		return 0
+	}
+	in.b = in.b[n:]
+	return v
+}
+
+func (in *reader) take(n int64) []byte {
+	if n < 0 || n > int64(len(in.b)) {
+		in.b, in.bad = nil, true
+		return nil
+	}
+	taken := in.b[:n:n]
+	in.b = in.b[n:]
+	return taken
+}
+
+// sized reads bytes with their number in front; -1: there are none.
+func (in *reader) sized() []byte {
+	if n := in.varint(); n >= 0 {
+		return in.take(n)
+	}
+	return nil
+}
+
+// record reads a record, whose offset and time are still relative to its batch.
+func (in *reader) record() (r Record, since int64, err error) {
+	one := reader{b: in.take(in.varint())}
+	one.take(1) // attributes: none are defined
+	since, r.Offset = one.varint(), one.varint()
+	one.sized() // the key
+	r.Value = one.sized()
+	r.count = one.varint()
+	r.headers = one.b
+	// A header takes two bytes at least.
+	if r.count < 0 || r.count > int64(len(r.headers)/2) {
+		one.bad = true
+		r.count = 0
+	}
+	for range r.count {
+		one.sized()
+		one.sized()
+	}
+	if in.bad || one.bad {
+		return Record{}, 0, foreign("a record is malformed")
+	}
+	return r, since, nil
+}
+
+// The codecs, by their numbers in the attributes of a batch.
+const (
+	codecNone = iota
+	codecGzip
+	codecSnappy
+	codecLz4
+	codecZstd
+)
+
+// decompress returns the records of a batch, ErrRecordsTooLarge if they take more than
+// MaxRecords.
+func decompress(codec uint16, b []byte) ([]byte, error) {
+	switch codec {
+	case codecNone:
+		return b, nil
+	case codecGzip:
+		in, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return nil, malformed(err)
+		}
+		return readRecords(in)
+	case codecSnappy:
+		return unsnap(b)
+	case codecLz4:
+		return readRecords(lz4.NewReader(bytes.NewReader(b)))
+	case codecZstd:
+		in, err := zstd.NewReader(bytes.NewReader(b), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxRecords))
+		if err != nil {
+			return nil, malformed(err)
+		}
+		defer in.Close()
+		return readRecords(in)
+	}
+	return nil, foreign("a record batch is compressed by codec %d, which is not known", codec)
+}
+
+func malformed(err error) error {
+	return foreign("the records of a batch cannot be decompressed: %w", err)
+}
+
+func readRecords(in io.Reader) ([]byte, error) {
+	records, err := io.ReadAll(io.LimitReader(in, MaxRecords+1))
+	switch {
+	case len(records) > MaxRecords || errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return nil, ErrRecordsTooLarge
+	case err != nil:
+		return nil, malformed(err)
+	}
+	return records, nil
+}
+
+// snappyHeader begins the framing of the Java library: a magic, two versions, and then
+// blocks, each with its size in front. Other clients write one block alone.
+const (
+	snappyMagic  = "\x82SNAPPY\x00"
+	snappyHeader = len(snappyMagic) + 8
+)
+
+func unsnap(b []byte) ([]byte, error) {
+	if !bytes.HasPrefix(b, []byte(snappyMagic)) || len(b) < snappyHeader {
+		return unsnapBlock(nil, b)
+	}
+	var records []byte
+	for b = b[snappyHeader:]; len(b) > 0; {
+		if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) > int64(len(b)-4) {
+			return nil, malformed(io.ErrUnexpectedEOF)
+		}
+		size := binary.BigEndian.Uint32(b)
+		var err error
+		if records, err = unsnapBlock(records, b[4:4+size]); err != nil {
+			return nil, err
+		}
+		b = b[4+size:]
+	}
+	return records, nil
+}
+
+// unsnapBlock appends what a block holds.
+func unsnapBlock(dst, block []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(block)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	if len(dst)+n > MaxRecords {
+		return nil, ErrRecordsTooLarge
+	}
+	decoded, err := s2.Decode(nil, block)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	return append(dst, decoded...), nil
+}

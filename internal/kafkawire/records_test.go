@@ -1,0 +1,168 @@
+package kafkawire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// batchOf makes a record batch with another client's types.
+func batchOf(first int64, attributes int16, records []byte, count int) []byte {
+	batch := kmsg.RecordBatch{
+		FirstOffset: first, Length: int32(batchHeader - 12 + len(records)), Magic: 2, Attributes: attributes, LastOffsetDelta: int32(count) - 1,
+		FirstTimestamp: 1000, MaxTimestamp: 5000, NumRecords: int32(count), Records: records,
+	}
+	return sealed(batch.AppendTo(nil))
+}
+
+func sealed(raw []byte) []byte {
+	binary.BigEndian.PutUint32(raw[atChecksum:], crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
+
+func recordOf(delta int, value string, headers ...kmsg.Header) []byte {
+	r := kmsg.Record{TimestampDelta64: int64(delta), OffsetDelta: int32(delta), Key: []byte("k"), Value: []byte(value), Headers: headers}
+	body := r.AppendTo(nil)[1:] // without the length, which is 0
+	return append(binary.AppendVarint(nil, int64(len(body))), body...)
+}
+
+// compressors are those of codecs, and another framing of snappy.
+var compressors = map[string]func([]byte) (codec int16, b []byte){
+	"none": func(b []byte) (int16, []byte) { return codecNone, b },
+	"gzip": func(b []byte) (int16, []byte) {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		w.Write(b)
+		w.Close()
+		return codecGzip, out.Bytes()
+	},
+	"snappy": func(b []byte) (int16, []byte) { return codecSnappy, s2.EncodeSnappy(nil, b) },
+	"snappy as Java frames it": func(b []byte) (int16, []byte) {
+		out := []byte(snappyMagic + "\x00\x00\x00\x01\x00\x00\x00\x01")
+		for block := range slices.Chunk(b, 32<<10) {
+			encoded := s2.EncodeSnappy(nil, block)
+			out = append(binary.BigEndian.AppendUint32(out, uint32(len(encoded))), encoded...)
+		}
+		return codecSnappy, out
+	},
+	"lz4": func(b []byte) (int16, []byte) {
+		var out bytes.Buffer
+		w := lz4.NewWriter(&out)
+		w.Write(b)
+		w.Close()
+		return codecLz4, out.Bytes()
+	},
+	"zstd": func(b []byte) (int16, []byte) {
+		w, _ := zstd.NewWriter(nil)
+		defer w.Close()
+		return codecZstd, w.EncodeAll(b, nil)
+	},
+}
+
+func TestRecordsOfEveryCodecAreRead(t *testing.T) {
+	for name, compress := range compressors {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				values := rapid.SliceOfN(rapid.String(), 1, 20).Draw(t, "values")
+				var records []byte
+				for i, v := range values {
+					records = append(records, recordOf(i, v, kmsg.Header{Key: "a", Value: []byte("1")}, kmsg.Header{Key: "b"}, kmsg.Header{Key: "a", Value: []byte(v)})...)
+				}
+				codec, compressed := compress(records)
+				raw := batchOf(100, codec, compressed, len(values))
+				set := slices.Concat(raw, raw[:rapid.IntRange(0, len(raw)-1).Draw(t, "cut")])
+
+				b, rest, ok, err := NextBatch(set)
+				if err != nil || !ok || b.First != 100 || b.Last != 99+int64(len(values)) {
+					t.Fatalf("%+v, %v, %v", b, ok, err)
+				}
+				n := 0
+				for r, err := range b.Records() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Offset != int64(100+n) || string(r.Value) != values[n] || !r.Time.Equal(time.UnixMilli(int64(1000+n))) ||
+						r.Header("a") != values[n] || r.Header("b") != "" || r.Header("c") != "" {
+						t.Fatalf("record %d: %+v", n, r)
+					}
+					n++
+				}
+				if n != len(values) {
+					t.Fatalf("%d records, not %d", n, len(values))
+				}
+				if _, _, ok, err := NextBatch(rest); ok || err != nil {
+					t.Fatalf("a batch that is cut off: %v, %v", ok, err)
+				}
+			})
+		})
+	}
+}
+
+func TestRecordsThatExpandBeyondTheBoundAreNotRead(t *testing.T) {
+	for name, compress := range compressors {
+		if name == "none" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			codec, compressed := compress(make([]byte, 16*MaxRecords))
+			b, _, ok, err := NextBatch(batchOf(0, codec, compressed, 1))
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			for _, err := range b.Records() {
+				if !errors.Is(err, ErrRecordsTooLarge) {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestControlBatchesHaveNoRecords(t *testing.T) {
+	b, _, ok, err := NextBatch(batchOf(7, controlBatch, recordOf(0, "commit"), 1))
+	if !ok || err != nil || b.Last != 7 {
+		t.Fatal(b, ok, err)
+	}
+	for r := range b.Records() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	for name, compress := range compressors {
+		codec, compressed := compress(recordOf(0, name, kmsg.Header{Key: "a", Value: []byte("1")}))
+		f.Add(batchOf(3, codec, compressed, 1))
+	}
+	f.Fuzz(func(t *testing.T, set []byte) {
+		if len(set) >= batchHeader {
+			sealed(set)
+		}
+		for {
+			b, rest, ok, err := NextBatch(set)
+			if err != nil || !ok {
+				return
+			}
+			size := 0
+			for r, err := range b.Records() {
+				if size += len(r.Value) + len(r.Header("a")); err == nil && (r.Offset < b.First || r.Offset > b.Last) {
+					t.Fatalf("offset %d", r.Offset)
+				}
+			}
+			if size > 2*MaxRecords {
+				t.Fatalf("%d bytes of records", size)
+			}
+			set = rest
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package kafkawire
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// fill gives a message of kmsg values, its lists elements and its texts letters.
+func fill(r *rand.Rand, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; name != "Version" && name != "UnknownTags" {
+				fill(r, v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+r.IntN(3), 4))
+		for i := range v.Len() {
+			fill(r, v.Index(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(r, v.Elem())
+	case reflect.String:
+		v.SetString("abcdef"[:r.IntN(7)])
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 1)
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(r.IntN(100)))
+	case reflect.Uint8:
+		v.SetUint(uint64(r.IntN(100)))
+	}
+}
+
+func TestTheShapeOfEachAnswerIsWhatTheLibraryReads(t *testing.T) {
+	for key, api := range apis {
+		t.Run(kmsg.NameForKey(key), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				request := kmsg.RequestForKey(key)
+				request.SetVersion(rapid.Int16Range(api.oldest, api.newest).Draw(t, "version"))
+				if request.IsFlexible() {
+					t.Fatalf("version %d has the flexible encoding", request.GetVersion())
+				}
+				answer := request.ResponseKind()
+				fill(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), reflect.ValueOf(answer).Elem())
+				answer.SetVersion(request.GetVersion())
+				body := answer.AppendTo(nil)
+
+				rest, err := api.answer.skip(body, request.GetVersion())
+				if err != nil || len(rest) > 0 {
+					t.Fatalf("version %d: %d of %d bytes are left, %v", request.GetVersion(), len(rest), len(body), err)
+				}
+				decoded, err := decode(request, api.answer, body)
+				if err != nil || string(decoded.AppendTo(nil)) != string(body) {
+					t.Fatalf("decoded as %v, %v", decoded, err)
+				}
+				if cut := rapid.IntRange(0, len(body)-1).Draw(t, "cut"); api.answer.check(body[:cut], request.GetVersion()) == nil {
+					t.Fatalf("%d of %d bytes are taken for all", cut, len(body))
+				}
+			})
+		})
+	}
+}
+
+func TestAListThatItsFrameCannotHoldIsNotDecoded(t *testing.T) {
+	for key, api := range apis {
+		t.Run(kmsg.NameForKey(key), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				request := kmsg.RequestForKey(key)
+				request.SetVersion(rapid.Int16Range(api.oldest, api.newest).Draw(t, "version"))
+				answer := request.ResponseKind()
+				fill(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), reflect.ValueOf(answer).Elem())
+				answer.SetVersion(request.GetVersion())
+				body := append(answer.AppendTo(nil), make([]byte, 200)...)
+				at := rapid.IntRange(0, len(body)-4).Draw(t, "at")
+				binary.BigEndian.PutUint32(body[at:], rapid.SampledFrom([]uint32{math.MaxInt32, 1 << 31, math.MaxUint32, math.MaxUint32 - 1, 1 << 20}).Draw(t, "length"))
+				// What is decoded is no larger than what was sent.
+				if decoded, err := decode(request, api.answer, body); err == nil && len(decoded.AppendTo(nil)) > len(body) {
+					t.Fatalf("%d bytes became %d", len(body), len(decoded.AppendTo(nil)))
+				}
+			})
+		})
+	}
+}
+
+func FuzzAnswers(f *testing.F) {
+	for key, api := range apis {
+		answer := kmsg.RequestForKey(key).ResponseKind()
+		fill(rand.New(rand.NewPCG(1, 2)), reflect.ValueOf(answer).Elem())
+		answer.SetVersion(api.newest)
+		f.Add(key, api.newest, answer.AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, key, version int16, body []byte) {
+		api, ok := apis[key]
+		if !ok || version < api.oldest || version > api.newest {
+			return
+		}
+		request := kmsg.RequestForKey(key)
+		request.SetVersion(version)
+		if decoded, err := decode(request, api.answer, body); err == nil && len(decoded.AppendTo(nil)) > len(body) {
+			t.Errorf("%d bytes became %d", len(body), len(decoded.AppendTo(nil)))
+		}
+	})
+}
+
+func FuzzGroupMessages(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 1, 'x', 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if topics, err := Subscription(message); err == nil && 2*len(topics) > len(message) {
+			t.Errorf("%d topics in %d bytes", len(topics), len(message))
+		}
+		if partitions, err := Assignment(message, "x"); err == nil && 4*len(partitions) > len(message) {
+			t.Errorf("%d partitions in %d bytes", len(partitions), len(message))
+		}
+	})
+}

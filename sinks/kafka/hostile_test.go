@@ -1,0 +1,185 @@
+package kafka
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/internal/kafkawire"
+	"ndrbridge/preflight"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/hostile"
+)
+
+// attacked starts a broker that attacks, and returns options of a sink that uses it.
+func attacked(t *testing.T, attack string) (Options, *hostile.Broker) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	o := Options{
+		Brokers: []string{listener.Addr().String()}, Topic: "ndr.{stream}", Timeout: 300 * time.Millisecond,
+		CreateTopic: &CreateTopic{}, SASL: &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "correct horse"},
+	}
+	if attack == hostile.KafkaIterations {
+		o.SASL.Mechanism = "scram-sha-256"
+	}
+	return o, hostile.Kafka(listener, attack)
+}
+
+// taken is how much memory f takes, of which none need be given back.
+func taken(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestAHostileBrokerCostsLittleAndEndsInAnError(t *testing.T) {
+	events := sinktest.Events(5, 5, 100)
+	for _, attack := range hostile.KafkaAttacks() {
+		t.Run(attack, func(t *testing.T) {
+			sends := 1
+			if strings.Contains(attack, "2^31-1 in") || strings.Contains(attack, "lengths in") || attack == hostile.KafkaGarbage {
+				sends = 25 // the broker falsifies another place each time
+			}
+			for range sends {
+				o, _ := attacked(t, attack)
+				s := open(t, o)
+				var err error
+				if bytes := taken(func() { err = s.Send(t.Context(), events) }); bytes > 64<<20 {
+					t.Errorf("it takes %d bytes of memory", bytes)
+				}
+				if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Transient && class != sinks.Halted {
+					t.Errorf("class %s: %v", class, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatAnswersOtherThanABrokerIsRecognised(t *testing.T) {
+	for attack, want := range map[string]struct {
+		class sinks.Class
+		says  []string
+	}{
+		hostile.KafkaHTTP:                      {sinks.Halted, []string{"HTTP", "brokers"}},
+		hostile.KafkaTLS:                       {sinks.Halted, []string{"TLS", "set tls"}},
+		hostile.KafkaNegative:                  {sinks.Transient, []string{"-2 bytes"}},
+		hostile.KafkaHuge:                      {sinks.Transient, []string{"2147483647 bytes"}},
+		hostile.KafkaEmpty:                     {sinks.Transient, []string{"0 bytes"}},
+		hostile.KafkaIterations:                {sinks.Halted, []string{"2147483647 iterations"}},
+		hostile.KafkaLinkLocal:                 {sinks.Transient, []string{"169.254.169.254", "advertised.listeners"}},
+		hostile.KafkaNoTopics:                  {sinks.Transient, []string{"leaves it out"}},
+		hostile.KafkaHungUp:                    {sinks.Transient, []string{"EOF"}},
+		"lists of 2^31-1 in ApiVersions":       {sinks.Transient, []string{"ApiVersions answer is malformed"}},
+		"negative lengths in SASLAuthenticate": {sinks.Transient, []string{"SASLAuthenticate answer is malformed"}},
+		"silence at SASLAuthenticate":          {sinks.Transient, []string{"deadline exceeded"}},
+		hostile.KafkaSilence:                   {sinks.Transient, []string{"deadline exceeded"}},
+		"lists of 2^31-1 in Metadata":          {sinks.Transient, []string{"Metadata answer is malformed"}},
+	} {
+		t.Run(attack, func(t *testing.T) {
+			o, _ := attacked(t, attack)
+			o.CreateTopic = nil
+			err := open(t, o).Send(t.Context(), sinktest.Events(1, 1, 10))
+			if class, _ := sinks.ClassOf(err); err == nil || class != want.class {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			for _, text := range want.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("it says nothing of %q: %v", text, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAStopDoesNotWaitForASilentBroker(t *testing.T) {
+	for _, attack := range hostile.KafkaAttacks() {
+		if !strings.HasPrefix(attack, "silence") && attack != hostile.KafkaDrip {
+			continue
+		}
+		t.Run(attack, func(t *testing.T) {
+			o, broker := attacked(t, attack)
+			o.Timeout = time.Hour
+			s := open(t, o)
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = s.Send(ctx, sinktest.Events(1, 1, 10)) // it may succeed
+			}()
+			for over := false; !over && broker.Reached() == 0; {
+				select {
+				case <-done: // the sink makes no such request
+					over = true
+				case <-time.After(time.Millisecond):
+				}
+			}
+			stop()
+			<-done
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestACheckOfAHostileBrokerEndsAndSaysSo(t *testing.T) {
+	for _, attack := range hostile.KafkaAttacks() {
+		t.Run(attack, func(t *testing.T) {
+			o, _ := attacked(t, attack)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			var found []preflight.Finding
+			if bytes := taken(func() { found = open(t, o).Check(ctx, Trial{Sure: sinktest.Events(1, 1, 10), Now: time.Now}) }); bytes > 64<<20 {
+				t.Errorf("it takes %d bytes of memory", bytes)
+			}
+			text := ""
+			for _, f := range found {
+				text += string(f.Result) + " " + f.Detail + " " + f.Advice + "\n"
+			}
+			switch attack {
+			case hostile.KafkaHTTP:
+				if !strings.Contains(text, "HTTP") {
+					t.Error(text)
+				}
+			case hostile.KafkaTLS:
+				if !strings.Contains(text, "set tls") {
+					t.Error(text)
+				}
+			case hostile.KafkaLinkLocal:
+				if !strings.Contains(text, "169.254.169.254") {
+					t.Error(text)
+				}
+			}
+			if strings.Contains(text, "horse") {
+				t.Errorf("the password shows: %s", text)
+			}
+		})
+	}
+}
+
+func TestTopicsThatNobodyAskedForAreNotRemembered(t *testing.T) {
+	o, _ := attacked(t, hostile.KafkaOtherTopics)
+	s := open(t, o)
+	for range 3 {
+		s.cluster.doubt()
+		if err := s.Send(t.Context(), sinktest.Events(1, 1, 10)); err != nil {
+			t.Log(err) // the answer names records as at fault, too
+		}
+	}
+	if n := len(s.cluster.topics); n != 1 {
+		t.Errorf("%d topics are remembered", n)
+	}
+}
