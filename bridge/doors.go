@@ -145,14 +145,21 @@ func (d currentDesk) Accept(ctx context.Context, key string, commands []tickets.
 	return desk.Accept(ctx, key, commands)
 }
 
-// refuse journals that a message brought no command.
+// refuse journals that a message brought no command. It does not wait for space in the
+// journal, since the commands behind the message would wait with it: once the reserve is
+// used up too, the log alone has it.
 func (b *Bridge) refuse(ctx context.Context, r inbox.Refusal) error {
 	now := time.Now()
 	event, err := ownEvents(b.arranged.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
 	if err != nil {
 		return err
 	}
-	if err := journal(ctx, b.store, event, now); err != nil {
+	err = journal(ctx, b.store, event, now, false)
+	if errors.Is(err, checkpoint.ErrFull) {
+		b.log.Warn("a message was refused without an event, since the journal is full", "message", r.Message, "error", r.Reason)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("journal that a message was refused: %w", err)
 	}
 	return nil

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"ndrbridge/admin"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
 	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
@@ -36,7 +36,7 @@ func startNATS(t *testing.T) (string, jetstream.JetStream) {
 
 // startKafka starts a broker with the topic ndr.tickets, and returns its address
 // and what produces to it.
-func startKafka(t *testing.T) (string, *kafka.Writer) {
+func startKafka(t *testing.T) (string, *kgo.Client) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "bridge", "hunter2"))
 	if err != nil {
@@ -44,13 +44,12 @@ func startKafka(t *testing.T) (string, *kafka.Writer) {
 	}
 	t.Cleanup(c.Close)
 	address := c.ListenAddrs()[0]
-	w := &kafka.Writer{Addr: kafka.TCP(address), Topic: "ndr.tickets", BatchTimeout: time.Millisecond, Transport: &kafka.Transport{SASL: plain.Mechanism{Username: "bridge", Password: "hunter2"}}}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return address, w
+	producer, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic("ndr.tickets"), kgo.SASL(plain.Auth{User: "bridge", Pass: "hunter2"}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(producer.Close)
+	return address, producer
 }
 
 // doors waits until the status of the doors is what is wanted.
@@ -99,7 +98,7 @@ tickets:
 	}
 	produce := func(body []byte) {
 		t.Helper()
-		if err := producer.WriteMessages(context.WithoutCancel(t.Context()), kafka.Message{Key: []byte("SEC-1"), Value: body}); err != nil {
+		if err := producer.ProduceSync(context.WithoutCancel(t.Context()), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,4 +182,38 @@ func ticketed(t *testing.T, a *standin.Appliance) {
 	if err := a.Update(func(d *standin.Detection) { d.TicketID = standin.TicketID{ID: "SEC-1"} }, history(a)[0].ID); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestARefusedMessageHoldsNoDoorUpWhileTheJournalIsFull(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 0)
+	soc := startReceiver(t, ledger.New(), "soc")
+	soc.down.Store(true)
+	natsURL, js := startNATS(t)
+	broker, producer := startKafka(t)
+	yaml := "journal: {max_bytes: 16MiB}\n" + configuration(t, url, webhookSink("soc", soc.url)) + fmt.Sprintf(`
+tickets:
+  enabled: true
+  nats: {url: %q, stream: TICKETS, username: bridge, password: hunter2}
+  kafka: {brokers: [%q], sasl: {mechanism: plain, username: bridge, password: hunter2}}
+`, natsURL, broker)
+	r := run(t, strings.Replace(yaml, "page_size: 200", "page_size: 4", 1))
+	for range 20 {
+		a.AddHuge(1 << 20)
+	}
+	await(t, "the journal to be full", func() bool {
+		status, err := r.control(t).Status(t.Context())
+		return err == nil && status.State.Journal.Full
+	})
+	for _, body := range [][]byte{[]byte(`{"ticket": "SEC-1"}`), assign("ana")} {
+		if _, err := js.Publish(t.Context(), "ndr.tickets", body); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.ProduceSync(t.Context(), &kgo.Record{Key: []byte("SEC-1"), Value: body}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.doors(t, "both doors have refused one message and taken the one behind it", func(all []admin.DoorStatus) bool {
+		return len(all) == 2 && !slices.ContainsFunc(all, func(d admin.DoorStatus) bool { return d.Stored != 1 || d.Refused != 1 })
+	})
 }

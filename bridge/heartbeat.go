@@ -72,5 +72,5 @@ func (h *heart) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return journal(ctx, h.store, event, now)
+	return journal(ctx, h.store, event, now, true)
 }

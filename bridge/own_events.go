@@ -16,9 +16,10 @@ func ownEvents(config *configs.Config) transform.Encoder {
 	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
 }
 
-// journal commits an event that is about no appliance. It waits while the journal
-// has no room. Several may do so at once.
-func journal(ctx context.Context, store checkpoint.Sources, event transform.Event, now time.Time) error {
+// journal commits an event that is about no appliance. While the journal has no space,
+// it waits, or, with wait false, uses what is reserved, and fails with checkpoint.ErrFull
+// once that is used up too. Several may do so at once.
+func journal(ctx context.Context, store checkpoint.Sources, event transform.Event, now time.Time, wait bool) error {
 	source := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
 	for {
 		last, err := store.Position(ctx, source)
@@ -29,6 +30,7 @@ func journal(ctx context.Context, store checkpoint.Sources, event transform.Even
 			Source: source, Expect: last,
 			Position: fmt.Appendf(nil, `{"last":%d}`, now.UnixMilli()),
 			Events:   []transform.Event{event},
+			NoWait:   !wait, Reserve: !wait,
 		})
 		if !errors.Is(err, checkpoint.ErrFenced) { // another was committed meanwhile
 			return err
