@@ -29,7 +29,6 @@ sinks:
     webhook:
       url: "https://user:sesame-12@hooks.example/services/sesame-13-and-some-more?sig=sesame-14"
       headers: {X-Api-Key: sesame-15, Cookie: sesame-16, X-Auth-Token: sesame-17, X-Source: plain}
-      auth: {bearer: sesame-18}
       proxy: "http://sesame-19@proxy.example"
   - name: v
     webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}, sign: {secrets: [whsec_sesamesesamesesamesesamesesamesesame]}}
@@ -37,6 +36,8 @@ sinks:
     webhook: {url: "https://hooks.example", auth: {username: user, password: sesame-21}}
   - name: p
     webhook: {preset: pagerduty, key: sesame-22}
+  - name: b
+    webhook: {url: "https://hooks.example", auth: {bearer: sesame-18}}
 `
 
 func parse(t *testing.T, text string, environ ...string) *Config {
