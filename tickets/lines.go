@@ -3,6 +3,7 @@ package tickets
 import (
 	"cmp"
 	"container/heap"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // task is a command that is to be carried out.
 type task struct {
 	id    uint64
-	lines []string // in which it waits: that of its ticket, that of its detection
+	lines []lineKey // in which it waits: that of its ticket, that of its detection
 	due   time.Time
 	// queued says that it is among the ready.
 	queued bool
@@ -22,17 +23,27 @@ type task struct {
 	strikes int             // how often it failed although others passed
 }
 
+// lineKey stands for a ticket or a detection. Two of them that share one by chance wait
+// for each other, which does no harm.
+type lineKey uint64
+
+func newLineKey(name string) lineKey {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return lineKey(h.Sum64())
+}
+
 // lines order commands: of those that are about the same ticket, or the same
 // detection, only the one accepted first may be carried out. Others do not wait for
 // each other. Nothing here costs more with many lines than their logarithm.
 type lines struct {
 	tasks map[uint64]*task
-	of    map[string][]*task // in the order of their ids; none is empty
-	ready readiness          // every task that is the first of all its lines, and some that were
+	of    map[lineKey][]*task // in the order of their ids; none is empty
+	ready readiness           // every task that is the first of all its lines, and some that were
 }
 
 func newLines() *lines {
-	return &lines{tasks: make(map[uint64]*task), of: make(map[string][]*task)}
+	return &lines{tasks: make(map[uint64]*task), of: make(map[lineKey][]*task)}
 }
 
 // add lets a task wait, in its place by its id. One that is there stays as it is.

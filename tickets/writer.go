@@ -124,8 +124,10 @@ func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
 	return w.await(ctx, wait)
 }
 
-// readAhead bounds the commands that are known at once.
-const readAhead = 10_000
+// readAhead bounds the commands that are known at once. It is all that can wait: however
+// many wait behind one ticket, those of others are found. A command is known by a few
+// numbers.
+const readAhead = checkpoint.MaxCommands
 
 // readPage is how many commands are read at once.
 const readPage = 500
@@ -172,11 +174,11 @@ func (w *Writer) look(ctx context.Context) error {
 }
 
 func taskOf(c checkpoint.Command) *task {
-	t := &task{id: c.ID, lines: []string{"ticket " + c.Subject}}
+	t := &task{id: c.ID, lines: []lineKey{newLineKey("ticket " + c.Subject)}}
 	var command Command
 	// One that cannot be read says so when it is carried out.
 	if err := json.Unmarshal(c.Body, &command); err == nil && command.DetectionID != 0 {
-		t.lines = append(t.lines, "detection "+strconv.FormatInt(command.DetectionID, 10))
+		t.lines = append(t.lines, newLineKey("detection "+strconv.FormatInt(command.DetectionID, 10)))
 	}
 	return t
 }

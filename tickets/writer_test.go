@@ -285,3 +285,30 @@ func TestACommandThatFailsWhileOthersPassIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+func TestOtherTicketsGoOnWhateverWaitsBehindOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, id := withTicket(t)
+		var failing atomic.Int32
+		failing.Store(http.StatusInternalServerError)
+		store := newStore(t)
+		const behind = 10_500
+		poison := make([]checkpoint.Command, behind)
+		for i := range poison {
+			poison[i] = checkpoint.Command{Appliance: "hq", Subject: "SEC-7", Body: []byte(`{"ticket_id":"SEC-7","assignee":"poison"}`), Accepted: time.Now()}
+		}
+		if _, err := store.Accept(t.Context(), poison); err != nil {
+			t.Fatal(err)
+		}
+		run(t, newWriter(t, store, "http://sensor.example", inProcess(a, "poison", &failing)))
+		accept(t, store, tickets.Command{TicketID: "SEC-1", DetectionID: id})
+		time.Sleep(time.Minute)
+		if c, _, err := store.Command(t.Context(), behind+1); err != nil || c.State != checkpoint.CommandApplied {
+			t.Errorf("a command of another ticket is %s, %v", c.State, err)
+		}
+		stats, err := store.Stats(t.Context())
+		if err != nil || stats.Commands.Pending != behind {
+			t.Errorf("%d commands wait, %v, want %d", stats.Commands.Pending, err, behind)
+		}
+	})
+}
