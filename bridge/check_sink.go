@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"io"
+	"log/slog"
 	"time"
 
 	"ndrbridge/configs"
@@ -16,7 +17,7 @@ import (
 
 // checkSink tries a sink that is opened as a runner opens it.
 func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []preflight.Finding {
-	sink, err := openSink(s, nil, nil, o.Version, io.Discard)
+	sink, err := openSink(s, nil, nil, o.Version, io.Discard, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return unusable(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -38,7 +39,9 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 	if now != nil && now.made.equal(made) {
 		return now, nil
 	}
-	open := func() (sinks.Sink, error) { return openSink(s, b.store, b.linkFor(s.Name), b.version, b.stdout) }
+	open := func() (sinks.Sink, error) {
+		return openSink(s, b.store, b.linkFor(s.Name), b.version, b.stdout, b.log.With("sink", s.Name))
+	}
 	// What is wrong with the configuration itself is told now, not while running.
 	sink, err := open()
 	if err != nil {
@@ -120,7 +123,7 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 const memoryKept = 90 * 24 * time.Hour
 
 // openSink makes a sink. It reads the secrets anew each time.
-func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, version string, stdout io.Writer) (sinks.Sink, error) {
+func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, version string, stdout io.Writer, log *slog.Logger) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
 	case s.Kafka != nil:
@@ -132,7 +135,7 @@ func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, versi
 		return openWebhook(*s.Webhook, mode, memory, link, version)
 	default:
 		return file.New(file.Options{
-			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: stdout,
+			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: stdout, Log: log,
 		})
 	}
 }

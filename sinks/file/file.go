@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"ndrbridge/sinks"
@@ -31,6 +32,8 @@ type Options struct {
 	Keep int
 	// Out is written to when Path is Stdout; nil: os.Stdout.
 	Out io.Writer
+	// Log takes what was cut off a file; nil: nothing is logged.
+	Log *slog.Logger
 }
 
 // Sink writes events in the JSON event format, each on a line of its own.
@@ -67,7 +70,11 @@ func New(o Options) (*Sink, error) {
 	case o.Path != Stdout && o.MaxBytes > 0 && o.Keep < 1:
 		return nil, fmt.Errorf("file: keep is %d, but rotation needs at least one file to rotate to", o.Keep)
 	case o.Path != Stdout:
-		return &Sink{to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep}}, nil
+		logger := o.Log
+		if logger == nil {
+			logger = slog.New(slog.DiscardHandler)
+		}
+		return &Sink{to: &log{path: o.Path, maxBytes: o.MaxBytes, keep: o.Keep, logger: logger}}, nil
 	case o.Out == nil:
 		o.Out = os.Stdout
 	}

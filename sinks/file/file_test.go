@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -383,26 +384,48 @@ func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
 		{"a long line goes", first + long, first},
 		{"a line with no other before it goes", second[:100], ""},
 		{"zeros go", first + strings.Repeat("\x00", 5000), first},
+		{"a blank line stays", first + "\n", first + "\n"},
+		{"zeros alone go", strings.Repeat("\x00", 5000), ""},
+		{"a line with its newline and a hole in it goes", first + second[:100] + strings.Repeat("\x00", 300) + second[400:], first},
+		{"the rest of a line behind a hole goes", first + strings.Repeat("\x00", 4096) + second[100:], first},
+		{"a line with its newline but without its middle goes", first + second[:100] + "\n", first},
+		{"what the disk held before goes", first + "\xfe\x01\x80garbage\n\x02more\n" + second[:50], first},
+		{"many torn lines go", first + strings.Repeat(second[:100]+"\n", 3000), first},
+		{"a hole in a long line goes", first + long + strings.Repeat("\x00", 200<<10) + "\"}\n", first},
+		{"a line without its newline and a hole go, with no other before", second[:100] + strings.Repeat("\x00", 100), ""},
+		{"what is behind a line of something else goes", "{\"a\": 1}\n" + second[:50], "{\"a\": 1}\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			if err := os.WriteFile(path, []byte(test.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			send(t, open(t, file.Options{Path: path}), events[2])
+			var log bytes.Buffer
+			send(t, open(t, file.Options{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))}), events[2])
+			cut := len(test.content) - len(test.left)
+			if logged := strings.Contains(log.String(), fmt.Sprintf("bytes=%d\n", cut)); logged != (cut > 0) {
+				t.Errorf("%d bytes were cut off, and the log says %q", cut, log.String())
+			}
 			got, _ := os.ReadFile(path)
 			if want := test.left + string(events[2].Structured()) + "\n"; string(got) != want {
 				t.Errorf("the file holds %.300q", got)
 			}
 		})
 	}
-	for _, content := range []string{"root:x:0:0", first + "more", `{"a": 1}`} {
+	for _, content := range []string{
+		"root:x:0:0", first + "more", `{"a": 1}`, "root:x:0:0\n", first + "more\n", first + "more\n" + second[:50],
+		"\x7fELF\x02\x01\x01\x00\x00\n\x00\x01", "\x00\x00\x01\x02", "SQLite format 3\x00\n\x01\n" + second[:50],
+		"[1, 2]\n", "<?xml version=\"1.0\"?>\n",
+	} {
 		t.Run("what is no event is not touched", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			err := open(t, file.Options{Path: path}).Send(t.Context(), events)
+			if err != nil && !strings.Contains(err.Error(), "move it away, or choose another path") {
+				t.Errorf("%v: does not say what to do", err)
+			}
 			if class, _ := sinks.ClassOf(err); err == nil || class != sinks.Halted || !strings.Contains(err.Error(), path) {
 				t.Errorf("class %s: %v", class, err)
 			}

@@ -1,9 +1,9 @@
 package file
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -16,6 +16,7 @@ type log struct {
 	path     string
 	maxBytes int64
 	keep     int
+	logger   *slog.Logger
 
 	file *os.File // nil: to be opened
 	info os.FileInfo
@@ -91,8 +92,8 @@ func (l *log) mend() error {
 	return nil
 }
 
-// open opens or makes the file, and cuts off a line that a crash left without
-// its end: its event was not acknowledged, and is sent again.
+// open opens or makes the file, and cuts off what a crash left behind its last whole
+// line: none of that was acknowledged, and it is sent again.
 func (l *log) open() (err error) {
 	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
@@ -113,14 +114,16 @@ func (l *log) open() (err error) {
 	if err := lock(file); err != nil {
 		return err
 	}
-	size, err := wholeLines(file, info.Size())
+	size, err := wholeLines(file, l.path, info.Size())
 	if err != nil {
 		return err
 	}
 	if size < info.Size() {
-		if err := file.Truncate(size); err != nil {
+		if err := errors.Join(file.Truncate(size), file.Sync()); err != nil {
 			return err
 		}
+		l.logger.Warn("the file ended with a line that is not whole, as a crash leaves it; it was cut off, and its event is sent again",
+			"path", l.path, "bytes", info.Size()-size)
 	}
 	// A new file is durable when its directory is.
 	if err := syncDirectory(filepath.Dir(l.path)); err != nil {
@@ -128,40 +131,6 @@ func (l *log) open() (err error) {
 	}
 	l.file, l.info, l.size, l.torn = file, info, size, false
 	return nil
-}
-
-// lineStart is how every event in the JSON event format begins.
-const lineStart = `{"specversion":`
-
-// wholeLines is the length of a file of size bytes up to its last newline. What
-// is behind that must be the beginning of an event, or the zeros that a file
-// system may leave after a loss of power: nothing else is given up.
-func wholeLines(file *os.File, size int64) (int64, error) {
-	end := size
-	block := make([]byte, 64<<10)
-	for end > 0 {
-		start := max(0, end-int64(len(block)))
-		part := block[:end-start]
-		if _, err := file.ReadAt(part, start); err != nil {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
-			end = start + int64(i) + 1
-			break
-		}
-		end = start
-	}
-	if end == size {
-		return size, nil
-	}
-	tail := make([]byte, min(size-end, int64(len(lineStart))))
-	if _, err := file.ReadAt(tail, end); err != nil {
-		return 0, err
-	}
-	if tail[0] != 0 && !bytes.HasPrefix([]byte(lineStart), tail) {
-		return 0, sinks.Errorf(sinks.Halted, "%s ends with a line that has no end and is no event: move it away, or choose another path", file.Name())
-	}
-	return end, nil
 }
 
 // failure gives an error its class.
