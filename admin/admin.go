@@ -53,7 +53,7 @@ type Options struct {
 //	POST   sinks/NAME/replay                    delivers the journal again: {"since": TIME}
 //	POST   sinks/NAME/pause, sinks/NAME/resume
 //	…      appliances/NAME/dead?stream=STREAM   as sinks/NAME/dead
-//	GET    backup                               a copy of the state
+//	POST   backup                               a copy of the state; one at a time
 //	POST   reload                               loads the configuration again
 //	POST   rewind                               {"appliance": NAME, "stream": STREAM, "to": TIME}
 //	POST   verify                               {"appliance": NAME, "since": TIME}; lines of JSON
@@ -81,18 +81,16 @@ func NewHandler(o Options) http.Handler {
 		writeText(w, "ready\n")
 	}))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
-	mux.Handle("/metrics", authorize(o.Token, readOnly(metrics.ServeHTTP)))
+	mux.Handle("/metrics", ownPages(authorize(o.Token, readOnly(bounded(maxScrapes, metrics.ServeHTTP)))))
 	for pattern, file := range page.Handlers() {
 		mux.Handle(pattern, readOnly(file.ServeHTTP))
 	}
 	api := o.api()
-	mux.Handle("/", authorize(o.Token, api))
+	mux.Handle("/", ownPages(authorize(o.Token, api)))
 	// A page in a browser on this machine must not be able to act here.
 	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeProblem(w, http.StatusForbidden, "a page of another site cannot act here")
-	}))
-	return protection.Handler(o.bySecret(api, byAddress(o.Token, mux)))
+	protection.SetDenyHandler(http.HandlerFunc(refuseOrigin))
+	return guard(protection.Handler(o.bySecret(api, byAddress(o.Token, mux))))
 }
 
 // readOnly lets requests that read through to next.
@@ -118,6 +116,7 @@ func byAddress(token string, next http.Handler) http.Handler {
 			host = name
 		}
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
+			w.Header().Set("Connection", "close")
 			writeProblem(w, http.StatusMisdirectedRequest, "without admin.token, ask for this interface by its address or as localhost")
 			return
 		}
@@ -128,7 +127,12 @@ func byAddress(token string, next http.Handler) http.Handler {
 // authorize lets requests with the bearer token through to next.
 func authorize(token string, next http.Handler) http.Handler {
 	if token == "" {
-		return next
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == 0 { // else once its body has arrived
+				visitOf(r).letIn()
+			}
+			next.ServeHTTP(w, r)
+		})
 	}
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -137,9 +141,13 @@ func authorize(token string, next http.Handler) http.Handler {
 		// Sums of one length compare in a time that tells nothing of the token.
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
+			w.Header().Set("Connection", "close")
 			writeProblem(w, http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN")
 			return
 		}
+		v := visitOf(r)
+		v.trusted = true
+		v.letIn()
 		next.ServeHTTP(w, r)
 	})
 }

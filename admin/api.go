@@ -17,12 +17,12 @@ import (
 
 // api serves what is under /api/v1.
 func (o Options) api() http.Handler {
-	mux := http.NewServeMux()
+	mux, answers := http.NewServeMux(), make(chan struct{}, maxAnswers)
 	for path, m := range map[string]operations{
 		"/status":  {http.MethodGet: status},
 		"/history": {http.MethodGet: history},
-		"/events":  {http.MethodGet: tail},
-		"/backup":  {http.MethodGet: backup},
+		"/events":  {http.MethodGet: tail()},
+		"/backup":  {http.MethodPost: backup},
 		"/reload":  {http.MethodPost: reload},
 		"/rewind":  {http.MethodPost: rewind},
 		"/verify":  {http.MethodPost: verify},
@@ -43,7 +43,7 @@ func (o Options) api() http.Handler {
 		"/appliances/{appliance}/dead":          {http.MethodGet: listDead, http.MethodDelete: dropDead},
 		"/appliances/{appliance}/dead/{key...}": {http.MethodGet: showDead},
 	} {
-		mux.Handle("/api/v1"+path, o.serve(m))
+		mux.Handle("/api/v1"+path, o.serve(m, answers))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusNotFound, "there is nothing at "+r.URL.Path+"; try /, /healthz, /readyz, /metrics or /api/v1/status")
@@ -54,8 +54,9 @@ func (o Options) api() http.Handler {
 // operations are what a path does, by method.
 type operations map[string]func(Control, http.ResponseWriter, *http.Request)
 
-// serve serves operations once there is something to act on.
-func (o Options) serve(m operations) http.Handler {
+// serve serves operations once there is something to act on. Those that read take one
+// of the slots, unless theirs is a stream.
+func (o Options) serve(m operations, slots chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operation, ok := m[r.Method]
 		if !ok {
@@ -68,6 +69,15 @@ func (o Options) serve(m operations) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
+		if r.Method == http.MethodGet && r.URL.Path != "/api/v1/events" {
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+			default:
+				writeBusy(w, "too many answers are being read; try again")
+				return
+			}
+		}
 		operation(c, w, r)
 	})
 }
@@ -99,6 +109,8 @@ func readRequest(w http.ResponseWriter, r *http.Request, v any) bool {
 	}
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, errBodies):
+		writeBusy(w, err.Error())
 	case errors.As(err, &tooLarge):
 		writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes: ask for less at once", tooLarge.Limit))
 	case errors.Is(err, io.EOF):

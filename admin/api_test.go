@@ -20,7 +20,7 @@ var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/history"},
 	{"GET", "/api/v1/events"},
-	{"GET", "/api/v1/backup"},
+	{"POST", "/api/v1/backup"},
 	{"POST", "/api/v1/reload"},
 	{"POST", "/api/v1/rewind"},
 	{"POST", "/api/v1/verify"},
@@ -149,7 +149,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{name: "dead letters without room are told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true}`, err: checkpoint.ErrDeadFull, status: 409, detail: "full"},
 		{name: "a state that somebody else moved is told", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"2026-01-31T08:00:00Z"}`, err: checkpoint.ErrFenced, status: 409, detail: "moved"},
 		{name: "a bridge that stops is told", method: "GET", path: "/api/v1/status", err: checkpoint.ErrClosed, status: 503, detail: "closed"},
-		{name: "a backup that cannot begin is told", method: "GET", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
+		{name: "a backup that cannot begin is told", method: "POST", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
 		{name: "a comparison that cannot begin is told", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq"}`, err: admin.ErrUnknown, status: 404, detail: "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

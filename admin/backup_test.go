@@ -38,7 +38,7 @@ func TestABackupIsAStateOfItsOwn(t *testing.T) {
 		t.Errorf("the copy holds %+v (%v)", stats, err)
 	}
 
-	answer, _ := request(t, http.MethodGet, server.URL+"/api/v1/backup", "", token)
+	answer, _ := request(t, http.MethodPost, server.URL+"/api/v1/backup", "", token)
 	if got := answer.Header.Get("Content-Type"); got != "application/octet-stream" {
 		t.Errorf("content type %q", got)
 	}
@@ -85,7 +85,7 @@ func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "GET /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
+		fmt.Fprintf(conn, "POST /api/v1/backup HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n", token)
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 505 ") {
 			t.Errorf("%.200s (%v)", answer, err)

@@ -15,7 +15,7 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 
 // Backup implements Control. What w got is worth nothing where there is an error.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	body, err := c.open(ctx, call{method: http.MethodGet, path: []string{"backup"}})
+	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"backup"}})
 	if err != nil {
 		return err
 	}

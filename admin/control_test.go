@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ var (
 // control is a Control on a real state with a sink lake and an appliance hq. What
 // is set is what a method answers with.
 type control struct {
+	tailed  sync.Once // closes tailing
 	store   *checkpoint.Store
 	path    string
 	status  admin.Status
@@ -145,7 +147,7 @@ func (c *control) Status(context.Context) (admin.Status, error) { return c.statu
 func (c *control) History(context.Context) (admin.History, error) { return c.history, c.err }
 
 func (c *control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
-	defer close(c.tailing)
+	defer c.tailed.Do(func() { close(c.tailing) })
 	if c.err != nil {
 		return c.err
 	}

@@ -61,6 +61,7 @@ func verify(c Control, w http.ResponseWriter, r *http.Request) {
 	if !readRequest(w, r, &request) {
 		return
 	}
+	visitOf(r).stream = true
 	// The status is sent with the first line: what fails before it has one of
 	// its own.
 	controller, encoder, begun := http.NewResponseController(w), json.NewEncoder(w), false

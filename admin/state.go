@@ -30,6 +30,7 @@ func backup(c Control, w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
 		return
 	}
+	visitOf(r).stream = true
 	d := &download{w: w}
 	err := c.Backup(r.Context(), d)
 	switch {

@@ -16,12 +16,27 @@ import (
 // nothing in between takes it for dead.
 const keepAliveEvery = 15 * time.Second
 
-func tail(c Control, w http.ResponseWriter, r *http.Request) {
+// tail returns an operation that serves so many streams of events at once.
+func tail() func(Control, http.ResponseWriter, *http.Request) {
+	slots := make(chan struct{}, maxTails)
+	return func(c Control, w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			serveTail(c, w, r)
+		default:
+			writeBusy(w, "too many streams of events are open: close another one")
+		}
+	}
+}
+
+func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	from, problem := readFrom(r.URL.Query())
 	if problem != "" {
 		writeProblem(w, http.StatusBadRequest, problem)
 		return
 	}
+	visitOf(r).stream = true
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front hands on what comes at once
 	s := &stream{w: w, controller: http.NewResponseController(w)}

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/tickets"
@@ -105,14 +104,17 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		writeProblem(w, http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
 		return
 	}
+	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhooks.ErrUnverified) {
+		refuseUnverified(desk, w, err)
+		return
+	}
 	body, ok := readBody(w, r, webhooks.MaxBody)
 	if !ok {
 		return
 	}
 	switch err := receiver.Verify(r.Header, body); {
 	case errors.Is(err, webhooks.ErrUnverified):
-		desk.Count(tickets.ReceivedUnverified)
-		writeProblem(w, http.StatusUnauthorized, err.Error())
+		refuseUnverified(desk, w, err)
 		return
 	case err != nil:
 		// Whoever asks is unknown, and need not know where secrets lie.
@@ -135,6 +137,12 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		key = name + "/" + key
 	}
 	accept(desk, w, r, acceptance{key, []tickets.Command{notice.Command}, false})
+}
+
+func refuseUnverified(desk Desk, w http.ResponseWriter, err error) {
+	desk.Count(tickets.ReceivedUnverified)
+	w.Header().Set("Connection", "close")
+	writeProblem(w, http.StatusUnauthorized, err.Error())
 }
 
 // desk returns where commands are taken in; nil where they are not, which is
@@ -206,20 +214,13 @@ func writeRefusal(w http.ResponseWriter, err error, several bool) {
 	}
 }
 
-// readTimeout bounds the time in which a body arrives from somebody who has not
-// shown who they are.
-const readTimeout = 30 * time.Second
-
 // readBody reads at most so many bytes, or answers with what is wrong.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
-	connection := http.NewResponseController(w)
-	if connection.SetReadDeadline(time.Now().Add(readTimeout)) == nil {
-		// It must not end the request while that is carried out.
-		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, errBodies):
+		writeBusy(w, err.Error())
 	case errors.As(err, &tooLarge):
 		writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
 	case err != nil:

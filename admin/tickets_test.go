@@ -239,7 +239,7 @@ func TestWhatIsRefusedAtTheDoorsIsNotStored(t *testing.T) {
 		{name: "an issue without a key", path: "/jira", body: `{"issue": {"fields": {"status": {"name": "new"}}}}`, sign: true, anonymous: true, status: 422, detail: "is missing", field: "issue.key"},
 		{name: "a ticket whose id is too long", path: "/jira", body: strings.Replace(issue("done", "ana"), "SEC-1", strings.Repeat("x", 600), 1), sign: true, anonymous: true, status: 422, detail: "longer than", field: "ticket_id"},
 		{name: "a webhook that is no JSON", path: "/jira", body: "issue", sign: true, anonymous: true, status: 400, detail: "no JSON"},
-		{name: "a webhook without a body", path: "/jira", anonymous: true, status: 400, detail: "body is missing"},
+		{name: "a webhook without a body", path: "/jira", sign: true, anonymous: true, status: 400, detail: "body is missing"},
 		{name: "a webhook that is too large", path: "/jira", body: strings.Repeat(" ", webhooks.MaxBody) + "{}", sign: true, anonymous: true, status: 413, detail: "larger than"},
 		{name: "a webhook without a secret wants the token", path: "/otrs", body: one, anonymous: true, status: 401, detail: "token"},
 		{name: "a webhook that there is not", path: "/rt", body: one, status: 404, detail: "it has jira, otrs"},

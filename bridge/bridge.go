@@ -57,7 +57,7 @@ type Bridge struct {
 	unsettled growth        // of the sink that would fill the journal
 	history   history
 
-	verifying sync.Mutex
+	verifying, backingUp sync.Mutex
 }
 
 // lifetimes are the contexts that parts run under.
@@ -151,11 +151,7 @@ func (b *Bridge) listen(a configs.Admin) error {
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w (another bridge may be running; choose another address)", err)
 	}
-	b.admin = &http.Server{
-		Handler:           admin.NewHandler(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets}),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-	}
+	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("the admin interface stopped; polling and delivery go on", "error", err)

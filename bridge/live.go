@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"ndrbridge/admin"
@@ -67,6 +68,15 @@ func (l *live) steer(ctx context.Context, sink string, paused bool) error {
 
 // Reload implements admin.Control.
 func (l *live) Reload(ctx context.Context) (admin.Reloaded, error) { return l.bridge.Reload(ctx) }
+
+// Backup is operator.Backup, which takes room for a copy on the disk: one at a time.
+func (l *live) Backup(ctx context.Context, w io.Writer) error {
+	if !l.bridge.backingUp.TryLock() {
+		return fmt.Errorf("another backup is under way; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer l.bridge.backingUp.Unlock()
+	return l.operator.Backup(ctx, w)
+}
 
 // Verify is operator.Verify, which asks much of an appliance: one at a time.
 func (l *live) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {

@@ -21,7 +21,7 @@ import (
 )
 
 // MaxBody is how large a body a ticket system may send, in bytes.
-const MaxBody = 4 << 20
+const MaxBody = 1 << 20
 
 // Options say what a Receiver takes.
 type Options struct {
@@ -52,6 +52,20 @@ func New(o Options) (*Receiver, error) {
 
 // Verifies tells whether Verify refuses anybody.
 func (r *Receiver) Verifies() bool { return r.verify != nil }
+
+// VerifyHeader returns ErrUnverified where the header alone shows that a request was
+// not sent by the ticket system, whatever its body is: Verify has the last word.
+func (r *Receiver) VerifyHeader(header http.Header) error {
+	switch {
+	case r.verify == nil:
+		return nil
+	case r.verify.Method != MethodSignature:
+		return r.verify.check(header, nil)
+	case len(header.Get(r.verify.Header)) != len("sha256=")+2*sha256.Size:
+		return r.verify.unsigned()
+	}
+	return nil
+}
 
 // Verify returns ErrUnverified where a request was not sent by the ticket system;
 // another error where that cannot be found out now.

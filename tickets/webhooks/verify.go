@@ -54,7 +54,7 @@ func (v *Verification) check(header http.Header, body []byte) error {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(body)
 		if !equal(strings.ToLower(header.Get(v.Header)), "sha256="+hex.EncodeToString(mac.Sum(nil))) {
-			return fmt.Errorf("%w: %s must hold sha256= and the HMAC-SHA256 of the body with the webhook's secret", ErrUnverified, v.Header)
+			return v.unsigned()
 		}
 	case MethodBasic:
 		scheme, credentials, _ := strings.Cut(header.Get("Authorization"), " ")
@@ -68,6 +68,10 @@ func (v *Verification) check(header http.Header, body []byte) error {
 		}
 	}
 	return nil
+}
+
+func (v *Verification) unsigned() error {
+	return fmt.Errorf("%w: %s must hold sha256= and the HMAC-SHA256 of the body with the webhook's secret", ErrUnverified, v.Header)
 }
 
 // equal compares in a time that tells nothing of either.

@@ -1,0 +1,136 @@
+package hostile
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Caller attacks an HTTP server at an address until ctx ends. It keeps as many
+// connections open as the server lets it, and opens another for each that is closed.
+type Caller struct {
+	Name string
+	// Attack returns once ctx has ended and its connections are closed.
+	Attack func(ctx context.Context, address string)
+}
+
+// Callers attack an admin interface without knowing its token, each with so many
+// connections.
+func Callers(connections int) []Caller {
+	swarm := func(hold func(ctx context.Context, conn net.Conn, address string)) func(context.Context, string) {
+		return func(ctx context.Context, address string) {
+			var all sync.WaitGroup
+			for range connections {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						once(ctx, address, hold)
+					}
+				})
+			}
+			all.Wait()
+		}
+	}
+	var all []Caller
+	for _, path := range []string{"/api/v1/tickets/jira", "/api/v1/tickets", "/api/v1/rewind"} {
+		all = append(all, Caller{"bodies of 4 MiB to " + path + " that never end", swarm(func(ctx context.Context, conn net.Conn, address string) {
+			endlessBody(ctx, conn, address, path)
+		})})
+	}
+	return append(all,
+		Caller{"connections that stay after a refusal", swarm(idle)},
+		Caller{"readers that do not read", swarm(deaf)},
+		Caller{"headers that never end", swarm(endlessHeader)},
+	)
+}
+
+// once holds one connection until the server closes it or ctx ends.
+func once(ctx context.Context, address string, hold func(ctx context.Context, conn net.Conn, address string)) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		pause(ctx)
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	hold(ctx, conn, address)
+	pause(ctx) // a server that refuses at once is not what is attacked, but its patience
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(500 * time.Millisecond):
+	}
+}
+
+// endlessBody sends 4 MiB but for the last byte, and waits for what the server does.
+func endlessBody(_ context.Context, conn net.Conn, address, path string) {
+	const size = 4 << 20
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Hub-Signature: sha256=%s\r\nContent-Length: %d\r\n\r\n",
+		path, address, strings.Repeat("0", 64), size)
+	junk := []byte(`"` + rand.Text() + strings.Repeat("x", 64<<10))
+	for sent := 0; sent+len(junk) < size; sent += len(junk) {
+		if _, err := conn.Write(junk); err != nil {
+			return
+		}
+	}
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// idle asks for what needs the token, and says nothing more.
+func idle(_ context.Context, conn net.Conn, address string) {
+	fmt.Fprintf(conn, "GET /api/v1/status HTTP/1.1\r\nHost: %s\r\n\r\n", address)
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// deaf asks many times for the largest of what needs no token, and reads nothing.
+func deaf(ctx context.Context, conn net.Conn, address string) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(4 << 10)
+	}
+	for range 64 {
+		if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\n\r\nGET /metrics HTTP/1.1\r\nHost: %s\r\n\r\n", address, address); err != nil {
+			return
+		}
+	}
+	<-ctx.Done()
+}
+
+// endlessHeader sends a header for as long as it is taken.
+func endlessHeader(ctx context.Context, conn net.Conn, address string) {
+	fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: %s\r\n", address)
+	for ctx.Err() == nil {
+		if _, err := fmt.Fprintf(conn, "X-%s: %s\r\n", rand.Text(), strings.Repeat("x", 8<<10)); err != nil {
+			return
+		}
+	}
+}
+
+// Healthy reports whether a server at an address answers a request for its health. A
+// server that is attacked may close a connection; it is asked a few times.
+func Healthy(ctx context.Context, address string) error {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	var err error
+	for range 10 {
+		var request *http.Request
+		if request, err = http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil); err != nil {
+			return err
+		}
+		var answer *http.Response
+		if answer, err = client.Do(request); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("health is answered with %s", answer.Status)
+		}
+		pause(ctx)
+	}
+	return err
+}
