@@ -12,14 +12,18 @@ import (
 )
 
 // readBody appends the answer's body to buf and returns it, whatever the error.
-// ErrTooLarge where it has more than limit bytes.
-func readBody(resp *http.Response, buf []byte, limit int64) ([]byte, error) {
+// ErrTooLarge where it has more than limit bytes. It calls grow before it takes memory for
+// so many bytes.
+func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64) error) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return buf, fmt.Errorf("%w: %d bytes, of %d", ErrTooLarge, resp.ContentLength, limit)
 	}
 	// One byte more than there is lets the last read see the end.
-	const least = 32 << 10
-	buf = slices.Grow(buf, max(least, int(resp.ContentLength)+1))
+	least := max(smallBody, int(resp.ContentLength)+1)
+	if err := grow(int64(least)); err != nil {
+		return buf, err
+	}
+	buf = slices.Grow(buf, least)
 	for {
 		n, err := resp.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -33,7 +37,11 @@ func readBody(resp *http.Response, buf []byte, limit int64) ([]byte, error) {
 		}
 		if len(buf) == cap(buf) {
 			// Twice as much makes few copies, but no more than can be used.
-			buf = slices.Grow(buf, min(len(buf), int(limit-int64(len(buf)))+1))
+			more := min(len(buf), int(limit-int64(len(buf)))+1)
+			if err := grow(int64(len(buf) + more)); err != nil {
+				return buf, fmt.Errorf("wait for memory for an answer of more than %d bytes: %w", len(buf), err)
+			}
+			buf = slices.Grow(buf, more)
 		}
 	}
 }
@@ -61,9 +69,15 @@ func unexpected(resp *http.Response, body []byte, err error) error {
 	return &contentError{excerpt(body), err}
 }
 
-// fetch sends r and reads the answer's body into buf, which decode then takes.
-// decode's error means that the body is not what it should be.
-func (c *Client) fetch(ctx context.Context, r request, buf *[]byte, decode func(body []byte) error) (http.Header, error) {
+// fetch sends r and reads the answer's body, which decode then takes. decode's error means
+// that the body is not what it should be.
+func (c *Client) fetch(ctx context.Context, r request, decode func(body []byte) error) (http.Header, error) {
+	var page Page
+	return c.fetchInto(ctx, r, &page, decode)
+}
+
+// fetchInto is fetch with the memory of page.
+func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode func(body []byte) error) (http.Header, error) {
 	var header http.Header
 	err := c.do(ctx, r, func(resp *http.Response) error {
 		var err error
@@ -71,11 +85,13 @@ func (c *Client) fetch(ctx context.Context, r request, buf *[]byte, decode func(
 		if r.small {
 			limit = min(limit, maxSmall)
 		}
-		if *buf, err = readBody(resp, (*buf)[:0], limit); err != nil {
+		grow := func(size int64) error { return page.grow(ctx, size) }
+		if page.body, err = readBody(resp, page.body[:0], limit, grow); err != nil {
 			return err
 		}
-		if err := decode(*buf); err != nil {
-			return unexpected(resp, *buf, err)
+		page.asked, page.last = true, int64(len(page.body))
+		if err := decode(page.body); err != nil {
+			return unexpected(resp, page.body, err)
 		}
 		header = resp.Header
 		return nil

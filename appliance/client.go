@@ -90,6 +90,7 @@ type Client struct {
 	link      *link
 	line      int // of the link's turnstile
 	auth      authority
+	budget    *Budget // nil: pages count against none
 }
 
 // New returns a client. It does not contact the appliance and reads no secret.

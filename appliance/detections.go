@@ -67,9 +67,8 @@ func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, err
 	if err != nil {
 		return nil, c.wrap(r, err)
 	}
-	var body []byte
 	var ids []int64
-	_, err = c.fetch(ctx, r, &body, func(body []byte) error {
+	_, err = c.fetch(ctx, r, func(body []byte) error {
 		ids, err = decodeIDs(body, s.Limit)
 		return err
 	})
@@ -117,14 +116,17 @@ func detectionRequest(id int64) request {
 // objects, or maxRows if most is 0. An answer that has more is an error.
 func (c *Client) fetchPage(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
 	page.most = most
+	if err := c.lease(ctx, page); err != nil {
+		return c.wrap(r, fmt.Errorf("wait for memory for the answer: %w", err))
+	}
 	var given stamp
 	r.stamp = &given
-	_, err := c.fetch(ctx, r, &page.body, decode)
+	_, err := c.fetchInto(ctx, r, page, decode)
 	if err == nil {
 		page.Date, err = c.timeOf(ctx, r, given)
 	}
 	if err != nil {
-		page.clear()
+		page.Release()
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Page is what an answer held. The caller owns it and can use it for one call
-// after the other, which saves memory; what it holds is valid until then. After
-// an error it holds nothing. The zero Page is ready for use.
+// after the other, which saves memory; what it holds is valid until then, or until
+// Release. After an error it holds nothing. The zero Page is ready for use.
 type Page struct {
 	// Objects are in the order of the answer.
 	Objects []Object
@@ -26,6 +26,15 @@ type Page struct {
 	most    int     // how many Objects it may have; 0: maxRows
 	fields  []field // of all Objects
 	decoder jsontext.Decoder
+
+	asked bool  // an answer came, of
+	last  int64 // bytes
+
+	bound    bool    // see Bind
+	reserved bool    // the lease is for the next answer
+	budget   *Budget // nil: the page counts against none
+	owner    *link
+	lease    lease
 }
 
 // Object is one JSON object of an answer.

@@ -90,9 +90,8 @@ func (c *Client) DetectionsWithTicket(ctx context.Context, ticketID string, offs
 // Ticketing asks whether the appliance tracks tickets. known is false where the
 // answer does not say so in a way that is known.
 func (c *Client) Ticketing(ctx context.Context) (enabled, known bool, err error) {
-	var body []byte
 	r := request{method: http.MethodGet, path: "/" + c.product + "/ticketing", small: true}
-	_, err = c.fetch(ctx, r, &body, func(body []byte) error {
+	_, err = c.fetch(ctx, r, func(body []byte) error {
 		// The interface does not show the shape: any other is no error.
 		var answer struct {
 			Enabled *bool `json:"enabled"`

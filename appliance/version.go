@@ -59,9 +59,8 @@ func (v Version) String() string {
 
 // Firmware asks for the version of the appliance's firmware.
 func (c *Client) Firmware(ctx context.Context) (Version, error) {
-	var body []byte
 	var v Version
-	_, err := c.fetch(ctx, c.versionRequest(), &body, func(body []byte) error {
+	_, err := c.fetch(ctx, c.versionRequest(), func(body []byte) error {
 		var answer struct{ Version string }
 		if err := json.Unmarshal(body, &answer); err != nil {
 			return fmt.Errorf("the answer does not tell the version: %w", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ndrbridge/admin"
+	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
@@ -44,7 +45,8 @@ type Bridge struct {
 	started  time.Time
 	metrics  *metrics
 	store    *checkpoint.Store
-	tracing  *tracing.Tracing // nil: nothing is traced
+	tracing  *tracing.Tracing  // nil: nothing is traced
+	pages    *appliance.Budget // of all sources
 	listener net.Listener
 	admin    *http.Server
 	serving  sync.WaitGroup // of admin
@@ -59,6 +61,10 @@ type Bridge struct {
 
 	verifying, backingUp sync.Mutex
 }
+
+// pageBudget bounds the bytes of the pages that all sources hold at once, until their
+// events are committed. What is made of a page takes a few times its size.
+const pageBudget = 16 << 20
 
 // lifetimes are the contexts that parts run under.
 type lifetimes struct {
@@ -80,6 +86,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 	b := &Bridge{
 		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
 		orders: make(chan order), ended: make(chan struct{}),
+		pages: appliance.NewBudget(pageBudget),
 	}
 	if err := b.listen(config.Admin); err != nil {
 		return nil, errors.Join(err, b.Close())

@@ -67,7 +67,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
-		client: p.client, store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
+		client: p.client.Within(b.pages), store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
 		echoes: p.echoes,
 	}
 	sources, err := s.sources()

@@ -83,11 +83,13 @@ type Audit struct {
 // NewAudit returns a source that goes on from what store holds.
 func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
-	return &Audit{
+	a := &Audit{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
 	}
+	a.answer.Bind()
+	return a
 }
 
 // Source names the stream.
@@ -102,6 +104,7 @@ func (a *Audit) Progress() (p Progress, ok bool) { return a.pace.tell() }
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
 	a.polls++
 	a.endless = endlessAudit{}
+	defer a.release()
 	a.events.TraceParent = traceparent.Of(ctx)
 	err := a.load(ctx)
 	if err == nil {
@@ -118,6 +121,12 @@ func (a *Audit) Poll(ctx context.Context) (Next, error) {
 		return Soon, nil
 	}
 	return Idle, err
+}
+
+// release gives back the memory of the pages.
+func (a *Audit) release() {
+	a.answer.Release()
+	a.rows = nil
 }
 
 // load reads the position where it is not what it was, and makes the first

@@ -22,6 +22,7 @@ type DetectionsClient interface {
 	SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error
 	SearchDetectionIDs(ctx context.Context, s appliance.Search) ([]int64, error)
 	Detection(ctx context.Context, id int64, page *appliance.Page) error
+	Reserve(ctx context.Context, page *appliance.Page, most int) error
 	DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error)
 }
 
@@ -107,11 +108,13 @@ type sweep struct {
 // NewDetections returns a source that goes on from what store holds.
 func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
-	return &Detections{
+	d := &Detections{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls), givenUp: make(map[int64]givenUp),
 	}
+	d.page.Bind()
+	return d
 }
 
 // Source names the stream.
@@ -262,6 +265,7 @@ type pass struct {
 
 // pollPage reads and commits the next page. done says that it was the last.
 func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err error) {
+	defer d.page.Release()
 	rows, short, err := d.fetch(ctx, s.walk)
 	if err != nil {
 		return false, err
@@ -348,6 +352,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 	s := d.sweep
 	done := s.bound >= s.until
 	if !done {
+		defer d.page.Release()
 		rows, _, err := d.fetch(ctx, s.walk)
 		if err != nil {
 			return fmt.Errorf("reconcile: %w", err)

@@ -29,6 +29,11 @@ func (d *Detections) inTurn(ctx context.Context, read func() error) error {
 	if d.o.Echoes == nil {
 		return read()
 	}
+	// Nobody waits for memory while it keeps a ticket from being written.
+	if err := d.client.Reserve(ctx, &d.page, d.limit.now); err != nil {
+		return err
+	}
+	defer d.page.Release()
 	end, err := d.o.Echoes.Turn(ctx)
 	if err != nil {
 		return err

@@ -157,6 +157,9 @@ func (m *model) SearchDetections(_ context.Context, s appliance.Search, page *ap
 	return nil
 }
 
+// Reserve does nothing: the model's pages count against no budget.
+func (m *model) Reserve(context.Context, *appliance.Page, int) error { return nil }
+
 func (m *model) SearchDetectionIDs(_ context.Context, s appliance.Search) ([]int64, error) {
 	rows, err := m.find(s)
 	ids := make([]int64, len(rows))

@@ -124,7 +124,7 @@ type Records struct {
 // NewRecords returns a source that goes on from what store holds.
 func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
-	return &Records{
+	r := &Records{
 		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
@@ -132,6 +132,8 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 		reach: maxSpan.Milliseconds(),
 		most:  o.MaxWindowRecords,
 	}
+	r.page.Bind()
+	return r
 }
 
 // Source names the stream.
@@ -146,6 +148,10 @@ func (r *Records) Progress() (p Progress, ok bool) { return r.pace.tell() }
 // should be Now while there is more to read or to look at again.
 func (r *Records) Poll(ctx context.Context) (Next, error) {
 	r.events.TraceParent = traceparent.Of(ctx)
+	defer func() {
+		r.page.Release()
+		r.parsed = nil
+	}()
 	next, err := r.poll(ctx)
 	switch {
 	case errors.Is(err, errClockBack):

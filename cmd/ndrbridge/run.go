@@ -47,7 +47,7 @@ func (c *command) serve(ctx context.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
-	tuneMemory(c.environ, len(config.Appliances)+len(config.Sinks))
+	tuneMemory(c.environ, len(config.Appliances), len(config.Sinks))
 	log := bridge.NewLog(c.stderr, config.Log)
 	b, err := bridge.New(ctx, config, bridge.Options{Version: version, Log: log, Stdout: c.stdout, Load: load})
 	if err != nil {

@@ -92,6 +92,20 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 			return nil, fmt.Errorf("backlog: %w", err)
 		}
 	}
+	if b.wants(nameFleet) {
+		sizes := fleets
+		if b.settings.fleet > 0 {
+			sizes = []int{b.settings.fleet}
+		}
+		for _, n := range sizes {
+			b.say("a fleet of %d", n)
+			row, err := b.fleet(ctx, n)
+			if err != nil {
+				return nil, fmt.Errorf("a fleet of %d: %w", n, err)
+			}
+			r.Fleets = append(r.Fleets, *row)
+		}
+	}
 	return r, nil
 }
 

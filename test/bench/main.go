@@ -75,6 +75,7 @@ type settings struct {
 	size   int // of a detection, in bytes of JSON
 	runs   int // of each drain
 	only   []string
+	fleet  int
 	json   bool
 }
 
@@ -84,6 +85,7 @@ const (
 	nameIdle    = "idle"
 	nameRecords = "records"
 	nameBacklog = "backlog"
+	nameFleet   = "fleet"
 )
 
 func parse(args []string, stderr io.Writer) (settings, error) {
@@ -93,7 +95,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	for _, d := range drains {
 		names = append(names, d.name)
 	}
-	names = append(names, nameLatency, nameIdle, nameRecords, nameBacklog)
+	names = append(names, nameLatency, nameIdle, nameRecords, nameBacklog, nameFleet)
 
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -101,6 +103,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.IntVar(&s.size, "size", 2000, "bytes of JSON that a detection has, about; at least 1000")
 	f.IntVar(&s.runs, "runs", 3, "how often each drain is run")
 	f.StringVar(&only, "only", "", "measure these alone, by comma: "+strings.Join(names, ", "))
+	f.IntVar(&s.fleet, "fleet", 0, "measure a fleet of so many appliances alone, in place of 1, 50, 200 and 1000")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of tables")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

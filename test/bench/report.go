@@ -50,6 +50,7 @@ type report struct {
 	IdlePolls  []idleRow    `json:"idle_polls,omitempty"`
 	Records    *recordsRow  `json:"records,omitempty"`
 	Backlog    []backlogRow `json:"backlog,omitempty"`
+	Fleets     []fleetRow   `json:"fleets,omitempty"`
 }
 
 // drainRow is one drain, by the bridge and by the bare client.
@@ -143,6 +144,17 @@ func (r *report) writeTables(w io.Writer) error {
 		fmt.Fprintln(t, "KNOWN DETECTIONS\tPOLLS\tMEDIAN MS\tP99 MS\tCPU MS A POLL")
 		for _, p := range r.IdlePolls {
 			fmt.Fprintf(t, "%d\t%d\t%.2f\t%.2f\t%.2f\n", p.Known, p.Polls, p.Median, p.P99, p.CPU)
+		}
+	}
+	if len(r.Fleets) > 0 {
+		fmt.Fprintf(t, "\nFirst reads of a fleet, %d detections and %d audit log entries each, to a file; then at the default intervals\n", fleetDetections, fleetAudit)
+		fmt.Fprintln(t, "APPLIANCES\tEVENTS\tSECONDS\tRSSANON MIB\tAFTER\tGOAL\tIDLE CPU")
+		for _, f := range r.Fleets {
+			idle := "-"
+			if f.IdleCPU > 0 {
+				idle = fmt.Sprintf("%.1f %%", 100*f.IdleCPU)
+			}
+			fmt.Fprintf(t, "%d\t%d\t%.1f\t%s\t%s\t%s\t%s\n", f.Appliances, f.Events, f.Seconds, mebibytes(f.Anon), mebibytes(f.After), mebibytes(f.Goal), idle)
 		}
 	}
 	return t.Flush()

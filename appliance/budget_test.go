@@ -1,0 +1,199 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// idle says what is wrong with a budget that nobody uses.
+func (b *Budget) idle(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free != b.size || len(b.held) > 0 || b.over || len(b.growing)+len(b.waiters[0])+len(b.waiters[1]) > 0 {
+		t.Errorf("%d of %d bytes are free, %d appliances hold some, overdrawn: %t", b.free, b.size, len(b.held), b.over)
+	}
+}
+
+func TestPagesOfAnySizeAreReadWithinABudget(t *testing.T) {
+	const size = 256 << 10
+	b := NewBudget(size)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range 8 {
+		c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+			// Some have more than the whole budget, and grow to it byte by byte.
+			n := rand.IntN(3 * size)
+			io.WriteString(w, `[{"a":"`)
+			for part := strings.Repeat("x", 16<<10); n > 0; n -= len(part) {
+				io.WriteString(w, part)
+			}
+			io.WriteString(w, `"}]`)
+		}, func(o *Options) { o.Timeout = time.Minute }).Within(b)
+		for stream := range 3 {
+			client := c
+			if stream > 0 {
+				client = c.Background()
+			}
+			all.Go(func() {
+				var page Page
+				page.Bind()
+				for n := range 5 {
+					if err := client.SearchDetections(t.Context(), anySearch, &page); err != nil || len(page.Objects) != 1 {
+						t.Errorf("appliance %d, page %d: %d objects, %v", i, n, len(page.Objects), err)
+					}
+					b.mu.Lock()
+					held := int64(0)
+					for _, n := range b.held {
+						held += n
+					}
+					if held+b.free != size || b.free < 0 {
+						t.Errorf("%d bytes are held and %d free, of %d", held, b.free, size)
+					}
+					b.mu.Unlock()
+					page.Release()
+				}
+			})
+		}
+	}
+	all.Wait()
+	b.idle(t)
+}
+
+// owners makes appliances of a budget.
+func owners(n int) []*link {
+	all := make([]*link, n)
+	for i := range all {
+		all[i] = new(link)
+	}
+	return all
+}
+
+func TestWhoIsServedByABudget(t *testing.T) {
+	type step struct {
+		owner, class int
+		n            int64
+		grows        bool
+		waits        bool
+		overdraws    bool
+	}
+	for name, steps := range map[string][]step{
+		"one page may have all of it":                           {{0, 0, 500, false, false, false}, {1, 0, 1, false, true, false}},
+		"an appliance has a quarter, and no other waits for it": {{0, 0, 20, false, false, false}, {0, 0, 6, false, true, false}, {1, 0, 25, false, false, false}},
+		"a page grows beyond that, one at a time":               {{0, 0, 20, false, false, false}, {0, 0, 30, true, false, true}, {1, 0, 20, false, false, false}, {1, 0, 30, true, true, false}, {2, 0, 5, true, false, false}},
+		"a small page does not pass a large one that waits":     {{0, 0, 90, false, false, false}, {1, 1, 20, false, true, false}, {2, 1, 5, false, true, false}},
+		"detections pass records":                               {{0, 0, 90, false, false, false}, {1, 1, 20, false, true, false}, {2, 0, 5, false, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := NewBudget(100)
+				all := owners(3)
+				ctx, stop := context.WithCancel(t.Context())
+				var waiting sync.WaitGroup
+				var leases []func()
+				for i, s := range steps {
+					var got lease
+					done := make(chan struct{})
+					waiting.Go(func() {
+						var err error
+						if s.grows {
+							got, err = b.grow(ctx, all[s.owner], s.n)
+						} else {
+							got, err = b.acquire(ctx, all[s.owner], s.class, s.n)
+						}
+						if err == nil {
+							close(done)
+						}
+					})
+					synctest.Wait()
+					select {
+					case <-done:
+						if s.waits || got.overdraw != s.overdraws {
+							t.Errorf("step %d got %+v", i, got)
+						}
+						leases = append(leases, func() { b.release(all[s.owner], got) })
+					default:
+						if !s.waits {
+							t.Errorf("step %d waits", i)
+						}
+					}
+				}
+				stop()
+				waiting.Wait()
+				for _, release := range leases {
+					release()
+				}
+				b.idle(t)
+			})
+		})
+	}
+}
+
+func TestAnApplianceThatTricklesDoesNotKeepOthersWaiting(t *testing.T) {
+	b := NewBudget(1 << 20)
+	started, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	slow := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `[{"a":"`+strings.Repeat("x", 2<<20))
+		w.(http.Flusher).Flush()
+		once.Do(func() { close(started) })
+		<-end
+		io.WriteString(w, `"}]`)
+	}).Within(b)
+	healthy := newClient(t, answer(200, "application/json", `[{"a":"`+strings.Repeat("x", 100<<10)+`"}]`)).Within(b)
+	var trickling sync.WaitGroup
+	for range 3 {
+		trickling.Go(func() {
+			var page Page
+			page.Bind()
+			defer page.Release()
+			if err := slow.SearchDetections(t.Context(), anySearch, &page); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-started
+	var page Page
+	page.Bind()
+	for range 20 {
+		if err := healthy.Background().SearchDetections(t.Context(), anySearch, &page); err != nil {
+			t.Error(err)
+		}
+	}
+	page.Release()
+	close(end)
+	trickling.Wait()
+	b.idle(t)
+}
+
+func TestAPageKeepsNoMemoryOnceItIsReleased(t *testing.T) {
+	b := NewBudget(1 << 20)
+	var rows []string
+	for i := range 100 {
+		rows = append(rows, fmt.Sprintf(`{"id":%d}`, i))
+	}
+	c := newClient(t, answer(200, "application/json", "["+strings.Join(rows, ",")+"]")).Within(b)
+	var page Page
+	page.Bind()
+	if err := c.Reserve(t.Context(), &page, 100); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.SearchDetections(t.Context(), Search{ModTime: 1, Limit: 100}, &page); err != nil || len(page.Objects) != 100 {
+			t.Fatal(len(page.Objects), err)
+		}
+	}
+	page.Release()
+	if page.Objects != nil || page.body != nil || page.fields != nil {
+		t.Error("it keeps memory")
+	}
+	b.idle(t)
+}
