@@ -12,8 +12,8 @@ import (
 func (s *scene) more(t *testing.T, b *bridge, sink string) {
 	t.Helper()
 	const enough = 100
-	least := s.book.Received(sink) + enough
-	for deadline := time.Now().Add(time.Minute); s.book.Received(sink) < least; time.Sleep(10 * time.Millisecond) {
+	least := s.received(sink) + enough
+	for deadline := time.Now().Add(time.Minute); s.received(sink) < least; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: it does not go on\n%s", sink, b.output.end())
 		}
@@ -27,7 +27,7 @@ func (s *scene) quiet() {
 	for time.Since(since) < while {
 		now := 0
 		for _, sink := range everySink {
-			now += s.book.Received(sink)
+			now += s.received(sink)
 		}
 		if now != received {
 			received, since = now, time.Now()
@@ -37,27 +37,34 @@ func (s *scene) quiet() {
 }
 
 // missing says how much has yet to reach a sink, and names some of it.
-func (s *scene) missing(sink string, shown shown) (n int, example string) {
-	n, version := s.book.Missing(sink, shown.detections)
-	example = fmt.Sprintf("detection %d-%d", version.ID, version.ModTime)
-	for source, objects := range map[string][]ledger.Object{auditSource: shown.audit, recordSource: shown.record} {
-		if missing, object := s.book.MissingObjects(sink, source, objects); missing > 0 {
-			n, example = n+missing, source+" "+object.ID
+func (s *scene) missing(sink string, shown map[*sensor]shown) (n int, example string) {
+	for _, sensor := range s.sensors {
+		shown := shown[sensor]
+		if missing, version := sensor.book.Missing(sink, shown.detections); missing > 0 {
+			n, example = n+missing, fmt.Sprintf("detection %d-%d of %s", version.ID, version.ModTime, sensor.name)
 		}
-	}
-	if missing, event := s.book.MissingCommitted(sink); missing > 0 {
-		n, example = n+missing, event
+		for source, objects := range map[string][]ledger.Object{sensor.auditSource(): shown.audit, sensor.recordSource(): shown.record} {
+			if missing, object := sensor.book.MissingObjects(sink, source, objects); missing > 0 {
+				n, example = n+missing, source+" "+object.ID
+			}
+		}
+		if missing, event := sensor.book.MissingCommitted(sink); missing > 0 {
+			n, example = n+missing, event
+		}
 	}
 	return n, example
 }
 
 // await waits until everything has reached each sink that can be watched. Where
 // nothing comes any more for a minute, it says where what is missing got lost,
-// and fails. The life of the appliance must be over.
+// and fails. The lives of the appliances must be over.
 func (s *scene) await(t *testing.T, b *bridge) {
 	t.Helper()
-	shown := s.shown()
-	for _, sink := range []string{webhookSink, natsSink, kafkaSink} {
+	shown := make(map[*sensor]shown)
+	for _, sensor := range s.sensors {
+		shown[sensor] = sensor.shown()
+	}
+	for _, sink := range []string{webhookSink, natsSink, mirrorSink, kafkaSink} {
 		least, progress := -1, time.Now()
 		for {
 			looked := time.Now()

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"strings"
 
 	standin "ndrbridge/test/appliance"
 )
@@ -17,22 +18,7 @@ state: %s
 log: {level: warn}
 admin: {listen: "127.0.0.1:0"}
 journal: {max_bytes: 16MiB, retain: 1h}
-appliances:
-  - name: hq
-    url: http://%s
-    api_key: %s
-    rate_limit: 1000
-    timeout: 1s
-    retry: {initial: 10ms, max: 50ms}
-    detections:
-      start: beginning
-      interval: 20ms
-      overlap: 2s
-      page_size: 100
-      reconcile: {every: 3s, back: 1h}
-    audit: {start: beginning, interval: 20ms, page_size: 40}
-    records:
-      - {name: all, start: beginning, interval: 20ms, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}
+appliances:%s
 sinks:
   - name: %s
     webhook: {url: "http://%s", concurrency: 4, timeout: 1s}
@@ -41,6 +27,11 @@ sinks:
     probe: 200ms
   - name: %s
     nats: {url: "nats://%s", stream: NDR, create_stream: true}
+    batch: *batch
+    retry: *retry
+    probe: 200ms
+  - name: %s
+    nats: {url: "nats://%s", stream: NDR, subject: "`+mirrorPrefix+`{appliance}.{stream}.{action}"}
     batch: *batch
     retry: *retry
     probe: 200ms
@@ -54,7 +45,37 @@ sinks:
     batch: *batch
     retry: *retry
     probe: 200ms
-`, s.state, address(applianceProxy), standin.DefaultAPIKey,
+`, s.state, s.appliances(),
 		webhookSink, address(webhookSink), maxEvents,
-		natsSink, address(natsSink), kafkaSink, address(kafkaSink), fileSink, s.file)
+		natsSink, address(natsSink), mirrorSink, address(mirrorSink), kafkaSink, address(kafkaSink), fileSink, s.file)
+}
+
+// appliances is the list of the fleet. The others are polled more seldom than the
+// first, for they share its two cores.
+func (s *scene) appliances() string {
+	var list strings.Builder
+	for i, sensor := range s.sensors {
+		interval := "20ms"
+		if i > 0 {
+			interval = "100ms"
+		}
+		fmt.Fprintf(&list, `
+  - name: %s
+    url: http://%s
+    api_key: %s
+    rate_limit: 1000
+    timeout: 1s
+    retry: {initial: 10ms, max: 50ms}
+    detections:
+      start: beginning
+      interval: %s
+      overlap: 2s
+      page_size: 100
+      reconcile: {every: 3s, back: 1h}
+    audit: {start: beginning, interval: %[4]s, page_size: 40}
+    records:
+      - {name: all, start: beginning, interval: %[4]s, window: 2s, delay: 100ms, recheck: 3s, page_size: 50, max_window_records: 300}`,
+			sensor.name, sensor.proxy.Addr(), standin.DefaultAPIKey, interval)
+	}
+	return list.String()
 }

@@ -34,6 +34,6 @@ func (s *scene) readFile(t *testing.T) {
 			t.Errorf("%v: %s", err, line)
 			continue
 		}
-		s.book.Receive(fileSink, e)
+		s.book(e).Receive(fileSink, e)
 	}
 }

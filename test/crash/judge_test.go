@@ -10,38 +10,24 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// The sources of what never changes.
-const (
-	auditSource  = "ndrbridge://hq/auditlog"
-	recordSource = "ndrbridge://hq/records/all"
-)
-
-// shown is what the appliance showed.
-type shown struct {
-	detections    []ledger.Version
-	audit, record []ledger.Object
-}
-
-func (s *scene) shown() shown {
-	return shown{ledger.VersionsOf(s.appliance, 0), ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
-}
-
 // faults are what the judge finds at all the sinks, once the last bridge has
 // ended.
 func (s *scene) faults(t *testing.T) (faults []string) {
 	t.Helper()
 	s.commit(t)
 	s.readFile(t)
-	shown := s.shown()
-	for _, sink := range everySink {
-		for matter, verdict := range map[string]ledger.Verdict{
-			"detections": s.book.Judge(sink, shown.detections),
-			"audit":      s.book.JudgeObjects(sink, auditSource, shown.audit),
-			"records":    s.book.JudgeObjects(sink, recordSource, shown.record),
-			"committed":  s.book.JudgeCommitted(sink),
-		} {
-			for _, fault := range verdict.Faults {
-				faults = append(faults, fmt.Sprintf("%s, %s: %s", sink, matter, fault))
+	for _, sensor := range s.sensors {
+		shown, book := sensor.shown(), sensor.book
+		for _, sink := range everySink {
+			for matter, verdict := range map[string]ledger.Verdict{
+				"detections": book.Judge(sink, shown.detections),
+				"audit":      book.JudgeObjects(sink, sensor.auditSource(), shown.audit),
+				"records":    book.JudgeObjects(sink, sensor.recordSource(), shown.record),
+				"committed":  book.JudgeCommitted(sink),
+			} {
+				for _, fault := range verdict.Faults {
+					faults = append(faults, fmt.Sprintf("%s, %s of %s: %s", sink, matter, sensor.name, fault))
+				}
 			}
 		}
 	}
@@ -60,13 +46,16 @@ func (s *scene) judge(t *testing.T, kills int) {
 			met, ways = total(p.Struck()), struckWays(p)
 		}
 		causes := kills + met + s.restarts[sink] + 1 // the calm, which resets
-		verdict := s.book.JudgeRepeated(sink, causes*repeats)
-		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, verdict.Delivered, verdict.Duplicates, s.restarts[sink], met, ways)
-		for _, fault := range verdict.Faults {
-			t.Errorf("%s: %s", sink, fault)
+		repeated := s.repeatedAt(sink)
+		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.received(sink), repeated, s.restarts[sink], met, ways)
+		if explained := causes * repeats; repeated > explained {
+			t.Errorf("%s: %d events were repeated; what happened explains %d", sink, repeated, explained)
 		}
 	}
-	t.Logf("appliance: faults: %s; %d events committed; %d lives met a full disk", struckWays(s.proxies[applianceProxy]), s.book.Committed(), s.full)
+	for _, sensor := range s.sensors {
+		t.Logf("%s: faults: %s", sensor.name, struckWays(sensor.proxy))
+	}
+	t.Logf("%d events committed; %d lives met a full disk", s.committed(), s.full)
 	s.noDeadLetters(t)
 }
 

@@ -37,13 +37,13 @@ func (s *scene) kill(t *testing.T, n int, l life) {
 
 	// The webhook's events are in the book before they are acknowledged, so it
 	// shows at once what was repeated.
-	repeated, struck := s.book.Repeated(webhookSink), total(s.proxies[webhookSink].Struck())
+	repeated, struck := s.repeatedAt(webhookSink), total(s.proxies[webhookSink].Struck())
 	if most := (1 + struck - s.struck) * repeats; repeated-s.repeated > most {
 		t.Errorf("kill %d: %d events were repeated; what happened explains %d", n, repeated-s.repeated, most)
 	}
 	s.repeated, s.struck = repeated, struck
 	if n%100 == 99 {
-		t.Logf("%d kills, %d versions of detections, %d events at the webhook", n+1, len(s.appliance.History()), s.book.Received(webhookSink))
+		t.Logf("%d kills, %d versions of detections, %d events at the webhook", n+1, len(s.sensors[0].appliance.History()), s.received(webhookSink))
 	}
 }
 
@@ -55,6 +55,7 @@ func (s *scene) happen(t *testing.T, what incident, b *bridge) (mend func()) {
 		return b.limitFiles(t, s.state)
 	case natsDown:
 		s.restarts[natsSink]++
+		s.restarts[mirrorSink]++
 		s.nats.stop()
 		return func() { s.nats.start(t) }
 	case kafkaDown:

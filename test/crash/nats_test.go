@@ -2,6 +2,7 @@ package crash
 
 import (
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,10 @@ type natsServer struct {
 	address string
 }
 
-// startNATS starts a server with a stream, and reads that.
+// mirrorPrefix begins the subjects of the second sink in the stream.
+const mirrorPrefix = "ndr.mirror."
+
+// startNATS starts a server with a stream, and reads what two sinks store there.
 func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body []byte)) *natsServer {
 	t.Helper()
 	s := &natsServer{proxy: proxy, folder: t.TempDir()}
@@ -52,7 +56,13 @@ func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body 
 	if err != nil {
 		t.Fatal(err)
 	}
-	consuming, err := consumer.Consume(func(m jetstream.Msg) { receive(natsSink, m.Data()) })
+	consuming, err := consumer.Consume(func(m jetstream.Msg) {
+		sink := natsSink
+		if strings.HasPrefix(m.Subject(), mirrorPrefix) {
+			sink = mirrorSink
+		}
+		receive(sink, m.Data())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,18 +2,14 @@ package crash
 
 import (
 	"context"
-	"math/rand/v2"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"ndrbridge/checkpoint"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/fault"
-	"ndrbridge/test/ledger"
 	"ndrbridge/transform"
 )
 
@@ -21,21 +17,21 @@ import (
 const (
 	webhookSink = "soc"
 	natsSink    = "bus"
+	mirrorSink  = "mirror" // of the same stream
 	kafkaSink   = "lake"
 	fileSink    = "log"
 )
 
-var everySink = []string{webhookSink, natsSink, kafkaSink, fileSink}
+var everySink = []string{webhookSink, natsSink, mirrorSink, kafkaSink, fileSink}
 
-// scene is an appliance, what four sinks deliver to, and a proxy in front of all
-// but the file. It outlives every bridge.
+// scene is a fleet of appliances, what five sinks deliver to, and a proxy in front of
+// all but the file. It outlives every bridge.
 type scene struct {
-	seed      uint64
-	appliance *standin.Appliance
-	book      *ledger.Ledger
-	nats      *natsServer
-	kafka     *kafkaBroker
-	proxies   map[string]*fault.Proxy // by sink, and that of the appliance
+	seed    uint64
+	sensors []*sensor
+	nats    *natsServer
+	kafka   *kafkaBroker
+	proxies map[string]*fault.Proxy // by sink; two sinks have that of NATS
 
 	program, config, state, file string
 
@@ -46,28 +42,26 @@ type scene struct {
 	restarts map[string]int
 }
 
-// applianceProxy names the proxy in front of the appliance.
-const applianceProxy = "appliance"
-
 // newScene starts everything but the bridge, whose state and file will lie in
 // folder.
 func newScene(t *testing.T, program string, seed uint64, folder string) *scene {
 	t.Helper()
 	s := &scene{
-		seed:      seed,
-		appliance: standin.New(standin.Options{Seed: seed, Size: 1000}),
-		book:      ledger.New(),
-		proxies:   make(map[string]*fault.Proxy),
-		program:   program,
-		config:    filepath.Join(t.TempDir(), "ndrbridge.yaml"),
-		state:     filepath.Join(folder, "state.db"),
-		file:      filepath.Join(folder, "events.jsonl"),
-		restarts:  make(map[string]int),
+		seed:     seed,
+		proxies:  make(map[string]*fault.Proxy),
+		program:  program,
+		config:   filepath.Join(t.TempDir(), "ndrbridge.yaml"),
+		state:    filepath.Join(folder, "state.db"),
+		file:     filepath.Join(folder, "events.jsonl"),
+		restarts: make(map[string]int),
 	}
-	s.fill(rand.New(rand.NewPCG(seed, 1)))
-	server := httptest.NewServer(s.appliance)
-	t.Cleanup(server.Close)
-	s.proxies[applianceProxy] = newProxy(t, server.Listener.Addr().String())
+	for i, name := range fleet {
+		past := 500
+		if i > 0 {
+			past = 50
+		}
+		s.sensors = append(s.sensors, startSensor(t, name, seed+uint64(i), past))
+	}
 
 	receive := func(sink string, body []byte) {
 		e, err := transform.Parse(body)
@@ -75,11 +69,11 @@ func newScene(t *testing.T, program string, seed uint64, folder string) *scene {
 			t.Errorf("%s: %v: %s", sink, err, body)
 			return
 		}
-		s.book.Receive(sink, e)
+		s.book(e).Receive(sink, e)
 	}
 	s.proxies[webhookSink] = newProxy(t, startWebhook(t, receive))
 	s.nats = startNATS(t, newProxy(t, ""), receive)
-	s.proxies[natsSink] = s.nats.proxy
+	s.proxies[natsSink], s.proxies[mirrorSink] = s.nats.proxy, s.nats.proxy
 	s.kafka = startKafka(t, newProxy(t, ""), receive)
 	s.proxies[kafkaSink] = s.kafka.proxy
 
@@ -103,25 +97,17 @@ func newProxy(t *testing.T, target string) *fault.Proxy {
 	return p
 }
 
-// fill gives the appliance a past, and bad habits.
-func (s *scene) fill(random *rand.Rand) {
-	s.appliance.SetHazards(standin.Hazards{
-		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: s.seed%2 == 0,
-		WrongDate:            0.1,
-		RecordUntilInclusive: s.seed%3 == 0, RecordWholeMillis: s.seed%5 == 0, RecordBatch: 30, CursorRenews: s.seed%7 == 0,
-	})
-	s.appliance.AddBacklog(500, time.Minute)
-	s.appliance.AddAudit(300)
-	for range 100 {
-		s.appliance.AddRecordsAt(3, s.appliance.Clock().Add(-time.Duration(random.IntN(60_000))*time.Millisecond).UnixMicro())
-	}
-}
-
-// live lets time pass over the appliance until stop is called.
+// live lets time pass over the appliances until stop is called: a tenth of what
+// happens at the first happens at each of the others.
 func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var living sync.WaitGroup
-	living.Go(func() { s.appliance.Live(ctx, rates) })
+	for i, sensor := range s.sensors {
+		if i == 1 {
+			rates = quieter(rates)
+		}
+		living.Go(func() { sensor.appliance.Live(ctx, rates) })
+	}
 	stop = func() { cancel(); living.Wait() }
 	t.Cleanup(stop)
 	return stop
@@ -129,14 +115,21 @@ func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
 
 // disturb lets so many connections in a hundred meet a fault.
 func (s *scene) disturb(percent int) {
-	for n, name := range []string{applianceProxy, webhookSink, natsSink, kafkaSink} {
-		s.proxies[name].Follow(fault.Plan{Seed: s.seed + uint64(n), Likely: float64(percent) / 100})
+	proxies := []*fault.Proxy{s.proxies[webhookSink], s.proxies[natsSink], s.proxies[kafkaSink]}
+	for _, sensor := range s.sensors {
+		proxies = append(proxies, sensor.proxy)
+	}
+	for n, p := range proxies {
+		p.Follow(fault.Plan{Seed: s.seed + uint64(n), Likely: float64(percent) / 100})
 	}
 }
 
 // calm ends what disturbs, so that what has yet to arrive can.
 func (s *scene) calm() {
-	s.appliance.SetHazards(standin.Hazards{})
+	for _, sensor := range s.sensors {
+		sensor.appliance.SetHazards(standin.Hazards{})
+		sensor.proxy.Calm()
+	}
 	for _, p := range s.proxies {
 		p.Calm()
 	}
@@ -159,7 +152,7 @@ func (s *scene) commit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		s.book.Commit(r.Event)
+		s.book(r.Event).Commit(r.Event)
 		s.read = r.Seq
 	}
 }
