@@ -9,6 +9,7 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/preflight"
+	"ndrbridge/sinks/file"
 )
 
 // CheckOptions say how Check tries.
@@ -61,7 +62,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 		})
 	}
 	running.Wait()
-	found := preflight.Of("configuration", checkSecretFiles(config))
+	found := preflight.Of("configuration", append(checkSecretFiles(config), file.CheckPath("state", config.State, "state")...))
 	for _, result := range results {
 		found = append(found, result...)
 	}

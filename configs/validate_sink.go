@@ -3,6 +3,7 @@ package configs
 import (
 	"net"
 	"net/textproto"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -218,6 +219,16 @@ func (c checks) webhook(path string, w Webhook) {
 	}
 	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
 		c.wrong(path+".auth", "has bearer and a user name; keep one of them")
+	}
+	if u, err := url.Parse(w.URL.Value()); err == nil && u.User != nil {
+		if w.Auth != (WebhookAuth{}) {
+			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
+		}
+		for name := range w.Headers {
+			if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" {
+				c.wrong(join(path+".headers", name), "is set, and url has a user name, which makes that header; keep one of them")
+			}
+		}
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, w)

@@ -15,35 +15,42 @@ func Check(o Options) []preflight.Finding {
 	if o.Path == Stdout {
 		return []preflight.Finding{{Step: "file", Result: preflight.OK, Detail: "events go to standard output"}}
 	}
-	folder := filepath.Dir(o.Path)
+	found := CheckPath("file", o.Path, "path")
+	if free, ok := freeBytes(filepath.Dir(o.Path)); ok && found[0].Result == preflight.OK {
+		found = append(found, room(o, free))
+	}
+	return found
+}
+
+// CheckPath looks whether a file can be written that is made if it is missing, and others
+// beside it, without making or changing any. It returns one finding, of the step. key is
+// the key of the configuration that has the path.
+func CheckPath(step, path, key string) []preflight.Finding {
+	folder := filepath.Dir(path)
 	failed := func(detail, advice string) []preflight.Finding {
-		return []preflight.Finding{{Step: "file", Result: preflight.Failed, Detail: detail, Advice: advice}}
+		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: detail, Advice: advice}}
 	}
 	switch info, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed("the folder "+folder+" does not exist", "make it, for the user that the bridge runs as, or correct path")
+		return failed("the folder "+folder+" does not exist", "make it, for the user that the bridge runs as, or correct "+key)
 	case err != nil:
 		return failed(err.Error(), "let the user that the bridge runs as reach it")
 	case !info.IsDir():
-		return failed(folder+" is no folder", "correct path")
+		return failed(folder+" is no folder", "correct "+key)
 	}
 	if !writable(folder) {
-		return failed("no file can be made in "+folder, "let the user that the bridge runs as write there: the file is made and rotated in it")
+		return failed("no file can be made in "+folder, "let the user that the bridge runs as write there: files are made and replaced in it")
 	}
-	switch info, err := os.Stat(o.Path); {
+	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return failed(err.Error(), "let the user that the bridge runs as reach it")
 	case info.IsDir():
-		return failed(o.Path+" is a folder", "correct path")
-	case !writable(o.Path):
-		return failed(o.Path+" cannot be written", "let the user that the bridge runs as write it")
+		return failed(path+" is a folder", "correct "+key)
+	case !writable(path):
+		return failed(path+" cannot be written", "let the user that the bridge runs as write it")
 	}
-	found := []preflight.Finding{{Step: "file", Result: preflight.OK, Detail: o.Path + " can be written"}}
-	if free, ok := freeBytes(folder); ok {
-		found = append(found, room(o, free))
-	}
-	return found
+	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: path + " can be written"}}
 }
 
 // room holds what is free against what the files may come to.

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -166,7 +167,7 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 	look := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
 	look.options.CreateStream = false
 	stream, err := look.findStream(ctx, c, subjects)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && s.options.CreateStream {
+	if errors.Is(err, jetstream.ErrStreamNotFound) && (s.options.CreateStream || look.ownerOf(ctx, c, subjects) != "") {
 		return []preflight.Finding{look.tryCreation(ctx, c, step, subjects)}
 	}
 	// A sink that may make the stream wants all that its template can give.
@@ -226,7 +227,7 @@ func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) 
 	if err != nil {
 		return preflight.Failure(step, s.errorOf(ctx, err))
 	}
-	if other, err := js.StreamNameBySubject(ctx, subjects); err == nil {
+	if other := s.ownerOf(ctx, c, subjects); other != "" {
 		return preflight.Finding{
 			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist, and cannot be made: the stream %s has subjects of %s", other, subjects),
 			Advice: "name that stream, or use another subject",
@@ -240,6 +241,24 @@ func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) 
 		}
 	}
 	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist, and will be made for " + subjects + " at the first event, if the user may"}
+}
+
+// ownerOf returns the stream that has subjects among some; empty: none, as far as the
+// server says. What is published there goes to that stream, and no other can be made
+// for them.
+func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	js, err := jetstream.New(c.Conn.Conn)
+	if err != nil {
+		return ""
+	}
+	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
+	owner := ""
+	for name := range names.Name() { // all of them: the listing ends by itself then
+		owner = cmp.Or(owner, name)
+	}
+	return owner
 }
 
 // tryPermission asks the server what the user may publish. Older servers do not say,

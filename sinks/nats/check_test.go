@@ -46,6 +46,20 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			stream: &ndr,
 			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
 		},
+		"no stream, and another takes a subject of the sink": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+		},
+		"a stream to be made, and another takes a subject of the sink": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
+			change: func(o *Options) { o.CreateStream = true },
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+		},
+		"a stream to be made, and another takes more than the subjects of the sink": {
+			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.>"} }),
+			change: func(o *Options) { o.CreateStream = true },
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+		},
 		"a stream on one replica": {
 			stream: &ndr,
 			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "one replica"},
