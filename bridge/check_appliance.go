@@ -91,7 +91,7 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	}
 	if err != nil {
 		if !explained {
-			t.refused(err)
+			t.refused(ctx, err)
 		}
 		return false
 	}
@@ -138,13 +138,19 @@ func (t *applianceTrial) ways() []*preflight.Way {
 func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 
 // refused words why the first request failed.
-func (t *applianceTrial) refused(err error) {
+func (t *applianceTrial) refused(ctx context.Context, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok {
 		t.found = append(t.found, preflight.Failure("answer", err))
 		return
 	}
 	token, _ := url.Parse(t.config.OAuth.TokenURL.Value())
+	own, _ := url.Parse(t.config.URL)
+	plain := !forToken(e) && own.Scheme == "http" && t.config.Proxy.Value() == ""
+	if plain && (e.Status == 0 || e.Status == http.StatusBadRequest) && preflight.ExpectsTLS(ctx, preflight.HostPort(own)) {
+		t.found = append(t.found, preflight.PlainToTLS("https"))
+		return
+	}
 	detail := told(e)
 	switch {
 	case forToken(e):

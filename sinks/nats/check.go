@@ -79,10 +79,19 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 		alone.options.TLS = &tls.Config{} // as the library takes it by itself
 	}
 	alone.options.TLS = way.Secure(alone.options.TLS)
-	ctx, cancel := preflight.Half(ctx)
+	whole := ctx
+	ctx, cancel := preflight.Half(whole)
 	defer cancel()
 	c, err := alone.dial(way.Watch(ctx))
 	found, explained := way.Findings(err)
+	if err != nil && !explained && alone.options.TLS == nil && expectsTLS(whole, address) {
+		f := preflight.PlainToTLS("tls")
+		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
+		if strings.HasPrefix(server, "ws://") {
+			f.Advice = "use wss:// in url"
+		}
+		found, explained = append(found, f), true
+	}
 	if err != nil && !explained {
 		f := preflight.Failure("sign-in", alone.wrap(ctx, err))
 		if ctx.Err() != nil {
@@ -103,6 +112,13 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 		found = append(found, signIn)
 	}
 	return preflight.At("server "+address, found), c
+}
+
+// expectsTLS is preflight.ExpectsTLS, and leaves time to what is tried next.
+func expectsTLS(ctx context.Context, address string) bool {
+	ctx, cancel := preflight.Half(ctx)
+	defer cancel()
+	return preflight.ExpectsTLS(ctx, address)
 }
 
 // addressOf is host and port of a server.

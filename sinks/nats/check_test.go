@@ -176,6 +176,30 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
 		},
+		"a port for TLS": {
+			change: func(o *Options) {
+				l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				go func() {
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
+						}
+						go func() {
+							defer c.Close()
+							_ = c.(*tls.Conn).Handshake()
+						}()
+					}
+				}()
+				o.URL = "nats://" + l.Addr().String()
+			},
+			within: 3 * time.Second,
+			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "port for NATS"},
+		},
 		"a server whose name is not known": {
 			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },
 			want:   preflighttest.Row{Step: "server no-such-host.invalid:4222 address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},

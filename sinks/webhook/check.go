@@ -139,6 +139,9 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 		return tls.Client(conn, config).HandshakeContext(l.ctx)
 	}()
 	found, explained := way.Findings(err)
+	if err == nil && !secure && way.Proxy == "" && preflight.ExpectsTLS(l.ctx, where) {
+		return append(found, preflight.PlainToTLS("https")), false
+	}
 	if err != nil && !explained {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(l.ctx), errNoAnswer) {
 			err = errors.New("the TLS handshake is not answered")

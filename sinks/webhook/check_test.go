@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,12 @@ func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
 		"a receiver that cannot be asked": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
 			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "no way to be asked", Advice: "ndrbridge render"},
+		},
+		"plain http to a port for TLS": {
+			func(t *testing.T) webhook.Options {
+				return webhook.Options{URL: "http" + strings.TrimPrefix(secure(t), "https")}
+			},
+			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "https://"},
 		},
 		"a certificate that is trusted": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },

@@ -1,0 +1,37 @@
+package preflight
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"time"
+)
+
+// ExpectsTLS reports whether what listens at an address, host and port, answers a TLS
+// handshake. Who is spoken to in plain text there says nothing, or something else than
+// its protocol. It sends nothing but the handshake, and verifies nothing.
+func ExpectsTLS(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a plain port may wait for more
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	host, _, _ := net.SplitHostPort(address)
+	err = tls.Client(conn, &tls.Config{ServerName: host, InsecureSkipVerify: true}).HandshakeContext(ctx)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return err == nil || alert || strings.Contains(err.Error(), "remote error: tls: ")
+}
+
+// PlainToTLS is the finding of a plain connection to an address where ExpectsTLS is
+// true. scheme is that of a secured one.
+func PlainToTLS(scheme string) Finding {
+	return Finding{
+		Step: "tls", Result: Failed, Detail: "what listens there expects TLS, and is spoken to in plain text",
+		Advice: "use " + scheme + ":// in url, or the port for plain connections",
+	}
+}
