@@ -105,6 +105,8 @@ type StreamStatus struct {
 	Failures    int    `json:"failures"`
 	Error       string `json:"error,omitempty"`
 	DeadLetters uint64 `json:"dead_letters"`
+	// DeadLettersDropped counts, for good, those that gave way to newer ones.
+	DeadLettersDropped uint64 `json:"dead_letters_dropped,omitzero"`
 	// Position is the appliance's time up to which the stream was read; absent: it
 	// never was.
 	Position time.Time `json:"position,omitzero"`

@@ -21,6 +21,7 @@ var (
 	sinkSkipped   = prometheus.NewDesc("ndrbridge_sink_skipped_total", "Events that the sink never got: its lag policy skipped them, or they were trimmed before.", []string{"sink"}, nil)
 	redeliveries  = prometheus.NewDesc("ndrbridge_sink_redeliveries", "Events that are queued to be delivered to the sink again.", []string{"sink"}, nil)
 	deadLetters   = prometheus.NewDesc("ndrbridge_dead_letters", "Dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
+	deadDropped   = prometheus.NewDesc("ndrbridge_dead_letters_dropped_total", "Dead letters of sources that gave way to newer ones, since the sources' share of dead_letters.max_bytes was full.", nil, nil)
 	deadBytes     = prometheus.NewDesc("ndrbridge_dead_letter_bytes", "Bytes of the dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
 )
 
@@ -116,14 +117,17 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 			dead[name] = checkpoint.DeadStats{}
 		}
 	}
+	dropped := uint64(0)
 	for owner, of := range stats.DeadLetters {
 		name, ok := owner.Sink()
 		if !ok {
 			name = ""
+			dropped += of.Dropped
 		}
 		sum := dead[name]
 		dead[name] = checkpoint.DeadStats{Count: sum.Count + of.Count, Bytes: sum.Bytes + of.Bytes}
 	}
+	ch <- prometheus.MustNewConstMetric(deadDropped, prometheus.CounterValue, float64(dropped))
 	for name, of := range dead {
 		gauge(deadLetters, float64(of.Count), name)
 		gauge(deadBytes, float64(of.Bytes), name)

@@ -156,7 +156,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) 
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
 	soc.Answer(http.StatusUnprocessableEntity)
-	yaml := "dead_letters: {max_bytes: 8KiB}\n" + configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", startInbox(t).URL))
+	yaml := "dead_letters: {max_bytes: 12KiB}\n" + configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", startInbox(t).URL))
 	r := run(t, yaml)
 	a.AddMany(6) // some 12 KB
 	c := r.control(t)
@@ -167,7 +167,7 @@ func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) 
 	if status, body := get(t, "http://"+r.AdminAddress()+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "sink soc is halted") {
 		t.Errorf("%d %s", status, body)
 	}
-	r.reload(t, strings.Replace(yaml, "8KiB", "1MiB", 1))
+	r.reload(t, strings.Replace(yaml, "12KiB", "1MiB", 1))
 	if err := c.Resume(t.Context(), "soc"); err != nil {
 		t.Fatal(err)
 	}

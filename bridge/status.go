@@ -39,7 +39,8 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 			// tell nothing at all.
 			position, _ := poller.ReadUpTo(ctx, store, source)
 			of.Streams = append(of.Streams, admin.StreamStatus{
-				Stream: stream, DeadLetters: stats.DeadLetters[owner].Count, Position: position,
+				Stream: stream, Position: position,
+				DeadLetters: stats.DeadLetters[owner].Count, DeadLettersDropped: stats.DeadLetters[owner].Dropped,
 			})
 		}
 		status.Appliances = append(status.Appliances, of)

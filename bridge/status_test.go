@@ -51,7 +51,7 @@ func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
 			s.ClockSkewSeconds != nil && *s.ClockSkewSeconds > -92 && *s.ClockSkewSeconds < -88
 	})
 	if m := metrics(); !strings.Contains(m, `ndrbridge_appliance_up{appliance="hq"} 1`) ||
-		!strings.Contains(m, `ndrbridge_appliance_clock_skew_seconds{appliance="hq"} -`) || !strings.Contains(m, `ndrbridge_dead_letter_max_bytes{sink="soc"} 1.34217728e+08`) {
+		!strings.Contains(m, `ndrbridge_appliance_clock_skew_seconds{appliance="hq"} -`) || !strings.Contains(m, `ndrbridge_dead_letter_max_bytes{sink="soc"} 8.9478485e+07`) {
 		t.Errorf("metrics of an appliance that is reached:\n%s", m)
 	}
 	r.appliance(t, "the position of a stream", func(s admin.ApplianceStatus) bool {

@@ -75,7 +75,8 @@ type Commit struct {
 	// ForgetBefore lets the store forget entries whose At is lower, a bounded
 	// number with each commit. 0 forgets nothing.
 	ForgetBefore int64
-	// Dead are objects that could not be made into events.
+	// Dead are objects that could not be made into events. Older ones give way to
+	// them (see Limits).
 	Dead []DeadLetter
 	// NoWait fails the commit with ErrFull if the journal has no space, where it
 	// would wait for it otherwise.
@@ -345,8 +346,11 @@ func SinkOwner(sink string) Owner { return Owner("sink/" + sink) }
 // where they are a source's.
 func (o Owner) Sink() (name string, ok bool) { return strings.CutPrefix(string(o), "sink/") }
 
+// sourceOwners is what the owners of sources' dead letters begin with.
+const sourceOwners = "source/"
+
 // SourceOwner is the owner of a source's dead letters.
-func SourceOwner(s Source) Owner { return Owner("source/" + s.String()) }
+func SourceOwner(s Source) Owner { return Owner(sourceOwners + s.String()) }
 
 // Stats is the size of the state at one moment.
 type Stats struct {
@@ -386,7 +390,13 @@ type SinkStats struct {
 type DeadStats struct {
 	Count uint64
 	Bytes int64 // of their bodies
+	// Dropped counts, for good, those of a source that gave way to newer ones.
+	Dropped uint64
 }
+
+// DeadOverhead is what a dead letter of a source takes of the sources' share beside
+// its body.
+const DeadOverhead = 512
 
 // Limits bound the journal and the dead letters.
 type Limits struct {
@@ -399,17 +409,19 @@ type Limits struct {
 	// Retain keeps settled events for so long after RecordedTime. Like every age here it
 	// is the time that has passed, even if the clock was set in the meantime.
 	Retain time.Duration
-	// DeadBytes bounds the bodies of the dead letters of all sinks; 0: no bound.
-	// Each configured sink has its DeadShare: what would pass it is refused with
-	// ErrDeadFull.
+	// DeadBytes bounds the bodies of all dead letters; 0: no bound. Each configured
+	// sink has its DeadShare: what would pass it is refused with ErrDeadFull. All
+	// sources together have one, too. They are never refused, since no object may
+	// hold a stream up: the oldest dead letters of the source with the most give way
+	// to newer ones, and are counted.
 	DeadBytes int64
 }
 
-// DeadShare is how many of DeadBytes each of so many sinks has, one at least; 0: no
-// bound.
+// DeadShare is how many of DeadBytes each of so many sinks has, and all sources
+// together, one at least; 0: no bound.
 func (l Limits) DeadShare(sinks int) int64 {
 	if l.DeadBytes <= 0 {
 		return 0
 	}
-	return max(1, l.DeadBytes/int64(max(1, sinks)))
+	return max(1, l.DeadBytes/int64(sinks+1))
 }

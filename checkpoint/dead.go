@@ -58,15 +58,23 @@ func encodeDead(d DeadLetter) ([]byte, error) {
 
 // decodeDead copies what it returns.
 func decodeDead(key, value []byte) (DeadLetter, error) {
-	var h deadHead
-	head, body, ok := bytes.Cut(value, []byte{'\n'})
-	if !ok {
-		return DeadLetter{}, fmt.Errorf("%w: dead letter %.40q: no head", ErrDamaged, key)
-	}
-	if err := json.Unmarshal(head, &h); err != nil {
-		return DeadLetter{}, fmt.Errorf("%w: dead letter %.40q: %w", ErrDamaged, key, err)
+	h, body, err := splitDead(key, value)
+	if err != nil {
+		return DeadLetter{}, err
 	}
 	return DeadLetter{Key: string(key), Class: h.Class, Reason: h.Reason, Time: h.Time, Body: bytes.Clone(body)}, nil
+}
+
+// splitDead reads what a dead letter is kept with. The body is the value's.
+func splitDead(key, value []byte) (h deadHead, body []byte, err error) {
+	head, body, ok := bytes.Cut(value, []byte{'\n'})
+	if !ok {
+		return h, nil, fmt.Errorf("%w: dead letter %.40q: no head", ErrDamaged, key)
+	}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return h, nil, fmt.Errorf("%w: dead letter %.40q: %w", ErrDamaged, key, err)
+	}
+	return h, body, nil
 }
 
 func deadBody(value []byte) int64 {
@@ -116,6 +124,9 @@ func putDead(tx *writeTx, o Owner, letters []DeadLetter) error {
 
 func (d DeadStats) put(tx *writeTx, o Owner) error {
 	value := binary.BigEndian.AppendUint64(appendUint64(d.Count), uint64(d.Bytes))
+	if d.Dropped > 0 {
+		value = binary.BigEndian.AppendUint64(value, d.Dropped)
+	}
 	if err := tx.table(deadSizeBucket).put([]byte(o), value); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
@@ -147,8 +158,12 @@ func (r *round) deadRoom(sink string, letters []DeadLetter) error {
 }
 
 func decodeDeadStats(value []byte) DeadStats {
-	if len(value) != 16 {
+	if len(value) != 16 && len(value) != 24 {
 		return DeadStats{}
 	}
-	return DeadStats{Count: binary.BigEndian.Uint64(value), Bytes: int64(binary.BigEndian.Uint64(value[8:]))}
+	d := DeadStats{Count: binary.BigEndian.Uint64(value), Bytes: int64(binary.BigEndian.Uint64(value[8:]))}
+	if len(value) == 24 {
+		d.Dropped = binary.BigEndian.Uint64(value[16:])
+	}
+	return d
 }

@@ -136,6 +136,9 @@ func (t *taking) write(r *round) error {
 	if err := r.tx.table(deadBucket).removeAll([]byte(t.owner)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
+	if size.Dropped > 0 {
+		return size.put(r.tx, t.owner)
+	}
 	if err := r.tx.table(deadSizeBucket).remove([]byte(t.owner)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}

@@ -29,7 +29,8 @@ import (
 //	           when the journal is empty
 //	cursors    sink → sequence number
 //	dead       a bucket per owner: key → class, reason and time as a line of JSON, then the body
-//	deadsize   owner → number of its dead letters, bytes of their bodies
+//	deadsize   owner → number of its dead letters, bytes of their bodies, and unless
+//	           there are none, number of those that gave way to newer ones
 //	requeued   a bucket per sink: number of the item → length of its key (16 bits),
 //	           key, event in structured form. The bucket's own sequence is the
 //	           last number given out, to items of replayed too

@@ -179,7 +179,10 @@ func (c *commit) write(r *round) error {
 			return err
 		}
 	}
-	return putDead(r.tx, SourceOwner(c.Source), c.Dead)
+	if err := putDead(r.tx, SourceOwner(c.Source), c.Dead); err != nil || len(c.Dead) == 0 {
+		return err
+	}
+	return r.boundSourceDead()
 }
 
 // remember writes what is to be known under a name, and forgets some of what is old,

@@ -73,12 +73,14 @@ type Journal struct {
 	Retain Duration `yaml:"retain" env:"RETAIN" default:"24h" min:"0"`
 }
 
-// DeadLetters bounds what the targets refused for good, which is kept with the reason.
+// DeadLetters bounds what the targets refused for good and what the sources could not
+// make into events, which is kept with the reason.
 //
 //	dead_letters: {max_bytes: 1GiB}
 type DeadLetters struct {
-	// MaxBytes is how large the dead letters of all sinks may become, in equal shares: a
-	// sink that has used up its own halts. 0: no bound.
+	// MaxBytes is how large all dead letters may become, in equal shares: one for each
+	// sink, and one for all sources. A sink that has used up its share halts; of the
+	// sources, which must not halt, the oldest give way and are counted. 0: no bound.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"256MiB"`
 }
 

@@ -55,6 +55,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("trimming what is to be redelivered", b.testQueuedTrimming)
 	t.Run("waiting for redelivery", b.testRedeliveryWaiting)
 	t.Run("room for dead letters", b.testDeadRoom)
+	t.Run("room for dead letters of sources", b.testSourceDeadRoom)
 	t.Run("dropping dead letters", b.testDroppingDead)
 	t.Run("forgetting and renaming sinks", b.testSinkNames)
 	t.Run("what sinks remember", b.testMemory)

@@ -26,6 +26,7 @@ type model struct {
 	cursors   map[string]uint64
 	sinks     []string // configured ones; nil until Configure
 	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
+	dropped   map[checkpoint.Owner]uint64
 	queues    map[string][]queuedEvent // what a sink is to get again
 	skipped   map[string]uint64        // by sink
 	made      map[string]map[string]knownEntry
@@ -68,11 +69,11 @@ func (b Backend) testProperties(t *testing.T) {
 			options: checkpoint.Options{Now: c.Now, Limits: checkpoint.Limits{
 				MaxBytes:  rapid.SampledFrom([]int64{2000, 20000, unbounded}).Draw(t, "max bytes"),
 				Retain:    rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "retain"),
-				DeadBytes: rapid.SampledFrom([]int64{0, 2000}).Draw(t, "dead bytes"),
+				DeadBytes: rapid.SampledFrom([]int64{0, 6000}).Draw(t, "dead bytes"),
 			}},
 			model: model{
 				positions: map[checkpoint.Source][]byte{}, known: map[checkpoint.Source]map[string]knownEntry{},
-				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{},
+				first: 1, cursors: map[string]uint64{}, dead: map[checkpoint.Owner]map[string]checkpoint.DeadLetter{}, dropped: map[checkpoint.Owner]uint64{},
 				queues: map[string][]queuedEvent{}, skipped: map[string]uint64{},
 				made: map[string]map[string]knownEntry{},
 			},
@@ -168,6 +169,9 @@ func (m *machine) commit(t *rapid.T) {
 	m.events = append(m.events, c.Events...)
 	keep(m.known, source, c.Remember, c.ForgetBefore)
 	m.bury(checkpoint.SourceOwner(source), c.Dead)
+	if len(c.Dead) > 0 && m.options.Limits.DeadBytes > 0 {
+		m.giveWay(t)
+	}
 }
 
 // commitInVain gives up a commit that waits for room: nothing of it may stay.
@@ -407,6 +411,11 @@ func (m *machine) check(t *rapid.T) {
 	for sink, cursor := range m.cursors {
 		m.checkSink(t, sink, cursor, stats.Sinks[sink])
 	}
+	for o := range m.dropped {
+		if m.dead[o] == nil { // those that were dropped stay counted
+			m.dead[o] = map[string]checkpoint.DeadLetter{}
+		}
+	}
 	if len(stats.DeadLetters) != len(m.dead) {
 		t.Fatalf("%d owners of dead letters, want %d", len(stats.DeadLetters), len(m.dead))
 	}
@@ -441,6 +450,44 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 	}
 }
 
+// giveWay takes what the store dropped of the sources' dead letters out of the model:
+// nothing where they are within their share, else an owner's oldest.
+func (m *machine) giveWay(t *rapid.T) {
+	share := m.options.Limits.DeadBytes / int64(len(m.sinks)+1)
+	before, after := int64(0), int64(0)
+	taken := func(d checkpoint.DeadLetter) int64 { return int64(len(d.Body)) + checkpoint.DeadOverhead }
+	for _, source := range modelSources {
+		o := checkpoint.SourceOwner(source)
+		kept := map[string]bool{}
+		letters, err := m.store.Dead(context.Background(), o, "", 1<<20)
+		if err != nil {
+			t.Fatalf("dead letters of %s: %v", o, err)
+		}
+		var oldest time.Time
+		for _, d := range letters {
+			kept[d.Key] = true
+			after += taken(d)
+			if oldest.IsZero() || d.Time.Before(oldest) {
+				oldest = d.Time
+			}
+		}
+		for key, d := range m.dead[o] {
+			before += taken(d)
+			if kept[key] {
+				continue
+			}
+			if !oldest.IsZero() && d.Time.After(oldest) {
+				t.Fatalf("%s lost a dead letter of %v, and keeps one of %v", o, d.Time, oldest)
+			}
+			delete(m.dead[o], key)
+			m.dropped[o]++
+		}
+	}
+	if after > share || before <= share && after != before {
+		t.Fatalf("the sources' dead letters take %d bytes of a share of %d, and took %d before", after, share, before)
+	}
+}
+
 func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
 	letters, err := m.store.Dead(context.Background(), o, "", len(want)+1)
 	if err != nil || len(letters) != len(want) {
@@ -454,7 +501,7 @@ func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]chec
 		}
 		size += int64(len(d.Body))
 	}
-	if counted != (checkpoint.DeadStats{Count: uint64(len(letters)), Bytes: size}) {
+	if counted != (checkpoint.DeadStats{Count: uint64(len(letters)), Bytes: size, Dropped: m.dropped[o]}) {
 		t.Fatalf("%+v dead letters of %s, want %d of %d bytes", counted, o, len(letters), size)
 	}
 }

@@ -235,7 +235,7 @@ func (m *machine) deadFull(sink string, letters []checkpoint.DeadLetter) error {
 	for _, size := range sizes {
 		then += size
 	}
-	if then > now && int64(then) > bound/int64(max(1, len(m.sinks))) {
+	if then > now && int64(then) > bound/int64(len(m.sinks)+1) {
 		return checkpoint.ErrDeadFull
 	}
 	return nil

@@ -28,6 +28,10 @@ func advice(s admin.Status) []string {
 			if stream.Failures > 0 && reached {
 				add("%s/%s fails, and is tried again: %s", a.Name, stream.Stream, stream.Error)
 			}
+			if stream.DeadLettersDropped > 0 {
+				add("%s/%s: %d dead letters gave way to newer ones: read those objects again with ndrbridge rewind, or raise dead_letters.max_bytes",
+					a.Name, stream.Stream, stream.DeadLettersDropped)
+			}
 			if stream.DeadLetters > 0 {
 				add("%[1]s/%[2]s: see what could not be made into events with: ndrbridge dead list %[1]s/%[2]s", a.Name, stream.Stream)
 			}
