@@ -199,7 +199,9 @@ type Detections struct {
 	// Start is where the first poll begins: now, beginning, a negative duration or a
 	// time. Later ones go on from what was read.
 	Start Start `yaml:"start" env:"START" default:"now"`
-	// Overlap is how far every poll looks back behind its position.
+	// Overlap is how late a version may become visible and still be found without the
+	// sweep. So far behind the position is read again: at every poll if that is one
+	// page, else once in a quarter of it.
 	Overlap Duration `yaml:"overlap" env:"OVERLAP" default:"2m" min:"0"`
 	// PageSize is how many detections are asked for at once.
 	PageSize int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"20000"`

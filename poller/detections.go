@@ -66,7 +66,7 @@ func MinFirmware() appliance.Version { return appliance.Version{9, 3} }
 // Detections is the source of one appliance's detections. Its invariants:
 //
 //   - Every version that is visible with a mod_time up to the committed
-//     position less the overlap is in the journal, or was before Floor.
+//     position's Whole less the overlap is in the journal, or was before Floor.
 //   - The position is never ahead of the appliance's clock as it stood in the
 //     first answer of the walk that moved it: what becomes visible later than
 //     that, by no more than the overlap, is still ahead of the next walk's bound.
@@ -78,9 +78,11 @@ type Detections struct {
 	o      DetectionsOptions
 	events transform.Encoder
 
-	loaded    bool // position and committed are what the store holds
+	loaded    bool // written and committed are what the store holds
 	position  position
+	written   position // what position was when it was committed
 	committed []byte
+	rewalk    rewalk
 
 	page    appliance.Page
 	limit   pageLimit
@@ -184,6 +186,7 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, least)
 	}
 	d.loaded, d.sweep, d.committed = false, nil, stored
+	d.rewalk.reset()
 	filter := string(d.o.Filter)
 	if d.committed != nil {
 		if d.position, err = parsePosition(d.committed); err != nil {
@@ -198,6 +201,7 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 				"was", d.position.Filter, "is", filter)
 		}
 		d.position.URL, d.position.Filter = d.o.URL, filter
+		d.written = d.position
 		d.longest = max(d.longest, d.position.Page)
 		d.loaded = true
 		return nil
@@ -211,7 +215,7 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 	}
 	// The zero time lies before the epoch, and a time to come is as good as now.
 	start := min(max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()), now)
-	p := position{ModTime: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
+	p := position{ModTime: start, Whole: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
 	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
 		return err
 	}
@@ -229,7 +233,13 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	s := pass{walk: newWalk(d.bound()), from: d.position.ModTime}
+	s := pass{from: d.position.ModTime, whole: d.position.Again || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds())}
+	if s.whole {
+		s.walk = newWalk(d.bound())
+	} else {
+		s.walk = d.rewalk.next(d.position.ModTime)
+	}
+	d.rewalk.tail = nil // a walk that fails is no tail
 	d.pace.begin()
 	for done := false; !done; {
 		err := d.inTurn(ctx, func() (err error) {
@@ -244,6 +254,10 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.whole {
+		d.position.Whole = d.position.ModTime
+	}
+	d.rewalk.ended(s.walk, s.whole, s.pages, s.clock, d.clock, d.position.ModTime, d.o.Overlap.Milliseconds())
 	d.pages.ended()
 	d.pace.caughtUp(s.clock)
 	if err := d.endAgain(ctx); err != nil {
@@ -258,6 +272,8 @@ func (d *Detections) poll(ctx context.Context) error {
 // pass is the walk of one poll.
 type pass struct {
 	*walk
+	whole bool  // it shows everything within the overlap
+	pages int   // how many it took
 	from  int64 // the position where it began
 	clock int64 // the appliance's when it began, or less if it went back; 0: not known yet
 	news  bool  // it showed something new
@@ -270,14 +286,18 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if s.clock == 0 || d.clock < s.clock {
+	if s.pages++; s.clock == 0 || d.clock < s.clock {
 		s.clock = d.clock
 	}
-	if s.clock < d.position.ModTime {
+	back := s.clock < d.position.ModTime
+	if back {
 		if err := d.goBack(ctx, s.clock); err != nil {
 			return false, err
 		}
-		s.walk, s.from = newWalk(d.bound()), d.position.ModTime
+	}
+	if back || d.rewalk.wentBack(d.clock) {
+		d.rewalk.reset()
+		s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
 		return false, nil
 	}
 	if d.position.Again {
@@ -290,6 +310,9 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 	if joined {
 		p := d.position
 		p.ModTime = max(p.ModTime, min(s.read, s.clock))
+		if s.whole {
+			p.Whole = max(p.Whole, min(s.read, s.clock))
+		}
 		news, err := d.take(ctx, p, rows)
 		if err != nil {
 			return false, err
@@ -320,7 +343,7 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 	d.o.Log.Warn("the appliance's clock went back; reading again from there",
 		"from", time.UnixMilli(d.position.ModTime).UTC(), "to", time.UnixMilli(clock).UTC())
 	p := d.position
-	p.ModTime = clock
+	p.ModTime, p.Whole = clock, min(p.Whole, clock)
 	p.Floor = min(p.Floor, clock)
 	if overlap := d.o.Overlap.Milliseconds(); d.position.ModTime-clock > overlap {
 		// How far it was back before this answer is not known: sweep at once.
@@ -331,10 +354,9 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
-// bound is where a walk from the position begins: early enough for either
-// reading of it.
+// bound is where a whole walk begins: early enough for either reading of it.
 func (d *Detections) bound() int64 {
-	return max(d.position.ModTime-d.o.Overlap.Milliseconds(), d.position.Floor) - 1
+	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.passed)
 }
 
 // sweepPage reads one page of the sweep, beginning one where it is due.
@@ -345,7 +367,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 		}
 		d.sweep = &sweep{
 			walk:  newWalk(max(d.clock-d.o.ReconcileBack.Milliseconds(), d.position.Floor) - 1),
-			until: d.bound(),
+			until: d.position.ModTime,
 			began: d.clock,
 		}
 	}
@@ -496,12 +518,13 @@ const lazyCommit = time.Minute
 func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit) error {
 	p.Page = d.longest
 	if len(c.Remember) == 0 && d.loaded {
-		moved, far := p, p.ModTime-d.position.ModTime
+		moved, far := p, p.ModTime-d.written.ModTime
 		if len(c.Events) > 0 {
 			far = -1 // events that come again are committed by themselves
 		}
-		moved.ModTime, moved.Page = d.position.ModTime, d.position.Page
-		if moved == d.position && far >= 0 && far < lazyCommit.Milliseconds() {
+		moved.ModTime, moved.Whole, moved.Page = d.written.ModTime, d.written.Whole, d.written.Page
+		if moved == d.written && far >= 0 && far < lazyCommit.Milliseconds() {
+			d.position = p
 			return nil
 		}
 	}
@@ -516,7 +539,7 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 		d.loaded = false
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
 	}
-	d.position, d.committed = p, c.Position
+	d.position, d.written, d.committed = p, p, c.Position
 	d.pace.count(c)
 	return nil
 }

@@ -25,6 +25,7 @@ type model struct {
 	between func()
 
 	clock      int64
+	skew       time.Duration       // of Date, which is ahead of the clock by so much
 	rows       map[int64]*modelRow // what is visible, by id
 	order      []*modelRow         // the same as pages show them; nil: to be sorted
 	lastID     int64
@@ -124,7 +125,7 @@ func (m *model) find(s appliance.Search) ([]*modelRow, error) {
 	return found[:min(limit, len(found))], nil
 }
 
-func (m *model) date() time.Time { return time.UnixMilli(m.clock).Truncate(time.Second) }
+func (m *model) date() time.Time { return time.UnixMilli(m.clock).Add(m.skew).Truncate(time.Second) }
 
 func (m *model) Firmware(context.Context) (appliance.Version, error) {
 	return appliance.Version{26, 3}, nil

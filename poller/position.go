@@ -15,6 +15,10 @@ type position struct {
 	// from those that become visible late. It is never ahead of the appliance's
 	// clock, so that a mod_time from the future hides nothing.
 	ModTime int64 `json:"mod_time"`
+	// Whole is ModTime as whole walks left it: what lies within the overlap before it
+	// has to be read again, for versions that become visible late. It is left out of
+	// the encoding while it is ModTime.
+	Whole int64 `json:"whole,omitempty"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
 	// Contact is when the appliance was asked for the first time.
@@ -49,10 +53,16 @@ func parsePosition(b []byte) (position, error) {
 	if err := json.Unmarshal(b, &p); err != nil {
 		return p, fmt.Errorf("read the position %q: %w", b, err)
 	}
+	if p.Whole == 0 || p.Whole > p.ModTime {
+		p.Whole = p.ModTime
+	}
 	return p, nil
 }
 
 func (p position) encode() []byte {
+	if p.Whole == p.ModTime {
+		p.Whole = 0
+	}
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // a struct of numbers and strings

@@ -64,7 +64,7 @@ func rewindDetections(position []byte, to int64) ([]byte, error) {
 	}
 	if to <= p.ModTime {
 		p.Again = true
-		p.ModTime = to
+		p.ModTime, p.Whole = to, min(p.Whole, to)
 		p.Floor = min(p.Floor, to)
 	}
 	return p.encode(), nil

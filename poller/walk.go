@@ -39,6 +39,8 @@ type walk struct {
 	// whether there is another: no page can begin with the one and get on.
 	blind   bool
 	blinded int // how often there was one
+	// last is the last page, once the walk has come to its end.
+	last []row
 	// unjoined counts the pages that did not join since one showed another row.
 	unjoined int
 	// read is the highest mod_time read; 0 before there is one.
@@ -126,6 +128,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 		}
 		w.read = max(w.read, r.modTime)
 	}
+	w.last = page
 	if len(page) == 0 || short {
 		return true, true, nil
 	}

@@ -72,9 +72,9 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 		}
 	}
 	if b.wants(nameIdle) {
-		for _, known := range knownBehind {
-			b.say("idle polls with %d known detections", known)
-			poll, err := b.idlePoll(ctx, known)
+		for _, of := range idleCases {
+			b.say("idle polls with %d known detections that changed within %s", of.known, of.over)
+			poll, err := b.idlePoll(ctx, of)
 			if err != nil {
 				return nil, fmt.Errorf("idle polls: %w", err)
 			}

@@ -19,15 +19,46 @@ import (
 
 // idleRow is what a poll costs that finds nothing new, in milliseconds.
 type idleRow struct {
-	Known  int     `json:"known_detections"`
-	Polls  int     `json:"polls"`
-	Median float64 `json:"median_ms"`
-	P99    float64 `json:"p99_ms"`
-	CPU    float64 `json:"cpu_ms"` // the mean
+	Known    int     `json:"known_detections"`
+	Over     string  `json:"over"` // the time in which they changed
+	Polls    int     `json:"polls"`
+	Requests float64 `json:"requests"` // the mean
+	Median   float64 `json:"median_ms"`
+	P99      float64 `json:"p99_ms"`
+	CPU      float64 `json:"cpu_ms"` // the mean
 }
 
-// knownBehind are how many detections are known when idle polls are measured.
-var knownBehind = []int{10_000, 200_000}
+// idleCase is what lies behind idle polls that are measured.
+type idleCase struct {
+	known   int           // detections
+	over    time.Duration // in which they changed
+	overlap time.Duration
+	settle  bool // it is polled until the overlap has passed before it is measured
+}
+
+// idleCases are the present behind a long past, and behind a burst of changes. The
+// overlap of the burst is short so that it passes while one waits.
+var idleCases = []idleCase{
+	{known: 10_000, over: 10_000 * idleSpacing, overlap: idleOverlap},
+	{known: 200_000, over: 200_000 * idleSpacing, overlap: idleOverlap},
+	{known: 20_000, over: time.Minute, overlap: time.Second, settle: true},
+}
+
+// settling is how long the source is polled until an overlap of a second has passed
+// by the appliance's clock, and what its whole seconds and its nodes may be apart.
+const settling = 12 * time.Second
+
+// countedClient counts the requests for pages.
+type countedClient struct {
+	*appliance.Client
+	requests int
+}
+
+// SearchDetections implements poller.DetectionsClient.
+func (c *countedClient) SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error {
+	c.requests++
+	return c.Client.SearchDetections(ctx, s, page)
+}
 
 const (
 	idlePolls = 300
@@ -39,7 +70,7 @@ const (
 
 // idlePoll measures the source alone, in this process, with its state in a file;
 // the appliance is in a process of its own.
-func (b *bench) idlePoll(ctx context.Context, known int) (row idleRow, err error) {
+func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.dir, "run-")
@@ -47,7 +78,7 @@ func (b *bench) idlePoll(ctx context.Context, known int) (row idleRow, err error
 		return row, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	url, stop, err := b.startAppliance(ctx, known, time.Duration(known)*idleSpacing)
+	url, stop, err := b.startAppliance(ctx, of.known, of.over)
 	if err != nil {
 		return row, err
 	}
@@ -63,10 +94,11 @@ func (b *bench) idlePoll(ctx context.Context, known int) (row idleRow, err error
 		return row, err
 	}
 	defer c.Close()
-	source := poller.NewDetections(c, store, poller.DetectionsOptions{
+	counted := &countedClient{Client: c}
+	source := poller.NewDetections(counted, store, poller.DetectionsOptions{
 		Appliance: "hq", URL: url,
 		Start:       func(time.Time) time.Time { return time.Time{} },
-		Overlap:     idleOverlap,
+		Overlap:     of.overlap,
 		PageSize:    1000,
 		ForgetAfter: 90 * 24 * time.Hour,
 		TypePrefix:  "io.ndrbridge",
@@ -78,6 +110,13 @@ func (b *bench) idlePoll(ctx context.Context, known int) (row idleRow, err error
 		return row, err
 	}
 
+	for end := time.Now().Add(settling); of.settle && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if _, err := source.Poll(ctx); err != nil {
+			return row, err
+		}
+	}
+
+	counted.requests = 0
 	took := make([]float64, idlePolls)
 	spent := cpuTime()
 	for i := range took {
@@ -90,7 +129,7 @@ func (b *bench) idlePoll(ctx context.Context, known int) (row idleRow, err error
 	spent = cpuTime() - spent
 	slices.Sort(took)
 	return idleRow{
-		Known: known, Polls: idlePolls, Median: quantile(took, 0.5), P99: quantile(took, 0.99),
+		Known: of.known, Over: of.over.String(), Polls: idlePolls, Requests: float64(counted.requests) / idlePolls, Median: quantile(took, 0.5), P99: quantile(took, 0.99),
 		CPU: milliseconds(spent) / idlePolls,
 	}, nil
 }

@@ -141,9 +141,9 @@ func (r *report) writeTables(w io.Writer) error {
 	}
 	if len(r.IdlePolls) > 0 {
 		fmt.Fprintln(t, "\nA poll that finds nothing new")
-		fmt.Fprintln(t, "KNOWN DETECTIONS\tPOLLS\tMEDIAN MS\tP99 MS\tCPU MS A POLL")
+		fmt.Fprintln(t, "KNOWN DETECTIONS\tCHANGED WITHIN\tPOLLS\tREQUESTS A POLL\tMEDIAN MS\tP99 MS\tCPU MS A POLL")
 		for _, p := range r.IdlePolls {
-			fmt.Fprintf(t, "%d\t%d\t%.2f\t%.2f\t%.2f\n", p.Known, p.Polls, p.Median, p.P99, p.CPU)
+			fmt.Fprintf(t, "%d\t%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\n", p.Known, p.Over, p.Polls, p.Requests, p.Median, p.P99, p.CPU)
 		}
 	}
 	if len(r.Fleets) > 0 {

@@ -1,0 +1,197 @@
+package poller_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// burst makes n detections change within a minute that ends now, and polls until they
+// are read.
+func (w *world) burst(n int) {
+	w.Helper()
+	for i := range n {
+		w.add(w.clock + int64(i)*60_000/int64(n))
+	}
+	w.clock += 60_000
+	w.titles = nil // the property tests look at these
+	w.mustPoll()
+	if len(w.events) != n {
+		w.Fatalf("%d events of %d", len(w.events), n)
+	}
+}
+
+func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		versions      int
+		overlap, skew time.Duration
+		tied, late    bool
+	}{
+		{name: "versions of a minute", versions: 20_000, overlap: 2 * time.Minute},
+		{name: "versions of one millisecond", versions: 6000, overlap: 2 * time.Minute, tied: true},
+		{name: "with a long overlap", versions: 6000, overlap: time.Hour},
+		{name: "with an overlap shorter than the interval", versions: 6000, overlap: time.Second},
+		{name: "with a Date that is ahead of the mod_times", versions: 6000, overlap: 2 * time.Minute, skew: 10 * time.Minute},
+		{name: "with a single version a little later", versions: 6000, overlap: 2 * time.Minute, late: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.options.PageSize, w.options.Overlap, w.options.ReconcileEvery = 1000, c.overlap, 0
+			w.time = func() int64 { return w.clock + c.skew.Milliseconds() }
+			w.skew = c.skew
+			w.options.Start = func(time.Time) time.Time { return time.Time{} }
+			w.restart()
+			w.mustPoll()
+			w.clock += 60_000
+			if c.tied {
+				for range c.versions {
+					w.add(w.clock)
+				}
+				w.titles = nil
+				w.clock += 1000
+				w.mustPoll()
+			} else {
+				w.burst(c.versions)
+			}
+			const interval = 10_000
+			poll := func() (requests int) {
+				w.clock += interval
+				before := w.requests
+				w.mustPoll()
+				return w.requests - before
+			}
+			// Within the overlap the versions are read again a few times.
+			again := 0
+			for passed := int64(0); passed <= c.overlap.Milliseconds()+2*interval; passed += interval {
+				if poll() > 5 {
+					again++
+				}
+				if c.late && passed == c.overlap.Milliseconds()/2 {
+					w.add(w.clock)
+				}
+			}
+			polls := int(c.overlap.Milliseconds() / interval)
+			if most := 7 + polls/30; again > most {
+				t.Errorf("the versions were read again %d times within %s, want at most %d", again, c.overlap, most)
+			}
+			if c.late {
+				for range polls {
+					poll()
+				}
+			}
+			// Behind it they are not.
+			commits := w.state.commits
+			total := 0
+			for range 90 {
+				total += poll()
+			}
+			if total > 90+2*3 {
+				t.Errorf("90 idle polls cost %d requests", total)
+			}
+			if w.state.commits != commits {
+				t.Errorf("90 idle polls committed %d times", w.state.commits-commits)
+			}
+			// What is new comes with the next poll, and after a restart too.
+			w.add(w.clock)
+			w.clock += 1000
+			w.mustPoll()
+			w.restart()
+			w.add(w.clock)
+			w.clock += 1000
+			w.mustPoll()
+			w.judge()
+		})
+	}
+}
+
+func TestANewVersionIsNotDelayedByABurst(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize = 100
+	w.restart()
+	w.mustPoll()
+	w.clock += 60_000
+	w.burst(2000)
+	for i := range 30 {
+		w.clock += 5000
+		r := w.add(w.clock - 1)
+		if i%3 == 0 {
+			w.touch(w.rows[int64(i+1)], w.clock-1)
+		}
+		before := len(w.events)
+		w.mustPoll()
+		if len(w.events) == before {
+			t.Fatalf("poll %d did not find detection %d", i, r.id)
+		}
+		w.judge()
+	}
+}
+
+func TestALateVersionBehindABurstIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.options.PageSize, w.options.ReconcileEvery = 8, 0
+		w.titles = nil
+		overlap := w.options.Overlap.Milliseconds()
+		w.inclusive, w.shuffled = rapid.Bool().Draw(t, "inclusive"), rapid.Bool().Draw(t, "shuffled")
+		w.restart()
+		w.mustPoll()
+		w.clock += overlap
+		for range rapid.IntRange(20, 120).Draw(t, "polls") {
+			w.clock += rapid.SampledFrom([]int64{1, 1000, 5000, 10_000, 30_000, 200_000}).Draw(t, "passes")
+			switch rapid.SampledFrom([]string{"nothing", "nothing", "nothing", "burst", "new", "late", "late", "restart", "crash", "touch"}).Draw(t, "happens") {
+			case "burst":
+				for i := range rapid.Int64Range(10, 60).Draw(t, "size") {
+					w.add(w.clock - i*rapid.SampledFrom([]int64{0, 1, 500}).Draw(t, "apart"))
+				}
+			case "new":
+				w.add(w.clock)
+			case "touch":
+				if r := w.pick(t); r != nil {
+					w.touch(r, w.clock)
+				}
+			case "late":
+				w.add(w.clock - rapid.Int64Range(0, overlap).Draw(t, "by"))
+			case "restart":
+				w.restart()
+			case "crash":
+				w.state.fail = func() (bool, bool) { return rapid.Bool().Draw(t, "fails"), rapid.Bool().Draw(t, "written") }
+			}
+			_ = w.poll()
+			w.state.fail = func() (bool, bool) { return false, false }
+		}
+		// Whatever became visible is read by when the overlap has passed.
+		for range 40 {
+			w.clock += 10_000
+			w.mustPoll()
+		}
+		w.judge()
+		if n, example := w.ledger.Missing("journal", w.history); n > 0 {
+			t.Fatalf("%d are missing, such as %d-%d", n, example.ID, example.ModTime)
+		}
+	})
+}
+
+func TestADateThatWasAheadOnceHidesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize, w.options.ReconcileEvery = 100, 0
+	w.restart()
+	w.mustPoll()
+	w.clock += 60_000
+	w.burst(2000)
+	w.skew = 24 * time.Hour
+	w.mustPoll()
+	w.skew = 0
+	w.clock += 5000
+	w.mustPoll()
+	late := w.add(w.clock - 90_000)
+	for range 12 {
+		w.clock += 10_000
+		w.mustPoll()
+	}
+	if e := w.events[len(w.events)-1]; e.Subject != strconv.FormatInt(late.id, 10) {
+		t.Errorf("the late version was not found; the last event is %s", e.ID)
+	}
+}
