@@ -257,14 +257,19 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 		return time.Time{}, fault(errNoDate)
 	}
 	unset := s.date.Before(earliestDate)
+	probe := c.versionRequest()
 	for range maxClockRequests {
 		if clock.agrees(s) {
 			return s.date, nil
 		}
 		var other stamp
-		probe := c.versionRequest()
 		probe.stamp, probe.alone = &other, true
-		if err := c.do(ctx, probe, func(*http.Response) error { return nil }); err != nil {
+		err := c.do(ctx, probe, func(*http.Response) error { return nil })
+		if repeatable := r.repeatable || r.method == http.MethodGet; isRefused(err) && probe.path != r.path && repeatable {
+			probe = r // which is allowed, and costs more
+			continue
+		}
+		if err != nil {
 			return time.Time{}, err
 		}
 		if other.date.IsZero() {
@@ -283,6 +288,12 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 		return time.Time{}, fault(errUnsetDate)
 	}
 	return time.Time{}, fault(errDatesDisagree)
+}
+
+// isRefused reports whether an appliance answers other requests, but not this one.
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
 // retryAfter is the wait that an answer asks for. A date counts from the answer's own

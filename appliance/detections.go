@@ -112,19 +112,29 @@ func detectionRequest(id int64) request {
 	return request{method: http.MethodGet, path: "/detections/" + strconv.FormatInt(id, 10)}
 }
 
-// fetchPage sends r and fills page from the answer, whose body decode takes: with most
-// objects, or maxRows if most is 0. An answer that has more is an error.
+// fetchPage fills page as fetchObjects does, and with the appliance's time.
 func (c *Client) fetchPage(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
+	var given stamp
+	r.stamp = &given
+	err := c.fetchObjects(ctx, r, page, most, decode)
+	if err != nil {
+		return err
+	}
+	if page.Date, err = c.timeOf(ctx, r, given); err != nil {
+		page.Release()
+	}
+	return err
+}
+
+// fetchObjects sends r and fills page from the answer, whose body decode takes: with
+// most objects, or maxRows if most is 0. An answer that has more is an error. The page
+// has no Date.
+func (c *Client) fetchObjects(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
 	page.most = most
 	if err := c.lease(ctx, page); err != nil {
 		return c.wrap(r, fmt.Errorf("wait for memory for the answer: %w", err))
 	}
-	var given stamp
-	r.stamp = &given
 	_, err := c.fetchInto(ctx, r, page, decode)
-	if err == nil {
-		page.Date, err = c.timeOf(ctx, r, given)
-	}
 	if err != nil {
 		page.Release()
 	}

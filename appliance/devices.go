@@ -8,7 +8,7 @@ import (
 )
 
 // SearchDevices asks for the devices with these ids, in no order. One that the
-// appliance does not know is not among them.
+// appliance does not know is not among them. The page has no Date.
 func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) error {
 	r := request{method: http.MethodPost, path: "/devices/search", repeatable: true, notFound: wrongAddress}
 	type filter struct {
@@ -25,12 +25,12 @@ func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) err
 		page.clear()
 		return c.wrap(r, fmt.Errorf("encode the search: %w", err))
 	}
-	return c.fetchPage(ctx, r, page, len(ids), page.decodeArray)
+	return c.fetchObjects(ctx, r, page, len(ids), page.decodeArray)
 }
 
 // DetectionFormats asks for the detection formats: what a type of detections is
-// called.
+// called. The page has no Date.
 func (c *Client) DetectionFormats(ctx context.Context, page *Page) error {
 	r := request{method: http.MethodGet, path: "/detections/formats", notFound: wrongAddress}
-	return c.fetchPage(ctx, r, page, 0, page.decodeArray)
+	return c.fetchObjects(ctx, r, page, 0, page.decodeArray)
 }

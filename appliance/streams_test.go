@@ -20,6 +20,9 @@ var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
 	"the formats": func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
 }
 
+// undated are those whose pages have no time, since nothing is held against it.
+var undated = map[string]bool{"the devices": true, "the formats": true}
+
 func TestRequestsOfTheOtherStreams(t *testing.T) {
 	type sent struct {
 		method, path, body string
@@ -121,7 +124,7 @@ func TestElementsStayAsTheyCame(t *testing.T) {
 				if err := call(t, c, &page); err != nil {
 					t.Fatal(err)
 				}
-				if len(page.Objects) != len(want) || page.Date.UnixMilli() != 784111777000 {
+				if len(page.Objects) != len(want) || !undated[name] && page.Date.UnixMilli() != 784111777000 {
 					t.Fatalf("%d objects of %s", len(page.Objects), page.Date)
 				}
 				for i, o := range page.Objects {
@@ -161,6 +164,9 @@ func TestWhatIsNoArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 					t.Errorf("the page holds %d objects of %s", len(page.Objects), page.Date)
 				}
 			})
+		}
+		if undated[stream] {
+			continue
 		}
 		t.Run(stream+" without a time is an error", func(t *testing.T) {
 			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
