@@ -120,8 +120,10 @@ type Sources interface {
 	// and Key of after, at most limit entries. The caller owns the result.
 	Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error)
 	// Commit writes c. While the journal has no room (see Limits) it waits,
-	// until ctx ends, unless c.NoWait is set; a commit without events needs none.
-	// ErrFenced where the position is not c.Expect.
+	// until ctx ends, unless c.NoWait is set; a commit without events needs none. If
+	// even the fastest sink is far behind, it waits for it for a moment, while that
+	// sink delivers, so that a backlog does not outrun it. ErrFenced where the position
+	// is not c.Expect.
 	Commit(ctx context.Context, c Commit) error
 }
 

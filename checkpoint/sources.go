@@ -112,6 +112,9 @@ func own(values [][]byte, size int) {
 func (s *Store) Commit(ctx context.Context, c Commit) error {
 	err := c.validate()
 	if err == nil {
+		if len(c.Events) > 0 {
+			s.waitForSinks(ctx)
+		}
 		err = s.do(ctx, &commit{c})
 	}
 	if err != nil {

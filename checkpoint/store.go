@@ -67,6 +67,9 @@ type Store struct {
 	waiting    bool            // a commit waits for room
 	configured map[string]bool // nil until Configure; replaced, never changed
 	ends       ends
+	lead       lead
+	ledAt      time.Time     // when lead.cursor last moved
+	led        chan struct{} // closed and replaced then
 	tail       tail
 	appended   chan struct{} // closed and replaced when ends moves
 	queued     chan struct{} // closed and replaced when a redelivery queue has got something
@@ -102,7 +105,7 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	s := &Store{
 		db: state.db, file: state.file, path: path, limits: o.Limits, clock: newClock(o), readOnly: o.ReadOnly, closedMark: state.closed,
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), failed: make(chan struct{}), led: make(chan struct{}),
 		appended: make(chan struct{}), queued: make(chan struct{}), commanded: make(chan struct{}),
 		tail: tail{limit: tailBytes},
 	}

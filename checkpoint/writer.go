@@ -57,6 +57,7 @@ type round struct {
 	queued     bool // something was put into a redelivery queue
 	commanded  bool // a command began to wait
 	corrected  bool // the clock was found to have been set
+	lead       lead
 
 	appended       [][]transform.Event // by operation
 	appendedEvents int
@@ -215,6 +216,9 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 		if trimmed, err = r.trim(r.now); err != nil {
 			return fmt.Errorf("trim the journal: %w", err)
 		}
+		if r.lead, err = r.journal.leadOf(tx, r.configured); err != nil {
+			return err
+		}
 		if !r.changed {
 			return errUnchanged
 		}
@@ -280,6 +284,7 @@ func (s *Store) publish(r *round, committed bool) {
 	defer s.mu.Unlock()
 	if committed {
 		s.configured = r.configured
+		s.setLead(r.lead)
 		s.tail.append(r.appended, r.journal.last)
 	} else {
 		s.tail.drop() // what was appended may be there or not

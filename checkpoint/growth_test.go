@@ -1,0 +1,159 @@
+package checkpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/checkpoint"
+)
+
+// TestFileDoesNotGrowWithWhatIsGone lets each part of the state come and go: what was
+// there makes room for what comes.
+func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
+	const cycles, settled = 33, 12
+	var now atomic.Int64
+	now.Store(time.Now().UnixMilli())
+	letters := func(n int) (dead []checkpoint.DeadLetter) {
+		for i := range 100 {
+			body := newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Unix(1, 0), 2000).Structured()
+			dead = append(dead, checkpoint.DeadLetter{Key: fmt.Sprintf("%06d-%d", n, i), Class: "rejected", Time: time.Unix(1, 0), Body: body})
+		}
+		return dead
+	}
+	for name, cycle := range map[string]func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error{
+		"dead letters of a sink that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Dead: letters(n)})
+			_, dropErr := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
+			return errors.Join(err, dropErr)
+		},
+		"dead letters of a source that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			c.Dead = letters(n)
+			err := s.Commit(ctx, c)
+			_, dropErr := s.DropDead(ctx, checkpoint.SourceOwner(source), nil)
+			return errors.Join(err, dropErr)
+		},
+		"dead letters that are delivered again": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Dead: letters(n)})
+			_, requeueErr := s.Requeue(ctx, "a", nil)
+			next, readErr := s.Redeliver(ctx, "a", checkpoint.Batch{})
+			if err := errors.Join(err, requeueErr, readErr); err != nil {
+				return err
+			}
+			return s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
+				Sink: "a", Expect: next.Place, Last: next.Records[len(next.Records)-1].Place, Events: len(next.Records),
+			})
+		},
+		"what is known and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			for i := range 1000 {
+				c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
+			}
+			c.ForgetBefore = int64(n)
+			return s.Commit(ctx, c)
+		},
+		"what a sink remembers and forgets": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			var entries []checkpoint.Entry
+			for i := range 1000 {
+				entries = append(entries, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
+			}
+			return s.RememberSink(ctx, "a", entries, int64(n))
+		},
+		"ticket commands that are done": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+			at := time.UnixMilli(now.Add((checkpoint.KeepCommands + time.Hour).Milliseconds()))
+			var commands []checkpoint.Command
+			for i := range 50 {
+				commands = append(commands, checkpoint.Command{
+					Key: fmt.Sprintf("%d-%d", n, i), Appliance: "hq", Subject: fmt.Sprint(i), Body: make([]byte, 2000), Accepted: at,
+				})
+			}
+			accepted, err := s.Accept(ctx, commands)
+			for _, a := range accepted {
+				err = errors.Join(err, s.Finish(ctx, checkpoint.Outcome{ID: a.ID, State: checkpoint.CommandApplied, Done: at}))
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, statePath(t), checkpoint.Options{Now: func() time.Time { return time.UnixMilli(now.Load()) }})
+			ctx := t.Context()
+			if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
+				t.Fatal(err)
+			}
+			var used int64 // by the entries, and what was freed
+			var position []byte
+			for n := range cycles {
+				c := checkpoint.Commit{Source: source, Expect: position, Position: fmt.Append(nil, n)}
+				if err := cycle(ctx, s, c, n); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if position, err = s.Position(ctx, source); err != nil {
+					t.Fatal(err)
+				}
+				if n%4 != 0 {
+					continue
+				}
+				size, err := s.Backup(ctx, io.Discard) // it leaves out what the file is to grow by
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n == settled {
+					used = size
+				} else if n > settled && size > used+used/2 {
+					t.Fatalf("cycle %d: %d bytes are used, %d were in cycle %d", n, size, used, settled)
+				}
+			}
+		})
+	}
+}
+
+// TestFileGrowsWithWhatIsOutstanding alternates backlogs and deliveries: the file is not
+// larger than what was outstanding at most, and some.
+func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
+	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 30}})
+	ctx := t.Context()
+	if err := s.Configure(ctx, map[string]checkpoint.Start{"a": {}}); err != nil {
+		t.Fatal(err)
+	}
+	c := checkpoint.Commit{Source: source}
+	for i := range 500 {
+		c.Events = append(c.Events, newEvent(t, fmt.Sprint(i), time.Now(), 700))
+	}
+	var cursor, last uint64
+	var most int64
+	for n := range 120 {
+		c.Expect, c.Position = c.Position, fmt.Append(nil, n)
+		if err := s.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		last += uint64(len(c.Events))
+		stats, err := s.Stats(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, stats.Sinks["a"].LagBytes)
+		// A sink of half a page at a time, which catches up now and then.
+		next := min(cursor+250, last)
+		if n%20 == 19 {
+			next = last
+		}
+		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: cursor, Cursor: next}); err != nil {
+			t.Fatal(err)
+		}
+		cursor = next
+		if n%5 != 0 {
+			continue
+		}
+		size, err := s.Backup(ctx, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := 2*most + 4*mebi; size > limit {
+			t.Fatalf("%d bytes are used where %d were outstanding at most", size, most)
+		}
+	}
+}
