@@ -1,8 +1,7 @@
-# syntax=docker/dockerfile:1
 # Static binaries in empty images: no shell, no root.
 #   docker build -t ndrbridge .
 #   docker build -t ndrappliance --target appliance .
-FROM --platform=$BUILDPLATFORM golang:1.26.8 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
@@ -12,10 +11,13 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/ndrbridge ./cmd/ndrappliance \
     && mkdir /state
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go run ./deploy/licences ./cmd/ndrbridge ./cmd/ndrappliance > /out/THIRD_PARTY_LICENSES.txt
 
 # The stand-in appliance of deploy/compose.
 FROM scratch AS appliance
 COPY --from=build /out/ndrappliance /ndrappliance
+COPY --from=build /src/LICENSE /out/THIRD_PARTY_LICENSES.txt /licenses/
 USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["/ndrappliance"]
@@ -30,6 +32,7 @@ LABEL org.opencontainers.image.title="ndrbridge" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/ndrbridge /ndrbridge
+COPY --from=build /src/LICENSE /out/THIRD_PARTY_LICENSES.txt /licenses/
 COPY --from=build --chown=65532:65532 --chmod=0700 /state /var/lib/ndrbridge
 USER 65532:65532
 ENV NDRBRIDGE_STATE=/var/lib/ndrbridge/ndrbridge.db

@@ -64,13 +64,59 @@ func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("there are no workflows", err)
 	}
-	if image := find(t, "../Dockerfile", `golang:(\S+)`); image != compiler {
+	if image := find(t, "../Dockerfile", `golang:([^@\s]+)`); image != compiler {
 		t.Errorf("the image is built by %s, the module by %s", image, compiler)
 	}
 	for _, file := range files {
 		text := read(t, file)
 		if set, ours := strings.Count(text, "actions/setup-go@"), strings.Count(text, "go-version-file: go.mod"); set != ours {
 			t.Errorf("%s sets up Go %d times, and %d times as go.mod has it", file, set, ours)
+		}
+	}
+}
+
+// A tag can be moved to other content; a digest cannot.
+func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
+	workflows, err := filepath.Glob("../.github/workflows/*.yaml")
+	if err != nil || len(workflows) == 0 {
+		t.Fatal("there are no workflows", err)
+	}
+	references := func(file, pattern string) (all []string) {
+		for _, found := range regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1) {
+			all = append(all, found[1])
+		}
+		if len(all) == 0 {
+			t.Errorf("%s has no %s", file, pattern)
+		}
+		return all
+	}
+	action := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, file := range workflows {
+		for _, uses := range references(file, `uses: (.*)$`) {
+			if !action.MatchString(uses) {
+				t.Errorf("%s: %s is not a commit with its version behind it", file, uses)
+			}
+		}
+	}
+	ours := []string{"scratch", "ndrbridge", "ndrappliance"}
+	image := regexp.MustCompile(`^[\w./:-]+@sha256:[0-9a-f]{64}$`)
+	for _, name := range append(references("../Dockerfile", `^FROM (?:--\S+ )?(\S+)`), references("compose/compose.yaml", `^    image: (\S+)$`)...) {
+		if !image.MatchString(name) && !slices.Contains(ours, name) {
+			t.Errorf("the image %s has no digest", name)
+		}
+	}
+}
+
+func TestWhatIsShippedCarriesTheLicencesOfWhatItContains(t *testing.T) {
+	const texts = "THIRD_PARTY_LICENSES.txt"
+	for file, wants := range map[string][]string{
+		"../Dockerfile":       {"go run ./deploy/licences ./cmd/ndrbridge ./cmd/ndrappliance > /out/" + texts, "COPY --from=build /src/LICENSE /out/" + texts + " /licenses/"},
+		"../.goreleaser.yaml": {"go run ./deploy/licences ./cmd/ndrbridge > bin/release/" + texts, "{src: bin/release/*,", "/usr/share/doc/ndrbridge/" + texts},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(read(t, file), want) {
+				t.Errorf("%s lacks %s", file, want)
+			}
 		}
 	}
 }

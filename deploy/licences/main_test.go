@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheLicencesOfWhatIsLinkedArePrinted(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"../../cmd/ndrbridge", "../../cmd/ndrappliance"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"==== Go go", "==== go.etcd.io/bbolt v", "==== github.com/nats-io/nats.go v", "==== github.com/spf13/cobra v",
+		"github.com/inconshreveable/mousetrap", // linked on Windows alone
+		"Apache License", "Permission is hereby granted", "The Go Authors",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(out.String(), "pgregory.net/rapid") {
+		t.Error("the licence of what only tests use is there")
+	}
+}
+
+func TestAModuleWithoutALicenceIsAnError(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		ok   bool
+	}{
+		"nothing":                       {"main.go", false},
+		"a Go file that is called that": {"license.go", false},
+		"a licence":                     {"LICENSE", true},
+		"a licence with an ending":      {"LICENCE.md", true},
+		"one of several licences":       {"LICENSE-APACHE", true},
+		"copying":                       {"COPYING", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := module{Path: "example.com/m", Version: "v1.0.0", Dir: t.TempDir()}
+			if err := os.WriteFile(filepath.Join(m.Dir, c.file), []byte("text"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.print(io.Discard); (err == nil) != c.ok {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
