@@ -247,10 +247,13 @@ func (d *Detections) poll(ctx context.Context) error {
 			return err
 		})
 		if errors.Is(err, errGaveWay) {
-			s.walk, s.from = newWalk(d.bound()), d.position.ModTime
+			s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
 			continue
 		}
 		if err != nil {
+			if !s.whole && s.pages == 0 {
+				d.rewalk.tail = s.walk // as it was
+			}
 			return err
 		}
 	}

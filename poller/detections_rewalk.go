@@ -7,8 +7,8 @@ import "slices"
 // If it takes several pages, the polls between two whole walks are brief: they ask for
 // the last page of the walk before again, and so for everything that is newer. There
 // is a whole walk for each quarter of the overlap, and one when the overlap has passed
-// since a version was first read: whatever may still become visible late is newer than
-// that version, and nothing older is read again.
+// since the newest version was first read. Once it has passed since a version was, what
+// may still become visible is newer, and nothing up to that version is read again.
 //
 // All times are the appliance's, in milliseconds. It is compared with itself alone: a
 // clock that is ahead of the mod_times all the time hides nothing.
@@ -51,7 +51,7 @@ func (r *rewalk) whole(clock, overlap int64) bool {
 	case r.pages <= 1 || r.brief >= idlePolls || clock-r.began >= overlap/4:
 		return true
 	}
-	return clock >= r.marks[0].at+overlap+clockTolerance
+	return clock >= r.marks[len(r.marks)-1].at+overlap+clockTolerance
 }
 
 // next is where a brief walk goes on from, which has to show everything behind a

@@ -195,3 +195,57 @@ func TestADateThatWasAheadOnceHidesNothing(t *testing.T) {
 		t.Errorf("the late version was not found; the last event is %s", e.ID)
 	}
 }
+
+func TestAnOutageBehindABurstDoesNotReadItAgain(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize, w.options.Overlap = 100, time.Hour
+	w.restart()
+	w.mustPoll()
+	w.clock += 60_000
+	w.burst(2000)
+	w.mustPoll()
+	for range 5 {
+		w.failing = true
+		if w.poll() == nil {
+			t.Fatal("a poll of an appliance that is down succeeded")
+		}
+		w.failing = false
+		requests := w.requests
+		w.clock += 5000
+		w.mustPoll()
+		if n := w.requests - requests; n > 3 {
+			t.Errorf("a poll after one that failed cost %d requests", n)
+		}
+	}
+	w.judge()
+}
+
+func TestABusyStreamDoesNotReadTheOverlapAtEveryPoll(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize = 100
+	w.titles = nil
+	w.restart()
+	w.mustPoll()
+	for range 60 { // versions of 13 pages within the overlap
+		for range 100 {
+			w.clock += 100
+			w.add(w.clock)
+		}
+		w.mustPoll()
+	}
+	const polls = 60
+	requests := w.requests
+	for range polls {
+		for range 100 {
+			w.clock += 100
+			w.add(w.clock)
+		}
+		w.mustPoll()
+	}
+	if n := w.requests - requests; n > 8*polls {
+		t.Errorf("%d polls of a busy stream cost %d requests", polls, n)
+	}
+	w.clock += 1000
+	w.mustPoll()
+	w.judge()
+}

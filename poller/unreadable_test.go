@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	"ndrbridge/appliance"
 	"ndrbridge/poller"
@@ -150,6 +151,25 @@ func TestASweepPassesAnUnreadablePage(t *testing.T) {
 	w.pollsUntil(func() bool { return len(w.events) == 2 })
 	if w.events[1].Subject != strconv.FormatInt(late.id, 10) || len(w.state.dead) != 1 {
 		t.Errorf("events %v, dead letters %v", w.events, w.state.dead)
+	}
+}
+
+func TestVerifyPassesWhatWasGivenUp(t *testing.T) {
+	w := newWorld(t)
+	w.mustPoll()
+	w.add(w.clock)
+	bad := w.add(w.clock)
+	bad.inPage, bad.byID = answered(500), answered(500)
+	w.add(w.clock)
+	w.pollsUntil(func() bool { return len(w.events) == 2 })
+	w.clock += 1000
+	var found []string
+	v, err := poller.VerifyDetections(t.Context(), w.model, w.state, w.options, time.UnixMilli(1), poller.VerifyReport{
+		Progress: func(string, int, time.Time) {},
+		Found:    func(d poller.Difference) { found = append(found, d.Kind+" "+d.ID) },
+	})
+	if err != nil || v.Same != 2 || len(found) != 1 || found[0] != poller.DiffDead+" "+strconv.FormatInt(bad.id, 10) {
+		t.Errorf("%+v, found %v, error %v", v, found, err)
 	}
 }
 

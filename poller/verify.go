@@ -90,6 +90,7 @@ const maxVerified = 10_000_000
 // stream was never read.
 func VerifyDetections(ctx context.Context, client DetectionsClient, store checkpoint.Sources, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
+	d.pages.polls = unreadableAfter // what the source has given up must not end this
 	position, err := d.committedPosition(ctx)
 	if err != nil {
 		return Verification{}, err

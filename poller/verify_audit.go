@@ -14,6 +14,7 @@ import (
 // beside the source. ErrNoPosition where the stream was never read.
 func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sources, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
+	a.pages.polls = unreadableAfter // what the source has given up must not end this
 	p, err := a.committedPosition(ctx)
 	if err != nil {
 		return Verification{}, err

@@ -28,6 +28,12 @@ func TestVerifyTellsHowAnAuditLogDiffers(t *testing.T) {
 			e.raw = fmt.Sprintf(`{"id":%d,"time":%d,"body":"another"}`, e.id, e.time)
 			w.log[7] = &e
 		}, want: []string{"missing 8"}},
+		"an entry that was given up": {change: func(w *auditWorld) {
+			w.write(`{}`, func(e *logEntry) { e.fail, e.unreadable = answered(500), true })
+			for polls := 0; len(w.state.dead) == 0 && polls < 20; polls++ {
+				_ = w.poll() // until it is
+			}
+		}, want: []string{"dead"}},
 		"an entry that became no event": {change: func(w *auditWorld) {
 			w.write(`{}`, func(e *logEntry) { e.huge = true })
 			w.mustPoll()
