@@ -9,7 +9,6 @@ import (
 
 	"ndrbridge/configs"
 	"ndrbridge/preflight"
-	"ndrbridge/sinks/file"
 )
 
 // CheckOptions say how Check tries.
@@ -34,10 +33,10 @@ type trial struct {
 	try    func(context.Context) []preflight.Finding
 }
 
-// Check tries every appliance, every sink and every door for tickets of a
+// Check tries the state, every appliance, every sink and every door for tickets of a
 // configuration, and returns what it found, in the order of the configuration. It
 // uses what a running bridge uses, and changes nothing: it sends no event, makes no
-// topic, stream or consumer, and does not open the state. Whether tickets can be written
+// topic, stream or consumer, and only reads the state. Whether tickets can be written
 // it tries with one that no detection has. No finding holds a secret.
 // When ctx ends, what is being tried has failed.
 func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
@@ -62,7 +61,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 		})
 	}
 	running.Wait()
-	found := preflight.Of("configuration", append(checkSecretFiles(config), file.CheckPath("state", config.State, "state")...))
+	found := preflight.Of("configuration", checkSecretFiles(config))
 	for _, result := range results {
 		found = append(found, result...)
 	}
@@ -70,7 +69,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 }
 
 func checkTrials(config *configs.Config, o CheckOptions) []trial {
-	var all []trial
+	all := []trial{{"configuration", func(context.Context) []preflight.Finding { return checkState(config) }}}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []preflight.Finding {
 			return checkAppliance(ctx, a, config.Tickets.Enabled, o)

@@ -20,14 +20,16 @@ func (c *command) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, and with --connect whether it would work",
 		Long: `Check the configuration file and the environment. Every mistake is printed, with
-its place in the file and the path of its key. Nothing is contacted.
+its place in the file and the path of its key. So is a state that cannot be made or
+written. Nothing is contacted.
 
-With --connect every appliance, every sink and every door for tickets is tried as a
+With --connect the state is read, and every appliance, every sink and every door for tickets is tried as a
 running bridge would use it, and each answer explained: the address and its
 certificates, the key and what it may do, topics and streams and what they take, the
 services behind webhooks. Nothing is changed: no event is sent, no topic or stream is
 made, a write to an appliance is tried with a ticket that no detection has, and the
-state is not opened, so that it can be done beside a running bridge.
+state is only read, if no bridge has it open, so that it can be done beside a running
+bridge. A state that was not closed in order is read in full, as at a start.
 
 Each line has one of these results:
 
@@ -58,6 +60,9 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			}
 			if connect {
 				return c.checkConnections(cmd.Context(), config, timeout)
+			}
+			if state := bridge.CheckStatePath(config)[0]; state.Result == preflight.Failed {
+				return fmt.Errorf("state: %s: %s", state.Detail, state.Advice)
 			}
 			printPlan(c.stdout, config)
 			return nil

@@ -223,3 +223,29 @@ func TestNoTrialHasASecretShown(t *testing.T) {
 		expectNone(t, name, out+errs, c.needles)
 	}
 }
+
+func TestCheckWithoutConnectRefusesAStateThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, test := range map[string]struct {
+		state string
+		code  int
+		want  string // on stderr
+	}{
+		"a state that can be made":            {filepath.Join(folder, "state.db"), 0, ""},
+		"a state in a folder that is missing": {filepath.Join(folder, "none", "state.db"), 1, "does not exist: make it"},
+		"a state that is a folder":            {folder, 1, "is a folder: correct state"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := "state: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
+			code, _, errs := try(t, "check", "--config", place(t, "ndrbridge.yaml", text, 0o600))
+			if code != test.code || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+			if _, err := os.Stat(filepath.Join(folder, "state.db")); err == nil {
+				t.Error("the check has made the state")
+			}
+		})
+	}
+}
