@@ -117,9 +117,10 @@ type Conn struct {
 	socket   net.Conn
 	stream   net.Conn // over socket
 	format   *kmsg.RequestFormatter
-	versions map[int16]int16 // by key: those that both sides know
-	sent     int32           // requests
-	request  []byte          // memory of the last one
+	versions map[int16]int16  // by key: those that both sides know
+	unknown  map[int16]string // by key: those that the broker takes, of which none is known here
+	sent     int32            // requests
+	request  []byte           // memory of the last one
 }
 
 // negotiate learns which versions of requests the broker takes.
@@ -133,17 +134,19 @@ func (c *Conn) negotiate(ctx context.Context) error {
 	if response.ErrorCode != 0 {
 		return ErrorOfCode(response.ErrorCode, "", "asking for the broker's version")
 	}
-	versions := make(map[int16]int16, len(apis))
+	versions, unknown := make(map[int16]int16, len(apis)), map[int16]string{}
 	for _, theirs := range response.ApiKeys {
 		ours, known := apis[theirs.ApiKey]
 		if version := min(ours.newest, theirs.MaxVersion); known && version >= max(ours.oldest, theirs.MinVersion) {
 			versions[theirs.ApiKey] = version
+		} else if known {
+			unknown[theirs.ApiKey] = fmt.Sprintf("%d to %d", theirs.MinVersion, theirs.MaxVersion)
 		}
 		if kmsg.Key(theirs.ApiKey) == kmsg.Produce && theirs.MaxVersion < oldestProduce {
 			return sinks.Errorf(sinks.Halted, "the broker is older than Kafka 0.11, which is the oldest that is supported")
 		}
 	}
-	c.versions = versions
+	c.versions, c.unknown = versions, unknown
 	return nil
 }
 
@@ -169,7 +172,7 @@ const keptRequest = 2 << 20
 func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 	version, ok := c.versions[request.Key()]
 	if !ok {
-		return nil, sinks.Errorf(sinks.Halted, "the broker's version has no %s request that is known here", kmsg.NameForKey(request.Key()))
+		return nil, c.unsupported(request.Key())
 	}
 	request.SetVersion(version)
 	c.sent++
@@ -190,6 +193,17 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 		return nil, foreign("it answers request %d, and was sent %d", id, c.sent)
 	}
 	return decode(request, api.answer, frame[correlationSize:])
+}
+
+// unsupported is the error of a request of which both sides know no version.
+func (c *Conn) unsupported(key int16) error {
+	ours, name := apis[key], kmsg.NameForKey(key)
+	theirs, some := c.unknown[key]
+	if !some {
+		theirs = "none"
+	}
+	return sinks.Errorf(sinks.Halted, "the broker takes the versions %s of %s requests, and this program sends %d to %d: it works with brokers from Kafka 0.11 to 4.x",
+		theirs, name, ours.oldest, ours.newest)
 }
 
 // decode reads an answer whose shape it has checked. A panic of the decoder is an
