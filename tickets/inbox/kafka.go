@@ -6,6 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"ndrbridge/internal/kafkawire"
 )
@@ -42,7 +45,7 @@ func NewKafka(o KafkaOptions) *Kafka { return &Kafka{door: door{o: o.Options}, o
 // Run receives until ctx ends.
 func (k *Kafka) Run(ctx context.Context) { k.run(ctx, k.session) }
 
-// session receives as one member of the group, until it is none any more.
+// session receives as one member of the group, for as long as its coordinator knows it.
 func (k *Kafka) session(ctx context.Context) error {
 	config, sasl, err := k.o.Connect()
 	if err != nil {
@@ -56,14 +59,29 @@ func (k *Kafka) session(ctx context.Context) error {
 	}
 	m := newMember(k, dialer)
 	defer m.close(ctx)
-	for {
-		if err := m.join(ctx); err != nil {
-			return fmt.Errorf("join the group %s: %w", k.o.Group, err)
+	for wait := k.o.RetryInitial; ; {
+		begun := time.Now()
+		err := m.participate(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		m.troubles.forget()
-		if err := m.consume(ctx); !errors.Is(err, errRebalance) {
-			return fmt.Errorf("receive from the topic %s: %w", k.o.Topic, err)
+		if errors.Is(err, errRebalance) {
+			wait = k.o.RetryInitial
+			continue
 		}
+		if !m.rejoins(err) {
+			return err
+		}
+		if !errors.Is(err, kerr.RebalanceInProgress) {
+			k.failed(false, err)
+		}
+		if time.Since(begun) > k.o.RetryMax {
+			wait = k.o.RetryInitial
+		}
+		if !sleep(ctx, wait) {
+			return ctx.Err()
+		}
+		wait = min(2*wait, k.o.RetryMax)
 	}
 }
 

@@ -118,6 +118,9 @@ func (f *fetcher) fetch(ctx context.Context, s *source) error {
 		if _, err := f.m.layout(ctx, s.failed); err != nil {
 			return err
 		}
+		if err := f.reread(ctx, s); err != nil {
+			return err
+		}
 		s.failed = time.Time{}
 	}
 	address := f.m.leader(s.partition)
@@ -126,6 +129,7 @@ func (f *fetcher) fetch(ctx context.Context, s *source) error {
 	}
 	l := f.links[address]
 	if l == nil {
+		f.prune()
 		l = kafkawire.NewLink(f.m.dialer, address)
 		f.links[address] = l
 	}
@@ -166,6 +170,29 @@ func (f *fetcher) fetch(ctx context.Context, s *source) error {
 		}
 	}
 	return errors.New("the broker's answer leaves it out")
+}
+
+// reread goes back to the offset that is committed. It is the position, unless the topic
+// was deleted, and the group's offsets with it: one that was created again begins at its
+// first record, not at the offset where the other one was left.
+func (f *fetcher) reread(ctx context.Context, s *source) error {
+	f.m.one.Lock()
+	defer f.m.one.Unlock()
+	positions, err := f.m.committed(ctx, []int32{s.partition})
+	if err == nil {
+		s.position = positions[s.partition]
+	}
+	return err
+}
+
+// prune closes connections to brokers that lead none of the partitions any more.
+func (f *fetcher) prune() {
+	for address, l := range f.links {
+		if !slices.ContainsFunc(f.partitions, func(s *source) bool { return f.m.leader(s.partition) == address }) {
+			l.Close()
+			delete(f.links, address)
+		}
+	}
 }
 
 // take takes the records of a fetch, from the position on.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkawire"
+	"ndrbridge/sinks"
 )
 
 // What members of the group agree on. A member that crashed is waited for by its
@@ -35,8 +34,8 @@ var errRebalance = errors.New("the group is rebalanced")
 
 // member is a member of the consumer group:
 //
-//	joining ──join──▶ consuming ──errRebalance──▶ joining
-//	   └────────any other error: the session ends────┘
+//	joining ──join──▶ consuming ──errRebalance, or rejoins──▶ joining
+//	   └────────────any other error: the session ends────────────┘
 //
 // The coordinator knows it by an id, and each deal of partitions by a generation, with
 // which it refuses offsets of members that it does not count on any more.
@@ -51,6 +50,7 @@ type member struct {
 	leads       bool // it deals out the partitions
 	dealt       int  // partitions of the topic, when it last did
 	positions   map[int32]int64
+	confirmed   time.Time // when the coordinator last confirmed the membership
 
 	mu      sync.Mutex // guards what follows
 	asking  map[string]*kafkawire.Link
@@ -73,95 +73,52 @@ func failure(code int16, tried string) error {
 	return fmt.Errorf("%s: %w", tried, kerr.ErrorForCode(code))
 }
 
-// ask asks the brokers of the configuration in turn, until one answers. m.mu is held.
-func (m *member) ask(ctx context.Context, request kmsg.Request) (answer kmsg.Response, err error) {
-	var first error
-	for _, address := range m.dialer.Brokers {
-		l := m.asking[address]
-		if l == nil {
-			l = kafkawire.NewLink(m.dialer, address)
-			m.asking[address] = l
-		}
-		if answer, err = l.Exchange(ctx, request); err == nil {
-			return answer, nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return nil, first
-}
-
-// layout asks for the topic's partitions, unless they are known since after.
-func (m *member) layout(ctx context.Context, after time.Time) (partitions int, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.asked.After(after) {
-		return len(m.leaders), nil
-	}
-	request := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &m.k.o.Topic
-	request.Topics = []kmsg.MetadataRequestTopic{topic}
-	now := time.Now()
-	answer, err := m.ask(ctx, request)
-	if err != nil {
-		return 0, err
-	}
-	tried := "ask for the topic " + m.k.o.Topic
-	response := answer.(*kmsg.MetadataResponse)
-	addresses := map[int32]string{}
-	for _, b := range response.Brokers {
-		addresses[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-	}
-	for _, t := range response.Topics {
-		if t.Topic == nil || *t.Topic != m.k.o.Topic {
-			continue
-		}
-		if err := failure(t.ErrorCode, tried); err != nil {
-			return 0, err
-		}
-		m.leaders = make(map[int32]string, len(t.Partitions))
-		for _, p := range t.Partitions {
-			m.leaders[p.Partition] = addresses[p.Leader]
-		}
-		if m.asked = now; len(m.leaders) > 0 {
-			return len(m.leaders), nil
-		}
-	}
-	return 0, failure(kerr.UnknownTopicOrPartition.Code, tried)
-}
-
-// leader is the address of a partition's leader; empty: there is none now.
-func (m *member) leader(partition int32) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.leaders[partition]
-}
-
-// find asks for the group's coordinator.
+// find connects control with the group's coordinator.
 func (m *member) find(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	request := kmsg.NewPtrFindCoordinatorRequest()
-	request.CoordinatorKey = m.k.o.Group
-	answer, err := m.ask(ctx, request)
+	address, err := m.locate(ctx)
 	if err != nil {
 		return err
 	}
-	response := answer.(*kmsg.FindCoordinatorResponse)
-	if err := failure(response.ErrorCode, "find the coordinator"); err != nil {
-		return err
-	}
-	address := net.JoinHostPort(response.Host, strconv.Itoa(int(response.Port)))
 	if address != m.coordinator {
 		m.control.Close()
 		m.coordinator, m.control = address, kafkawire.NewLink(m.dialer, address)
 	}
 	return nil
+}
+
+// participate joins the group and receives until it is to be joined again. The error
+// is errRebalance, or why the membership is in doubt.
+func (m *member) participate(ctx context.Context) error {
+	if err := m.join(ctx); err != nil {
+		return fmt.Errorf("join the group %s: %w", m.k.o.Group, err)
+	}
+	m.troubles.forget()
+	if err := m.consume(ctx); !errors.Is(err, errRebalance) {
+		return fmt.Errorf("receive from the topic %s: %w", m.k.o.Topic, err)
+	}
+	return errRebalance
+}
+
+// rejoins reports whether m should join again after err with the id that it has: a
+// member that comes back under another id is waited for under the first one.
+func (m *member) rejoins(err error) bool {
+	if time.Since(m.confirmed) > sessionTimeout {
+		return false // the coordinator has given it up
+	}
+	if errors.Is(err, kerr.UnknownMemberID) {
+		m.id = ""
+		return true
+	}
+	return unreachable(err) || errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration)
+}
+
+// unreachable reports whether the coordinator did not answer, or is another broker, or
+// not ready, which says nothing about the membership.
+func unreachable(err error) bool {
+	if e, ok := errors.AsType[*sinks.Error](err); ok {
+		return e.Class == sinks.Transient
+	}
+	return errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress)
 }
 
 // join becomes a member of the group, or stays one, and learns its partitions and where
@@ -205,13 +162,12 @@ func (m *member) enter(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 		case kerr.MemberIDRequired.Code: // it gives one, and expects it back (KIP-394)
 			m.id = response.MemberID
 			continue
-		case kerr.UnknownMemberID.Code, kerr.FencedInstanceID.Code:
-			m.id = ""
 		}
 		if err := failure(response.ErrorCode, "join"); err != nil {
 			return nil, err
 		}
 		m.id, m.generation, m.leads = response.MemberID, response.Generation, response.MemberID == response.LeaderID
+		m.confirmed = time.Now()
 		return response, nil
 	}
 	return nil, failure(kerr.MemberIDRequired.Code, "join")
@@ -330,28 +286,30 @@ func (m *member) commit(ctx context.Context, partition int32, offset int64) erro
 func (m *member) heartbeats(ctx context.Context) error {
 	l := kafkawire.NewLink(m.dialer, m.coordinator)
 	defer l.Close()
-	confirmed := time.Now()
 	for sleep(ctx, heartbeatInterval) {
 		request := kmsg.NewPtrHeartbeatRequest()
 		request.Group, request.Generation, request.MemberID = m.k.o.Group, m.generation, m.id
 		answer, err := l.Exchange(ctx, request)
+		if err == nil {
+			err = failure(answer.(*kmsg.HeartbeatResponse).ErrorCode, "heartbeat")
+		}
 		switch {
 		case err == nil:
-		case time.Since(confirmed) > sessionTimeout:
-			return fmt.Errorf("no heartbeat was answered for %v: %w", sessionTimeout, err)
+			m.confirmed = time.Now()
+			m.troubles.end("heartbeat")
+		case errors.Is(err, kerr.RebalanceInProgress):
+			m.confirmed = time.Now()
+			return errRebalance
+		case !unreachable(err):
+			return err
+		case time.Since(m.confirmed) > sessionTimeout:
+			return fmt.Errorf("no heartbeat was confirmed for %v: %w", sessionTimeout, err)
 		default:
 			m.troubles.begin("heartbeat", fmt.Errorf("heartbeat: %w", err))
-			continue
+			if address, err := m.locate(ctx); err == nil && address != m.coordinator {
+				return errRebalance
+			}
 		}
-		m.troubles.end("heartbeat")
-		code := answer.(*kmsg.HeartbeatResponse).ErrorCode
-		if code == kerr.RebalanceInProgress.Code {
-			return errRebalance
-		}
-		if err := failure(code, "heartbeat"); err != nil {
-			return err
-		}
-		confirmed = time.Now()
 	}
 	return ctx.Err()
 }
@@ -368,9 +326,10 @@ func (m *member) watch(ctx context.Context) error {
 }
 
 // close leaves the group, so that its other members need not wait for this one, and
-// closes the connections. ctx is the session's, and may have ended.
+// closes the connections. ctx is the session's, and may have ended, which has closed the
+// connection that was waited for.
 func (m *member) close(ctx context.Context) {
-	if m.id != "" && m.control.Connected() {
+	if m.id != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
 		request := kmsg.NewPtrLeaveGroupRequest()
@@ -380,40 +339,5 @@ func (m *member) close(ctx context.Context) {
 	m.control.Close()
 	for _, l := range m.asking {
 		l.Close()
-	}
-}
-
-// troubles is what does not work while other parts of a session do.
-type troubles struct {
-	k  *Kafka
-	mu sync.Mutex
-	of map[string]bool
-}
-
-func (t *troubles) begin(what string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = map[string]bool{}
-	}
-	t.of[what] = true
-	t.k.failed(true, err)
-}
-
-// forget ends all of them.
-func (t *troubles) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.of)
-	t.k.opened()
-}
-
-// end notes that something works. Once all does, the door is well.
-func (t *troubles) end(what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.of, what)
-	if len(t.of) == 0 {
-		t.k.opened()
 	}
 }
