@@ -80,7 +80,13 @@ sinks:
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &bridge{process: start(t, exec.Command(program, "run", "--config", path))}
+	return runBridge(t, program, path)
+}
+
+// runBridge runs the program with a configuration and waits until it works.
+func runBridge(t testing.TB, program, config string) *bridge {
+	t.Helper()
+	b := &bridge{process: start(t, exec.Command(program, "run", "--config", config))}
 	eventually(t, 30*time.Second, func() error {
 		if !b.running() {
 			t.Fatalf("the bridge ended at once\n%s", b.output.end())
@@ -111,6 +117,18 @@ func (b *bridge) status() (status admin.Status, err error) {
 		return status, fmt.Errorf("the bridge has %d sinks", len(status.Sinks))
 	}
 	return status, nil
+}
+
+// intake is what the bridge says of its one intake of ticket commands.
+func (b *bridge) intake() (admin.DoorStatus, error) {
+	status, err := b.status()
+	if err != nil {
+		return admin.DoorStatus{}, err
+	}
+	if len(status.Doors) != 1 {
+		return admin.DoorStatus{}, fmt.Errorf("the bridge has %d intakes", len(status.Doors))
+	}
+	return status.Doors[0], nil
 }
 
 // sink is what the bridge says of its one sink.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,4 +232,62 @@ func (c *kafkaCluster) awaitBrokers(t testing.TB, n int) {
 		}
 		return err
 	})
+}
+
+// committed returns the offsets that a group has committed; -1: none.
+func (c *kafkaCluster) committed(t testing.TB, group, topic string, partitions int32) map[int32]int64 {
+	t.Helper()
+	request := kmsg.NewPtrOffsetFetchRequest()
+	request.Group = group
+	asked := kmsg.NewOffsetFetchRequestTopic()
+	asked.Topic = topic
+	for p := range partitions {
+		asked.Partitions = append(asked.Partitions, p)
+	}
+	request.Topics = append(request.Topics, asked)
+	response, err := request.RequestWith(t.Context(), c.admin)
+	if err != nil {
+		t.Fatalf("ask for the offsets of %s: %v", group, err)
+	}
+	offsets := map[int32]int64{}
+	for _, asked := range response.Topics {
+		for _, p := range asked.Partitions {
+			offsets[p.Partition] = p.Offset
+		}
+	}
+	return offsets
+}
+
+// members returns the ids of a group's members.
+func (c *kafkaCluster) members(t testing.TB, group string) (ids []string) {
+	t.Helper()
+	request := kmsg.NewPtrDescribeGroupsRequest()
+	request.Groups = []string{group}
+	response, err := request.RequestWith(t.Context(), c.admin)
+	if err == nil {
+		err = kerr.ErrorForCode(response.Groups[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("describe the group %s: %v", group, err)
+	}
+	for _, m := range response.Groups[0].Members {
+		ids = append(ids, m.MemberID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// coordinator returns the id of the broker that coordinates a group.
+func (c *kafkaCluster) coordinator(t testing.TB, group string) (id int32) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		request := kmsg.NewPtrFindCoordinatorRequest()
+		request.CoordinatorKeys = []string{group}
+		response, err := request.RequestWith(t.Context(), c.admin)
+		if err == nil {
+			id, err = response.Coordinators[0].NodeID, kerr.ErrorForCode(response.Coordinators[0].ErrorCode)
+		}
+		return err
+	})
+	return id
 }

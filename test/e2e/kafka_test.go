@@ -22,8 +22,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// TestKafka holds the Kafka sink, and the bridge that runs it, against Apache
-// Kafka. What sets brokers up, or breaks them, needs a cluster of our own.
+// TestKafka holds the Kafka sink, the intake of ticket commands and the bridge that
+// runs them against Apache Kafka. What sets brokers up, or breaks them, needs a cluster of our own.
 func TestKafka(t *testing.T) {
 	c := newKafkaCluster(t)
 	program := buildBridge(t)
@@ -39,6 +39,7 @@ func TestKafka(t *testing.T) {
 	t.Run("a topic that is deleted halts the sink until it is made again", func(t *testing.T) { c.deletedTopic(t, program) })
 	t.Run("a leader that moves costs nothing", func(t *testing.T) { c.movedLeader(t, program) })
 	t.Run("a broker killed in the middle of a drain costs nothing", func(t *testing.T) { c.killedBroker(t, program) })
+	t.Run("ticket commands", func(t *testing.T) { c.ticketCommands(t, program) })
 }
 
 // inTheClear is the configuration of a sink that signs in nowhere.
