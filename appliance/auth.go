@@ -47,6 +47,9 @@ func (k *keyAuthority) credential(context.Context) (credential, error) {
 	if key = strings.TrimSpace(key); key == "" {
 		return credential{}, errors.New("read the API key: it is empty")
 	}
+	if unsendable(key) {
+		return credential{}, errors.New("read the API key: it has a line break or another control character: write the key alone, on one line")
+	}
 	k.current = credential{header: k.scheme + " apikey=" + key, secrets: []string{key}}
 	return k.current, nil
 }
@@ -61,4 +64,10 @@ func (k *keyAuthority) refused(c credential) {
 
 func (k *keyAuthority) advice() string {
 	return "check the API key, and what its owner may do on the appliance"
+}
+
+// unsendable says whether no header can hold a text. It must not be kept as a
+// credential: what cannot be sent is never refused, and would never be read again.
+func unsendable(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

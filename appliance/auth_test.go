@@ -93,3 +93,21 @@ func TestAKeyThatCannotBeSentIsNotShown(t *testing.T) {
 	})
 	failure(t, c.SearchDetections(t.Context(), anySearch, new(Page)), key, "two", "lines")
 }
+
+func TestAKeyWithALineBreakIsReadAgain(t *testing.T) {
+	right, onDisk := "sesame", "ses\r\name"
+	requests := 0
+	c := newClient(t, accepts(&right, &requests), func(o *Options) {
+		o.Key = func() (string, error) { return onDisk, nil }
+	})
+	search := func() error { return c.SearchDetections(t.Context(), anySearch, new(Page)) }
+	for range 2 {
+		if e := failure(t, search(), "ame"); requests > 0 || !strings.Contains(e.Error(), "line break") {
+			t.Errorf("%d requests: %v", requests, e)
+		}
+	}
+	onDisk = right
+	if err := search(); err != nil {
+		t.Errorf("once it is corrected: %v", err)
+	}
+}

@@ -67,6 +67,10 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	if err != nil {
 		return credential{}, err
 	}
+	if header := token.Type() + " " + token.AccessToken; unsendable(header) {
+		return credential{}, &Error{Method: http.MethodPost, Path: t.path, Err: errors.New(
+			"the token endpoint returned a token with a line break or another control character, which no header can hold: is oauth.token_url right?")}
+	}
 	t.current = credential{
 		header:  token.Type() + " " + token.AccessToken,
 		secrets: []string{token.AccessToken},

@@ -317,3 +317,27 @@ func TestTokensCountForTheRate(t *testing.T) {
 		}
 	})
 }
+
+func TestATokenWithALineBreakIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cloud := &cloud{valid: "tok9"}
+		c := newClientOf(t, func(o *Options) {
+			o.URL, o.Transport, o.Key = "https://hq.example", cloud, nil
+			o.OAuth = &OAuth{TokenURL: "https://hq.example/oauth2/token", ClientID: "id", ClientSecret: func() (string, error) { return testSecret, nil }}
+		})
+		token := func(text string) func(*http.Request) (*http.Response, error) {
+			return func(r *http.Request) (*http.Response, error) {
+				return respond(r, 200, http.Header{"Content-Type": {"application/json"}}, `{"access_token":"`+text+`","token_type":"bearer","expires_in":3600}`)
+			}
+		}
+		cloud.answerToken = token(`tok\r\n9`)
+		err := c.SearchDetections(t.Context(), anySearch, new(Page))
+		if e := failure(t, err, "tok"+"\r"); !strings.Contains(e.Error(), "line break") || cloud.calls > 0 {
+			t.Errorf("%d calls: %v", cloud.calls, e)
+		}
+		cloud.answerToken = token(`tok9`)
+		if err := c.SearchDetections(t.Context(), anySearch, new(Page)); err != nil {
+			t.Errorf("once it is right: %v", err)
+		}
+	})
+}

@@ -48,7 +48,7 @@ func (c checks) headers(path string, headers Headers) {
 		switch {
 		case !headerName.MatchString(name):
 			c.wrong(at, "is not the name of a header; write letters, digits and -")
-		case value != nil && strings.ContainsFunc(*value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		case value != nil && brokenSecret(*value):
 			c.wrong(at, "has a value with a line end or another control character; take it out")
 		case before[canonical]:
 			c.wrong(at, "is set twice in different letters; keep one of them")

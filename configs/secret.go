@@ -37,14 +37,18 @@ func NewSecret(value string) Secret {
 // IsSet tells whether s has a value or a file.
 func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
 
-// Read gives the value, less one line end at its end where it comes from a
-// file. The file is read anew at every call, so that a secret may be changed
-// under a running bridge. An unset Secret reads as empty; a file that is
-// missing, empty, no regular file or above 1 MiB is an error, which never
-// shows what the file holds.
+// Read gives the value, less the line ends at its end. A file is read again at every
+// call, so that a secret may be changed under a running bridge. An unset Secret reads
+// as empty. A file that is missing, empty, no regular file or above 1 MiB is an error,
+// and so is a line break or another control character within a secret: no header, URL
+// or password can hold one. The error names the file, and never shows the secret.
 func (s Secret) Read() (string, error) {
 	if s.value != nil {
-		return *s.value, nil
+		text := trimLineEnds(*s.value)
+		if brokenSecret(text) {
+			return "", fmt.Errorf("read secret: the value %s", errBrokenSecret)
+		}
+		return text, nil
 	}
 	if s.File == "" {
 		return "", nil
@@ -53,12 +57,23 @@ func (s Secret) Read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}
-	text := strings.TrimSuffix(string(data), "\n")
-	text = strings.TrimSuffix(text, "\r")
-	if text == "" {
+	text := trimLineEnds(string(data))
+	switch {
+	case text == "":
 		return "", fmt.Errorf("read secret: %s is empty", s.File)
+	case brokenSecret(text):
+		return "", fmt.Errorf("read secret: %s %s", s.File, errBrokenSecret)
 	}
 	return text, nil
+}
+
+const errBrokenSecret = "has a line break or another control character within the secret: write the secret alone, on one line"
+
+func trimLineEnds(text string) string { return strings.TrimRight(text, "\r\n") }
+
+// brokenSecret says whether a text cannot be a secret.
+func brokenSecret(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // readRegular refuses what is no regular file before it opens it: a pipe would

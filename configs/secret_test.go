@@ -21,7 +21,7 @@ func TestSecretRead(t *testing.T) {
 		{"as it is", "abc", "abc"},
 		{"less its line end", "abc\n", "abc"},
 		{"less a line end of two bytes", "abc\r\n", "abc"},
-		{"less one line end alone", "abc\n\n", "abc\n"},
+		{"less all line ends at its end", "abc\n\r\n\n", "abc"},
 		{"with its blanks", " abc ", " abc "},
 	} {
 		t.Run("reads a file "+test.name, func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestSecretRead(t *testing.T) {
 		}
 	})
 
-	t.Run("gives a value as it is", func(t *testing.T) {
-		if got, err := NewSecret("abc\n").Read(); got != "abc\n" || err != nil {
+	t.Run("gives a value less its line end", func(t *testing.T) {
+		if got, err := NewSecret(" abc\n").Read(); got != " abc" || err != nil {
 			t.Fatal(got, err)
 		}
 	})
@@ -69,6 +69,27 @@ func TestSecretRead(t *testing.T) {
 		t.Run("refuses a file "+name, func(t *testing.T) {
 			if got, err := (Secret{File: path}).Read(); err == nil || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %q, error %v", got, err)
+			}
+		})
+	}
+
+	for name, text := range map[string]string{
+		"a line break": "ses\name", "a line break of two bytes": "ses\r\name\r\n", "a carriage return": "ses\rame",
+		"a NUL": "ses\x00ame", "a line break in front": "\nsesame",
+	} {
+		t.Run("refuses a secret with "+name, func(t *testing.T) {
+			s := Secret{File: writeFile(t, text)}
+			for name, of := range map[string]Secret{s.File: s, "the value": NewSecret(text)} {
+				got, err := of.Read()
+				if err == nil || got != "" || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "ame") && !strings.Contains(name, "ame") {
+					t.Errorf("got %q, error %v", got, err)
+				}
+			}
+			if err := os.WriteFile(s.File, []byte("sesame\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Read(); got != "sesame" || err != nil {
+				t.Errorf("once it is corrected: %q, %v", got, err)
 			}
 		})
 	}

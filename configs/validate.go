@@ -121,6 +121,10 @@ func (c checks) secret(path string, s Secret) {
 		if _, err := s.Read(); err != nil {
 			c.wrong(path+fileSuffix, "%v; write the secret into that file, where the bridge may read it, or correct the path", err)
 		}
+	case s.value != nil:
+		if _, err := s.Read(); err != nil {
+			c.wrong(path, "has a line break or another control character; write the secret alone, on one line")
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,11 +37,11 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 	if c.adminURL != "" {
 		token := ""
 		if c.tokenFile != "" {
-			text, err := os.ReadFile(c.tokenFile)
+			text, err := (configs.Secret{File: c.tokenFile}).Read()
 			if err != nil {
 				return nil, nil, fmt.Errorf("--token-file: %w", err)
 			}
-			token = strings.TrimSpace(string(text))
+			token = strings.TrimSpace(text)
 		}
 		client, err := admin.NewClient(c.adminURL, token)
 		if err != nil {
