@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/redact"
 )
 
 // RecordSearch selects records, lowest timestamp first.
@@ -107,10 +110,35 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 // fetchRecords is fetchPage for records.
 func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, most int) error {
 	err := c.fetchPage(ctx, r, &page.Page, most, page.decode)
+	if err == nil {
+		err = c.hideSecrets(ctx, r, page.Warnings)
+	}
 	if err != nil {
 		page.clear()
 	}
 	return err
+}
+
+// hideSecrets takes what the client signs in with out of texts of the appliance.
+func (c *Client) hideSecrets(ctx context.Context, r request, texts []string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	cred, err := c.auth.credential(ctx)
+	if err != nil {
+		return c.wrap(r, err)
+	}
+	secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
+	for i := range texts {
+		// One that was cut short may end with the beginning of a secret.
+		text, cut := strings.CutSuffix(texts[i], "…")
+		if cut {
+			texts[i] = secrets.HideBeginning(text) + "…"
+		} else {
+			texts[i] = secrets.Hide(text)
+		}
+	}
+	return nil
 }
 
 // RecordID reads through the first record that s selects, of any size, and keeps

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -245,5 +246,22 @@ func BenchmarkRecordPage(b *testing.B) {
 		if err := page.decode(body); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestWarningsHoldNoSecret(t *testing.T) {
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		warnings, err := json.Marshal([]string{"you sent " + r.Header.Get("Authorization"), "slow\nstore"})
+		if err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(w, `{"records": [], "warnings": %s}`, warnings)
+	})
+	var page RecordPage
+	if err := c.SearchRecords(t.Context(), anyRecords, &page); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"you sent Service apikey=[redacted]", "slow store"}; !slices.Equal(page.Warnings, want) {
+		t.Errorf("%q, want %q", page.Warnings, want)
 	}
 }

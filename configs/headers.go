@@ -27,17 +27,6 @@ func (h *Headers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// speaksOfSecret tells whether a header of that name as a rule holds a secret.
-func speaksOfSecret(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"auth", "key", "token", "cookie", "secret", "passw", "credential", "signature", "session"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}
-
 // headers checks the names and values of header fields.
 func (c checks) headers(path string, headers Headers) {
 	before := make(map[string]bool)

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"ndrbridge/redact"
 )
 
 // Print writes the effective configuration as YAML, with its secrets hidden:
@@ -46,12 +48,22 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		if url, is := value.Interface().(URL); is && (f.name == "token_url" || f.name == "url" && showsPath(block)) {
+			printed = text(url.shown(true))
+		}
 		// An option that is there says something even when it is empty.
 		if len(printed.Content) > 0 || printed.Value != "" || shapeOf(f.typ) == shapeOption {
 			node.Content = append(node.Content, text(name), printed)
 		}
 	}
 	return node, nil
+}
+
+// showsPath says whether the path of a block's URL is shown: that of a service whose key
+// stands beside the URL. The path of any other webhook may be a key.
+func showsPath(block reflect.Value) bool {
+	w, is := block.Interface().(Webhook)
+	return is && slices.Contains([]string{PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}, w.Preset)
 }
 
 func printValue(value reflect.Value) (*yaml.Node, error) {
@@ -92,7 +104,7 @@ func printHeaders(headers Headers) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		shown := headers[name].String()
-		if value := headers[name].value; value != nil && !speaksOfSecret(name) {
+		if value := headers[name].value; value != nil && redact.HarmlessHeader(name) {
 			shown = *value
 		}
 		node.Content = append(node.Content, text(name), text(shown))

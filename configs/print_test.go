@@ -28,7 +28,7 @@ sinks:
   - name: w
     webhook:
       url: "https://user:sesame-12@hooks.example/services/sesame-13-and-some-more?sig=sesame-14"
-      headers: {X-Api-Key: sesame-15, Cookie: sesame-16, X-Auth-Token: sesame-17, X-Source: plain}
+      headers: {X-Api-Key: sesame-15, Cookie: sesame-16, X-Auth-Token: sesame-17, X-Source: plain, Accept: text/plain}
       proxy: "http://sesame-19@proxy.example"
   - name: v
     webhook: {url: "https://hooks.example", headers: {Authorization: Bearer sesame-20}, sign: {secrets: [whsec_sesamesesamesesamesesamesesamesesame]}}
@@ -114,9 +114,9 @@ func TestNothingPrintsASecret(t *testing.T) {
 		}
 		refuseSecrets(t, out.String())
 		for _, want := range []string{
-			"token: '***'", "api_key: '***'", "proxy: http://***@proxy.example:3128", "X-Source: plain",
+			"token: '***'", "api_key: '***'", "proxy: http://***@proxy.example:3128", "X-Source: '***'", "Accept: text/plain",
 			"url: nats://***@n1:4222,nats://***@n2:4222", "Authorization: '***'",
-			"url: https://***@hooks.example/services/***?***",
+			"url: https://***@hooks.example/***?***",
 		} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing in\n%s", want, &out)
@@ -179,7 +179,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 func TestPrintReadsBackAsTheSame(t *testing.T) {
 	key := writeFile(t, "a key")
 	for name, text := range map[string]string{
-		"an example":             string(Example()),
+		"an example":             strings.Replace(string(Example()), "https://hooks.example/x", "https://hooks.example", 1), // the path of a webhook is hidden
 		"streams":                `{appliances: [{name: a, url: 'https://a', api_key: x, detections: {enrich: [format, link]}, audit: {enabled: false}, records: [{name: r, types: ["~dns"], recheck: 0, filter: {operator: not, rules: [{field: a, operator: in, operand: [1.10, "1.10", 9007199254740993, true, "true", 2026-01-31, "null", "~"]}, {field: b, operator: ">=", operand: {type: x, value: -1e3}}]}}]}], sinks: [{name: b, file: {path: '-'}}]}`,
 		"ticket systems":         `{tickets: {enabled: true, webhooks: {jira: {secret_file: ` + key + `, map: {statuses: {Waiting: ignore, "6": closed}, resolutions: {"*": ignore}}}, generic: [{name: otrs, secret_file: ` + key + `, verify: basic, username: u, map: {key: [a.b, c.0]}}]}}, appliances: [{name: a, url: 'https://a', api_key_file: ` + key + `}], sinks: [{name: b, file: {path: '-'}}]}`,
 		"values that look alike": "{state: '5', log: {level: 'debug'}, appliances: [{name: 'true', url: 'https://a', api_key: x, detections: {start: -7d, filter: {types: ['1', 'null', ''' '], risk_score_min: 0, recommended: false}}}], sinks: [{name: a, kafka: {brokers: ['a:1'], tls: {}}}, {name: b, file: {path: '-'}}]}",
@@ -198,17 +198,34 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 	}
 }
 
+func TestThePathOfAURLIsPrintedWhereTheKeyStandsBesideIt(t *testing.T) {
+	for preset, want := range map[string]string{
+		PresetSplunkHEC:     "https://***@a.example/services/x?***",
+		PresetElasticsearch: "https://***@a.example/services/x?***",
+		PresetTeams:         "https://***@a.example/***?***",
+		PresetDiscord:       "https://***@a.example/***?***",
+		PresetSlack:         "https://***@a.example/***?***",
+		"":                  "https://***@a.example/***?***",
+	} {
+		config := Config{Sinks: []Sink{{Webhook: &Webhook{URL: NewURL("https://u:p@a.example/services/x?k=v"), Preset: preset}}}}
+		var out bytes.Buffer
+		if err := Print(&out, &config); err != nil || !strings.Contains(out.String(), "url: "+want+"\n") {
+			t.Errorf("%s: %v\n%s", preset, err, &out)
+		}
+	}
+}
+
 func TestURLString(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		url  string
 		want string
 	}{
-		{"shows what is no secret", "https://splunk.example:8088/services/collector", "https://splunk.example:8088/services/collector"},
-		{"hides a user name and a password", "https://user:pass@a.example/x", "https://***@a.example/x"},
+		{"shows scheme, host and port", "https://splunk.example:8088/", "https://splunk.example:8088/"},
+		{"hides a user name and a password", "https://user:pass@a.example/x", "https://***@a.example/***"},
 		{"hides a user name, which may be a token", "nats://token@a:4222", "nats://***@a:4222"},
-		{"hides the query", "https://a.example/x?sig=y", "https://a.example/x?***"},
-		{"hides a long part of the path", "https://a.example/services/T0/abcdefghijklmnopqrstuvwx", "https://a.example/services/T0/***"},
+		{"hides the query", "https://a.example/x?sig=y", "https://a.example/***?***"},
+		{"hides the path, however short", "https://a.example/T0/abc", "https://a.example/***"},
 		{"hides all of what it cannot read", "https://user:p/w@a", "***"},
 		{"hides in each of several", "nats://u:p@a:1,nats://b:2", "nats://***@a:1,nats://b:2"},
 		{"is empty for an empty one", "", ""},

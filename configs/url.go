@@ -8,9 +8,9 @@ import (
 )
 
 // URL is a URL, or several by comma, that may hold secrets. The zero URL is
-// unset. However it is printed, logged or encoded, it hides user names and
-// passwords, its query, and long parts of its path, which is where chat
-// services keep the key of a hook.
+// unset. However it is printed, logged or encoded, it shows its scheme and host alone:
+// user names and passwords, the path, where chat services and others keep the key of a
+// hook, and the query are hidden.
 type URL struct {
 	value *string // a pointer for the reason that Secret has
 }
@@ -31,22 +31,24 @@ func (u URL) Value() string {
 	return *u.value
 }
 
-// longSegment is the length from which on a part of a path is taken for a key.
-const longSegment = 20
-
 // String is u with its secrets hidden.
 func (u URL) String() string {
+	return u.shown(false)
+}
+
+// shown is String, with the path of a URL that has no secret in it by its kind.
+func (u URL) shown(withPath bool) string {
 	if u.value == nil {
 		return ""
 	}
 	parts := strings.Split(*u.value, ",")
 	for i, part := range parts {
-		parts[i] = hideURL(strings.TrimSpace(part))
+		parts[i] = hideURL(strings.TrimSpace(part), withPath)
 	}
 	return strings.Join(parts, ",")
 }
 
-func hideURL(text string) string {
+func hideURL(text string, withPath bool) string {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" {
 		return hidden
@@ -57,13 +59,11 @@ func hideURL(text string) string {
 		b.WriteString(hidden + "@")
 	}
 	b.WriteString(parsed.Host)
-	segments := strings.Split(parsed.EscapedPath(), "/")
-	for i, segment := range segments {
-		if len(segment) >= longSegment {
-			segments[i] = hidden
-		}
+	if path := parsed.EscapedPath(); strings.Trim(path, "/") != "" && !withPath {
+		b.WriteString("/" + hidden)
+	} else {
+		b.WriteString(path)
 	}
-	b.WriteString(strings.Join(segments, "/"))
 	if parsed.RawQuery != "" || parsed.Fragment != "" {
 		b.WriteString("?" + hidden)
 	}

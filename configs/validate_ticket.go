@@ -119,10 +119,10 @@ func (c checks) genericTicket(path string, w Webhook) {
 	}
 	c.ticketPath(at+".lookup.id", l.ID, false)
 	c.ticketPath(at+".lookup.page", l.Page, false)
-	if l.URL == "" {
+	if l.URL.Value() == "" {
 		return // which was told
 	}
-	if _, err := render.Compile(l.URL, false); err != nil {
+	if _, err := render.Compile(l.URL.Value(), false); err != nil {
 		c.wrong(at+".lookup.url", "%v", err)
 	}
 }

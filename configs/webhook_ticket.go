@@ -2,6 +2,9 @@ package configs
 
 import (
 	"maps"
+	"net/url"
+	"regexp"
+	"strings"
 
 	"ndrbridge/sinks/webhook/ticket"
 	"ndrbridge/transform/render"
@@ -65,7 +68,7 @@ type WebhookTicket struct {
 type TicketLookup struct {
 	// URL is a template of the address that is asked by GET, with the scheme and host of
 	// [Webhook.URL].
-	URL string `yaml:"url" env:"URL" required:"true"`
+	URL URL `yaml:"url" env:"URL" required:"true"`
 	// ID says where the answer has the ticket's id.
 	ID string `yaml:"id" env:"ID" required:"true"`
 	// Page says where the answer has the ticket's URL.
@@ -107,11 +110,11 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Place: ticket.Place{ID: w.Ticket.ID, Page: w.Ticket.Page},
 	}
 	if l := w.Ticket.Lookup; l != nil {
-		address, err := render.Compile(l.URL, false)
+		address, err := render.Compile(l.URL.Value(), false)
 		if err != nil {
 			return nil, err
 		}
-		o.Lookup = &ticket.Lookup{URL: address, Place: ticket.Place{ID: l.ID, Page: l.Page}}
+		o.Lookup = &ticket.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Place: ticket.Place{ID: l.ID, Page: l.Page}}
 	}
 	return systemOr(ticket.NewGeneric(o))
 }
@@ -129,4 +132,37 @@ func orElse(text, fallback string) string {
 		return fallback
 	}
 	return text
+}
+
+// templateAction is what a template puts in.
+var templateAction = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+
+// secretsOfTemplate are the parts of the path and the values of the query of a URL's
+// template, as far as they are the same for all events, each as it is written and as it
+// is: keys are written there.
+func secretsOfTemplate(text string) []string {
+	text = templateAction.ReplaceAllString(strings.TrimSpace(text), "\x00")
+	_, text, _ = strings.Cut(text, "://")
+	_, text, _ = strings.Cut(text, "/")
+	path, query, _ := strings.Cut(text, "?")
+	parts := strings.Split(path, "/")
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == '#' || r == ';' }) {
+		_, value, _ := strings.Cut(pair, "=")
+		parts = append(parts, value)
+	}
+	// What is shorter is no secret, and would tear holes into texts.
+	const shortest = 6
+	var secrets []string
+	for _, part := range parts {
+		for fixed := range strings.SplitSeq(part, "\x00") {
+			plain, err := url.QueryUnescape(fixed)
+			if len(fixed) >= shortest {
+				secrets = append(secrets, fixed)
+			}
+			if err == nil && plain != fixed && len(plain) >= shortest {
+				secrets = append(secrets, plain)
+			}
+		}
+	}
+	return secrets
 }

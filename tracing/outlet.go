@@ -92,7 +92,10 @@ func secretsOf(o Options) redact.Secrets {
 	if u, err := url.Parse(o.Endpoint); err == nil {
 		parts = strings.Split(u.EscapedPath(), "/")
 	}
-	for _, value := range o.Headers {
+	for name, value := range o.Headers {
+		if redact.HarmlessHeader(name) {
+			continue
+		}
 		parts = append(append(parts, value), strings.Fields(value)...)
 	}
 	return redact.New(slices.DeleteFunc(parts, func(part string) bool { return len(part) < shortest })...)

@@ -135,6 +135,9 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	hook("bearer", "/", "auth: {bearer: "+quoted()+"}, tls: "+certificate)
 	hook("basic", "/", "auth: {username: ana, password: "+quoted()+"}, gzip: true, concurrency: 3")
 	hook("headers", "/services/sesame900-sesame900-x", "headers: {X-Api-Key: "+quoted()+", Cookie: "+quoted()+"}, method: PUT")
+	hook("odd", "/x/ses9", "headers: {X-Org: "+quoted()+"}")
+	hook("desk", "/", `template: '{"a": {{json .event.id}}}', ticket: {system: generic, id: id, lookup: {id: id, url: "`+
+		at.scheme+at.http("desk")+"/?k="+inURL()+`&id={{.event.subject}}"}}`)
 	hook("behind-proxy", "/", "proxy: "+proxy())
 	hook("signed", "/", "sign: {secrets: ["+sign()+", "+sign()+"], secret_files: ["+file("sign", sign()+"\n")+"]}")
 	hook("template", "/", "auth: {bearer: "+quoted()+"}, template: '{\"text\": {{json .event.id}}}'")

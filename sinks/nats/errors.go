@@ -29,7 +29,9 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return errorOfCode(tried, api)
+		hidden := *api
+		hidden.Description = s.secrets.Hide(api.Description)
+		return errorOfCode(tried, &hidden)
 	}
 	if errors.Is(err, nats.ErrNoServers) {
 		return sinks.Errorf(sinks.Transient, "%s: no server takes connections", tried)
@@ -182,7 +184,7 @@ var errNoStream = errors.New("no stream takes the subject")
 // readAck returns nil for the acknowledgement of a message that the stream
 // stores, now or since before. Other errors than errNotAnAnswer and errNoStream
 // are *sinks.Error.
-func readAck(stream string, ack *nats.Msg) error {
+func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	if len(ack.Data) == 0 && ack.Header.Get("Status") == "503" {
 		return errNoStream
 	}
@@ -198,9 +200,10 @@ func readAck(stream string, ack *nats.Msg) error {
 	case err != nil || answer.Error == nil && answer.Seq == 0:
 		return errNotAnAnswer
 	case answer.Error != nil:
+		answer.Error.Description = hide(answer.Error.Description)
 		return errorOfCode("stream "+stream, answer.Error)
 	case answer.Stream != stream:
-		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (see stream and subject)", stream, answer.Stream)
+		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (see stream and subject)", stream, hide(answer.Stream))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ndrbridge/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 )
@@ -63,7 +64,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 			}
 			listed[code] = true
 			answer := fmt.Sprintf(`{"error":{"code":%d,"err_code":%d,"description":"the server's words"},"stream":"NDR","seq":0}`, server.ApiErrors[code].Code, code)
-			err := readAck("NDR", &nats.Msg{Data: []byte(answer)})
+			err := readAck("NDR", &nats.Msg{Data: []byte(answer)}, redact.New("s3same").Hide)
 			if class, _ := sinks.ClassOf(err); err == nil || class != group.class {
 				t.Errorf("%s: code %d is %s: %v", group.what, code, class, err)
 				continue
@@ -107,13 +108,13 @@ func TestAnAcknowledgementIsReadWhateverItsForm(t *testing.T) {
 		``:                                          errNotAnAnswer.Error(),
 		`{"error":{"err_code":10077,"description":"disk is full"}}`: "disk is full",
 	} {
-		err := readAck("NDR", &nats.Msg{Data: []byte(answer)})
+		err := readAck("NDR", &nats.Msg{Data: []byte(answer)}, strings.Clone)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", answer, err)
 		}
 	}
 	none := &nats.Msg{Header: nats.Header{"Status": {"503"}}}
-	if err := readAck("NDR", none); !errors.Is(err, errNoStream) {
+	if err := readAck("NDR", none, strings.Clone); !errors.Is(err, errNoStream) {
 		t.Errorf("no responders: %v", err)
 	}
 }
@@ -235,4 +236,17 @@ func TestWhatServersSay(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhatJetStreamSaysHoldsNoSecret(t *testing.T) {
+	s := &Sink{options: Options{URL: "nats://127.0.0.1:4222"}, secrets: redact.New("s3same")}
+	for name, err := range map[string]error{
+		"an acknowledgement": readAck("NDR", &nats.Msg{Data: []byte(`{"error":{"code":400,"err_code":10052,"description":"no s3same here"},"stream":"NDR"}`)}, s.secrets.Hide),
+		"another stream":     readAck("NDR", &nats.Msg{Data: []byte(`{"stream":"s3same","seq":1}`)}, s.secrets.Hide),
+		"an answer":          s.errorOf(t.Context(), &jetstream.APIError{Code: 400, ErrorCode: 10052, Description: "no s3same here"}),
+	} {
+		if err == nil || strings.Contains(err.Error(), "s3same") || !strings.Contains(err.Error(), "[redacted]") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -204,7 +204,7 @@ func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) e
 	if err != nil || i >= uint64(len(b.events)) || !b.pending[i] {
 		return nil // a second answer
 	}
-	err = readAck(b.sink.options.Stream, ack)
+	err = readAck(b.sink.options.Stream, ack, b.sink.secrets.Hide)
 	switch class, _ := sinks.ClassOf(err); {
 	case errors.Is(err, errNotAnAnswer):
 		return nil

@@ -50,7 +50,7 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	}
 	for _, header := range headers {
 		for name, value := range header {
-			if name == "Content-Type" {
+			if redact.HarmlessHeader(name) {
 				continue
 			}
 			part(value)

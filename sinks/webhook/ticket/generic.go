@@ -27,6 +27,8 @@ type Lookup struct {
 	// URL makes the address that is read by GET, of the webhook's scheme and host. An
 	// answer of 404, and one without an id, say that there is no ticket.
 	URL *render.Template
+	// Secrets are parts of URL that no text may show.
+	Secrets []string
 	Place
 }
 
@@ -59,6 +61,14 @@ func NewGeneric(o GenericOptions) (*Generic, error) {
 		return nil, fmt.Errorf("generic: %w", err)
 	}
 	return &Generic{o, site}, nil
+}
+
+// secrets implements withSecrets.
+func (g *Generic) secrets() []string {
+	if g.o.Lookup == nil {
+		return nil
+	}
+	return g.o.Lookup.Secrets
 }
 
 func (g *Generic) find(e transform.Event) (*webhook.Request, error) {

@@ -37,6 +37,9 @@ type System interface {
 	questions() []webhook.Question
 }
 
+// withSecrets is a system with secrets beside those of the webhook.
+type withSecrets interface{ secrets() []string }
+
 // Options say how tickets are opened.
 type Options struct {
 	System System
@@ -69,7 +72,11 @@ func New(o Options) *Preset { return &Preset{o} }
 
 // Service asks for JSON.
 func (p *Preset) Service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"Accept": "application/json"}}
+	service := webhook.Service{Header: map[string]string{"Accept": "application/json"}}
+	if s, ok := p.o.System.(withSecrets); ok {
+		service.Secrets = s.secrets()
+	}
+	return service
 }
 
 // Key is that of the detection.
