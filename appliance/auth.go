@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"ndrbridge/internal/secretfile"
 )
 
 // credential is what one request is signed in with.
@@ -47,7 +49,8 @@ func (k *keyAuthority) credential(context.Context) (credential, error) {
 	if key = strings.TrimSpace(key); key == "" {
 		return credential{}, errors.New("read the API key: it is empty")
 	}
-	if unsendable(key) {
+	// Not kept: what cannot be sent is never refused, and would never be read again.
+	if secretfile.HasControl(key) {
 		return credential{}, errors.New("read the API key: it has a line break or another control character: write the key alone, on one line")
 	}
 	k.current = credential{header: k.scheme + " apikey=" + key, secrets: []string{key}}
@@ -64,10 +67,4 @@ func (k *keyAuthority) refused(c credential) {
 
 func (k *keyAuthority) advice() string {
 	return "check the API key, and what its owner may do on the appliance"
-}
-
-// unsendable says whether no header can hold a text. It must not be kept as a
-// credential: what cannot be sent is never refused, and would never be read again.
-func unsendable(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

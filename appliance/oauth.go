@@ -14,6 +14,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"ndrbridge/internal/secretfile"
 	"ndrbridge/redact"
 )
 
@@ -67,7 +68,7 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	if err != nil {
 		return credential{}, err
 	}
-	if header := token.Type() + " " + token.AccessToken; unsendable(header) {
+	if header := token.Type() + " " + token.AccessToken; secretfile.HasControl(header) {
 		return credential{}, &Error{Method: http.MethodPost, Path: t.path, Err: errors.New(
 			"the token endpoint returned a token with a line break or another control character, which no header can hold: is oauth.token_url right?")}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/textproto"
 	"slices"
 	"strings"
+
+	"ndrbridge/internal/secretfile"
 )
 
 // Headers are HTTP header fields by name. Their values are literal Secrets,
@@ -37,7 +39,7 @@ func (c checks) headers(path string, headers Headers) {
 		switch {
 		case !headerName.MatchString(name):
 			c.wrong(at, "is not the name of a header; write letters, digits and -")
-		case value != nil && brokenSecret(*value):
+		case value != nil && secretfile.HasControl(*value):
 			c.wrong(at, "has a value with a line end or another control character; take it out")
 		case before[canonical]:
 			c.wrong(at, "is set twice in different letters; keep one of them")

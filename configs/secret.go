@@ -1,15 +1,12 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-)
 
-// maxSecret bounds what is read of a secret's file.
-const maxSecret = 1 << 20
+	"ndrbridge/internal/secretfile"
+)
 
 // hidden stands wherever a secret would.
 const hidden = "***"
@@ -45,7 +42,7 @@ func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
 func (s Secret) Read() (string, error) {
 	if s.value != nil {
 		text := trimLineEnds(*s.value)
-		if brokenSecret(text) {
+		if secretfile.HasControl(text) {
 			return "", fmt.Errorf("read secret: the value %s", errBrokenSecret)
 		}
 		return text, nil
@@ -53,7 +50,7 @@ func (s Secret) Read() (string, error) {
 	if s.File == "" {
 		return "", nil
 	}
-	data, err := readRegular(s.File)
+	data, err := secretfile.Read(s.File)
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}
@@ -61,7 +58,7 @@ func (s Secret) Read() (string, error) {
 	switch {
 	case text == "":
 		return "", fmt.Errorf("read secret: %s is empty", s.File)
-	case brokenSecret(text):
+	case secretfile.HasControl(text):
 		return "", fmt.Errorf("read secret: %s %s", s.File, errBrokenSecret)
 	}
 	return text, nil
@@ -70,35 +67,6 @@ func (s Secret) Read() (string, error) {
 const errBrokenSecret = "has a line break or another control character within the secret: write the secret alone, on one line"
 
 func trimLineEnds(text string) string { return strings.TrimRight(text, "\r\n") }
-
-// brokenSecret says whether a text cannot be a secret.
-func brokenSecret(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-}
-
-// readRegular refuses what is no regular file before it opens it: a pipe would
-// block, and could not be read a second time.
-func readRegular(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	if len(data) > maxSecret {
-		return nil, fmt.Errorf("%s is larger than 1 MiB", path)
-	}
-	return data, nil
-}
 
 // String is *** for a value, the path for a file, empty for neither.
 func (s Secret) String() string {

@@ -63,7 +63,7 @@ func TestSecretRead(t *testing.T) {
 		"that is empty":      writeFile(t, "\n"),
 		"that is a folder":   t.TempDir(),
 		"that is a device":   "/dev/zero",
-		"that is too large":  writeFile(t, strings.Repeat("x", maxSecret+1)),
+		"that is too large":  writeFile(t, strings.Repeat("x", 1<<20+1)),
 		"below another file": filepath.Join(writeFile(t, "x"), "y"),
 	} {
 		t.Run("refuses a file "+name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ndrbridge/internal/secretfile"
 )
 
 // checks finds what is wrong with values that were read.
@@ -129,7 +131,7 @@ func (c checks) secret(path string, s Secret) {
 }
 
 func (c checks) readable(path, file string) {
-	if _, err := readRegular(file); err != nil {
+	if _, err := secretfile.Read(file); err != nil {
 		c.wrong(path, "%v; correct the path, or let the bridge read the file", err)
 	}
 }

@@ -1,6 +1,10 @@
 package configs
 
-import "fmt"
+import (
+	"fmt"
+
+	"ndrbridge/internal/secretfile"
+)
 
 // WebhookSign is how requests are signed: with each of the secrets, as Standard
 // Webhooks says; the old one and the new one while a secret is being changed. Without
@@ -57,7 +61,7 @@ func (w Webhook) ReadTemplate() (string, error) {
 	if w.TemplateFile == "" {
 		return w.Template, nil
 	}
-	text, err := readRegular(w.TemplateFile)
+	text, err := secretfile.Read(w.TemplateFile)
 	if err != nil {
 		return "", fmt.Errorf("read template: %w", err)
 	}

@@ -95,17 +95,20 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 }
 
 // SignIn returns the options of a connection that hold the credentials. It
-// reads the files that o names, but for creds_file, which the library reads for
-// each connection. The error is a *sinks.Error, and holds no secret.
+// reads the files that o names. The error is a *sinks.Error, and holds no secret.
 func (o Options) SignIn() ([]nats.Option, error) {
 	var options []nats.Option
 	switch {
 	case o.CredsFile != "":
-		options = append(options, nats.UserCredentials(o.CredsFile))
-	case o.NkeyFile != "":
-		nkey, err := nats.NkeyOptionFromSeed(o.NkeyFile)
+		creds, err := readCreds(o.CredsFile)
 		if err != nil {
-			return nil, errNkeyFile(o.NkeyFile, err)
+			return nil, sinks.Errorf(sinks.Halted, "creds_file: %w", err)
+		}
+		options = append(options, creds)
+	case o.NkeyFile != "":
+		nkey, err := readNkey(o.NkeyFile)
+		if err != nil {
+			return nil, sinks.Errorf(sinks.Halted, "nkey_file: %w", err)
 		}
 		options = append(options, nkey)
 	case o.Token != "":

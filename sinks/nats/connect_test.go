@@ -210,6 +210,69 @@ func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	return text
 }
 
+func TestAFileWithABrokenSecretIsNamedNotShownAndReadAgain(t *testing.T) {
+	s, ours := startWithOperator(t)
+	good := string(ours.credentials(t, time.Now().Add(time.Hour)))
+	at := strings.Index(good, "eyJ") + 20
+	seed := good[strings.Index(good, "\nSU")+1:][:58]
+	pair, err := nkeys.FromSeed([]byte(seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	withNkey := loopback.NATS(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
+	large := strings.Repeat("\n", 1<<20)
+	for name, test := range map[string]struct {
+		server            *server.Server
+		key               string
+		broken, why, good string
+	}{
+		"a JWT with a line break":          {s, "creds_file", good[:at] + "\n" + good[at:], "one line", good},
+		"a seed with a line break":         {s, "creds_file", strings.Replace(good, seed[:9], seed[:9]+"\r\n", 1), "one line", good},
+		"a creds file that is too large":   {s, "creds_file", good + large, "larger than 1 MiB", good},
+		"the seed of an nkey in two lines": {withNkey, "nkey_file", seed[:9] + "\n" + seed[9:], "one line", seed + "\n"},
+		"an nkey's file that is too large": {withNkey, "nkey_file", seed + large, "larger than 1 MiB", seed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "secret")
+			o := Options{URL: "nats://" + port(t, test.server), Subject: "ndr.{stream}"}
+			if test.key == "creds_file" {
+				o.CredsFile = file
+			} else {
+				o.NkeyFile = file
+			}
+			sink := open(t, o)
+			write := func(text string) {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(test.broken)
+			class, err := classOf(t, sink, sinktest.Events(1, 1, 0))
+			if class != sinks.Halted || err == nil {
+				t.Fatalf("class %s: %v", class, err)
+			}
+			for _, want := range []string{test.key, file, test.why} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing: %v", want, err)
+				}
+			}
+			for _, secret := range []string{seed[:9], seed[10:20], good[at-8 : at], good[at : at+8]} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("it shows what the file holds: %v", err)
+				}
+			}
+			write(test.good)
+			if _, err := classOf(t, sink, sinktest.Events(1, 1, 0)); err != nil {
+				t.Errorf("once it is corrected: %v", err)
+			}
+		})
+	}
+}
+
 func TestACredsFileThatIsRefusedIsReadAgain(t *testing.T) {
 	s, ours := startWithOperator(t)
 	theirs, err := nkeys.CreateAccount()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"ndrbridge/internal/natswire"
 	"ndrbridge/sinks"
@@ -29,9 +27,7 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 		return sinks.Errorf(sinks.Transient, "%s: %w", tried, ctx.Err())
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		hidden := *api
-		hidden.Description = s.secrets.Hide(api.Description)
-		return errorOfCode(tried, &hidden)
+		return errorOfCode(tried, api, s.secrets.Hide)
 	}
 	if errors.Is(err, nats.ErrNoServers) {
 		return sinks.Errorf(sinks.Transient, "%s: no server takes connections", tried)
@@ -59,10 +55,6 @@ func adviceOn(err error) string {
 		return "the user needs to publish to the subject, and to subscribe to _INBOX.>"
 	case is(nats.ErrSecureConnRequired, nats.ErrSecureConnWanted):
 		return "only one side wants TLS: see tls and url"
-	case is(fs.ErrNotExist, fs.ErrPermission),
-		is(nkeys.ErrNoSeedFound, nkeys.ErrInvalidNkeySeed, nkeys.ErrInvalidSeed, nkeys.ErrInvalidSeedLen),
-		is(nkeys.ErrInvalidEncoding, nkeys.ErrInvalidChecksum, nkeys.ErrInvalidPrefixByte):
-		return "see creds_file"
 	case is(natswire.ErrHTTP, natswire.ErrTLS):
 		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):
@@ -89,14 +81,6 @@ func (s *Sink) servers() string {
 		}
 	}
 	return strings.Join(hosts, ", ")
-}
-
-func errNkeyFile(file string, err error) *sinks.Error {
-	// The library's error may hold what is in the file.
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return sinks.Errorf(sinks.Halted, "nkey_file: %w", err)
-	}
-	return sinks.Errorf(sinks.Halted, "nkey_file: %s holds no seed of an nkey", file)
 }
 
 // Error codes of JetStream that the client has no names for (the server's
@@ -161,8 +145,8 @@ var verdicts = map[jetstream.ErrorCode]verdict{
 	codeCounterMissing:   {sinks.Halted, seeStream},
 }
 
-// errorOfCode makes the error of JetStream's answer.
-func errorOfCode(tried string, e *jetstream.APIError) *sinks.Error {
+// errorOfCode makes the error of JetStream's answer. hide takes secrets out of its text.
+func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) *sinks.Error {
 	v, ok := verdicts[e.ErrorCode]
 	switch {
 	case !ok:
@@ -170,7 +154,7 @@ func errorOfCode(tried string, e *jetstream.APIError) *sinks.Error {
 	case e.ErrorCode == codeStoreFailed && e.Description == tooLargeToStore:
 		v = verdict{class: sinks.Rejected}
 	}
-	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, e.Description)
+	text := fmt.Sprintf("%s: [%d] %s", tried, e.ErrorCode, hide(e.Description))
 	return &sinks.Error{Class: v.class, Err: &sinks.Advised{Err: errors.New(text), To: v.advice}}
 }
 
@@ -200,8 +184,7 @@ func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	case err != nil || answer.Error == nil && answer.Seq == 0:
 		return errNotAnAnswer
 	case answer.Error != nil:
-		answer.Error.Description = hide(answer.Error.Description)
-		return errorOfCode("stream "+stream, answer.Error)
+		return errorOfCode("stream "+stream, answer.Error, hide)
 	case answer.Stream != stream:
 		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (see stream and subject)", stream, hide(answer.Stream))
 	}

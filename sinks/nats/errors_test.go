@@ -75,7 +75,7 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	for code, known := range server.ApiErrors {
-		err := errorOfCode("stream NDR", &jetstream.APIError{Code: known.Code, ErrorCode: jetstream.ErrorCode(code), Description: known.Description})
+		err := errorOfCode("stream NDR", &jetstream.APIError{Code: known.Code, ErrorCode: jetstream.ErrorCode(code), Description: known.Description}, strings.Clone)
 		if !listed[code] && err.Class != sinks.Transient {
 			t.Errorf("code %d, %q, is %s and not listed", code, known.Description, err.Class)
 		}
@@ -85,12 +85,12 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 		server.ErrMaxMsgsPerSubject: sinks.Transient, server.ErrStoreClosed: sinks.Transient,
 	} {
 		failed := server.NewJSStreamStoreFailedError(cause)
-		err := errorOfCode("stream NDR", &jetstream.APIError{Code: failed.Code, ErrorCode: jetstream.ErrorCode(failed.ErrCode), Description: failed.Description})
+		err := errorOfCode("stream NDR", &jetstream.APIError{Code: failed.Code, ErrorCode: jetstream.ErrorCode(failed.ErrCode), Description: failed.Description}, strings.Clone)
 		if err.Class != want {
 			t.Errorf("a store that failed with %q is %s, not %s", cause, err.Class, want)
 		}
 	}
-	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}); err.Class != sinks.Transient {
+	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone); err.Class != sinks.Transient {
 		t.Errorf("a code that nobody knows yet is %s", err.Class)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"ndrbridge/internal/secretfile"
 	"ndrbridge/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
@@ -160,7 +160,7 @@ func (o Options) Secrets() redact.Secrets {
 		}
 	}
 	for _, file := range []string{o.CredsFile, o.NkeyFile} {
-		text, err := os.ReadFile(file)
+		text, err := secretfile.Read(file)
 		if err != nil {
 			continue
 		}

@@ -31,7 +31,7 @@ func (s *Sink) fits(ctx context.Context, stream jetstream.Stream, subjects strin
 	name := s.options.Stream
 	switch err := failed; {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return errorOfCode("stream "+name, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "it does not exist"})
+		return errorOfCode("stream "+name, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "it does not exist"}, s.secrets.Hide)
 	case errors.Is(err, nats.ErrNoResponders):
 		return advise("enable it on the server and for the account, or leave stream empty for core NATS", "stream %s: JetStream does not answer", name)
 	case err != nil:
@@ -39,7 +39,7 @@ func (s *Sink) fits(ctx context.Context, stream jetstream.Stream, subjects strin
 	}
 	captured := func(subject string) bool { return captures(subject, subjects) }
 	if have := stream.CachedInfo().Config.Subjects; !slices.ContainsFunc(have, captured) {
-		return advise("see subject, or add it to the stream", "stream %s takes %q, and not %s", name, have, subjects)
+		return advise("see subject, or add it to the stream", "stream %s takes %s, and not %s", name, s.secrets.Hide(fmt.Sprintf("%q", have)), subjects)
 	}
 	return nil
 }
