@@ -171,6 +171,8 @@ type request struct {
 	repeatable bool
 	// stamp, if set, becomes when the answer was given.
 	stamp *stamp
+	// signedIn, if set, becomes what the request that was answered was signed in with.
+	signedIn *credential
 	// alone closes the connection behind the answer.
 	alone bool
 	// notFound is what to do about a 404; empty where it is an answer like others.
@@ -196,6 +198,9 @@ func (c *Client) do(ctx context.Context, r request, read func(*http.Response) er
 		}
 		e := c.send(ctx, r, cred, read)
 		if e == nil {
+			if r.signedIn != nil {
+				*r.signedIn = cred
+			}
 			return nil
 		}
 		e.redact(slices.Concat(cred.secrets, c.link.secrets))

@@ -109,9 +109,11 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 
 // fetchRecords is fetchPage for records.
 func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, most int) error {
+	var signedIn credential
+	r.signedIn = &signedIn
 	err := c.fetchPage(ctx, r, &page.Page, most, page.decode)
 	if err == nil {
-		err = c.hideSecrets(ctx, r, page.Warnings)
+		c.hideSecrets(signedIn, page.Warnings)
 	}
 	if err != nil {
 		page.clear()
@@ -119,14 +121,10 @@ func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, 
 	return err
 }
 
-// hideSecrets takes what the client signs in with out of texts of the appliance.
-func (c *Client) hideSecrets(ctx context.Context, r request, texts []string) error {
+// hideSecrets takes what a request was signed in with out of texts of its answer.
+func (c *Client) hideSecrets(cred credential, texts []string) {
 	if len(texts) == 0 {
-		return nil
-	}
-	cred, err := c.auth.credential(ctx)
-	if err != nil {
-		return c.wrap(r, err)
+		return
 	}
 	secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
 	for i := range texts {
@@ -138,7 +136,6 @@ func (c *Client) hideSecrets(ctx context.Context, r request, texts []string) err
 			texts[i] = secrets.Hide(text)
 		}
 	}
-	return nil
 }
 
 // RecordID reads through the first record that s selects, of any size, and keeps

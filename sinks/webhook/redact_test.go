@@ -91,6 +91,18 @@ func answerWith(status int, as func(string) string) http.HandlerFunc {
 	}
 }
 
+func TestARedirectThatRepeatsAShortPathDoesNotShowIt(t *testing.T) {
+	r := newReceiver(t).start()
+	r.answers(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", r.URL.Path+"/login")
+		w.WriteHeader(302)
+	})
+	err := open(t, webhook.Options{URL: r.server.URL + "/x/ses9", Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
+	if err == nil || strings.Contains(err.Error(), "ses9") || !strings.Contains(err.Error(), "/login;") {
+		t.Error(err)
+	}
+}
+
 func TestAnExcerptIsShortAndPrintable(t *testing.T) {
 	r := newReceiver(t).start()
 	for _, test := range []struct {

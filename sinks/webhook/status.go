@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,11 +75,19 @@ func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// location says where an answer points, without a query.
+// location says where an answer points, without a query and without what it repeats of
+// the configured path, which may be a key of any length.
 func (s *Sink) location(answer *http.Response) string {
 	to, err := answer.Location()
 	if err != nil {
 		return "no place"
 	}
-	return excerpt(strings.NewReader(to.Scheme+"://"+to.Host+to.Path), s.secrets)
+	ours := strings.Split(s.template.URL.Path, "/")
+	parts := strings.Split(to.Path, "/")
+	for i, part := range parts {
+		if part != "" && slices.Contains(ours, part) {
+			parts[i] = "[redacted]"
+		}
+	}
+	return excerpt(strings.NewReader(to.Scheme+"://"+to.Host+strings.Join(parts, "/")), s.secrets)
 }
