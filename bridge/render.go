@@ -16,7 +16,7 @@ import (
 type Renderer struct {
 	compose func([]transform.Event) (webhook.Request, error) // as webhook.Preset has it
 	method  string
-	url     configs.URL
+	webhook configs.Webhook
 	secrets redact.Secrets
 	matches func(transform.Event) (bool, error)            // nil: all
 	prepare func(transform.Event) (transform.Event, error) // nil: all of it
@@ -36,7 +36,7 @@ func NewRenderer(s configs.Sink) (*Renderer, error) {
 	if w == nil || w.Preset == "" && w.Ticket == nil && !w.HasTemplate() {
 		return nil, errors.New("the sink has no preset and no template, and opens no tickets")
 	}
-	r := &Renderer{method: w.Method, url: w.URL}
+	r := &Renderer{method: w.Method, webhook: *w}
 	preset, err := openPreset(*w, nil)
 	if err != nil {
 		return nil, err
@@ -110,9 +110,9 @@ func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err er
 }
 
 func (r *Renderer) show(request webhook.Request) Rendered {
-	url := r.url
+	url := r.webhook.URL.Value()
 	if request.URL != nil {
-		url = configs.NewURL(request.URL.String())
+		url = request.URL.String()
 	}
-	return Rendered{Events: request.Events, Method: r.method, URL: url.String(), Body: []byte(r.secrets.Hide(string(request.Body)))}
+	return Rendered{Events: request.Events, Method: r.method, URL: r.webhook.ShownURL(url), Body: []byte(r.secrets.Hide(string(request.Body)))}
 }

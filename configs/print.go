@@ -48,8 +48,10 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if url, is := value.Interface().(URL); is && (f.name == "token_url" || f.name == "url" && showsPath(block)) {
+		if url, is := value.Interface().(URL); is && f.name == "token_url" {
 			printed = text(url.shown(true))
+		} else if w, of := block.Interface().(Webhook); is && of && f.name == "url" {
+			printed = text(w.ShownURL(url.Value()))
 		}
 		// An option that is there says something even when it is empty.
 		if len(printed.Content) > 0 || printed.Value != "" || shapeOf(f.typ) == shapeOption {
@@ -59,11 +61,12 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 	return node, nil
 }
 
-// showsPath says whether the path of a block's URL is shown: that of a service whose key
-// stands beside the URL. The path of any other webhook may be a key.
-func showsPath(block reflect.Value) bool {
-	w, is := block.Interface().(Webhook)
-	return is && slices.Contains([]string{PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}, w.Preset)
+// ShownURL is the URL of a request of w as a person may see it. The path is shown of
+// services whose key stands beside the URL; that of any other webhook may be a key.
+func (w Webhook) ShownURL(address string) string {
+	keyBeside := slices.Contains([]string{PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}, w.Preset) ||
+		w.Ticket != nil && w.Ticket.System != TicketGeneric
+	return NewURL(address).shown(keyBeside)
 }
 
 func printValue(value reflect.Value) (*yaml.Node, error) {

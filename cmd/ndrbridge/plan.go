@@ -51,7 +51,7 @@ func target(s configs.Sink) string {
 	case s.NATS != nil:
 		return fmt.Sprintf("nats %s, stream %s, subject %s", s.NATS.URL, s.NATS.Stream, s.NATS.Subject)
 	case s.Webhook != nil:
-		return fmt.Sprintf("webhook %s", s.Webhook.URL)
+		return "webhook " + s.Webhook.ShownURL(s.Webhook.URL.Value())
 	case s.File.Path == "-":
 		return "file, standard output"
 	default:

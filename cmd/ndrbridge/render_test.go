@@ -41,7 +41,7 @@ func TestRenderCommand(t *testing.T) {
 		stderr string
 	}{
 		{"a body is indented", []string{"slack"}, highLine, commandline.ExitDone,
-			1, []string{"POST https://slack.example/events with 1 event\n{\n  \"text\": "}, ""},
+			1, []string{"POST https://slack.example/*** with 1 event\n{\n  \"text\": "}, ""},
 		{"events that come at once share a message", []string{"slack"}, events, commandline.ExitDone,
 			1, []string{"with 4 events\n"}, ""},
 		{"they can come one by one", []string{"slack", "--batch", "1"}, events, commandline.ExitDone,
@@ -53,7 +53,7 @@ func TestRenderCommand(t *testing.T) {
 		{"objects that follow each other do, too", []string{"splunk_hec"}, highLine + "\n" + lowLine, commandline.ExitDone,
 			1, []string{"/services/collector/event with 2 events\n{\"", "}\n{\""}, ""},
 		{"a sink of several can be named", []string{"slack", "-c", config, "--sink", "alerts"}, highLine, commandline.ExitDone,
-			1, []string{"POST https://slack.com/api/chat.postMessage with", `"channel": "C1"`}, ""},
+			1, []string{"POST https://slack.com/*** with", `"channel": "C1"`}, ""},
 		{"one of several must be", []string{"slack", "-c", config}, highLine, commandline.ExitUsage,
 			0, nil, "several sinks have preset slack; name one of them with --sink: chat, alerts"},
 		{"a sink that has another preset is none", []string{"slack", "-c", config, "--sink", "index"}, highLine, commandline.ExitFailed,
@@ -61,7 +61,7 @@ func TestRenderCommand(t *testing.T) {
 		{"a sink is one of a configuration", []string{"slack", "--sink", "chat"}, highLine, commandline.ExitUsage,
 			0, nil, "--sink goes with --config"},
 		{"a sink with a template needs no preset", []string{"-c", config, "--sink", "tickets"}, highLine + "\n" + lowLine, commandline.ExitDone,
-			0, []string{"PUT https://tickets.example/in?*** with 1 event\n{\n  \"title\": "}, ""},
+			0, []string{"PUT https://tickets.example/***?*** with 1 event\n{\n  \"title\": "}, ""},
 		{"a preset may go unsaid, too", []string{"-c", config, "--sink", "index"}, highLine, commandline.ExitDone,
 			1, []string{"POST https://es.example:9200/ndr/_bulk"}, ""},
 		{"one of several must be named then, as well", []string{"-c", config}, highLine, commandline.ExitUsage,
