@@ -444,7 +444,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 				return 0, err
 			}
 		}
-		after := known{modTime: r.modTime, dead: r.err != nil, tracked: r.detection.Tracked}
+		after := known{modTime: r.modTime, dead: r.err != nil, tracked: r.detection.Tracked, own: before.own}
 		if after.dead {
 			after.tracked = before.tracked
 		}
@@ -452,7 +452,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 			if before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
 				if r.again && !before.dead {
 					news = append(news, r.detection)
-					sights = append(sights, transform.Sight{Repeat: before.events, Recorded: recorded})
+					sights = append(sights, transform.Sight{Repeat: before.events, CausedBy: d.causeAgain(r.detection, before), Recorded: recorded})
 				}
 				continue
 			}
@@ -462,12 +462,16 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 			c.Dead = append(c.Dead, r.deadLetter(recorded))
 		} else {
 			after.events++
+			cause := d.causeOf(r.detection, before)
+			if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
+				after.addOwn(r.modTime, r.detection.Tracked)
+			}
 			news = append(news, r.detection)
 			sights = append(sights, transform.Sight{
 				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
 				Before:   before.tracked,
 				Repeat:   after.events,
-				CausedBy: d.causeOf(r.detection, before),
+				CausedBy: cause,
 				Recorded: recorded,
 			})
 		}

@@ -78,9 +78,23 @@ func (d *Detections) commitInTurn(ctx context.Context, c checkpoint.Commit) erro
 }
 
 // causeOf is what caused a version, given what is known of the detection. A first
-// sight has no cause, and what a version that was given up changed is not known.
+// sight has no cause, and what a version that was given up changed is not known,
+// unless it was delivered before.
 func (d *Detections) causeOf(seen transform.Detection, last known) string {
 	if d.o.Echoes != nil && len(last.tracked) > 0 && !last.dead && d.o.Echoes.IsEcho(seen, last.modTime, last.tracked) {
+		return transform.CausedByWriteback
+	}
+	// With the mod_time of the version before it, it would be another one.
+	if last.dead || seen.ModTime != last.modTime {
+		return d.causeAgain(seen, last)
+	}
+	return ""
+}
+
+// causeAgain is what caused a version that was delivered before, given what is known
+// of the detection: what the bridge wrote stays its own however often it comes.
+func (d *Detections) causeAgain(seen transform.Detection, last known) string {
+	if last.wrote(seen.ModTime, seen.Tracked) {
 		return transform.CausedByWriteback
 	}
 	return ""

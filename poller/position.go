@@ -1,9 +1,11 @@
 package poller
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"ndrbridge/transform"
 )
@@ -82,26 +84,95 @@ type known struct {
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty where none did.
 	tracked []byte
+	// own are the last versions that showed nothing but what the bridge wrote, oldest
+	// first, at most maxOwn.
+	own []ownVersion
 }
 
+// ownVersion identifies a version that the bridge wrote.
+type ownVersion struct {
+	modTime int64
+	digest  [8]byte // of its tracked fields
+}
+
+// maxOwn bounds what is remembered of the versions of one detection.
+const maxOwn = 4
+
+func newOwnVersion(modTime int64, tracked []byte) ownVersion {
+	sum := sha256.Sum256(tracked)
+	return ownVersion{modTime, [8]byte(sum[:8])}
+}
+
+// wrote reports whether the bridge wrote the version with a mod_time and these tracked
+// fields.
+func (k known) wrote(modTime int64, tracked []byte) bool {
+	return len(k.own) > 0 && slices.Contains(k.own, newOwnVersion(modTime, tracked))
+}
+
+// addOwn remembers that the bridge wrote a version.
+func (k *known) addOwn(modTime int64, tracked []byte) {
+	v := newOwnVersion(modTime, tracked)
+	own := append(slices.Clone(k.own), v)
+	k.own = own[max(0, len(own)-maxOwn):]
+}
+
+// Flags of what is known, in its encoding.
+const (
+	knownDead = 1 << iota
+	knownOwn  // the number of own versions and they themselves lie before tracked
+)
+
 func (k known) encode() []byte {
-	b := make([]byte, 0, 2*binary.MaxVarintLen64+1+len(k.tracked))
+	b := make([]byte, 0, 2*binary.MaxVarintLen64+2+len(k.own)*(binary.MaxVarintLen64+8)+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
+	var flags byte
 	if k.dead {
-		b = append(b, 1)
+		flags |= knownDead
+	}
+	if len(k.own) > 0 {
+		b = append(b, flags|knownOwn, byte(len(k.own)))
+		for _, v := range k.own {
+			b = append(binary.AppendVarint(b, v.modTime), v.digest[:]...)
+		}
 	} else {
-		b = append(b, 0)
+		b = append(b, flags)
 	}
 	return append(b, k.tracked...)
 }
 
 func parseKnown(b []byte) (known, error) {
+	whole := b
+	unreadable := func() (known, error) {
+		return known{}, fmt.Errorf("what is known of a detection cannot be read: %x", whole)
+	}
 	modTime, n := binary.Varint(b)
-	if n > 0 {
-		if events, m := binary.Uvarint(b[n:]); m > 0 && len(b) > n+m {
-			return known{modTime, int(events), b[n+m] == 1, transform.BoundTracked(b[n+m+1:])}, nil
+	if n <= 0 {
+		return unreadable()
+	}
+	b = b[n:]
+	events, n := binary.Uvarint(b)
+	if n <= 0 || len(b) == n {
+		return unreadable()
+	}
+	k := known{modTime: modTime, events: int(events), dead: b[n]&knownDead != 0}
+	flags := b[n]
+	b = b[n+1:]
+	if flags&knownOwn != 0 {
+		if len(b) == 0 || b[0] > maxOwn {
+			return unreadable()
+		}
+		k.own = make([]ownVersion, b[0])
+		b = b[1:]
+		for i := range k.own {
+			v := &k.own[i]
+			if v.modTime, n = binary.Varint(b); n <= 0 || len(b) < n+len(v.digest) {
+				return unreadable()
+			}
+			n += copy(v.digest[:], b[n:])
+			b = b[n:]
 		}
 	}
-	return known{}, fmt.Errorf("what is known of a detection cannot be read: %x", b)
+	k.tracked = transform.BoundTracked(b)
+	return k, nil
 }

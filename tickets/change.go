@@ -124,12 +124,12 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		return err
 	}
 	defer end()
-	before, err := readBefore(e)
+	before, clock, err := readBefore(e)
 	if err != nil {
 		return err
 	}
 	stands := w.echoes.before(before)
-	intended := intend(stands, before, e.texts)
+	intended := intend(stands, before, e.texts, clock)
 	if err := w.expect(late, c, intended); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		return fmt.Errorf("write ticket %s: %w", c.Subject, err)
 	}
 	// Where it cannot be read what the edit made, the loose rule of Echoes holds.
-	if after, err := readDetections(e); err == nil {
+	if after, _, err := readDetections(e); err == nil {
 		intended = witness(intended, before, after)
 		w.echoes.put(intended)
 	}
@@ -205,15 +205,15 @@ func (w *Writer) forget(ctx context.Context, written []transform.Detection) erro
 // readBefore reads what an edit is about to change. Where the appliance refuses
 // that for what is asked, and not for who asks, the edit itself will tell why: then
 // there is nothing to expect of it.
-func readBefore(e edit) ([]transform.Detection, error) {
-	found, err := readDetections(e)
+func readBefore(e edit) (found []transform.Detection, clock int64, err error) {
+	found, clock, err = readDetections(e)
 	if refusal, ok := errors.AsType[*appliance.Error](err); ok && !refusal.Refused() && !refusal.Throttled() && refusal.Status/100 == 4 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is to be changed: %w", err)
+		return nil, 0, fmt.Errorf("read what is to be changed: %w", err)
 	}
-	return found, nil
+	return found, clock, nil
 }
 
 // Bounds of what is read of the detections that one command changes. Polling waits
@@ -227,18 +227,21 @@ const (
 
 // readDetections reads what an edit changes, without what is no detection that can
 // be recognized. An appliance that shows no end of it, or more than a command may
-// change, is an error that rejects the command.
-func readDetections(e edit) ([]transform.Detection, error) {
+// change, is an error that rejects the command. clock is the appliance's in its first
+// answer, in milliseconds.
+func readDetections(e edit) (found []transform.Detection, clock int64, err error) {
 	var page appliance.Page
-	var found []transform.Detection
 	seen := make(map[int64]bool)
 	began, rows, size := time.Now(), 0, 0
 	for pages := 0; ; pages++ {
 		if err := e.read(rows, &page); err != nil {
-			return nil, err
+			return nil, 0, err
+		}
+		if pages == 0 {
+			clock = page.Date.UnixMilli()
 		}
 		if len(page.Objects) == 0 { // a short page is not the last one everywhere
-			return found, nil
+			return found, clock, nil
 		}
 		fresh := false
 		for _, o := range page.Objects {
@@ -256,12 +259,12 @@ func readDetections(e edit) ([]transform.Detection, error) {
 		rows += len(page.Objects)
 		switch {
 		case !fresh:
-			return nil, sinks.Errorf(sinks.Rejected, "the appliance shows the same detections at offset %d again: it ignores offset, so that it cannot be known what has the ticket",
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows the same detections at offset %d again: it ignores offset, so that it cannot be known what has the ticket",
 				rows-len(page.Objects))
 		case rows > maxLookupRows || size > maxLookupBytes:
-			return nil, sinks.Errorf(sinks.Rejected, "the appliance shows more than %d detections, or %d MiB of them, with the ticket: a command changes no more", maxLookupRows, maxLookupBytes>>20)
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows more than %d detections, or %d MiB of them, with the ticket: a command changes no more", maxLookupRows, maxLookupBytes>>20)
 		case pages >= maxLookupPages || time.Since(began) > maxLookupTime:
-			return nil, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %s", maxLookupPages, maxLookupTime)
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %s", maxLookupPages, maxLookupTime)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package tickets
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,7 +29,12 @@ import (
 // So a version is an echo where the version delivered last is the one that some of
 // these writes was made on, and its own mod_time is that of a later one's result.
 // One whose result is not known, after a crash or a lost answer, is matched by what
-// it set, with the first version that is newer.
+// it set, with the first version that is not older.
+//
+// An appliance may show what was written at once, and raise mod_time some time later:
+// then a write results in two versions, of which the second changes nothing, and
+// somebody else may have made others in between. While such a raise is due, a version
+// without changes is an own write.
 type Echoes struct {
 	turn chan struct{} // holds the token of whose turn it is
 
@@ -41,16 +48,60 @@ type Echoes struct {
 
 // write is what was written to a detection at once.
 type write struct {
-	Since   int64 `json:"since"`              // the mod_time of the version that it was made on
-	ModTime int64 `json:"mod_time,omitempty"` // of the version that it made; 0: not known
-	Fields  texts `json:"fields"`
+	Since int64 `json:"since"` // the mod_time of the version that it was made on
+	// ModTime is that of the version that it made: 0 if that is not known, Since if
+	// the fields were shown and mod_time was not raised.
+	ModTime int64 `json:"mod_time,omitempty"`
+	Fields  texts `json:"fields,omitempty"`
 	// Before is the Tracked of the version that it was made on, until ModTime is
-	// known.
+	// known to have been raised.
 	Before []byte `json:"before,omitempty"`
+	// Base is a digest of the Tracked of the version that it was made on, if a write
+	// before it may have raised the mod_time of that.
+	Base []byte `json:"base,omitempty"`
+	// RaiseBy is up to which mod_time a version without changes is what it made, or
+	// 0 if mod_time was raised with the fields. A write with a Since of 0 stands for
+	// those that were overtaken, and has nothing but this.
+	RaiseBy int64 `json:"raise_by,omitempty"`
 }
 
-// made says which version it made.
-func (w *write) made(modTime int64) { w.ModTime, w.Before = modTime, nil }
+// lateRaise is how much later than its fields a write's mod_time may be raised and
+// still be recognized, in the appliance's milliseconds, if other versions came in
+// between.
+const lateRaise = 10 * 60_000
+
+// made records which version it made.
+func (w *write) made(modTime int64) {
+	if w.ModTime = modTime; modTime > w.Since {
+		w.Before, w.RaiseBy = nil, 0
+	}
+}
+
+// raised reports whether mod_time is known to have been raised.
+func (w *write) raised() bool { return w.ModTime > w.Since }
+
+// raiseDue reports whether some writes may still raise mod_time to a time.
+func raiseDue(chain []write, modTime int64) bool {
+	return slices.ContainsFunc(chain, func(w write) bool { return modTime <= w.RaiseBy })
+}
+
+// trackedDigest identifies the Tracked of a version.
+func trackedDigest(tracked []byte) []byte {
+	sum := sha256.Sum256(tracked)
+	return sum[:8]
+}
+
+// overtaken returns what is left to expect of writes after a newer version was shown.
+func overtaken(chain []write, modTime int64) []write {
+	var by int64
+	for _, w := range chain {
+		by = max(by, w.RaiseBy)
+	}
+	if by <= modTime {
+		return nil
+	}
+	return []write{{RaiseBy: by}}
+}
 
 // texts are what was written to tracked fields of a detection, by their names; empty:
 // null.
@@ -124,15 +175,34 @@ func (e *Echoes) IsEcho(seen transform.Detection, lastModTime int64, last []byte
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	chain := e.writes[seen.ID]
-	first := slices.IndexFunc(chain, func(w write) bool { return w.Since == lastModTime })
+	wrote := make(texts)
+	raise := seen.ModTime > lastModTime && raiseDue(chain, seen.ModTime)
+	later := slices.IndexFunc(chain, func(w write) bool { return w.Since > lastModTime })
+	if later < 0 {
+		later = len(chain)
+	}
+	if raise && raiseDue(chain[:later], seen.ModTime) && wrote.explain(last, seen.Tracked) {
+		return true
+	}
+	first := slices.IndexFunc(chain, func(w write) bool {
+		return w.Since == lastModTime || w.Since > lastModTime && w.Base != nil && bytes.Equal(w.Base, trackedDigest(last))
+	})
 	if first < 0 {
 		return false
 	}
-	wrote := make(texts)
-	for _, w := range chain[first:] {
+	for i, w := range chain[first:] {
 		maps.Copy(wrote, w.Fields)
-		if w.ModTime == seen.ModTime || w.ModTime == 0 && w.Since < seen.ModTime {
-			return wrote.explain(last, seen.Tracked)
+		rest := chain[first+i+1:]
+		switch {
+		case w.ModTime == seen.ModTime, w.ModTime == 0 && w.Since <= seen.ModTime:
+		case len(rest) > 1 || len(rest) == 1 && rest[0].ModTime != 0:
+			continue // what was written later is shown, too
+		case w.ModTime == w.Since && w.Since < seen.ModTime, raise:
+		default:
+			continue
+		}
+		if wrote.explain(last, seen.Tracked) {
+			return true
 		}
 	}
 	return false
@@ -147,7 +217,11 @@ func (e *Echoes) Delivered(versions []transform.Detection) {
 	}
 	for _, v := range versions {
 		if chain, ok := e.writes[v.ID]; ok {
-			e.set(v.ID, slices.DeleteFunc(slices.Clone(chain), func(w write) bool { return w.Since < v.ModTime }))
+			n := slices.IndexFunc(chain, func(w write) bool { return w.Since >= v.ModTime })
+			if n < 0 {
+				n = len(chain)
+			}
+			e.set(v.ID, append(overtaken(chain[:n], v.ModTime), chain[n:]...))
 		}
 	}
 }
@@ -165,7 +239,8 @@ func (e *Echoes) before(detections []transform.Detection) map[int64][]write {
 }
 
 // resolve finds out what became of the last write where that is not known, and
-// returns nothing where the version that is there was made by somebody else.
+// returns nothing but raises that are due where the version that is there was made by
+// somebody else.
 func resolve(chain []write, now transform.Detection) []write {
 	if len(chain) == 0 {
 		return nil
@@ -173,14 +248,18 @@ func resolve(chain []write, now transform.Detection) []write {
 	chain = slices.Clone(chain)
 	last := &chain[len(chain)-1]
 	switch {
-	case last.ModTime != 0:
-	case last.Since == now.ModTime: // it did not arrive
-		chain = chain[:len(chain)-1]
+	case last.Since == 0:
+		return overtaken(chain, now.ModTime)
+	case last.raised():
 	case last.Fields.explain(last.Before, now.Tracked):
 		last.made(now.ModTime)
+	case last.ModTime == 0 && last.Since == now.ModTime: // it did not arrive
+		chain = chain[:len(chain)-1]
+	default:
+		return overtaken(chain, now.ModTime)
 	}
 	if len(chain) == 0 || chain[len(chain)-1].ModTime != now.ModTime {
-		return nil
+		return overtaken(chain, now.ModTime)
 	}
 	return chain
 }
@@ -188,16 +267,26 @@ func resolve(chain []write, now transform.Detection) []write {
 // maxChain bounds the writes to one detection that are waited for one by one.
 const maxChain = 16
 
-// intend adds a write of f to detections as they stand, which is about to be made.
-func intend(chains map[int64][]write, detections []transform.Detection, f texts) map[int64][]write {
+// intend adds a write of f to detections as they stand, which is about to be made
+// when the appliance's clock shows clock, in milliseconds.
+func intend(chains map[int64][]write, detections []transform.Detection, f texts, clock int64) map[int64][]write {
 	next := make(map[int64][]write, len(chains))
 	for _, d := range detections {
-		chain := append(slices.Clone(chains[d.ID]), write{Since: d.ModTime, Fields: f, Before: d.Tracked})
+		w := write{Since: d.ModTime, Fields: f, Before: d.Tracked, RaiseBy: max(clock, d.ModTime) + lateRaise}
+		if raiseDue(chains[d.ID], d.ModTime) {
+			w.Base = trackedDigest(d.Tracked)
+		}
+		chain := append(slices.Clone(chains[d.ID]), w)
 		if len(chain) > maxChain { // the first two count as one
-			both := maps.Clone(chain[0].Fields)
-			maps.Copy(both, chain[1].Fields)
-			chain[1] = write{Since: chain[0].Since, ModTime: chain[1].ModTime, Fields: both}
-			chain = chain[1:]
+			n := 0
+			if chain[0].Since == 0 {
+				n = 1
+			}
+			a, b := chain[n], chain[n+1]
+			both := maps.Clone(a.Fields)
+			maps.Copy(both, b.Fields)
+			chain[n+1] = write{Since: a.Since, ModTime: b.ModTime, Fields: both, Base: a.Base, RaiseBy: max(a.RaiseBy, b.RaiseBy)}
+			chain = slices.Delete(chain, n, n+1)
 		}
 		next[d.ID] = chain
 	}
@@ -222,7 +311,7 @@ func witness(chains map[int64][]write, before, after []transform.Detection) map[
 		case there && last.Fields.explain(was.Tracked, now.Tracked):
 			last.made(now.ModTime)
 		default:
-			chain = nil
+			chain = overtaken(chain, max(was.ModTime, now.ModTime))
 		}
 		next[was.ID] = chain
 	}
@@ -258,9 +347,12 @@ func (e *Echoes) prune(now int64) (before int64, ok bool) {
 		return 0, false
 	}
 	e.pruned = before
-	maps.DeleteFunc(e.writes, func(_ int64, chain []write) bool { return chain[len(chain)-1].Since < before })
+	maps.DeleteFunc(e.writes, func(_ int64, chain []write) bool { return lastTime(chain) < before })
 	return before, true
 }
+
+// lastTime is the time by which the age of what is expected is measured.
+func lastTime(chain []write) int64 { return max(chain[0].RaiseBy, chain[len(chain)-1].Since) }
 
 // entriesOf encodes what is expected for the store.
 func entriesOf(chains map[int64][]write) ([]checkpoint.Entry, error) {
@@ -273,7 +365,7 @@ func entriesOf(chains map[int64][]write) ([]checkpoint.Entry, error) {
 		}
 		entry := checkpoint.Entry{Key: strconv.FormatInt(id, 10), Value: value}
 		if len(chain) > 0 { // else it is kept as null, until it is dropped by its age
-			entry.At = chain[len(chain)-1].Since
+			entry.At = lastTime(chain)
 		}
 		entries = append(entries, entry)
 	}

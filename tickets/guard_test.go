@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,14 @@ type guarded struct {
 	midway  func()
 	crashes bool // it may crash
 	crashed bool
+
+	// late says that the appliance shows what a PATCH changes at once, and raises
+	// mod_time when raise is called.
+	late    bool
+	raises  []int64          // of which detections it has yet to raise mod_time, once for each PATCH
+	patched map[int64]string // what a detection showed after the bridge wrote to it last
+	shown   map[int64]string // what it showed when it was delivered last
+	marks   map[string]bool  // of the events, by id, whether they were marked
 	orders  map[string][]int // the numbers of commands as they came to the appliance, by ticket
 }
 
@@ -64,11 +73,16 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	g.now = g.now.Add(time.Millisecond)
 	before := len(g.standin.History())
+	latest := g.standin.Latest()
 	recorder := httptest.NewRecorder()
 	g.standin.ServeHTTP(recorder, r)
 	if r.Method == http.MethodPatch {
 		for _, v := range g.standin.History()[before:] {
 			g.since[v.ID] += "b"
+			if g.late {
+				g.keepModTime(v.ID, latest)
+			}
+			g.patched[v.ID] = g.show(v.ID)
 		}
 		g.order(body)
 	}
@@ -77,6 +91,44 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errCrashed
 	}
 	return recorder.Result(), nil
+}
+
+// keepModTime gives a detection the mod_time back that it had, until raise.
+func (g *guarded) keepModTime(id int64, latest []*standin.Version) {
+	i := slices.IndexFunc(latest, func(v *standin.Version) bool { return v.ID == id })
+	g.must(g.standin.Update(func(d *standin.Detection) { d.ModTime = latest[i].ModTime }, id))
+	g.raises = append(g.raises, id)
+}
+
+// raise raises the mod_time of a detection that the bridge wrote to.
+func (g *guarded) raise() {
+	if len(g.raises) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(g.raises)-1).Draw(g.T, "raised")
+	id := g.raises[i]
+	g.raises = slices.Delete(g.raises, i, i+1)
+	g.now = g.now.Add(time.Millisecond)
+	g.must(g.standin.Update(func(*standin.Detection) {}, id))
+	g.since[id] += "b"
+}
+
+// show returns what a detection shows of what analysts and the bridge change.
+func (g *guarded) show(id int64) string {
+	for _, v := range g.standin.Latest() {
+		if d := v.Detection(); d.ID == id {
+			return fmt.Sprint(d.Status, d.Resolution, d.Assignee, d.TicketID, d.Title)
+		}
+	}
+	g.Fatalf("detection %d is gone", id)
+	return ""
+}
+
+// rewind has the bridge deliver some of what it delivered again.
+func (g *guarded) rewind() {
+	back := time.Duration(rapid.IntRange(0, 600).Draw(g.T, "seconds back")) * time.Second
+	g.must(poller.Rewind(g.Context(), g.store, g.source.Source(), g.now.Add(-back)))
+	g.poll()
 }
 
 // order remembers which command a PATCH came of.
@@ -98,6 +150,7 @@ func newGuarded(t *rapid.T, dir string) *guarded {
 	g := &guarded{
 		T: t, now: time.UnixMilli(1_750_000_000_123),
 		since: make(map[int64]string), orders: make(map[string][]int), midway: func() {},
+		patched: make(map[int64]string), shown: make(map[int64]string), marks: make(map[string]bool),
 	}
 	g.standin = standin.New(standin.Options{Seed: 1, Size: 1000, Now: func() time.Time { return g.now }})
 	var err error
@@ -142,6 +195,7 @@ func (g *guarded) start() {
 		Appliance: "hq", URL: "http://sensor.example",
 		Start:   func(now time.Time) time.Time { return now.Add(-time.Hour) },
 		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour,
+		ReconcileEvery: 5 * time.Minute, ReconcileBack: time.Hour,
 		Echoes: echoes, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
 		Log: log, Metrics: poller.NewMetrics(registry),
 	})
@@ -196,12 +250,23 @@ func (g *guarded) poll() {
 	}
 }
 
-// judge holds one event against who wrote to its detection since the last.
+// judge holds one event against who wrote to its detection since the last, or, if it
+// comes again, against what it was.
 func (g *guarded) judge(e transform.Event) {
+	if !strings.HasSuffix(e.Source, "/detections") {
+		return
+	}
 	id, _ := strconv.ParseInt(e.Subject, 10, 64)
+	marked := e.CausedBy == transform.CausedByWriteback
+	if was, again := g.marks[e.ID]; again {
+		if was != marked {
+			g.Fatalf("%s comes again: marked as ours is %v, and was %v", e.ID, marked, was)
+		}
+		return
+	}
+	g.marks[e.ID], g.shown[id] = marked, g.show(id)
 	wrote := g.since[id]
 	delete(g.since, id)
-	marked := e.CausedBy == transform.CausedByWriteback
 	if marked && regexp.MustCompile(`"to":"[^"]*analyst`).Match(g.changes(e)) {
 		g.Fatalf("%s is marked as ours, and shows what an analyst did: %s", e.ID, g.changes(e))
 	}
@@ -239,6 +304,10 @@ func (g *guarded) edit(uncertain bool) {
 		}
 	}, id))
 	if g.since[id] += "a"; uncertain || g.crashes && what == "status" {
+		g.since[id] += "?"
+	}
+	// A mod_time that is raised late, and an edit that leaves no trace, look the same.
+	if show := g.show(id); g.late && (show == g.patched[id] || show == g.shown[id]) {
 		g.since[id] += "?"
 	}
 }
@@ -291,8 +360,17 @@ func (g *guarded) settle() {
 		}
 		g.step()
 	}
+	for len(g.raises) > 0 {
+		g.raise()
+		if rapid.Bool().Draw(g.T, "polls in between") {
+			g.poll()
+		}
+	}
 	g.now = g.now.Add(time.Second)
 	g.poll()
+	for id, wrote := range g.since {
+		g.Fatalf("what %s wrote to detection %d was not delivered", wrote, id)
+	}
 	for ticket, numbers := range g.orders {
 		for i := 1; i < len(numbers); i++ {
 			if numbers[i] < numbers[i-1] {
@@ -304,8 +382,21 @@ func (g *guarded) settle() {
 
 // live has anything happen in any order, and settles what came of it.
 func (g *guarded) live(rt *rapid.T) {
+	steps := []string{"edit", "command", "write", "write", "poll", "rewind"}
+	if g.late {
+		steps = append(steps, "raise", "a minute passes")
+	}
+	passed := 0
 	for range rapid.IntRange(1, 15).Draw(rt, "steps") {
-		switch rapid.SampledFrom([]string{"edit", "command", "write", "write", "poll"}).Draw(rt, "step") {
+		switch rapid.SampledFrom(steps).Draw(rt, "step") {
+		case "rewind":
+			g.rewind()
+		case "raise":
+			g.raise()
+		case "a minute passes":
+			if passed++; passed < 6 {
+				g.now = g.now.Add(time.Minute + time.Second)
+			}
 		case "edit":
 			g.edit(false)
 		case "command":
@@ -326,10 +417,18 @@ func TestWithoutACrashExactlyTheVersionsThatWeWroteAreMarked(t *testing.T) {
 	})
 }
 
+func TestWithoutACrashTheVersionsThatWeWroteAreMarkedThoughModTimeIsRaisedLate(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := newGuarded(rt, t.TempDir())
+		g.late = true
+		g.live(rt)
+	})
+}
+
 func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGuarded(rt, t.TempDir())
-		g.crashes = true
+		g.crashes, g.late = true, rapid.Bool().Draw(rt, "mod_time is raised late")
 		g.midway = func() {
 			switch rapid.IntRange(0, 15).Draw(rt, "midway") {
 			case 0:

@@ -1,0 +1,56 @@
+package poller
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := known{
+			modTime: rapid.Int64().Draw(rt, "mod_time"),
+			events:  rapid.IntRange(0, 1<<40).Draw(rt, "events"),
+			dead:    rapid.Bool().Draw(rt, "dead"),
+			tracked: []byte(rapid.SampledFrom([]string{``, `{}`, `{"status":"new"}`}).Draw(rt, "tracked")),
+		}
+		for range rapid.IntRange(0, maxOwn+2).Draw(rt, "own versions") {
+			k.addOwn(rapid.Int64().Draw(rt, "own mod_time"), k.tracked)
+		}
+		encoded := k.encode()
+		got, err := parseKnown(encoded)
+		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead ||
+			string(got.tracked) != string(k.tracked) || !reflect.DeepEqual(got.own, k.own) {
+			rt.Fatalf("%+v, %v, want %+v", got, err, k)
+		}
+		if len(k.own) > maxOwn {
+			rt.Fatalf("%d own versions are remembered", len(k.own))
+		}
+		for _, part := range [][]byte{encoded[:0], encoded[:1], encoded[:min(len(encoded)-len(k.tracked)-1, len(encoded))]} {
+			if _, err := parseKnown(part); err == nil {
+				rt.Fatalf("%x can be read", part)
+			}
+		}
+	})
+}
+
+func TestWhatEarlierVersionsKnewOfADetectionCanBeRead(t *testing.T) {
+	const tracked = `{"status":"new"}`
+	for name, dead := range map[string]bool{"delivered": false, "given up": true} {
+		t.Run(name, func(t *testing.T) {
+			b := binary.AppendUvarint(binary.AppendVarint(nil, 1_750_000_000_123), 3)
+			b = append(b, map[bool]byte{true: 1}[dead])
+			b = append(b, tracked...)
+			got, err := parseKnown(b)
+			want := known{modTime: 1_750_000_000_123, events: 3, dead: dead, tracked: []byte(tracked)}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+			if string(got.encode()) != string(b) {
+				t.Errorf("written as %x, want %x", got.encode(), b)
+			}
+		})
+	}
+}
