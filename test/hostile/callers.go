@@ -23,30 +23,50 @@ type Caller struct {
 // Callers attack an admin interface without knowing its token, each with so many
 // connections.
 func Callers(connections int) []Caller {
-	swarm := func(hold func(ctx context.Context, conn net.Conn, address string)) func(context.Context, string) {
-		return func(ctx context.Context, address string) {
-			var all sync.WaitGroup
-			for range connections {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						once(ctx, address, hold)
-					}
-				})
-			}
-			all.Wait()
-		}
-	}
 	var all []Caller
 	for _, path := range []string{"/api/v1/tickets/jira", "/api/v1/tickets", "/api/v1/rewind"} {
-		all = append(all, Caller{"bodies of 4 MiB to " + path + " that never end", swarm(func(ctx context.Context, conn net.Conn, address string) {
+		all = append(all, Caller{"bodies of 4 MiB to " + path + " that never end", swarm(connections, func(ctx context.Context, conn net.Conn, address string) {
 			endlessBody(ctx, conn, address, path)
 		})})
 	}
 	return append(all,
-		Caller{"connections that stay after a refusal", swarm(idle)},
-		Caller{"readers that do not read", swarm(deaf)},
-		Caller{"headers that never end", swarm(endlessHeader)},
+		Caller{"connections that stay after a refusal", swarm(connections, idle)},
+		Caller{"readers that do not read", swarm(connections, deaf)},
+		Caller{"headers that never end", swarm(connections, endlessHeader)},
 	)
+}
+
+// Insiders attack an admin interface with its token, each with so many connections.
+func Insiders(connections int, token string) []Caller {
+	unread := func(request string) func(context.Context, string) {
+		return swarm(connections, func(ctx context.Context, conn net.Conn, address string) {
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				_ = tcp.SetReadBuffer(4 << 10)
+			}
+			if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", request, address, token); err == nil {
+				<-ctx.Done()
+			}
+		})
+	}
+	return []Caller{
+		{"backups that nobody reads", unread("POST /api/v1/backup")},
+		{"states that nobody reads", unread("GET /api/v1/status")},
+	}
+}
+
+// swarm returns an attack that holds so many connections.
+func swarm(connections int, hold func(ctx context.Context, conn net.Conn, address string)) func(context.Context, string) {
+	return func(ctx context.Context, address string) {
+		var all sync.WaitGroup
+		for range connections {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					once(ctx, address, hold)
+				}
+			})
+		}
+		all.Wait()
+	}
 }
 
 // once holds one connection until the server closes it or ctx ends.

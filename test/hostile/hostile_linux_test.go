@@ -1,0 +1,470 @@
+package hostile_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ndrbridge/test/appliance"
+	"ndrbridge/test/hostile"
+	"ndrbridge/transform"
+)
+
+const (
+	// most is what the process may hold of memory that is its own, in bytes.
+	most = 256 << 20
+	// mostLog is what it may log of all attacks.
+	mostLog = 64 << 20
+	// connections are those of callers.
+	connections = 150
+	token       = "a-token-of-the-admin-interface"
+	// atLeast is how long an attack goes on, and atMost how long it waits until the bridge
+	// comes to it: some concern what the bridge never asks for.
+	atLeast = 400 * time.Millisecond
+	atMost  = time.Second
+	// patience is how long it may take until a healthy event arrives.
+	patience = time.Minute
+)
+
+// TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt runs the bridge as a process of its
+// own, and has each of its peers attack it, one attack after the other and in the end all
+// at once. Beside them, the events of a healthy appliance go on arriving.
+func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
+	s := newScene(t)
+	s.start(t)
+	s.row(t, "no attack", func(*testing.T) func() bool { return func() bool { return true } })
+	for _, attack := range hostile.ApplianceAttacks() {
+		s.row(t, "an appliance sends "+attack, func(*testing.T) func() bool {
+			s.appliance.Attack(attack)
+			if strings.Contains(attack, "a version") {
+				s.contacts++ // which is when the bridge asks for it
+				s.reload(t)
+			}
+			return func() bool { return s.appliance.Reached() >= 2 }
+		})
+	}
+	s.appliance.Attack("")
+	for _, attack := range hostile.KafkaAttacks() {
+		s.row(t, "a broker of Kafka with "+attack, func(t *testing.T) func() bool {
+			broker := hostile.Kafka(s.kafka.Next(), attack)
+			s.renewIntakes(t)
+			return func() bool { return broker.Reached() > 0 || broker.Answered() >= 40 }
+		})
+	}
+	for _, attack := range hostile.NATSAttacks() {
+		s.row(t, "a server of NATS with "+attack, func(t *testing.T) func() bool {
+			server := hostile.NATS(s.nats.Next(), attack)
+			s.renewIntakes(t)
+			return func() bool { return server.Accepted() >= 2 }
+		})
+	}
+	for _, caller := range append(hostile.Callers(connections), hostile.Insiders(connections, token)...) {
+		s.row(t, "callers with "+caller.Name, func(t *testing.T) func() bool { return s.call(t, caller) })
+	}
+	s.row(t, "all at once", func(t *testing.T) func() bool {
+		s.appliance.Attack("assignees of 1 MB that change at every version")
+		hostile.Kafka(s.kafka.Next(), hostile.KafkaBomb)
+		hostile.NATS(s.nats.Next(), hostile.NATSHugeAnswer)
+		s.renewIntakes(t)
+		for _, caller := range append(hostile.Callers(connections/3), hostile.Insiders(connections/3, token)...) {
+			s.call(t, caller)
+		}
+		time.Sleep(2 * time.Second)
+		return func() bool { return true }
+	})
+	s.terminate(t)
+}
+
+// scene is a bridge and its peers.
+type scene struct {
+	healthy   *appliance.Appliance
+	appliance *hostile.Appliance
+	kafka     *hostile.Stage
+	nats      *hostile.Stage
+	received  *receiver
+
+	address string // of the admin interface
+	config  string // the path of the configuration
+	write   func(t *testing.T)
+	// contacts and intakes count how often the bridge was made to contact the hostile
+	// appliance for the first time, and to begin with its intakes.
+	contacts, intakes int
+
+	process *exec.Cmd
+	log     *log
+	memory  *memory
+	ended   chan struct{} // closed when the process has ended
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	folder := t.TempDir()
+	s := &scene{
+		healthy: appliance.New(appliance.Options{Seed: 1}), received: receive(t), address: freeAddress(t),
+		config: filepath.Join(folder, "ndrbridge.yaml"), log: new(log), ended: make(chan struct{}),
+	}
+	healthy := httptest.NewServer(s.healthy)
+	t.Cleanup(healthy.Close)
+	honest := appliance.New(appliance.Options{Seed: 2})
+	honest.AddBacklog(20, time.Minute)
+	honest.AddAudit(20)
+	honest.AddRecords(20)
+	s.appliance = hostile.NewAppliance(honest)
+	attacking := httptest.NewServer(s.appliance)
+	t.Cleanup(func() {
+		attacking.CloseClientConnections() // what does not end by itself ends then
+		attacking.Close()
+	})
+	var addresses [2]string
+	for i, stage := range []**hostile.Stage{&s.kafka, &s.nats} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*stage, addresses[i] = hostile.NewStage(l), l.Addr().String()
+		t.Cleanup((*stage).Close)
+	}
+	broker, bus := addresses[0], addresses[1]
+	s.write = func(t *testing.T) {
+		t.Helper()
+		const sink = `
+    lag: {max_bytes: 64MiB, policy: skip}
+    retry: {initial: 10ms, max: 100ms}
+    probe: 200ms`
+		yaml := fmt.Sprintf(`
+state: %s
+shutdown_timeout: 5s
+admin: {listen: %q, token: %s}
+journal: {retain: 0s}
+appliances:
+  - name: healthy
+    url: %s
+    api_key: %s
+    rate_limit: 1000
+    detections: {start: beginning, interval: 50ms}
+    audit: {enabled: false}
+  - name: hostile
+    url: %s
+    api_key: %[5]s
+    rate_limit: 50
+    unreachable_after: %[11]d
+    timeout: 1s
+    retry: {initial: 50ms, max: 100ms}
+    detections: {start: beginning, interval: 200ms, overlap: 1s, enrich: [devices, format, link], reconcile: {every: 1s, back: 1h}}
+    audit: {start: beginning, interval: 200ms}
+    records:
+      - {name: all, start: -1m, interval: 200ms, delay: 0s, recheck: 1s}
+sinks:
+  - name: healthy
+    match: event.appliance == "healthy"
+    webhook: {url: %[7]q, timeout: 5s}
+    retry: {initial: 10ms, max: 100ms}
+  - name: everything
+    webhook: {url: %[7]q, timeout: 5s}`+sink+`
+  - name: kafka
+    kafka: {brokers: [%[8]q], topic: "ndr", sasl: {mechanism: plain, username: ana, password: hunter2}}`+sink+`
+  - name: scram
+    kafka: {brokers: [%[8]q], topic: "ndr", sasl: {mechanism: scram-sha-256, username: ana, password: hunter2}}`+sink+`
+  - name: jetstream
+    nats: {url: "nats://%[9]s", stream: NDR, create_stream: true}`+sink+`
+  - name: core
+    nats: {url: "nats://%[9]s"}`+sink+`
+tickets:
+  enabled: true
+  kafka: {brokers: [%[8]q], topic: ndr.tickets, group: ndrbridge-%[10]d, sasl: {mechanism: plain, username: ana, password: hunter2}}
+  nats: {url: "nats://%[9]s", stream: TICKETS, durable: ndrbridge-%[10]d}
+  webhooks:
+    jira: {secret: a-secret-of-the-webhook}
+`, filepath.Join(folder, "state.db"), s.address, token, healthy.URL, appliance.DefaultAPIKey, attacking.URL, s.received.url, broker, bus, s.intakes, 3+s.contacts)
+		if err := os.WriteFile(s.config, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// freeAddress is one whose port no other connection is given, as those are above.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// start builds the bridge and runs it.
+func (s *scene) start(t *testing.T) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "ndrbridge")
+	if output, err := exec.Command("go", "build", "-o", program, "ndrbridge/cmd/ndrbridge").CombinedOutput(); err != nil {
+		t.Fatalf("build the bridge: %v\n%s", err, output)
+	}
+	s.write(t)
+	s.process = exec.Command(program, "run", "--config", s.config)
+	s.process.Stdout, s.process.Stderr = s.log, s.log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.process.Wait() // terminate reads what became of it
+		close(s.ended)
+	}()
+	t.Cleanup(func() {
+		_ = s.process.Process.Kill() // if the test failed before it ended
+		<-s.ended
+	})
+	s.memory = watch(t, s.process.Process.Pid)
+}
+
+// renewIntakes has the bridge begin with its ticket intakes again, so that none waits
+// after failures.
+func (s *scene) renewIntakes(t *testing.T) {
+	t.Helper()
+	s.intakes++
+	s.reload(t)
+}
+
+func (s *scene) reload(t *testing.T) {
+	t.Helper()
+	s.write(t)
+	if err := s.process.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Error(err)
+	}
+}
+
+// call lets a caller attack until the test ends.
+func (s *scene) call(t *testing.T, caller hostile.Caller) (reached func() bool) {
+	ctx, stop := context.WithCancel(context.Background())
+	var calling sync.WaitGroup
+	calling.Go(func() { caller.Attack(ctx, s.address) })
+	t.Cleanup(func() {
+		stop()
+		calling.Wait()
+	})
+	begun := time.Now()
+	return func() bool { return time.Since(begun) > time.Second }
+}
+
+// row lets an attack begin, and checks what the bridge does until it was reached.
+func (s *scene) row(t *testing.T, name string, begin func(*testing.T) (reached func() bool)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		if s.over() {
+			t.Fatal("the bridge has ended")
+		}
+		s.memory.reset()
+		logged, begun := s.log.size(), time.Now()
+		reached := begin(t)
+		for !reached() && time.Since(begun) < atMost || time.Since(begun) < atLeast {
+			if s.over() {
+				t.Fatalf("the bridge ended\n%s", s.log.end())
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		came := reached()
+		id := s.healthy.AddMany(1)[0].ID
+		for deadline := time.Now().Add(patience); !s.received.has(id); time.Sleep(20 * time.Millisecond) {
+			if s.over() {
+				t.Fatalf("the bridge ended\n%s", s.log.end())
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("a healthy event does not arrive\n%s", s.log.end())
+			}
+		}
+		high := s.memory.highest()
+		t.Logf("RssAnon %d MiB, %d KiB of log, %.1f s, reached: %t", high>>20, (s.log.size()-logged)>>10, time.Since(begun).Seconds(), came)
+		if high > most {
+			t.Errorf("the bridge holds %d MiB of memory", high>>20)
+		}
+	})
+}
+
+func (s *scene) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// terminate ends the process as an operator does.
+func (s *scene) terminate(t *testing.T) {
+	t.Helper()
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		t.Fatalf("SIGTERM does not end the bridge\n%s", s.log.end())
+	}
+	if status, ok := s.process.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Exited() {
+		t.Errorf("the bridge ended with %s\n%s", s.process.ProcessState, s.log.end())
+	}
+	for _, text := range []string{"panic", "fatal error", "goroutine ", "hunter2"} {
+		if line := s.log.line(text); line != "" {
+			t.Errorf("the bridge logged %q: %.1000s", text, line)
+		}
+	}
+	if size := s.log.size(); size > mostLog {
+		t.Errorf("the bridge logged %d bytes", size)
+	}
+}
+
+// receiver is a webhook's receiver that notes which detections of the healthy appliance
+// it got.
+type receiver struct {
+	url string
+	mu  sync.Mutex
+	got map[string]bool // by subject
+}
+
+func receive(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{got: map[string]bool{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return // the bridge has gone
+		}
+		e, err := transform.Parse(body)
+		if err != nil {
+			t.Errorf("%v: %.1000s", err, body)
+		}
+		if e.Source == "ndrbridge://healthy/detections" {
+			r.mu.Lock()
+			r.got[e.Subject] = true
+			r.mu.Unlock()
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *receiver) has(id int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.got[strconv.FormatInt(id, 10)]
+}
+
+// log is what a process has written so far.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Len()
+}
+
+// end is the last of it.
+func (l *log) end() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text.Bytes()[max(0, l.text.Len()-3000):])
+}
+
+// line is the first line that has a text, and what follows it.
+func (l *log) line(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.text.Bytes()
+	at := bytes.Index(all, []byte(text))
+	if at < 0 {
+		return ""
+	}
+	return string(all[1+bytes.LastIndexByte(all[:at], '\n') : min(len(all), at+1000)])
+}
+
+// memory watches RssAnon of a process.
+type memory struct {
+	mu   sync.Mutex
+	high int64 // bytes
+}
+
+func watch(t *testing.T, pid int) *memory {
+	t.Helper()
+	m := new(memory)
+	end := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			m.sample(pid)
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(end)
+		watching.Wait()
+	})
+	return m
+}
+
+// sample reads what Linux knows of the process. Of one that has ended it knows nothing.
+func (m *memory) sample(pid int) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kB, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+			m.mu.Lock()
+			m.high = max(m.high, kB<<10)
+			m.mu.Unlock()
+		}
+	}
+}
+
+// reset begins with the highest from here on.
+func (m *memory) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.high = 0
+}
+
+func (m *memory) highest() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.high
+}
