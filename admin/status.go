@@ -70,8 +70,17 @@ type ApplianceStatus struct {
 	// DatesDisbelieved counts the answers since the start whose Date contradicted those
 	// before it, and was not believed.
 	DatesDisbelieved uint64 `json:"dates_disbelieved,omitempty"`
+	// Replaced is there while the state keeps what another appliance under this name left
+	// in it.
+	Replaced *Replaced `json:"replaced,omitempty"`
 	// Tickets is there while the bridge runs and writes tickets to it.
 	Tickets *TicketStatus `json:"tickets,omitempty"`
+}
+
+// Replaced is that another appliance seems to answer under the name of one that is known.
+type Replaced struct {
+	Since  time.Time `json:"since"`  // when it was noticed
+	Reason string    `json:"reason"` // what differs
 }
 
 // TicketStatus is how the writing of tickets to an appliance goes.

@@ -15,7 +15,10 @@ const firmwareEvery = time.Hour
 
 // firmware knows what firmware an appliance runs.
 type firmware struct {
-	client  *appliance.Client
+	client *appliance.Client
+	// system takes what the appliance says of itself, each time that it is asked; nil:
+	// it is not asked.
+	system  func(context.Context, appliance.System) error
 	log     *slog.Logger
 	back    chan struct{} // the appliance can be reached, for the first time or again
 	version atomic.Value  // a string; nil: not known
@@ -57,5 +60,19 @@ func (f *firmware) run(ctx context.Context) {
 			continue
 		}
 		f.version.Store(version.String())
+		if err := f.askSystem(ctx); err != nil && ctx.Err() == nil {
+			f.log.Debug("what the appliance says of itself could not be read or kept; it is tried again later", "error", err)
+		}
 	}
+}
+
+func (f *firmware) askSystem(ctx context.Context) error {
+	if f.system == nil {
+		return nil
+	}
+	system, err := f.client.System(ctx)
+	if err != nil {
+		return err
+	}
+	return f.system(ctx, system)
 }

@@ -115,6 +115,40 @@ func (f *Offline) Forget(ctx context.Context, sink string) error {
 	return store.Forget(ctx, sink)
 }
 
+// ForgetAppliance drops what the state holds of an appliance, but for the events in the
+// journal and the dead letters, so that its streams begin at their start.
+// admin.ErrUnknown if it holds nothing.
+func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
+	store, err := f.open(writing)
+	if err != nil {
+		return err
+	}
+	found, err := store.ForgetAppliance(ctx, name)
+	if err == nil && !found {
+		err = fmt.Errorf("%w appliance %q: the state keeps nothing of it", admin.ErrUnknown, name)
+	}
+	return err
+}
+
+// ForgetIdentity drops by what an appliance is recognised, and that another one was
+// noticed in its place. Its streams go on where they stand. admin.ErrUnknown if the state
+// holds nothing of that.
+func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
+	store, err := f.open(writing)
+	if err != nil {
+		return err
+	}
+	source := identitySource(name)
+	position, _, err := readIdentity(ctx, store, source)
+	if err == nil && position == nil {
+		err = fmt.Errorf("%w appliance %q: the state does not know what it is", admin.ErrUnknown, name)
+	}
+	if err != nil {
+		return err
+	}
+	return store.Commit(ctx, checkpoint.Commit{Source: source, Expect: position, Position: []byte("{}")})
+}
+
 // Rename gives what the state holds of a sink to another name, so that a sink that
 // was renamed in the configuration goes on where it stood. It is an error while
 // the configuration has the old name, and where the state holds something of the

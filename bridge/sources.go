@@ -56,6 +56,8 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 		return nil, err
 	}
 	p.firmware = newFirmware(p.client, b.log.With("appliance", a.Name))
+	known := newIdentity(a.Name, b.store, b.log.With("appliance", a.Name))
+	p.firmware.system = known.looksLike
 	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
@@ -68,7 +70,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
 		client: p.client.Within(b.pages), store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
-		echoes: p.echoes,
+		echoes: p.echoes, reused: known.reused,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -120,6 +122,7 @@ type streams struct {
 	store     checkpoint.Sources
 	metrics   *poller.Metrics
 	echoes    *tickets.Echoes // nil: nothing is written
+	reused    func(context.Context, poller.ReusedID) error
 	log       *slog.Logger
 }
 
@@ -172,6 +175,7 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		ReconcileBack:  time.Duration(d.Reconcile.Back),
 		ForgetAfter:    time.Duration(d.ForgetAfter),
 		Enrich:         s.enrich(),
+		Reused:         s.reused,
 		TypePrefix:     s.prefix,
 		Now:            time.Now,
 		Log:            s.streamLog("detections"),

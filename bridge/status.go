@@ -32,6 +32,9 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
+		if _, identity, err := readIdentity(ctx, store, identitySource(a.Name)); err == nil {
+			of.Replaced = identity.Replaced
+		}
 		for _, stream := range streamsOf(a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
 			owner := checkpoint.SourceOwner(source)

@@ -321,6 +321,12 @@ type Operations interface {
 	// Forget drops the cursor, the redelivery queue and the dead letters of a
 	// sink. It is an error while the sink is configured, or was never.
 	Forget(ctx context.Context, sink string) error
+	// ForgetAppliance drops the positions of an appliance's streams and what is known of
+	// it, to its sources and to sinks, so that another one can have its name. What the
+	// journal and the dead letters hold of it stays, and so does the position of the
+	// events about it. found is false if there is nothing to drop. It is an error while
+	// commands for it are pending.
+	ForgetAppliance(ctx context.Context, appliance string) (found bool, err error)
 	// Pause keeps, over restarts, whether an operator has paused a sink: Stats tells
 	// it. Nothing else follows from it here. A sink that was never configured is an
 	// error.

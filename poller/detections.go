@@ -48,6 +48,9 @@ type DetectionsOptions struct {
 	// for each, in their order. It is called once for a page, and the page waits
 	// for it. The detections are valid until it returns.
 	Enrich func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
+	// Reused, if set, is called when an id that is known comes with another time of
+	// creation, before the page is committed; an error fails the poll.
+	Reused func(ctx context.Context, r ReusedID) error
 	// Echoes knows what is written to the appliance; nil: nothing is.
 	Echoes     Echoes
 	TypePrefix string
@@ -444,12 +447,19 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 				return 0, err
 			}
 		}
-		after := known{modTime: r.modTime, dead: r.err != nil, tracked: r.detection.Tracked, own: before.own}
+		after := known{modTime: r.modTime, dead: r.err != nil, began: r.detection.Began, tracked: r.detection.Tracked, own: before.own}
 		if after.dead {
-			after.tracked = before.tracked
+			after.began, after.tracked = before.began, before.tracked
+		}
+		other := before.isOther(after)
+		if other {
+			if err := d.reused(ctx, r.detection, before); err != nil {
+				return 0, err
+			}
+			before.tracked, before.own, after.own = nil, nil, nil
 		}
 		if seen && before.modTime == after.modTime {
-			if before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
+			if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
 				if r.again && !before.dead {
 					news = append(news, r.detection)
 					sights = append(sights, transform.Sight{Repeat: before.events, CausedBy: d.causeAgain(r.detection, before), Recorded: recorded})
@@ -492,6 +502,25 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		d.o.Echoes.Delivered(news)
 	}
 	return len(c.Events), nil
+}
+
+// ReusedID is an id that another detection had before: the appliance is another one, or
+// was restored from a backup.
+type ReusedID struct {
+	ID      int64
+	Was, Is time.Time // of creation
+}
+
+// reused reports a detection that has the id of a known one.
+func (d *Detections) reused(ctx context.Context, v transform.Detection, before known) error {
+	if d.o.Reused == nil {
+		return nil
+	}
+	err := d.o.Reused(ctx, ReusedID{ID: v.ID, Was: time.UnixMilli(before.began).UTC(), Is: time.UnixMilli(v.Began).UTC()})
+	if err != nil {
+		return fmt.Errorf("report that the id %d is used again: %w", v.ID, err)
+	}
+	return nil
 }
 
 // encode makes the events of a page.

@@ -81,6 +81,8 @@ type known struct {
 	events int
 	// dead is set where the version last seen was given up.
 	dead bool
+	// began is transform.Detection.Began of that version; 0: not known.
+	began int64
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty where none did.
 	tracked []byte
@@ -116,27 +118,41 @@ func (k *known) addOwn(modTime int64, tracked []byte) {
 	k.own = own[max(0, len(own)-maxOwn):]
 }
 
+// isOther reports whether after is of another detection than k, under the same id: a
+// detection keeps the time of its creation.
+func (k known) isOther(after known) bool {
+	return k.began != 0 && after.began != 0 && k.began != after.began
+}
+
 // Flags of what is known, in its encoding.
 const (
-	knownDead = 1 << iota
-	knownOwn  // the number of own versions and they themselves lie before tracked
+	knownDead  = 1 << iota
+	knownOwn   // the number of own versions and they themselves lie before tracked
+	knownBegan // began lies before these
 )
 
 func (k known) encode() []byte {
-	b := make([]byte, 0, 2*binary.MaxVarintLen64+2+len(k.own)*(binary.MaxVarintLen64+8)+len(k.tracked))
+	b := make([]byte, 0, 3*binary.MaxVarintLen64+2+len(k.own)*(binary.MaxVarintLen64+8)+len(k.tracked))
 	b = binary.AppendVarint(b, k.modTime)
 	b = binary.AppendUvarint(b, uint64(k.events))
 	var flags byte
 	if k.dead {
 		flags |= knownDead
 	}
+	if k.began != 0 {
+		flags |= knownBegan
+	}
 	if len(k.own) > 0 {
-		b = append(b, flags|knownOwn, byte(len(k.own)))
+		flags |= knownOwn
+	}
+	if b = append(b, flags); k.began != 0 {
+		b = binary.AppendVarint(b, k.began)
+	}
+	if len(k.own) > 0 {
+		b = append(b, byte(len(k.own)))
 		for _, v := range k.own {
 			b = append(binary.AppendVarint(b, v.modTime), v.digest[:]...)
 		}
-	} else {
-		b = append(b, flags)
 	}
 	return append(b, k.tracked...)
 }
@@ -158,6 +174,12 @@ func parseKnown(b []byte) (known, error) {
 	k := known{modTime: modTime, events: int(events), dead: b[n]&knownDead != 0}
 	flags := b[n]
 	b = b[n+1:]
+	if flags&knownBegan != 0 {
+		if k.began, n = binary.Varint(b); n <= 0 {
+			return unreadable()
+		}
+		b = b[n:]
+	}
 	if flags&knownOwn != 0 {
 		if len(b) == 0 || b[0] > maxOwn {
 			return unreadable()

@@ -88,9 +88,14 @@ function* appliances(status) {
         yield { level: "warn", text: `${a.name}/${s.stream}: ${format.counted(s.dead_letters, "object")} could not be made into events.` };
       }
     }
+    if (a.replaced) yield { level: "bad", text: `${name}: ${replacedInWords(a.replaced)}` };
     if (isSkewed(a)) yield { level: "warn", text: `${name}: ${clockInWords(a.clock_skew_seconds)}` };
   }
 }
+
+// replacedInWords says that another appliance answers under a name.
+export const replacedInWords = (replaced) =>
+  `another appliance seems to answer under this name, since ${replaced.reason}. Give it a name of its own, or stop the bridge and forget the other with "ndrbridge state forget --appliance".`;
 
 // clockInWords says how an appliance's clock differs from the bridge's.
 export const clockInWords = (skew) =>

@@ -58,6 +58,7 @@ func Run(t *testing.T, b Backend) {
 	t.Run("room for dead letters of sources", b.testSourceDeadRoom)
 	t.Run("dropping dead letters", b.testDroppingDead)
 	t.Run("forgetting and renaming sinks", b.testSinkNames)
+	t.Run("forgetting appliances", b.testForgettingAppliances)
 	t.Run("what sinks remember", b.testMemory)
 	t.Run("commands", b.testCommands)
 	t.Run("room for commands", b.testCommandRoom)

@@ -179,6 +179,28 @@ func TestTheStateIsTidied(t *testing.T) {
 	}
 }
 
+func TestAnApplianceIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := receive(t)
+	i := install(t, r.sink())
+	i.appliance.AddMany(3)
+	offline := []string{"--config", i.config}
+	stop := i.start()
+	i.awaitSink("three events", func(admin.SinkStatus) bool { return r.taken.Load() == 3 })
+	i.expect(offline, []expected{{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"stop it first"}}})
+	stop()
+	i.expect(offline, []expected{
+		{[]string{"state", "forget", "--identity", "hq"}, 2, []string{"--identity goes with --appliance"}},
+		{[]string{"state", "forget", "--appliance", "none", "--yes"}, 1, []string{`appliance "none"`}},
+		{[]string{"state", "forget", "--appliance", "none", "--identity"}, 1, []string{`appliance "none"`}},
+		{[]string{"state", "forget", "--appliance", "hq"}, 2, []string{"what is known of its detections", "add --yes"}},
+		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 0, []string{"knows nothing of appliance hq any more"}},
+		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"the state keeps nothing of it"}},
+	})
+	defer i.start()()
+	i.awaitSink("the same three from the start", func(admin.SinkStatus) bool { return r.taken.Load() == 6 })
+}
+
 func TestAStateIsNotWrittenToATerminal(t *testing.T) {
 	var errs bytes.Buffer
 	i := install(t)

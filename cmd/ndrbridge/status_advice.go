@@ -24,6 +24,9 @@ func advice(s admin.Status) []string {
 		if text := clockText(a); text != "" {
 			add("%s: %s: set it, or ours, by NTP; nothing is lost by it, but times will not match", a.Name, text)
 		}
+		if r := a.Replaced; r != nil {
+			add("another appliance seems to answer under the name %[1]s (%[2]s): give it a name of its own in the configuration, or forget the other with ndrbridge state forget --appliance %[1]s; if it is the same machine: ndrbridge state forget --appliance %[1]s --identity", a.Name, r.Reason)
+		}
 		for _, stream := range a.Streams {
 			if stream.Failures > 0 && reached {
 				add("%s/%s fails, and is tried again: %s", a.Name, stream.Stream, stream.Error)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,9 +61,18 @@ func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *table {
 		default:
 			state = cell{"unreachable", red}
 		}
-		t.add(a.Name, state, ago(a.Since, now), cmp.Or(a.Firmware, "-"), cell{clockText(a), yellow})
+		t.add(a.Name, state, ago(a.Since, now), cmp.Or(a.Firmware, "-"), cell{applianceNote(a), yellow})
 	}
 	return t
+}
+
+// applianceNote is what is unusual about an appliance that can be polled.
+func applianceNote(a admin.ApplianceStatus) string {
+	notes := []string{clockText(a)}
+	if a.Replaced != nil {
+		notes = append(notes, "another appliance answers")
+	}
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
 }
 
 // clockText says how far an appliance's clock is off, where that is more than clocks

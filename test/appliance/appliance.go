@@ -76,6 +76,7 @@ type Appliance struct {
 	oldFirmware bool
 	routes      []route
 	skew        atomic.Int64
+	identity    atomic.Pointer[Identity]
 	onRequest   atomic.Pointer[func(*http.Request)]
 	tokens      tokens
 	fates       fates
@@ -133,6 +134,7 @@ func New(o Options) *Appliance {
 	o.AuditCapacity = cmp.Or(o.AuditCapacity, defaultAuditCapacity)
 
 	a := &Appliance{options: o, oldFirmware: before(o.Firmware, 9, 3)}
+	a.SetIdentity(Identity{})
 	a.routes = a.table()
 	a.tokens.rand = chance(o.Seed, chanceTokens)
 	a.fates.rand = chance(o.Seed, chanceHazards)

@@ -1,33 +1,56 @@
 package appliance
 
-import "net/http"
+import (
+	"cmp"
+	"net/http"
+)
 
 // systemRoutes are the operations of the system resource, whose path begins with
 // the product's word.
 func (a *Appliance) systemRoutes(word string) []route {
-	get := func(path string, body map[string]string) route {
-		return route{http.MethodGet, word + path, func(*request) answer { return jsonAnswer(http.StatusOK, body) }, ""}
+	get := func(path string, body func() map[string]string) route {
+		return route{http.MethodGet, word + path, func(*request) answer { return jsonAnswer(http.StatusOK, body()) }, ""}
 	}
-	platform, edition := "sensor", "standard"
-	if a.options.Console {
-		platform = "console"
-	}
+	edition := "standard"
 	if a.options.OAuth != nil {
 		edition = "cloud"
 	}
-	const address = "192.0.2.10"
 	return []route{
-		get("", map[string]string{
-			"display_host": a.options.Host, "external_hostname": a.options.Host, "hostname": a.options.Host,
-			"mgmt_ipaddr": address, "platform": platform, "version": a.options.Firmware,
+		get("", func() map[string]string {
+			i := a.identity.Load()
+			return map[string]string{
+				"display_host": i.Host, "external_hostname": i.Host, "hostname": i.Host,
+				"mgmt_ipaddr": i.Address, "platform": i.Platform, "version": i.Firmware,
+			}
 		}),
-		get("/version", map[string]string{"version": a.options.Firmware}),
-		get("/platform", map[string]string{"platform": platform}),
-		get("/edition", map[string]string{"edition": edition}),
-		get("/idrac", map[string]string{"ipaddr": "192.0.2.11"}),
+		get("/version", func() map[string]string { return map[string]string{"version": a.identity.Load().Firmware} }),
+		get("/platform", func() map[string]string { return map[string]string{"platform": a.identity.Load().Platform} }),
+		get("/edition", func() map[string]string { return map[string]string{"edition": edition} }),
+		get("/idrac", func() map[string]string { return map[string]string{"ipaddr": "192.0.2.11"} }),
 		{http.MethodGet, word + "/ticketing", a.getTicketing, ""},
 		{http.MethodPatch, word + "/ticketing", a.patchTicketing, typeJSON},
 	}
+}
+
+// Identity is what the system resource says of an appliance.
+type Identity struct {
+	Host     string // empty: Options.Host
+	Address  string // of its management interface; empty: 192.0.2.10
+	Platform string // empty: sensor, or console
+	Firmware string // empty: Options.Firmware, which alone decides how it behaves
+}
+
+// SetIdentity sets what the system resource answers from now on.
+func (a *Appliance) SetIdentity(i Identity) {
+	platform := "sensor"
+	if a.options.Console {
+		platform = "console"
+	}
+	i.Host = cmp.Or(i.Host, a.options.Host)
+	i.Address = cmp.Or(i.Address, "192.0.2.10")
+	i.Platform = cmp.Or(i.Platform, platform)
+	i.Firmware = cmp.Or(i.Firmware, a.options.Firmware)
+	a.identity.Store(&i)
 }
 
 func (a *Appliance) getTicketing(*request) answer {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSystem(t *testing.T) {
-	_, c := serve(t, standin.Options{Firmware: "25.2.1.7"})
+	a, c := serve(t, standin.Options{Firmware: "25.2.1.7"})
 	for path, want := range map[string]string{
 		"/service/version":  `{"version":"25.2.1.7"}`,
 		"/service/platform": `{"platform":"sensor"}`,
@@ -30,6 +30,11 @@ func TestSystem(t *testing.T) {
 	want := []string{"display_host", "external_hostname", "hostname", "mgmt_ipaddr", "platform", "version"}
 	if got := slices.Sorted(maps.Keys(metadata)); !slices.Equal(got, want) {
 		t.Errorf("the metadata are %v, want %v", got, want)
+	}
+	a.SetIdentity(standin.Identity{Host: "b.example", Address: "192.0.2.9", Firmware: "25.3"})
+	const now = `{"display_host":"b.example","external_hostname":"b.example","hostname":"b.example","mgmt_ipaddr":"192.0.2.9","platform":"sensor","version":"25.3"}`
+	if got := c.want(200, "GET", "/service", "").body; got != now {
+		t.Errorf("the metadata are %s, want %s", got, now)
 	}
 }
 

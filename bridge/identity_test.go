@@ -1,0 +1,210 @@
+package bridge_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/bridge"
+	"ndrbridge/configs"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/ledger"
+)
+
+const replacedLine = "another appliance seems to answer under this name"
+
+// socket is an address at which one stand-in after another answers.
+type socket struct {
+	url string
+	of  atomic.Pointer[standin.Appliance]
+}
+
+func newSocket(t *testing.T, a *standin.Appliance) *socket {
+	s := new(socket)
+	s.of.Store(a)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.of.Load().ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// runUntilLooked runs a bridge until it has asked an appliance what it is.
+func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
+	t.Helper()
+	before := a.Requests()["GET /service"]
+	r := run(t, yaml)
+	await(t, "a look at the appliance", func() bool { return a.Requests()["GET /service"] > before })
+	return r
+}
+
+func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
+	t.Helper()
+	status, err := control.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status.Appliances[0].Replaced
+}
+
+// whileStopped calls act with the state of a bridge that does not run.
+func whileStopped(t *testing.T, yaml string, act func(*bridge.Offline) error) {
+	t.Helper()
+	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := bridge.OpenOffline(config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = errors.Join(act(state), state.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
+	another := standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		moved    bool // to another address
+		reason   string
+	}{
+		"at the same address":                  {another, false, "hostname was appliance.example and is sensor2.example, mgmt_ipaddr was"},
+		"at another address":                   {another, true, "hostname was appliance.example and is sensor2.example, mgmt_ipaddr was"},
+		"with the name and address of the old": {standin.Identity{}, false, "was created"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const known = 100
+			first := standin.New(standin.Options{Seed: 1})
+			first.AddMany(known)
+			front := newSocket(t, first)
+			book := ledger.New()
+			soc := startReceiver(t, book, "soc")
+			yaml := configuration(t, front.url, webhookSink("soc", soc.url))
+			r := runUntilLooked(t, yaml, first)
+			await(t, "what the first one has", func() bool { return book.Received("soc") == known })
+			r.stop()
+			if r.log.tells(replacedLine) {
+				t.Fatalf("the first one is reported:\n%s", r.log)
+			}
+
+			second := standin.New(standin.Options{Seed: 2})
+			second.SetIdentity(test.identity)
+			if test.identity == (standin.Identity{}) { // its ids alone give it away
+				second.AddMany(known)
+			}
+			if test.moved {
+				yaml = strings.Replace(yaml, front.url, newSocket(t, second).url, 1)
+			} else {
+				front.of.Store(second)
+			}
+			r = run(t, yaml)
+			await(t, "the report", func() bool { return r.log.tells("level=ERROR", replacedLine, test.reason) })
+			if replaced := replacedOf(t, r.control(t)); replaced == nil || !strings.Contains(replaced.Reason, test.reason) {
+				t.Errorf("the status has %+v", replaced)
+			}
+			second.AddMany(known)
+			await(t, "all of the second that the first's ids could hide", func() bool { return missing(book, second) == 0 })
+			r.stop()
+			if n := strings.Count(r.log.String(), replacedLine); n != 1 {
+				t.Errorf("reported %d times", n)
+			}
+
+			r = runUntilLooked(t, yaml, second)
+			if replacedOf(t, r.control(t)) == nil {
+				t.Error("the status has forgotten it at the next start")
+			}
+			if r.stop(); r.log.tells(replacedLine) {
+				t.Error("it is reported again at the next start")
+			}
+
+			whileStopped(t, yaml, func(state *bridge.Offline) error {
+				if replacedOf(t, state) == nil {
+					t.Error("the state does not have it without a bridge")
+				}
+				return state.ForgetAppliance(t.Context(), "hq")
+			})
+			// What it has from before it was connected is hidden no more.
+			second.AddBacklog(known, 240*time.Hour)
+			r = runUntilLooked(t, yaml, second)
+			await(t, "everything of the second", func() bool { return missing(book, second) == 0 })
+			if replaced := replacedOf(t, r.control(t)); replaced != nil {
+				t.Errorf("the status still has %+v", replaced)
+			}
+			if r.stop(); r.log.tells(replacedLine) {
+				t.Errorf("what took the name is reported:\n%s", r.log)
+			}
+		})
+	}
+}
+
+func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
+	const oneFact = "the appliance names itself otherwise"
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		warned   bool
+	}{
+		"when its firmware is upgraded": {standin.Identity{Firmware: "26.4.0.1"}, false},
+		"when its host is renamed":      {standin.Identity{Host: "renamed.example"}, true},
+		"when its address changes":      {standin.Identity{Address: "192.0.2.77"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, url := startAppliance(t, 20)
+			book := ledger.New()
+			yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
+			r := runUntilLooked(t, yaml, a)
+			await(t, "what it has", func() bool { return book.Received("soc") == 20 })
+			r.stop()
+			a.SetIdentity(test.identity)
+			if err := a.Update(func(d *standin.Detection) { d.Title += "!" }, a.Latest()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			for _, warned := range []bool{test.warned, false} { // the second start has seen it
+				r = runUntilLooked(t, yaml, a)
+				await(t, "the update", func() bool { return book.Received("soc") == 21 })
+				replaced := replacedOf(t, r.control(t))
+				if r.stop(); replaced != nil || r.log.tells(replacedLine) || r.log.tells("level=WARN", oneFact) != warned {
+					t.Errorf("status %+v, want a warning: %v\n%s", replaced, warned, r.log)
+				}
+			}
+		})
+	}
+}
+
+func TestAnApplianceThatIsTheSameAfterAllGoesOn(t *testing.T) {
+	t.Parallel()
+	a, url := startAppliance(t, 20)
+	book := ledger.New()
+	yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
+	r := runUntilLooked(t, yaml, a)
+	await(t, "what it has", func() bool { return book.Received("soc") == 20 })
+	r.stop()
+	a.SetIdentity(standin.Identity{Host: "moved.example", Address: "192.0.2.77"})
+	r = run(t, yaml)
+	await(t, "the report", func() bool { return r.log.tells(replacedLine) })
+	r.stop()
+	whileStopped(t, yaml, func(state *bridge.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
+	a.AddMany(1)
+	r = runUntilLooked(t, yaml, a)
+	await(t, "what is new", func() bool { return book.Received("soc") == 21 })
+	if replaced := replacedOf(t, r.control(t)); replaced != nil {
+		t.Errorf("the status still has %+v", replaced)
+	}
+	if r.stop(); r.log.tells(replacedLine) || book.Repeated("soc") > 0 {
+		t.Errorf("reported again, or %d events again", book.Repeated("soc"))
+	}
+}
+
+// missing counts the versions of an appliance that did not arrive.
+func missing(book *ledger.Ledger, a *standin.Appliance) int {
+	n, _ := book.Missing("soc", history(a))
+	return n
+}

@@ -1,0 +1,81 @@
+package checkpointtest
+
+import (
+	"testing"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+func (b Backend) testForgettingAppliances(t *testing.T) {
+	own := checkpoint.Source{Appliance: "hq", Stream: transform.StreamEvents}
+	other := checkpoint.Source{Appliance: "hq2", Stream: transform.StreamDetections}
+	entry := func(key string) checkpoint.Entry { return checkpoint.Entry{Key: key, Value: []byte("v"), At: 1} }
+	// known has something of everything of hq, and of hq2.
+	known := func(t *testing.T) *state {
+		s := b.open(t, roomy)
+		s.configure(map[string]checkpoint.Start{"a": {}})
+		for _, source := range []checkpoint.Source{detections, audit, own, other} {
+			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: events(1, 300)}
+			if source != own {
+				c.Remember = []checkpoint.Entry{entry("7")}
+				c.Dead = []checkpoint.DeadLetter{{Key: "k", Class: "invalid", Time: noon, Body: []byte("{}")}}
+			}
+			s.must(s.Commit(t.Context(), c))
+		}
+		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{entry(checkpoint.SourceKey(detections, "7")), entry(checkpoint.SourceKey(other, "7"))}, 0))
+		return s
+	}
+	forget := func(s *state, want bool) {
+		s.t.Helper()
+		if found, err := s.ForgetAppliance(t.Context(), "hq"); err != nil || found != want {
+			s.t.Errorf("found %v, %v, want %v", found, err, want)
+		}
+	}
+	remembered := func(s *state, source checkpoint.Source) bool {
+		values, err := s.RecallSink(t.Context(), "a", []string{checkpoint.SourceKey(source, "7")})
+		s.must(err)
+		return values[0] != nil
+	}
+	t.Run("its streams begin again, and nothing is known of it", func(t *testing.T) {
+		s := known(t)
+		forget(s, true)
+		s.reopen()
+		for _, source := range []checkpoint.Source{detections, audit} {
+			if s.position(source) != nil {
+				t.Errorf("%s has a position", source)
+			}
+			s.wantRecall(source, map[string]string{"7": ""})
+		}
+		if remembered(s, detections) {
+			t.Error("a sink remembers something of it")
+		}
+		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("new"), Remember: []checkpoint.Entry{entry("7")}, ForgetBefore: 2}))
+		s.must(s.RememberSink(t.Context(), "a", []checkpoint.Entry{{Key: checkpoint.SourceKey(detections, "7"), Value: []byte("w"), At: 9}}, 2))
+	})
+	t.Run("events, dead letters, the position of the events about it, and another appliance stay", func(t *testing.T) {
+		s := known(t)
+		forget(s, true)
+		if got := s.stats(); got.Events != 4 || got.DeadLetters[checkpoint.SourceOwner(detections)].Count != 1 {
+			t.Errorf("%+v, want 4 events and a dead letter of each source", got)
+		}
+		if s.position(own) == nil || s.position(other) == nil || !remembered(s, other) {
+			t.Error("what is not of its streams was dropped")
+		}
+		s.wantRecall(other, map[string]string{"7": "v"})
+	})
+	t.Run("one that is not known is not found", func(t *testing.T) {
+		s := b.open(t, roomy)
+		forget(s, false)
+	})
+	t.Run("commands for it that are pending are not carried out on another", func(t *testing.T) {
+		s := known(t)
+		s.accept(commandFor("hq", "", "SEC-1"), commandFor("hq2", "", "SEC-1"))
+		if _, err := s.ForgetAppliance(t.Context(), "hq"); err == nil || s.position(detections) == nil {
+			t.Errorf("it was forgotten, %v", err)
+		}
+		_, err := s.DropCommands(t.Context(), []uint64{1})
+		s.must(err)
+		forget(s, true)
+	})
+}
