@@ -21,7 +21,7 @@ func (c *command) checkCommand() *cobra.Command {
 		Short: "Check the configuration, and with --connect whether it would work",
 		Long: `Check the configuration file and the environment. Every mistake is printed, with
 its place in the file and the path of its key. So is a state that cannot be made or
-written. Nothing is contacted.
+written, and what a start would refuse. Nothing is contacted.
 
 With --connect the state is read, and every appliance, every sink and every door for tickets is tried as a
 running bridge would use it, and each answer explained: the address and its
@@ -63,6 +63,12 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			}
 			if state := bridge.CheckStatePath(config)[0]; state.Result == preflight.Failed {
 				return fmt.Errorf("state: %s: %s", state.Detail, state.Advice)
+			}
+			if found := bridge.CheckSettings(config, version); len(found) > 0 {
+				for _, f := range found {
+					fmt.Fprintf(c.stderr, "%s: %s: %s\n", f.Target, f.Detail, f.Advice)
+				}
+				return commandline.ErrTold
 			}
 			printPlan(c.stdout, config)
 			return nil

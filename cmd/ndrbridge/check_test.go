@@ -249,3 +249,28 @@ func TestCheckWithoutConnectRefusesAStateThatCannotBeMade(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckWithoutConnectRefusesWhatAStartRefuses(t *testing.T) {
+	t.Parallel()
+	empty := place(t, "empty.pem", "no certificate", 0o600)
+	const sensor, soc = `name: hq, url: "https://sensor.example", api_key: k`, `name: soc, webhook: {url: "https://soc.example"`
+	for name, test := range map[string]struct{ appliance, sink, rest, want string }{
+		"an appliance whose ca_file has no certificate": {sensor + ", tls: {ca_file: " + empty + "}", soc + "}", "", "appliance hq: "},
+		"a webhook whose ca_file has no certificate":    {sensor, soc + ", tls: {ca_file: " + empty + "}}", "", "sink soc: tls.ca_file"},
+		"a Kafka sink whose ca_file has no certificate": {sensor, `name: lake, kafka: {brokers: ["b.example:9092"], tls: {ca_file: ` + empty + "}}", "", "sink lake: tls.ca_file"},
+		"a NATS sink whose client certificate is none":  {sensor, `name: bus, nats: {url: "nats://b.example", tls: {cert_file: ` + empty + ", key_file: " + empty + "}}", "", "sink bus: tls.cert_file"},
+		"a header that is larger than servers take":     {sensor, soc + ", headers: {X-Large: " + strings.Repeat("x", 9<<10) + "}}", "", "sink soc: webhook: the header field"},
+		"tickets from NATS, where ca_file has none":     {sensor, soc + "}", `tickets: {enabled: true, nats: {url: "nats://b.example", stream: T, tls: {ca_file: ` + empty + "}}}\n", "tickets from nats: tls.ca_file"},
+		"tickets from Kafka, where ca_file has none":    {sensor, soc + "}", `tickets: {enabled: true, kafka: {brokers: ["b.example:9092"], tls: {ca_file: ` + empty + "}}}\n", "tickets from kafka: tls.ca_file"},
+		"nothing, if all of it can be made":             {sensor, soc + "}", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := "state: " + t.TempDir() + "/state.db\nadmin: {token: sesame}\nappliances: [{" + test.appliance + "}]\nsinks: [{" + test.sink + "}]\n" + test.rest
+			code, _, errs := try(t, "check", "--config", place(t, "ndrbridge.yaml", text, 0o600))
+			if (code == 0) != (test.want == "") || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+		})
+	}
+}
