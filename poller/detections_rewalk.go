@@ -101,7 +101,7 @@ func (r *rewalk) ended(w *walk, whole bool, pages int, first, last, position, ov
 
 // rest readies a walk that came to its end for asking for its last page again.
 func (w *walk) rest() {
-	w.blinded, w.unjoined = 0, 0
+	w.blinded, w.unjoined, w.repeats, w.stalled = 0, 0, 0, 0
 	if w.blind { // behind the one row of the last page, which may have moved
 		w.offset, w.blind = 0, false
 	}

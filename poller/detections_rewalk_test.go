@@ -107,6 +107,23 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 	}
 }
 
+func TestIdlePollsBehindTiesOverAPageDoNotFail(t *testing.T) {
+	w := newWorld(t)
+	w.options.PageSize, w.options.ReconcileEvery = 10, 0
+	w.restart()
+	w.mustPoll()
+	w.clock += 60_000
+	for range 15 {
+		w.add(w.clock)
+	}
+	w.clock += 1000
+	for range 1000 {
+		w.mustPoll()
+		w.clock += 30_000
+	}
+	w.judge()
+}
+
 func TestANewVersionIsNotDelayedByABurst(t *testing.T) {
 	w := newWorld(t)
 	w.options.PageSize = 100
