@@ -1,6 +1,10 @@
 package admin
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
 
 func status(c Control, w http.ResponseWriter, r *http.Request) {
 	s, err := c.Status(r.Context())
@@ -31,7 +35,7 @@ func backup(c Control, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	visitOf(r).stream = true
-	d := &download{w: w}
+	d := &download{w: w, end: time.Now().Add(maxBackup)}
 	err := c.Backup(r.Context(), d)
 	switch {
 	case err == nil:
@@ -42,14 +46,22 @@ func backup(c Control, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// maxBackup is how long a copy of the state may take to be read. It keeps its place on
+// the disk, and its slot, until then.
+const maxBackup = time.Hour
+
 // download sends the headers of a file with its first bytes: what fails before
 // them is answered with a problem.
 type download struct {
 	w     http.ResponseWriter
+	end   time.Time // when nothing more is sent
 	begun bool
 }
 
 func (d *download) Write(b []byte) (int, error) {
+	if time.Now().After(d.end) {
+		return 0, fmt.Errorf("the copy was not read within %s", maxBackup)
+	}
 	if !d.begun {
 		d.begun = true
 		d.w.Header().Set("Content-Type", "application/octet-stream")

@@ -30,6 +30,9 @@ func tail() func(Control, http.ResponseWriter, *http.Request) {
 	}
 }
 
+// maxKept is how large a buffer for messages may be that is kept for the next one.
+const maxKept = 64 << 10
+
 func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	from, problem := readFrom(r.URL.Query())
 	if problem != "" {
@@ -49,7 +52,11 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	var b []byte
 	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
-		return s.write(b)
+		err := s.write(b)
+		if cap(b) > maxKept {
+			b = nil
+		}
+		return err
 	})
 	stop()
 	beating.Wait()

@@ -58,6 +58,7 @@ type Bridge struct {
 	ended     chan struct{} // closed when no more orders are taken, or waited for
 	unsettled growth        // of the sink that would fill the journal
 	history   history
+	tails     tails
 
 	verifying, backingUp sync.Mutex
 }
@@ -85,7 +86,7 @@ type order struct {
 func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
 	b := &Bridge{
 		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
-		orders: make(chan order), ended: make(chan struct{}),
+		orders: make(chan order), ended: make(chan struct{}), tails: newTails(),
 		pages: appliance.NewBudget(pageBudget),
 	}
 	if err := b.listen(config.Admin); err != nil {

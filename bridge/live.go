@@ -94,17 +94,10 @@ func (l *live) Tail(ctx context.Context, from admin.From, yield func(transform.E
 		if err = l.bridge.store.Wait(ctx, after); err != nil {
 			break
 		}
-		var records []checkpoint.Record
-		records, err = l.bridge.store.Read(ctx, after, checkpoint.Batch{MaxEvents: 500, MaxBytes: 1 << 20})
-		for _, r := range records {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err := yield(r.Event); err != nil {
-				return err
-			}
-			after = r.Seq
-		}
+		err = l.bridge.tails.read(ctx, l.bridge.store, after, func(e checkpoint.Record) error {
+			after = e.Seq
+			return yield(e.Event)
+		})
 	}
 	if ctx.Err() != nil {
 		return nil

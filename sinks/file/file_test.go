@@ -416,6 +416,7 @@ func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
 		"root:x:0:0", first + "more", `{"a": 1}`, "root:x:0:0\n", first + "more\n", first + "more\n" + second[:50],
 		"\x7fELF\x02\x01\x01\x00\x00\n\x00\x01", "\x00\x00\x01\x02", "SQLite format 3\x00\n\x01\n" + second[:50],
 		"[1, 2]\n", "<?xml version=\"1.0\"?>\n",
+		"start\n\n\x1b[31mred\x1b[0m\n\x1b[32mgreen\x1b[0m\n", "\n\x1b[31mred\x1b[0m\n", "caf\xe9\n\ncaf\xe9\n", "{\"a\": 1}\n\x1b[31mred\x1b[0m\n",
 	} {
 		t.Run("what is no event is not touched", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")

@@ -16,10 +16,10 @@ const maxTail = 64 << 20
 const lineStart = `{"specversion":`
 
 // isWhole reports whether a line, without its newline, is what a sink may have written:
-// a JSON object. A blank line is nobody's loss.
+// a JSON object.
 func isWhole(line []byte) bool {
 	line = bytes.TrimSpace(line)
-	return len(line) == 0 || line[0] == '{' && utf8.Valid(line) && json.Valid(line)
+	return len(line) > 0 && line[0] == '{' && utf8.Valid(line) && json.Valid(line)
 }
 
 // isTorn reports whether a line that is not whole may be what a crash or a loss of power
@@ -28,6 +28,12 @@ func isWhole(line []byte) bool {
 func isTorn(line []byte) bool {
 	return beginsEvent(line) || !utf8.Valid(line) ||
 		bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' && r != '\r' })
+}
+
+// isForeignText reports whether a torn line may as well be one of a text in another
+// encoding, or in colour: what lies in front of it decides.
+func isForeignText(line []byte) bool {
+	return !beginsEvent(line) && bytes.IndexByte(line, 0) < 0
 }
 
 // beginsEvent reports whether a line begins like an event, or is shorter and goes that far.
@@ -45,6 +51,7 @@ func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
 	var (
 		tail []byte // of the file, from start on
 		end  = size // of what may be whole
+		text bool   // complete lines behind end may be a text
 	)
 	for start := size; ; {
 		// Each line that begins in tail, the last first. What is in front of its first
@@ -57,18 +64,29 @@ func wholeLines(file io.ReaderAt, name string, size int64) (int64, error) {
 			}
 			line = line[at:]
 			if ended && isWhole(line) {
+				if text && !bytes.HasPrefix(line, []byte(lineStart)) {
+					return 0, foreign("ends with lines that are no events")
+				}
 				return end, nil
+			}
+			if ended && at > 0 && len(bytes.TrimSpace(line)) == 0 { // a blank line is nobody's loss, and no event
+				tail = tail[:at]
+				continue
 			}
 			if !isTorn(line) {
 				return 0, foreign("ends with a line that is no event")
 			}
+			text = text || ended && isForeignText(line)
 			if start == 0 && at == 0 && !beginsEvent(line) && len(bytes.Trim(line, "\x00")) > 0 {
 				return 0, foreign("holds no whole event")
 			}
 			tail = tail[:at]
 			end = start + int64(at)
 		}
-		if start == 0 {
+		switch {
+		case start == 0 && text:
+			return 0, foreign("holds no whole event")
+		case start == 0:
 			return 0, nil
 		}
 		if size-start >= maxTail {

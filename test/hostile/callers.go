@@ -51,6 +51,7 @@ func Insiders(connections int, token string) []Caller {
 	return []Caller{
 		{"backups that nobody reads", unread("POST /api/v1/backup")},
 		{"states that nobody reads", unread("GET /api/v1/status")},
+		{"streams of all events that nobody reads", unread("GET /api/v1/events?since=2000-01-01T00:00:00Z")},
 	}
 }
 
