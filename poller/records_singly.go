@@ -67,8 +67,8 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 }
 
 // giveUp returns a row for the one record that a search selects, which could not be
-// read, if that happened in enough polls in a row. It returns the error of the poll
-// otherwise.
+// read, if that happened in enough polls in a row and another record could be read
+// in this one. It returns the error of the poll otherwise.
 func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause
@@ -78,12 +78,72 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is given up after %d such polls, of which this is number %d",
 			s.Offset, s.From, cause, unreadableAfter, polls)
 	}
+	if err := r.readOthers(ctx, s); err != nil {
+		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is not given up, since no other record was read: %w",
+			s.Offset, s.From, cause, err)
+	}
 	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {
 		key = id
 	}
 	r.o.Log.Error("a record cannot be read; it is kept among the dead letters, and the stream goes on without it",
 		"record", key, "error", cause)
 	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
+}
+
+// errNoOther means that there is no other record near the one at fault.
+var errNoOther = errors.New("there is none near it")
+
+// readOthers returns an error unless a record beside the one that s selects can be
+// read. A newer one decides, if there are any: while a part of the record store is
+// down, older records may well be in another part.
+func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) error {
+	s.Limit, s.ContextTTL = 1, 0
+	newer, older := s, s
+	newer.Offset++
+	var failed error // what the last request for a newer record ended with
+	span := r.o.Window.Milliseconds()
+	for range maxNeighbours {
+		found, err := r.readOther(ctx, newer)
+		switch {
+		case found:
+			return nil
+		case err != nil && !mayBeObject(ctx, err):
+			return err
+		case err != nil:
+			failed = err
+			newer.Offset++
+			continue
+		}
+		if newer.Until >= r.clock() { // there are none
+			break
+		}
+		newer.From, newer.Offset = newer.Until+1, 0
+		newer.Until = min(newer.From+span, r.clock())
+		span = min(4*span, maxSpan.Milliseconds())
+	}
+	if failed != nil {
+		return failed
+	}
+	older.Offset, span = 0, r.o.Window.Milliseconds()
+	for range maxNeighbours {
+		found, err := r.readOther(ctx, older)
+		if found || err != nil && !mayBeObject(ctx, err) {
+			return err
+		}
+		if older.From <= 1 {
+			break
+		}
+		older.Until = older.From
+		older.From = max(1, older.From-span)
+		span = min(4*span, maxSpan.Milliseconds())
+	}
+	return errNoOther
+}
+
+// readOther reports whether a search returns a record.
+func (r *Records) readOther(ctx context.Context, s appliance.RecordSearch) (bool, error) {
+	err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
+	return err == nil && len(r.page.Objects) > 0, err
 }
 
 // placeOf names the record that a search selects by where it is.

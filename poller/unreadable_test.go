@@ -284,3 +284,39 @@ func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOutageOfAPartOfTheRecordStoreGivesNothingUp(t *testing.T) {
+	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
+		for _, before := range []int{0, 12} {
+			t.Run(fmt.Sprintf("%s, with %d records before it", store, before), func(t *testing.T) {
+				w := atMinute(t, before, func(w *recordWorld) { w.options.Store = store })
+				for range 3 {
+					w.mustPoll()
+					w.pass(w.options.Window)
+				}
+				at := w.clock * 1000
+				for n := range int64(12) {
+					w.store(at + n*1_000_000).fail = answered(500)
+				}
+				w.pass(w.options.Window)
+				for range 70 {
+					_, _ = w.poll()
+					w.pass(time.Minute)
+				}
+				if len(w.state.dead) != 0 {
+					t.Errorf("dead letters during the outage: %v", w.state.dead)
+				}
+				for _, r := range w.rows {
+					r.fail = nil
+				}
+				for range 150 {
+					_, _ = w.poll()
+					w.pass(w.options.Window)
+				}
+				if len(w.arrived) != before+12 || len(w.state.dead) != 0 {
+					t.Errorf("%d of %d records arrived, dead letters %v", len(w.arrived), before+12, w.state.dead)
+				}
+			})
+		}
+	}
+}
