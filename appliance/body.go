@@ -79,14 +79,21 @@ func (c *Client) fetch(ctx context.Context, r request, decode func(body []byte) 
 // fetchInto is fetch with the memory of page.
 func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode func(body []byte) error) (http.Header, error) {
 	var header http.Header
+	answered := false
 	err := c.do(ctx, r, func(resp *http.Response) error {
 		var err error
 		limit := c.maxAnswer
 		if r.small {
 			limit = min(limit, maxSmall)
 		}
-		grow := func(size int64) error { return page.grow(ctx, size) }
-		if page.body, err = readBody(resp, page.body[:0], limit, grow); err != nil {
+		var waited error
+		grow := func(size int64) error {
+			waited = page.grow(ctx, size)
+			return waited
+		}
+		page.body, err = readBody(resp, page.body[:0], limit, grow)
+		answered = len(page.body) > 0 || waited != nil || errors.Is(err, ErrTooLarge)
+		if err != nil {
 			return err
 		}
 		page.asked, page.last = true, int64(len(page.body))
@@ -96,5 +103,8 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		header = resp.Header
 		return nil
 	})
+	if err != nil && !answered {
+		page.asked, page.last = true, 0 // the next request leases little until it is answered
+	}
 	return header, err
 }

@@ -15,6 +15,8 @@ import (
 //   - A page is requested with a lease of the size that is expected of it, and leases more
 //     if it grows beyond that.
 //   - An appliance has at most a quarter of the budget, or one page.
+//   - As long as an appliance has not answered, a lease is small: while it is down, its
+//     requests last as long as they may, and take no memory from the others.
 //   - Detections go first, and pages of one class in the order in which they were asked
 //     for.
 //   - A page that grows and finds no more may overdraw the budget, one page at a time: so
@@ -197,7 +199,10 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 		most = maxRows
 	}
 	expected := min(int64(most)*rowBytes, maxPooled)
-	if page.asked { // a stream that is idle shows little, and one that is behind full pages
+	switch {
+	case !c.link.answers.Load(): // it may be down: the others get the memory meanwhile
+		expected = smallBody
+	case page.asked: // a stream that is idle shows little, and one that is behind full pages
 		expected = page.last + page.last/4
 	}
 	expected = min(max(expected, smallBody), c.maxAnswer)

@@ -197,3 +197,92 @@ func TestAPageKeepsNoMemoryOnceItIsReleased(t *testing.T) {
 	}
 	b.idle(t)
 }
+
+// silence answers nothing for as long as a request may take.
+func silence(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
+	rows := func(size int) roundTrip {
+		return func(r *http.Request) (*http.Response, error) {
+			body := `[{"a":"` + strings.Repeat("x", size) + `"}]`
+			return &http.Response{
+				StatusCode: 200, Request: r,
+				Header:        http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}},
+				ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body)),
+			}, nil
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		before func(r *http.Request) (*http.Response, error) // how their first request went; nil: there was none
+		down   func(r *http.Request) (*http.Response, error)
+	}{
+		{"which never answered", nil, silence},
+		{"which had full pages before, from their second request on", rows(3 << 20), silence},
+		{"which send a header and no body", rows(3 << 20), func(r *http.Request) (*http.Response, error) {
+			body, w := io.Pipe()
+			context.AfterFunc(r.Context(), func() { w.CloseWithError(r.Context().Err()) })
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Request: r, ContentLength: -1, Body: body}, nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := NewBudget(16 << 20)
+				client := func(answer *roundTrip) *Client {
+					return newClientOf(t, func(o *Options) {
+						o.URL, o.Timeout = "http://sensor.example", 30*time.Second
+						o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return (*answer)(r) })
+					}).Background().Within(b)
+				}
+				ask := func(c *Client, page *Page) error {
+					page.Bind()
+					defer page.Release()
+					return c.AuditLog(t.Context(), 500, 0, page)
+				}
+				var all []func() error
+				for range 30 {
+					answer := roundTrip(c.before)
+					dead, page := client(&answer), new(Page)
+					if c.before != nil {
+						if err := ask(dead, page); err != nil {
+							t.Fatal(err)
+						}
+						answer = c.down
+						if err := ask(dead, page); err == nil {
+							t.Fatal("no error")
+						}
+					}
+					answer = c.down
+					all = append(all, func() error { return ask(dead, page) })
+				}
+				var down sync.WaitGroup
+				for _, ask := range all {
+					down.Go(func() {
+						if err := ask(); err == nil {
+							t.Error("no error")
+						}
+					})
+				}
+				synctest.Wait()
+				answer := rows(1 << 20)
+				healthy, read := client(&answer), make(chan error, 1)
+				go func() { read <- ask(healthy, new(Page)) }()
+				synctest.Wait()
+				select {
+				case err := <-read:
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					t.Error("an appliance that answers waits for those that do not")
+					<-read
+				}
+				down.Wait()
+				b.idle(t)
+			})
+		})
+	}
+}

@@ -262,6 +262,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		e.Err = c.link.explain(err)
 		return e
 	}
+	c.link.answers.Store(true)
 	defer func() {
 		io.CopyN(io.Discard, resp.Body, maxDrain)
 		resp.Body.Close()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -22,7 +23,8 @@ type link struct {
 	timeout time.Duration
 	close   func()
 	clock   *clock
-	secrets []string // the proxy's password, as it is and in the Basic scheme
+	answers atomic.Bool // the appliance has answered a request
+	secrets []string    // the proxy's password, as it is and in the Basic scheme
 }
 
 func newLink(o Options) *link {
