@@ -21,7 +21,7 @@ func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64
 	// One byte more than there is lets the last read see the end.
 	least := max(smallBody, int(resp.ContentLength)+1)
 	if err := grow(int64(least)); err != nil {
-		return buf, err
+		return buf, fmt.Errorf("wait for memory for an answer: %w", err)
 	}
 	buf = slices.Grow(buf, least)
 	for {
@@ -88,7 +88,9 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		}
 		var waited error
 		grow := func(size int64) error {
-			waited = page.grow(ctx, size)
+			if waited = page.grow(resp.Request.Context(), size); waited != nil && ctx.Err() == nil {
+				waited = fmt.Errorf("%w: %w", ErrNoMemory, waited)
+			}
 			return waited
 		}
 		page.body, err = readBody(resp, page.body[:0], limit, grow)

@@ -11,6 +11,9 @@ import (
 
 // Budget bounds the bytes of the pages that the clients that share it hold at once: from
 // before a page is requested until Page.Release. Its methods are safe for concurrent use.
+// A request waits for its lease before it is sent, for as long as its context allows, and
+// for more while it is answered, for as long as a request may take: then it ends with
+// ErrNoMemory.
 //
 //   - A page is requested with a lease of the size that is expected of it, and leases more
 //     if it grows beyond that.

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -285,4 +286,59 @@ func TestAppliancesThatDoNotAnswerKeepNoOtherWaiting(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAPageThatGrowsWaitsNoLongerThanARequestMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(4 << 20)
+		body := `[{"a":"` + strings.Repeat("x", 1<<20) + `"}]`
+		c := newClientOf(t, func(o *Options) {
+			o.URL, o.Timeout = "http://sensor.example", 30*time.Second
+			o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				header := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}
+				return respond(r, 200, header, body)
+			})
+		}).Within(b)
+		// Others hold all but a little, and overdraw it.
+		other := new(link)
+		held, err := b.acquire(t.Context(), other, 0, b.size-2*smallBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over, err := b.grow(t.Context(), other, b.size)
+		if err != nil || !over.overdraw {
+			t.Fatal(over, err)
+		}
+		var page Page
+		page.Bind()
+		defer page.Release()
+		search := Search{ModTime: 1, Limit: 10}
+		if err := c.Reserve(t.Context(), &page, search.Limit); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.SearchDetections(t.Context(), search, &page) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, ErrNoMemory) {
+				t.Errorf("error %v", err)
+			}
+		default:
+			t.Error("it waits on")
+		}
+		b.release(other, over)
+		b.release(other, held)
+		// The next lease is of the size that the answer has shown.
+		if err := c.Reserve(t.Context(), &page, search.Limit); err != nil {
+			t.Fatal(err)
+		}
+		if page.lease.n < int64(smallBody)*2 {
+			t.Errorf("the next lease is of %d bytes", page.lease.n)
+		}
+		if err := c.SearchDetections(t.Context(), search, &page); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -263,6 +263,7 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		return e
 	}
 	c.link.answers.Store(true)
+	resp.Request = req // a transport need not set it
 	defer func() {
 		io.CopyN(io.Discard, resp.Body, maxDrain)
 		resp.Body.Close()

@@ -16,6 +16,11 @@ import (
 // allows. It comes within an *Error.
 var ErrTooLarge = errors.New("the answer is larger than is allowed")
 
+// ErrNoMemory says that the Budget had no memory for the rest of an answer in the time
+// that a request may take. The next Client.Reserve of the page waits for as much. It comes
+// within an *Error.
+var ErrNoMemory = errors.New("the answers of other requests take the memory that this one needs")
+
 // wrongAddress is advice on a 404 where every appliance has the path.
 const wrongAddress = "is url the appliance's own address, and product its word in paths?"
 

@@ -110,6 +110,9 @@ func (l *link) explain(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // Error has method and path
 	}
+	if errors.Is(err, ErrNoMemory) { // the appliance did answer
+		return err
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no complete answer within %s: %w", l.timeout, err)
 	}

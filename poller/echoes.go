@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
@@ -24,12 +25,30 @@ type Echoes interface {
 	Delivered(versions []transform.Detection)
 }
 
-// inTurn reads and commits a page while nothing is written to the appliance.
+// inTurn reads and commits a page while nothing is written to the appliance. It does so
+// again, in another turn, as long as the page has to be asked for again.
 func (d *Detections) inTurn(ctx context.Context, read func() error) error {
+	return untilAnswered(ctx, func() error { return d.inOneTurn(ctx, read) })
+}
+
+// untilAnswered calls read again as long as its page has to be asked for again.
+func untilAnswered(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		again := errors.Is(err, errAskAgain) || errors.Is(err, appliance.ErrNoMemory)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// inOneTurn is inTurn without a second request for the page.
+func (d *Detections) inOneTurn(ctx context.Context, read func() error) error {
 	if d.o.Echoes == nil {
 		return read()
 	}
-	// Nobody waits for memory while it keeps a ticket from being written.
+	// A request that waits for memory in the turn would keep tickets from being written
+	// for as long as a sink that is down keeps pages from being committed.
 	if err := d.client.Reserve(ctx, &d.page, d.limit.now); err != nil {
 		return err
 	}
@@ -41,6 +60,9 @@ func (d *Detections) inTurn(ctx context.Context, read func() error) error {
 	defer end()
 	return read()
 }
+
+// errAskAgain says that a page has to be asked for with fewer rows.
+var errAskAgain = errors.New("the page is asked for again, with fewer rows")
 
 // errGaveWay says that a page was not committed, since the journal was full and
 // somebody else wanted the turn. It has to be read again: it may have changed.

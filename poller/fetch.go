@@ -128,51 +128,49 @@ func (l *pageLimit) grow() {
 	}
 }
 
-// fetch asks for the walk's page. An answer that is too large, or a limit that
-// the appliance refuses, is asked for again with half the rows. short says that
-// the page has fewer rows than the appliance could have returned. The objects
+// fetch asks for the walk's page. If its answer is too large, or the appliance refuses
+// the limit, the error is errAskAgain, and the next call asks for half the rows (see untilAnswered). short
+// says that the page has fewer rows than the appliance could have returned. The objects
 // are valid until the next fetch.
 func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short bool, err error) {
-	for {
-		limit := d.limit.now
-		search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
-		err := d.client.SearchDetections(ctx, search, &d.page)
-		switch {
-		case err == nil:
-			d.clock = d.page.Date.UnixMilli()
-			d.limit.grow()
-			rows = make([]object, len(d.page.Objects))
-			for i, o := range d.page.Objects {
-				rows[i] = parse(o)
-				d.shownWithOthers(&rows[i])
-			}
-		case errors.Is(err, appliance.ErrTooLarge) && d.limit.halve():
-			continue
-		case errors.Is(err, appliance.ErrTooLarge):
-			if rows, err = d.fetchSingly(ctx, search); err != nil {
-				return nil, false, err
-			}
-			d.limit.grow()
-		case limitMayBeRefused(err) && d.limit.halve():
-			d.limit.ceiling = d.limit.now
-			continue
-		case d.objectAtFault(ctx, w, search, err):
-			if d.limit.halve() {
-				continue
-			}
-			if rows, err = d.fetchSingly(ctx, search); err != nil {
-				return nil, false, err
-			}
-		default:
-			if limitMayBeRefused(err) { // it was not for the limit
-				d.limit = newPageLimit(d.o.PageSize)
-			}
+	limit := d.limit.now
+	search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
+	err = d.client.SearchDetections(ctx, search, &d.page)
+	switch {
+	case err == nil:
+		d.clock = d.page.Date.UnixMilli()
+		d.limit.grow()
+		rows = make([]object, len(d.page.Objects))
+		for i, o := range d.page.Objects {
+			rows[i] = parse(o)
+			d.shownWithOthers(&rows[i])
+		}
+	case errors.Is(err, appliance.ErrTooLarge) && d.limit.halve():
+		return nil, false, errAskAgain
+	case errors.Is(err, appliance.ErrTooLarge):
+		if rows, err = d.fetchSingly(ctx, search); err != nil {
 			return nil, false, err
 		}
-		short = len(rows) < min(d.longest, limit)
-		d.longest = max(d.longest, len(rows))
-		return rows, short, nil
+		d.limit.grow()
+	case limitMayBeRefused(err) && d.limit.halve():
+		d.limit.ceiling = d.limit.now
+		return nil, false, errAskAgain
+	case d.objectAtFault(ctx, w, search, err):
+		if d.limit.halve() {
+			return nil, false, errAskAgain
+		}
+		if rows, err = d.fetchSingly(ctx, search); err != nil {
+			return nil, false, err
+		}
+	default:
+		if limitMayBeRefused(err) { // it was not for the limit
+			d.limit = newPageLimit(d.o.PageSize)
+		}
+		return nil, false, err
 	}
+	short = len(rows) < min(d.longest, limit)
+	d.longest = max(d.longest, len(rows))
+	return rows, short, nil
 }
 
 // limitMayBeRefused says whether an appliance that refuses a large limit would

@@ -27,10 +27,11 @@ func deadClass(err error) string {
 }
 
 // mayBeObject reports whether a request for one object, or for a page, may have
-// failed for what it asked for: not because it was cancelled, or asked too soon.
+// failed for what it asked for: not because it was cancelled, asked too soon, or had no
+// memory here.
 func mayBeObject(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
-	return ok && ctx.Err() == nil && !e.Throttled()
+	return ok && ctx.Err() == nil && !e.Throttled() && !errors.Is(err, appliance.ErrNoMemory)
 }
 
 // pageFailures counts the polls in a row that failed at a page, so that a page is

@@ -104,7 +104,11 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 	shown := make(map[int64]int64) // mod_time by id
 	var suspects []object
 	for w, done := newWalk(from-1), false; !done; {
-		rows, _, err := d.fetch(ctx, w)
+		var rows []object
+		err := untilAnswered(ctx, func() (err error) {
+			rows, _, err = d.fetch(ctx, w)
+			return err
+		})
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
