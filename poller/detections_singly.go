@@ -14,6 +14,7 @@ import (
 type givenUp struct {
 	object
 	retry int64 // when it is asked for again, by the appliance's clock
+	newer int64 // the latest mod_time that was listed behind it
 }
 
 // givenUpRetry is how long an object that was given up is not asked for again, in
@@ -56,15 +57,29 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 		}
 		rows := make([]object, len(ids))
 		var failed []int // the indexes of those that could not be read
-		for i, id := range ids {
-			if rows[i], err = d.fetchListed(ctx, s, i, id); err == nil {
-				continue
+		read := func(i int) error {
+			if rows[i], err = d.fetchListed(ctx, s, i, ids[i]); err == nil {
+				return nil
 			}
 			if !mayBeObject(ctx, err) {
-				return nil, err
+				return err
 			}
 			rows[i].err = err
 			failed = append(failed, i)
+			return nil
+		}
+		for i := range ids {
+			if err := read(i); err != nil {
+				return nil, err
+			}
+		}
+		for i := range rows {
+			if up, ok := d.givenUp[rows[i].id]; ok && errors.Is(rows[i].err, errUnreadable) && up.mayHaveChanged(rows, i) {
+				delete(d.givenUp, rows[i].id)
+				if err := read(i); err != nil {
+					return nil, err
+				}
+			}
 		}
 		// The rows were read one after the other. They are a page only if none
 		// of them moved meanwhile.
@@ -76,7 +91,7 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 			continue
 		}
 		for _, i := range failed {
-			if err := d.giveUp(ctx, &rows[i]); err != nil {
+			if err := d.giveUp(ctx, s, rows, i); err != nil {
 				return nil, err
 			}
 		}
@@ -136,6 +151,19 @@ func (d *Detections) shownWithOthers(o *object) {
 	}
 }
 
+// mayHaveChanged reports whether the rows of a page show that an object that was given
+// up, at an index, may have a version that was not asked for: one behind it is newer
+// than any that was there when it was asked for, or it is not where it was.
+func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
+	for j := range rows {
+		other := &rows[j]
+		if other.placed && (j > i && other.modTime > u.newer || j < i && u.placed && other.modTime > u.modTime) {
+			return true
+		}
+	}
+	return false
+}
+
 // displace takes the place in time from objects that were given up and that their
 // neighbours show not to be at it any more.
 func displace(rows []object) {
@@ -177,11 +205,13 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 	return object{}, fmt.Errorf("read detection %d: %w", id, err)
 }
 
-// giveUp makes an object that could not be read a dead letter, if that happened in
-// enough polls in a row or is known already. It returns the error of the poll
-// otherwise. A later version, or the same one if it can be read by then, is
-// delivered when it is read.
-func (d *Detections) giveUp(ctx context.Context, o *object) error {
+// giveUp makes the row at an index of the page of s, which could not be read, a dead
+// letter, if that happened in enough polls in a row and another detection could be read
+// in this one, or it is known already. It returns the error of the poll otherwise. A
+// later version, or the same one if it can be read by then, is delivered when it is
+// read.
+func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []object, i int) error {
+	o := &rows[i]
 	cause, text := o.err, strconv.FormatInt(o.id, 10)
 	values, err := d.store.Recall(ctx, d.source, []string{knownKey(o.id, false), knownKey(o.id, true)})
 	if err != nil {
@@ -202,6 +232,11 @@ func (d *Detections) giveUp(ctx context.Context, o *object) error {
 		// The appliance answers otherwise, so this says nothing about it or the key.
 		return fmt.Errorf("%v; the object is given up after %d such polls, of which this is number %d", cause, unreadableAfter, polls)
 	}
+	if !dead {
+		if err := d.readOthers(ctx, s, rows, i); err != nil {
+			return fmt.Errorf("%v; the object is not given up, since no other detection was read: %w", cause, err)
+		}
+	}
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be legible all the same
 		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
@@ -212,10 +247,43 @@ func (d *Detections) giveUp(ctx context.Context, o *object) error {
 	if len(d.givenUp) >= maxFailedPolls {
 		clear(d.givenUp)
 	}
-	d.givenUp[o.id] = givenUp{*o, d.clock + givenUpRetry}
+	up := givenUp{object: *o, retry: d.clock + givenUpRetry}
+	for _, other := range rows[i+1:] {
+		up.newer = max(up.newer, other.modTime)
+	}
+	d.givenUp[o.id] = up
 	if !dead {
 		d.o.Log.Error("a detection cannot be read; it is kept among the dead letters, and the stream goes on without it",
 			"detection", o.id, "error", cause)
 	}
 	return nil
+}
+
+// readOthers returns an error unless a detection beside the row at an index of the page
+// of s can be read. A newer one decides, if any are listed: while the appliance cannot
+// read a part of what it has, older ones may well be in another part.
+func (d *Detections) readOthers(ctx context.Context, s appliance.Search, rows []object, i int) error {
+	newer, oldest := s, s
+	newer.Offset, newer.Limit = s.Offset+i+1, min(maxNeighbours, d.limit.ceiling)
+	oldest.ModTime, oldest.Offset, oldest.Limit = 0, 0, newer.Limit
+	for _, search := range []appliance.Search{newer, oldest} {
+		ids, err := d.client.SearchDetectionIDs(ctx, search)
+		if err != nil {
+			return fmt.Errorf("list others: %w", err)
+		}
+		var failed error
+		for _, id := range ids {
+			if id <= 0 || id == rows[i].id {
+				continue
+			}
+			if _, err = d.fetchOne(ctx, id); err == nil || !mayBeObject(ctx, err) {
+				return err
+			}
+			failed = err
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	return errNoOther
 }

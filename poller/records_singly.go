@@ -90,9 +90,6 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
 }
 
-// errNoOther means that there is no other record near the one at fault.
-var errNoOther = errors.New("there is none near it")
-
 // readOthers returns an error unless a record beside the one that s selects can be
 // read. A newer one decides, if there are any: while a part of the record store is
 // down, older records may well be in another part.

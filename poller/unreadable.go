@@ -15,6 +15,9 @@ const unreadableAfter = 5
 // it does not return in a form that can be read.
 var errUnreadable = errors.New("the appliance has it, and does not return it in a form that can be read")
 
+// errNoOther means that there is no other object near the one that cannot be read.
+var errNoOther = errors.New("there is none near it")
+
 // deadClass is the class of the dead letter of an object that became no event.
 func deadClass(err error) string {
 	switch {
