@@ -33,7 +33,7 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 		{"an appliance that ignores offset", func(int) string { return rows(0, 5, "") }, "ignores offset", 2},
 		{"a ticket with detections without end", func(offset int) string { return rows(offset, 1000, "") }, "more than 10000 detections", 11},
 		{"pages of one detection without end", func(offset int) string { return rows(offset, 1, "") }, "within 1000 pages", 1001},
-		{"detections that are large", func(offset int) string { return rows(offset, 4, strings.Repeat("x", 1<<20)) }, "32 MiB", 9},
+		{"detections that are large", func(offset int) string { return rows(offset, 1000, strings.Repeat("x", 4000)) }, "32 MiB", 9},
 		{"an appliance that is slow", func(offset int) string { time.Sleep(20 * time.Second); return rows(offset, 10, "") }, "2m0s", 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
