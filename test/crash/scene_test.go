@@ -106,7 +106,8 @@ func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
 		if i == 1 {
 			rates = quieter(rates)
 		}
-		living.Go(func() { sensor.appliance.Live(ctx, rates) })
+		of := rates
+		living.Go(func() { sensor.appliance.Live(ctx, of) })
 	}
 	stop = func() { cancel(); living.Wait() }
 	t.Cleanup(stop)
