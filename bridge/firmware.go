@@ -59,10 +59,10 @@ func (f *firmware) run(ctx context.Context) {
 			f.log.Debug("the firmware's version could not be read; it is tried again later", "error", err)
 			continue
 		}
-		f.version.Store(version.String())
 		if err := f.askSystem(ctx); err != nil && ctx.Err() == nil {
 			f.log.Debug("what the appliance says of itself could not be read or kept; it is tried again later", "error", err)
 		}
+		f.version.Store(version.String()) // last: who sees it knows that all was asked for
 	}
 }
 

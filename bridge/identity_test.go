@@ -39,7 +39,10 @@ func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
 	t.Helper()
 	before := a.Requests()["GET /service"]
 	r := run(t, yaml)
-	await(t, "a look at the appliance", func() bool { return a.Requests()["GET /service"] > before })
+	await(t, "a look at the appliance", func() bool {
+		status, err := r.control(t).Status(t.Context())
+		return err == nil && status.Appliances[0].Firmware != "" && a.Requests()["GET /service"] > before
+	})
 	return r
 }
 
