@@ -428,7 +428,7 @@ func TestWithoutACrashTheVersionsThatWeWroteAreMarkedThoughModTimeIsRaisedLate(t
 func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGuarded(rt, t.TempDir())
-		g.crashes, g.late = true, rapid.Bool().Draw(rt, "mod_time is raised late")
+		g.crashes = true
 		g.midway = func() {
 			switch rapid.IntRange(0, 15).Draw(rt, "midway") {
 			case 0:
