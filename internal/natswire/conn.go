@@ -40,7 +40,7 @@ type conn struct {
 	net.Conn           // what is written to; src is what is read from
 	src      io.Reader // plain text
 	secure   bool
-	heard    bool // something came after the handshake
+	heard    atomic.Bool // something came after the handshake; Write asks while Read sets it
 	limits   Limits
 	socket   *websocket // nil: none
 	waiting  atomic.Int64
@@ -73,7 +73,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // afterHandshake says of a connection that ends right after the TLS handshake that it
 // may be for TLS: a server refuses a client's certificate only then.
 func (c *conn) afterHandshake(err error) error {
-	if c.secure && !c.heard && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+	if c.secure && !c.heard.Load() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
 		return fmt.Errorf("%w: connection closed by remote after TLS handshake: %w", nats.ErrTLS, err)
 	}
 	return err
@@ -90,7 +90,9 @@ func (c *conn) fill() error {
 	n, err := c.src.Read(c.buf[c.end:])
 	c.end += n
 	if n > 0 {
-		c.heard = c.heard || c.secure
+		if c.secure && !c.heard.Load() {
+			c.heard.Store(true)
+		}
 		return nil // an error comes again
 	}
 	return c.afterHandshake(err)
