@@ -68,7 +68,8 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 
 // giveUp returns a row for the one record that a search selects, which could not be
 // read, if that happened in enough polls in a row and another record could be read
-// in this one. It returns the error of the poll otherwise.
+// in this one. It returns the error of the poll otherwise. The second look at the
+// window asks for it once more.
 func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause

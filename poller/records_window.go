@@ -36,6 +36,7 @@ type reading struct {
 	fresh   int   // records that it showed
 	total   int64 // how many it was told that there are; -1: not told
 	early   bool  // it was told that not everything was looked at
+	gaveUp  bool  // a record that could not be read was given up
 
 	cursorFailures, short, moved int  // attempts that ended so
 	progress                     int  // attempts that fell short, but not of the one before
@@ -309,6 +310,7 @@ func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bo
 			continue
 		}
 		part = binary.BigEndian.AppendUint64(part, row.hash)
+		w.gaveUp = w.gaveUp || errors.Is(row.err, errUnreadable)
 		if row.err == nil {
 			event, err := r.events.Record(r.o.Query, row.record, recorded)
 			if err == nil {
@@ -391,14 +393,15 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	w.list.Due = 0
 	switch {
 	case w.again || recheck == 0:
-	case incomplete:
+	case incomplete, w.gaveUp:
 		w.list.Due = r.date + recheck
 	case w.began-w.list.Until < recheck:
 		w.list.Due = w.list.Until + recheck
 	}
-	if w.list.Total = w.total; int64(w.shown) != w.total {
+	if w.list.Total = w.total; int64(w.shown) != w.total || w.gaveUp {
 		// The total does not tell how many there were, so it cannot tell that there
-		// are more. It is not told, and the window is read again.
+		// are more. It is not told, and the window is read again; so is one with a
+		// record that was given up, which may have become legible.
 		w.list.Total = -1
 	}
 	p, length := r.position, w.list.Until-r.position.Until

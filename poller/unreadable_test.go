@@ -387,3 +387,28 @@ func TestANewVersionOfWhatWasGivenUpIsReadWithinTheOverlap(t *testing.T) {
 		})
 	}
 }
+
+func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
+	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
+		for _, legible := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, it can be read by then: %v", store, legible), func(t *testing.T) {
+				w := atMinute(t, 12, func(w *recordWorld) { w.options.Store = store })
+				w.mustPoll()
+				bad := w.store(w.clock * 1000) // nothing newer shows whether the fault is its own
+				bad.fail, bad.demanded = answered(500), legible
+				for polls := 0; len(w.state.dead) == 0 && polls < 50; polls++ {
+					w.pass(w.options.Window)
+					_, _ = w.poll()
+				}
+				if legible {
+					bad.fail = nil
+				}
+				w.settle()
+				w.judge(true)
+				if len(w.state.dead) != 1 {
+					t.Errorf("%d dead letters, want one", len(w.state.dead))
+				}
+			})
+		}
+	}
+}
