@@ -49,7 +49,8 @@ import (
 //	commanded  "count" → number of commands that are pending, that are done
 //
 // Version 2 brought the four from requeued to paused, and the sum; version 3 those
-// of commands.
+// of commands; version 4 the corrections of recorded, without which it does not rise
+// along the journal.
 //
 // The journal's keys carry what is summed up over the events, so that no lag is
 // counted by reading events:
@@ -85,6 +86,7 @@ var (
 		},
 		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
 		{commandsBucket, waitingBucket, subjectsBucket, doneBucket, keysBucket, commandedBucket},
+		{},
 	}
 
 	versionKey = []byte("version")
@@ -94,7 +96,7 @@ var (
 )
 
 // layoutVersion is the number of the layout above.
-const layoutVersion = 3
+const layoutVersion = 4
 
 // appendFill is how full pages are made in buckets that grow at their end.
 const appendFill = 0.95

@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,22 +66,24 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			t.Errorf("%v, want the state and three copies", names)
 		}
 	})
-	t.Run("so is a file of layout 2, with what it had queued", func(t *testing.T) {
-		path := statePath(t)
-		if err := os.WriteFile(path, image(t, 2), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, path, checkpoint.Options{})
-		wantFilled(t, s)
-		wantQueued(t, s)
-		if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		wantCopy(path + ".v2.bak")
-	})
+	for _, layout := range []int{2, 3} {
+		t.Run(fmt.Sprintf("so is a file of layout %d, with what it had queued", layout), func(t *testing.T) {
+			path := statePath(t)
+			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, path, checkpoint.Options{})
+			wantFilled(t, s)
+			wantQueued(t, s)
+			if _, err := s.Accept(ctx, []checkpoint.Command{{Appliance: "hq", Body: []byte("{}")}}); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			wantCopy(fmt.Sprintf("%s.v%d.bak", path, layout))
+		})
+	}
 	t.Run("a file that is only read is not migrated", func(t *testing.T) {
 		path := statePath(t)
 		if err := os.WriteFile(path, old, 0o600); err != nil {

@@ -136,16 +136,16 @@ func wantFilled(t *testing.T, s *checkpoint.Store) {
 	}
 }
 
-func TestFileOfLayout3IsRead(t *testing.T) {
+func TestFileOfLayout4IsRead(t *testing.T) {
 	path := statePath(t)
-	if err := os.WriteFile(path, image(t, 3), 0o600); err != nil {
+	if err := os.WriteFile(path, image(t, 4), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, path, checkpoint.Options{})
 	wantFilled(t, s)
 	wantQueued(t, s)
 	stats, err := s.Stats(t.Context())
-	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 3 || stats.Commands != want {
+	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 4 || stats.Commands != want {
 		t.Errorf("%+v, %v, want two commands", stats, err)
 	}
 	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Again {
@@ -347,7 +347,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		value       []byte
 		want        error
 	}{
-		"a newer version":               {"meta", "version", []byte("4"), checkpoint.ErrNewer},
+		"a newer version":               {"meta", "version", []byte("5"), checkpoint.ErrNewer},
 		"a version that is no number":   {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
 		"a cursor behind the journal":   {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is no number":    {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},
