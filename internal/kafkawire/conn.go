@@ -4,7 +4,9 @@
 // broken or hostile broker anything.
 //
 // An answer's size is checked before memory is taken for it, and the length of every
-// list and text in it before it is decoded (see shape). Each phase of a connection ends
+// list and text in it before it is decoded (see shape). The answer to a fetch may be
+// larger than what is read of it, since a broker answers with one record batch at least:
+// one that is too large to be read is known by its header alone. Each phase of a connection ends
 // with its context, and has a time limit of its own.
 //
 // Requests and answers are of kmsg, in the last versions before Kafka's flexible
@@ -121,6 +123,7 @@ type Conn struct {
 	unknown  map[int16]string // by key: those that the broker takes, of which none is known here
 	sent     int32            // requests
 	request  []byte           // memory of the last one
+	cut      bool             // the last answer was not read to its end
 }
 
 // negotiate learns which versions of requests the broker takes.
@@ -151,8 +154,8 @@ func (c *Conn) negotiate(ctx context.Context) error {
 }
 
 // Exchange sends a request and reads its answer. When ctx ends, it returns
-// promptly with ctx's error. Once ctx has ended or an error was returned, the
-// connection must be closed.
+// promptly with ctx's error. Once ctx has ended, an error was returned or an answer was
+// cut, the connection must be closed.
 func (c *Conn) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -185,14 +188,20 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 		return nil, err
 	}
 	api := apis[request.Key()]
-	frame, err := readFrame(c.stream, api.most)
+	frame, unread, err := readFrame(c.stream, api.most, api.whole)
 	if err != nil {
 		return nil, err
 	}
 	if id := int32(binary.BigEndian.Uint32(frame)); id != c.sent {
 		return nil, foreign("it answers request %d, and was sent %d", id, c.sent)
 	}
-	return decode(request, api.answer, frame[correlationSize:])
+	body := frame[correlationSize:]
+	if c.cut = unread > 0; c.cut {
+		if err := cutRecords(body, version, unread); err != nil {
+			return nil, err
+		}
+	}
+	return decode(request, api.answer, body)
 }
 
 // unsupported is the error of a request of which both sides know no version.
@@ -268,8 +277,10 @@ func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 		l.Close()
 		return nil, ErrorOfConnection(ctx, err, tried)
 	}
-	if within.Err() != nil {
-		l.Close() // the answer came in time, but the connection's deadline was moved
+	// Either nothing more can be read, or the answer came in time, but the connection's
+	// deadline was moved.
+	if l.conn.cut || within.Err() != nil {
+		l.Close()
 	}
 	l.used = time.Now()
 	return answer, nil

@@ -13,24 +13,25 @@ const (
 	correlationSize = 4 // of the number in front of an answer
 )
 
-// readFrame reads an answer of at most most bytes, with its number in front.
-func readFrame(r io.Reader, most int) ([]byte, error) {
+// readFrame reads an answer of at most most bytes, with its number in front. Of one that
+// is larger, and no larger than whole, it reads the first most: unread is the rest.
+func readFrame(r io.Reader, most, whole int) (frame []byte, unread int, err error) {
 	var prefix [sizeSize]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	size := int32(binary.BigEndian.Uint32(prefix[:]))
-	if size < correlationSize || int64(size) > int64(most) {
-		return nil, notAFrame(prefix, size, most)
+	if limit := max(most, whole); size < correlationSize || int64(size) > int64(limit) {
+		return nil, 0, notAFrame(prefix, size, limit)
 	}
-	frame := make([]byte, size)
+	frame = make([]byte, min(int(size), most))
 	if _, err := io.ReadFull(r, frame); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, err
+		return nil, 0, err
 	}
-	return frame, nil
+	return frame, int(size) - len(frame), nil
 }
 
 // notAFrame explains what begins like no answer of Kafka. Texts and TLS records read as

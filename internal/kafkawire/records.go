@@ -16,7 +16,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxRecords bounds the records of a batch, decompressed.
+// MaxRecords bounds the records of a batch, in bytes, as they are stored and decompressed.
 const MaxRecords = 4 << 20
 
 // ErrRecordsTooLarge says that a batch's records take more than MaxRecords.
@@ -43,10 +43,12 @@ const (
 type Batch struct {
 	First, Last int64 // offsets; not every one in between need have a record
 	raw         []byte
+	tooLarge    bool // raw is its header alone
 }
 
 // NextBatch returns the first of several batches, and those behind it. A batch that is
-// cut off at the end is none: ok is false.
+// cut off at the end is none: ok is false. One that is too large is read as far as its
+// header, which no checksum secures then, and there is nothing behind it.
 func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	if len(set) < atMagic+1 {
 		return Batch{}, nil, false, nil
@@ -56,22 +58,34 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 		return Batch{}, nil, false, fmt.Errorf("its records are in format %d, of brokers before Kafka 0.11", magic)
 	}
 	size := atLength + 4 + length
-	if size < batchHeader {
+	if size < batchHeader || size > maxWholeFetch {
 		return Batch{}, nil, false, foreign("it announces a record batch of %d bytes", length)
+	}
+	tooLarge := size > batchHeader+MaxRecords
+	if tooLarge {
+		size = batchHeader
 	}
 	if size > int64(len(set)) {
 		return Batch{}, nil, false, nil
 	}
 	raw := set[:size:size]
-	if sum := crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)); sum != binary.BigEndian.Uint32(raw[atChecksum:]) {
+	if sum := crc32.Checksum(raw[atAttributes:], crc32.MakeTable(crc32.Castagnoli)); !tooLarge && sum != binary.BigEndian.Uint32(raw[atChecksum:]) {
 		return Batch{}, nil, false, foreign("the checksum of a record batch is wrong")
 	}
 	first := int64(binary.BigEndian.Uint64(raw))
 	delta := int64(int32(binary.BigEndian.Uint32(raw[atLastOffset:])))
-	if first < 0 || delta < 0 || first+delta < first {
+	// The offset behind the last one is an offset too: that of the next fetch.
+	if first < 0 || delta < 0 || first+delta+1 < first {
 		return Batch{}, nil, false, foreign("a record batch begins at offset %d and ends %d behind it", first, delta)
 	}
-	return Batch{First: first, Last: first + delta, raw: raw}, set[size:], true, nil
+	b = Batch{First: first, Last: first + delta, raw: raw, tooLarge: tooLarge}
+	if !tooLarge {
+		return b, set[size:], true, nil
+	}
+	if count := int64(int32(binary.BigEndian.Uint32(raw[atCount:]))); count < 1 || count > delta+1 {
+		return Batch{}, nil, false, foreign("a record batch of %d bytes has %d records from offset %d to %d", length, count, b.First, b.Last)
+	}
+	return b, nil, true, nil
 }
 
 // Time is that of the latest record.
@@ -103,6 +117,10 @@ func (r Record) Header(name string) (value string) {
 // more; ErrRecordsTooLarge is one.
 func (b Batch) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
+		if b.tooLarge {
+			yield(Record{}, ErrRecordsTooLarge)
+			return
+		}
 		attributes := binary.BigEndian.Uint16(b.raw[atAttributes:])
 		if attributes&controlBatch != 0 {
 			return

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -139,11 +140,63 @@ func TestControlBatchesHaveNoRecords(t *testing.T) {
 	}
 }
 
+// largeHeader is the header of a batch of so many bytes behind it.
+func largeHeader(length int64, first, delta int64, count int32) []byte {
+	batch := kmsg.RecordBatch{FirstOffset: first, Length: int32(length), Magic: 2, LastOffsetDelta: int32(delta), MaxTimestamp: 5000, NumRecords: count}
+	return batch.AppendTo(nil)
+}
+
+func TestABatchThatIsTooLargeIsKnownByItsHeader(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first, delta := rapid.Int64Range(0, math.MaxInt64-math.MaxInt32-1).Draw(t, "first"), rapid.Int64Range(0, math.MaxInt32).Draw(t, "delta")
+		count := int32(rapid.Int64Range(1, min(delta+1, math.MaxInt32)).Draw(t, "count"))
+		length := rapid.Int64Range(batchHeader-12+MaxRecords+1, maxWholeFetch-12).Draw(t, "length")
+		set := append(largeHeader(length, first, delta, count), make([]byte, rapid.IntRange(0, 200).Draw(t, "more"))...)
+		if _, _, ok, err := NextBatch(set[:rapid.IntRange(0, batchHeader-1).Draw(t, "cut")]); ok || err != nil {
+			t.Fatalf("a part of the header: %v, %v", ok, err)
+		}
+		b, rest, ok, err := NextBatch(set)
+		if err != nil || !ok || b.First != first || b.Last != first+delta || len(rest) > 0 || !b.Time().Equal(time.UnixMilli(5000)) {
+			t.Fatalf("%+v, %v, %v", b, ok, err)
+		}
+		n := 0
+		for _, err := range b.Records() {
+			if n++; !errors.Is(err, ErrRecordsTooLarge) {
+				t.Fatal(err)
+			}
+		}
+		if n != 1 {
+			t.Fatalf("%d errors", n)
+		}
+	})
+	const large = 10 << 20
+	for name, header := range map[string][]byte{
+		"a size that no answer has":        largeHeader(maxWholeFetch, 7, 0, 1),
+		"the largest size":                 largeHeader(math.MaxInt32, 7, 0, 1),
+		"a negative size":                  largeHeader(-1, 7, 0, 1),
+		"a negative offset":                largeHeader(large, -1, 3, 1),
+		"an end in front of its beginning": largeHeader(large, 7, -1, 1),
+		"an end behind the last offset":    largeHeader(large, math.MaxInt64, 1, 1),
+		"an end that is the last offset":   largeHeader(large, math.MaxInt64-1, 1, 1),
+		"no records":                       largeHeader(large, 7, 3, 0),
+		"a negative number of records":     largeHeader(large, 7, 3, -1),
+		"more records than offsets":        largeHeader(large, 7, 3, 5),
+		"a format of old brokers":          append(slices.Clone(largeHeader(large, 7, 0, 1)[:atMagic]), make([]byte, 100)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if b, _, ok, err := NextBatch(header); ok || err == nil {
+				t.Errorf("%+v, %v", b, err)
+			}
+		})
+	}
+}
+
 func FuzzRecords(f *testing.F) {
 	for name, compress := range compressors {
 		codec, compressed := compress(recordOf(0, name, kmsg.Header{Key: "a", Value: []byte("1")}))
 		f.Add(batchOf(3, codec, compressed, 1))
 	}
+	f.Add(largeHeader(10<<20, 3, 4, 5))
 	f.Fuzz(func(t *testing.T, set []byte) {
 		if len(set) >= batchHeader {
 			sealed(set)

@@ -1,6 +1,7 @@
 package kafkawire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -86,6 +87,61 @@ func TestAListThatItsFrameCannotHoldIsNotDecoded(t *testing.T) {
 					t.Fatalf("%d bytes became %d", len(body), len(decoded.AppendTo(nil)))
 				}
 			})
+		})
+	}
+}
+
+// fetched is the answer to a fetch of one partition with so many bytes of records.
+func fetched(version int16, records int) kmsg.FetchResponse {
+	return kmsg.FetchResponse{Version: version, Topics: []kmsg.FetchResponseTopic{{Topic: "ndr.tickets", Partitions: []kmsg.FetchResponseTopicPartition{
+		{Partition: 3, AbortedTransactions: make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 2), RecordBatches: bytes.Repeat([]byte{7}, records)},
+	}}}}
+}
+
+func TestTheAnswerToAFetchIsReadAsFarAsItWasRead(t *testing.T) {
+	api := apis[int16(kmsg.Fetch)]
+	decoded := func(version int16, body []byte, unread int) (*kmsg.FetchResponse, error) {
+		if err := cutRecords(body, version, unread); err != nil {
+			return nil, err
+		}
+		request := kmsg.NewPtrFetchRequest()
+		request.SetVersion(version)
+		answer, err := decode(request, api.answer, body)
+		if err != nil {
+			return nil, err
+		}
+		return answer.(*kmsg.FetchResponse), nil
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		version, size := rapid.Int16Range(api.oldest, api.newest).Draw(t, "version"), rapid.IntRange(0, 200).Draw(t, "size")
+		answer := fetched(version, size)
+		body := answer.AppendTo(nil)
+		unread := rapid.IntRange(0, len(body)).Draw(t, "unread")
+		got, err := decoded(version, body[:len(body)-unread], unread)
+		if unread > size {
+			if err == nil {
+				t.Fatalf("%+v", got)
+			}
+			return
+		}
+		if err != nil || !bytes.Equal(got.Topics[0].Partitions[0].RecordBatches, answer.Topics[0].Partitions[0].RecordBatches[:size-unread]) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	})
+	for name, change := range map[string]func(*kmsg.FetchResponse){
+		"another topic behind it": func(a *kmsg.FetchResponse) { a.Topics = append(a.Topics, a.Topics[0]) },
+		"another partition behind it": func(a *kmsg.FetchResponse) {
+			a.Topics[0].Partitions = append(a.Topics[0].Partitions, a.Topics[0].Partitions[0])
+		},
+		"no topic":     func(a *kmsg.FetchResponse) { a.Topics = nil },
+		"no partition": func(a *kmsg.FetchResponse) { a.Topics[0].Partitions = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := fetched(api.newest, 100)
+			change(&answer)
+			if got, err := decoded(api.newest, answer.AppendTo(nil), 50); err == nil {
+				t.Errorf("%+v", got)
+			}
 		})
 	}
 }

@@ -50,6 +50,8 @@ const (
 	KafkaOtherTopics  = "topics that nobody asked for"
 	KafkaBomb         = "compressed records that expand a thousandfold"
 	KafkaManyRecords  = "a record batch that announces 2^31-1 records"
+	KafkaLargeBatch   = "a record batch of 200 MiB"
+	KafkaLargeBehind  = "a record batch of 200 MiB that lies behind"
 	KafkaHungUp       = "connections that end at once"
 	kafkaLists        = "lists of 2^31-1 in "
 	kafkaNegativeList = "negative lengths in "
@@ -60,7 +62,8 @@ const (
 func KafkaAttacks() []string {
 	all := []string{
 		KafkaHTTP, KafkaTLS, KafkaNegative, KafkaHuge, KafkaEmpty, KafkaSilence, KafkaDrip, KafkaGarbage, KafkaIterations, KafkaLinkLocal,
-		KafkaManyBrokers, KafkaNoTopics, KafkaOtherTopics, KafkaBomb, KafkaManyRecords, KafkaHungUp,
+		KafkaManyBrokers, KafkaNoTopics, KafkaOtherTopics, KafkaBomb, KafkaManyRecords, KafkaLargeBatch, KafkaLargeBehind,
+		KafkaHungUp,
 	}
 	for _, prefix := range []string{kafkaLists, kafkaNegativeList, kafkaSilenceAt} {
 		for _, k := range kafkaKeys {
@@ -154,8 +157,26 @@ func (b *Broker) serve(c net.Conn) {
 		if _, err := c.Write(answer); err != nil {
 			return
 		}
+		if b.large() && kmsg.Key(binary.BigEndian.Uint16(frame)) == kmsg.Fetch {
+			b.reached.Add(1)
+			for range largeBatch >> 20 {
+				if _, err := c.Write(zeros); err != nil {
+					return
+				}
+			}
+		}
 	}
 }
+
+// largeBatch is how many bytes of records a large batch has.
+const largeBatch = 200 << 20
+
+// zeros is 1 MiB of them.
+var zeros = make([]byte, 1<<20)
+
+// large reports whether the answers to fetches end with the header of a large batch,
+// behind which its records are sent.
+func (b *Broker) large() bool { return b.attack == KafkaLargeBatch || b.attack == KafkaLargeBehind }
 
 // answer makes the answer to a request, with its size in front; nil: there is none.
 func (b *Broker) answer(frame []byte) []byte {
@@ -211,7 +232,14 @@ func (b *Broker) answer(frame []byte) []byte {
 	case kafkaNegativeList + name:
 		body = b.falsify(name, body, -2)
 	}
-	return framed(body)
+	answer := framed(body)
+	if b.large() && kmsg.Key(key) == kmsg.Fetch {
+		// The answer, its records and their batch are that much longer than what it has.
+		for _, size := range [][]byte{answer, answer[len(answer)-batchHeader-4:], answer[len(answer)-batchHeader+8:]} {
+			binary.BigEndian.PutUint32(size, binary.BigEndian.Uint32(size)+largeBatch)
+		}
+	}
+	return answer
 }
 
 // falsify announces n elements, or bytes, where an answer has one, or few: each time in
@@ -391,7 +419,6 @@ func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string
 var bomb = sync.OnceValue(func() []byte {
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
-	zeros := make([]byte, 1<<20)
 	for range 16 {
 		_, _ = w.Write(zeros) // into memory
 	}
@@ -412,15 +439,22 @@ func (b *Broker) records(offset int64) []byte {
 			all = append(all, recordBatch(offset+i, 1, 1, bomb())...)
 		}
 		return all
+	case KafkaLargeBatch:
+		return recordBatch(offset, 0, 1, nil)
+	case KafkaLargeBehind:
+		return recordBatch(max(offset-1000, 0), 0, 1, nil)
 	}
 	return recordBatch(offset, 0, 1, record)
 }
 
+// batchHeader is the size of what stands in front of the records of a batch.
+const batchHeader = 61
+
 // recordBatch is a batch of format v2 whose checksum is right.
 func recordBatch(offset int64, attributes int16, count int32, records []byte) []byte {
-	const header, sum = 61, 17
+	const sum = 17
 	batch := kmsg.RecordBatch{
-		FirstOffset: offset, Length: int32(header - 12 + len(records)), PartitionLeaderEpoch: -1, Magic: 2, Attributes: attributes,
+		FirstOffset: offset, Length: int32(batchHeader - 12 + len(records)), PartitionLeaderEpoch: -1, Magic: 2, Attributes: attributes,
 		FirstTimestamp: 1, MaxTimestamp: 1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: cmp.Or(count, 1), Records: records,
 	}
 	raw := batch.AppendTo(nil)

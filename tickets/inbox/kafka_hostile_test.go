@@ -82,6 +82,7 @@ func TestADoorSaysWhatAnswersOtherThanABroker(t *testing.T) {
 		"lists of 2^31-1 in Fetch":             "malformed",
 		"negative lengths in SASLAuthenticate": "malformed",
 		hostile.KafkaManyRecords:               "malformed",
+		hostile.KafkaLargeBehind:               "no whole record batch from offset 1 on",
 	} {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()
@@ -98,20 +99,24 @@ func TestADoorSaysWhatAnswersOtherThanABroker(t *testing.T) {
 	}
 }
 
-func TestRecordsThatExpandTooFarAreRefusedAndThoseBehindThemTaken(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	hostile.Kafka(listener, hostile.KafkaBomb)
-	c := &counter{}
-	stop := running(t, kafkaDoor(c, []string{listener.Addr().String()}, nil).Run)
-	refusals := c.refusals(t, 3)
-	stop()
-	for i, want := range []string{"records ndr.tickets/0/0 to 0", "records ndr.tickets/0/1 to 1", "records ndr.tickets/0/2 to 2"} {
-		if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") {
-			t.Errorf("%+v", r)
-		}
+func TestRecordBatchesThatAreTooLargeAreRefusedAndThoseBehindThemTaken(t *testing.T) {
+	for _, attack := range []string{hostile.KafkaBomb, hostile.KafkaLargeBatch} {
+		t.Run(attack, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			hostile.Kafka(listener, attack)
+			c := &counter{}
+			stop := running(t, kafkaDoor(c, []string{listener.Addr().String()}, nil).Run)
+			refusals := c.refusals(t, 3)
+			stop()
+			for i, want := range []string{"records ndr.tickets/0/0 to 0", "records ndr.tickets/0/1 to 1", "records ndr.tickets/0/2 to 2"} {
+				if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
 	}
 }

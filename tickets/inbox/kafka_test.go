@@ -202,6 +202,55 @@ func TestRecordsOfEveryCodecAreTaken(t *testing.T) {
 	}
 }
 
+func TestARecordBatchThatIsTooLargeToReadIsRefusedAndTheNextIsTaken(t *testing.T) {
+	t.Parallel()
+	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "33554432"}))
+	c, brokers := &counter{}, cluster.ListenAddrs()
+	large := func(records int) {
+		client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ManualFlushing(),
+			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(32<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		for range records { // in one batch
+			client.Produce(t.Context(), &kgo.Record{Value: make([]byte, 1<<20)}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if err := client.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	produce(t, brokers, &kgo.Record{Value: command("SEC-0")})
+	large(5)
+	produce(t, brokers, &kgo.Record{Value: command("SEC-1")})
+	large(20)
+	door := kafkaDoor(c, brokers, nil)
+	stop := running(t, door.Run)
+	eventually(t, "all are dealt with", func() bool { s := door.Status(); return s.Stored == 2 && s.Refused == 2 && s.Error == "" })
+	stop()
+	produce(t, brokers, &kgo.Record{Value: command("SEC-2")})
+	door = kafkaDoor(c, brokers, nil)
+	stop = running(t, door.Run)
+	eventually(t, "the next one is stored", func() bool { return door.Status().Stored == 1 })
+	stop()
+	if got, want := c.accepted(t, 3), []string{"SEC-0", "SEC-1", "SEC-2"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("accepted %v", got)
+	}
+	refusals := c.refusals(t, 2)
+	if len(refusals) != 2 {
+		t.Fatalf("refused: %+v", refusals)
+	}
+	for i, want := range []string{"records ndr.tickets/0/1 to 5", "records ndr.tickets/0/7 to 26"} {
+		if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") || time.Since(r.Sent) > time.Hour {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
 	t.Parallel()
 	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
