@@ -22,7 +22,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 // Options say where an appliance is and how to talk to it.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ndrbridge/retryafter"
+	"ndrbridge/internal/retryafter"
 )
 
 // How many answers in a row must agree until their time is believed.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/redact"
-	"ndrbridge/retryafter"
+	"ndrbridge/internal/redact"
+	"ndrbridge/internal/retryafter"
 )
 
 // ErrTooLarge says that an answer's body has more bytes than Options.MaxAnswer

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"ndrbridge/internal/redact"
 	"ndrbridge/internal/secretfile"
-	"ndrbridge/redact"
 )
 
 // OAuth is the client credentials grant (RFC 6749, section 4.4).

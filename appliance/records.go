@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 // RecordSearch selects records, lowest timestamp first.

@@ -22,8 +22,8 @@ import (
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/internal/tracing"
 	"ndrbridge/sinks"
-	"ndrbridge/tracing"
 )
 
 // Options are what a bridge needs beside its configuration.

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 	"ndrbridge/tickets"
 	"ndrbridge/tickets/inbox"
 	"ndrbridge/transform"

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"ndrbridge/configs"
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )

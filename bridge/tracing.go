@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/configs"
-	"ndrbridge/tracing"
+	"ndrbridge/internal/tracing"
 )
 
 // openTracing returns nil where nothing is to be traced.

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/test/collector"
 	"ndrbridge/test/loopback"
-	"ndrbridge/traceparent"
 )
 
 // startCollector serves a collector, and is the configuration that traces to it.

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 // Print writes the effective configuration as YAML, with its secrets hidden:

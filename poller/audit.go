@@ -10,7 +10,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 

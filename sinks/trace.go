@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 

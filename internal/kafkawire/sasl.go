@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/xdg-go/scram"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 )
 

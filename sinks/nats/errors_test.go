@@ -14,7 +14,7 @@ import (
 	nats "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 )

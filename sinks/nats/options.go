@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/redact"
 	"ndrbridge/internal/secretfile"
-	"ndrbridge/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"ndrbridge/retryafter"
+	"ndrbridge/internal/retryafter"
 	"ndrbridge/sinks"
 )
 

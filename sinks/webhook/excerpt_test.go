@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 func TestAnExcerptNeverShowsASecretWhereverItStands(t *testing.T) {

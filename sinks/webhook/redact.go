@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 // secretsOf collects the credentials, the values of the configured headers, and

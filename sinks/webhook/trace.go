@@ -5,7 +5,7 @@ import (
 	"maps"
 	"net/http"
 
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 )
 
 // traced is the header of a request within the span of a delivery, which it names as

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/retryafter"
+	"ndrbridge/internal/retryafter"
 )
 
 func TestParse(t *testing.T) {

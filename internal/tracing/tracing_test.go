@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.opentelemetry.io/otel/trace"
 
+	"ndrbridge/internal/tracing"
 	"ndrbridge/test/collector"
-	"ndrbridge/tracing"
 )
 
 // scene is a Tracing that sends to a collector.

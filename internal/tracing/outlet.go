@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 // inlet lets spans in to the processor while there is room, and counts those for which

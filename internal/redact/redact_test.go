@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/redact"
+	"ndrbridge/internal/redact"
 )
 
 func TestHide(t *testing.T) {

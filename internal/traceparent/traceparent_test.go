@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"ndrbridge/traceparent"
+	"ndrbridge/internal/traceparent"
 )
 
 const example = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
