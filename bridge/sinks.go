@@ -16,9 +16,9 @@ import (
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
 	"ndrbridge/transform/match"
-	"ndrbridge/transform/render"
 )
 
 // sinkPart is one sink and what delivers to it.

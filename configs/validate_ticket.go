@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticket"
-	"ndrbridge/transform/render"
 )
 
 // ticketKeys are the keys of each system, beside those that all have.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
-	"ndrbridge/transform/render"
 )
 
 var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)

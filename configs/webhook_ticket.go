@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticket"
-	"ndrbridge/transform/render"
 )
 
 // The ticket systems that a webhook opens tickets in.

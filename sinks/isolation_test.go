@@ -14,8 +14,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // failsOn returns the answers of a sink that says 500 to every batch with one of

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // Options say where a webhook is and how it is spoken to.

@@ -13,8 +13,8 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // Secrets of two receivers, or of one before and after a change.

@@ -16,9 +16,9 @@ import (
 
 	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // Sink sends events to one URL.

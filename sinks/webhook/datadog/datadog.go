@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // Options say how events are sent.

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/internal/retryafter"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // Preset posts a message for every Send, or a few. Up to card.Few events have an

@@ -13,10 +13,10 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/sinks/webhook/discord"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 func open(t testing.TB, url string) webhook.Preset {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/transform/card"
+	"ndrbridge/sinks/webhook/card"
 )
 
 // What Discord allows (its reference of the message resource), in characters.

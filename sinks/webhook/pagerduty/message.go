@@ -3,7 +3,7 @@ package pagerduty
 import (
 	"time"
 
-	"ndrbridge/transform/card"
+	"ndrbridge/sinks/webhook/card"
 )
 
 const (

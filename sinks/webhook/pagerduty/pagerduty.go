@@ -13,8 +13,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // URL is where PagerDuty takes alerts. In the EU service region the host is

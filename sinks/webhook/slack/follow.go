@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // posted is what is remembered of a detection's message, in JSON.

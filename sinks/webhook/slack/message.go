@@ -1,7 +1,7 @@
 package slack
 
 import (
-	"ndrbridge/transform/card"
+	"ndrbridge/sinks/webhook/card"
 )
 
 // What Block Kit allows (Slack's reference of blocks and composition objects), in

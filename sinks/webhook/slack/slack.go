@@ -12,8 +12,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // Updates say what a bot does with later versions of a detection that has a message.

@@ -14,10 +14,10 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 func open(t testing.TB, o slack.Options) webhook.Preset {

@@ -1,7 +1,7 @@
 package teams
 
 import (
-	"ndrbridge/transform/card"
+	"ndrbridge/sinks/webhook/card"
 )
 
 // The lengths to which texts are cut, so that a card with as many facts as there can

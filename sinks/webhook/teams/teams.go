@@ -9,8 +9,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // maxMessage is how large a message to Teams may be, in bytes, with some left for

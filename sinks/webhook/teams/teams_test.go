@@ -11,10 +11,10 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/teams"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // strict answers as a workflow does, and as Teams would behind it.

@@ -1,6 +1,6 @@
 package ticket
 
-import "ndrbridge/transform/card"
+import "ndrbridge/sinks/webhook/card"
 
 // node is a node of Atlassian's document format
 // (https://developer.atlassian.com/cloud/jira/platform/apis/document/structure/).

@@ -11,8 +11,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // Place is where an answer names a ticket: names of members and indexes of lists with

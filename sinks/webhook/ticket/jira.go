@@ -12,8 +12,8 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 // JiraOptions say what issues look like.

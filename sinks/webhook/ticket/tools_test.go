@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/ticket"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/servicenow"
-	"ndrbridge/transform/render"
 )
 
 // fault is what goes wrong with a request.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
-	"ndrbridge/transform/card"
 )
 
 var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ndrbridge/transform/card"
+	"ndrbridge/sinks/webhook/card"
 )
 
 // wide writes some characters as several, as escapers do.

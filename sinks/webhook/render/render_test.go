@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/transform"
-	"ndrbridge/transform/render"
 )
 
 // event is a version of a detection with these fields.

@@ -1,0 +1,215 @@
+package poller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+)
+
+// maxVerified bounds the detections that are compared at once: their ids are held.
+const maxVerified = 10_000_000
+
+// VerifyDetections compares, by id and mod_time, every detection that the
+// appliance shows since a time with what is known of it, and then asks for those
+// that are known and were not shown. It changes nothing. It can run beside the
+// source: what that reads meanwhile is no difference. ErrNoPosition where the
+// stream was never read.
+func VerifyDetections(ctx context.Context, client DetectionsClient, store checkpoint.Sources, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
+	d := NewDetections(client, store, o)
+	d.pages.polls = unreadableAfter // what the source has given up must not end this
+	position, err := d.committedPosition(ctx)
+	if err != nil {
+		return Verification{}, err
+	}
+	// What is older is forgotten, and could not be told from what was never read.
+	from := max(since.UnixMilli(), position.Floor, position.ModTime-o.ForgetAfter.Milliseconds(), 1)
+	v := verification{
+		Verification: Verification{Stream: d.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
+		report:       report,
+	}
+	shown := make(map[int64]int64) // mod_time by id
+	var suspects []object
+	for w, done := newWalk(from-1), false; !done; {
+		var rows []object
+		err := untilAnswered(ctx, func() (err error) {
+			rows, _, err = d.fetch(ctx, w)
+			return err
+		})
+		if err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
+		}
+		joined := false
+		// No page is trusted to be the last for being short.
+		if joined, done, err = w.step(places(rows), len(rows) == 0); err != nil {
+			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
+		}
+		if !joined {
+			continue
+		}
+		differ, err := d.compare(ctx, rows, shown)
+		if err != nil {
+			return v.Verification, err
+		}
+		suspects = append(suspects, differ...)
+		if len(shown) > maxVerified {
+			return v.Verification, fmt.Errorf("verify %s: the appliance shows more than %d detections; compare a shorter time", d.source, maxVerified)
+		}
+		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
+	}
+	v.Compared = len(shown)
+	walked := d.clock // what changed later was not shown by the walk
+
+	// What was read while this went on is no difference.
+	if position, err = d.committedPosition(ctx); err != nil {
+		return v.Verification, err
+	}
+	different := make(map[int64]bool)
+	for i := range suspects {
+		o := &suspects[i]
+		if different[o.id] || shown[o.id] != o.modTime {
+			continue // it was seen twice, the last time as it is
+		}
+		differs, err := d.explain(ctx, &v, o, position)
+		if err != nil {
+			return v.Verification, err
+		}
+		different[o.id] = differs
+	}
+	for _, differs := range different {
+		if differs {
+			v.Same--
+		}
+	}
+	v.Same += v.Compared
+	return v.Verification, d.findGone(ctx, &v, from, walked, shown)
+}
+
+// committedPosition is what the store holds.
+func (d *Detections) committedPosition(ctx context.Context) (position, error) {
+	committed, err := d.store.Position(ctx, d.source)
+	switch {
+	case err != nil:
+		return position{}, fmt.Errorf("read the position of %s: %w", d.source, err)
+	case committed == nil:
+		return position{}, fmt.Errorf("%s: %w", d.source, ErrNoPosition)
+	}
+	return parsePosition(committed)
+}
+
+// compare enters the rows into shown, and returns those that are not known as
+// they are.
+func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []object, err error) {
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].knownKey()
+	}
+	values, err := d.store.Recall(ctx, d.source, keys)
+	if err != nil {
+		return nil, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+	}
+	for i := range rows {
+		o := &rows[i]
+		shown[o.id] = o.modTime
+		if values[i] != nil {
+			k, err := parseKnown(values[i])
+			if err != nil {
+				return nil, err
+			}
+			if k.modTime == o.modTime && !k.dead {
+				continue
+			}
+		}
+		differ = append(differ, object{row: o.row})
+	}
+	return differ, nil
+}
+
+// explain tells how a row differs from what is known of it now, if it does.
+func (d *Detections) explain(ctx context.Context, v *verification, o *object, p position) (differs bool, err error) {
+	values, err := d.store.Recall(ctx, d.source, []string{o.knownKey()})
+	if err != nil {
+		return false, fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
+	}
+	var k known
+	if values[0] != nil {
+		if k, err = parseKnown(values[0]); err != nil {
+			return false, err
+		}
+	}
+	kind := DiffMissing
+	switch {
+	case k.dead && k.modTime >= o.modTime:
+		kind = DiffDead
+	case k.modTime == o.modTime:
+		return false, nil
+	case k.modTime > o.modTime && d.stillShows(ctx, o):
+		kind = DiffOlder
+	case k.modTime > o.modTime:
+		return false, nil // it moved on, and was read
+	case o.modTime > p.ModTime:
+		kind = DiffPending
+	}
+	v.found(kind, strconv.FormatInt(o.id, 10), o.modTime, k.modTime)
+	return true, nil
+}
+
+// stillShows says whether the appliance shows the very version of a row. One that
+// cannot be asked for counts as shown.
+func (d *Detections) stillShows(ctx context.Context, o *object) bool {
+	now, err := d.fetchOne(ctx, o.id)
+	return err != nil || now.modTime == o.modTime
+}
+
+// findGone asks for the detections that are known from one time until another,
+// and were not shown.
+func (d *Detections) findGone(ctx context.Context, v *verification, from, until int64, shown map[int64]int64) error {
+	const chunk = 1000
+	for after := (checkpoint.Entry{At: from}); ; {
+		entries, err := d.store.Known(ctx, d.source, after, chunk)
+		if err != nil {
+			return fmt.Errorf("list what is known of %s: %w", d.source, err)
+		}
+		for _, e := range entries {
+			after = checkpoint.Entry{Key: e.Key, At: e.At}
+			id, err := strconv.ParseInt(e.Key, 10, 64)
+			if _, ok := shown[id]; ok || err != nil || e.At >= until {
+				continue // or it has no place
+			}
+			k, err := parseKnown(e.Value)
+			if err != nil {
+				return err
+			}
+			if err := d.explainHidden(ctx, v, id, k); err != nil {
+				return err
+			}
+		}
+		if len(entries) < chunk {
+			return nil
+		}
+		v.report.Progress(v.Stream, v.Compared, time.UnixMilli(after.At))
+	}
+}
+
+// explainHidden tells why a detection that is known was not shown.
+func (d *Detections) explainHidden(ctx context.Context, v *verification, id int64, k known) error {
+	now, err := d.fetchOne(ctx, id)
+	e, ok := errors.AsType[*appliance.Error](err)
+	switch {
+	case ok && e.Status == http.StatusNotFound:
+		v.found(DiffGone, strconv.FormatInt(id, 10), 0, k.modTime)
+	case err != nil:
+		return fmt.Errorf("verify %s: %w", d.source, err)
+	case now.modTime == k.modTime && len(d.o.Filter) > 0:
+		v.found(DiffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+	case now.modTime == k.modTime:
+		// The appliance finds it by id and not by a search: it is hidden.
+		v.found(DiffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
+	}
+	return nil // else it changed since, and the source reads it
+}
