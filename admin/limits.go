@@ -127,6 +127,7 @@ func (v *visit) letIn() {
 func guard(next http.Handler) http.Handler {
 	bodies := make(chan struct{}, maxBodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Server", serverName)
 		v := new(visit)
 		if v.connection, _ = r.Context().Value(connectionKey{}).(*connection); v.connection != nil {
 			defer v.connection.working.Store(false)

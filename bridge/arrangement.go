@@ -2,7 +2,7 @@ package bridge
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"ndrbridge/admin"
 	"ndrbridge/configs"
@@ -19,32 +19,60 @@ type arrangement struct {
 	tickets    admin.Tickets
 }
 
-// arrange makes the parts that a configuration asks for, but those of now that
-// would be made alike: these are kept. Nothing runs yet of what is new. The error
-// says which part cannot be made.
-func (b *Bridge) arrange(ctx context.Context, config *configs.Config, now *arrangement) (*arrangement, error) {
-	next := &arrangement{config: config}
-	for _, s := range config.Sinks {
-		p, err := b.arrangeSink(s, config, now.sink(s.Name))
-		if err != nil {
-			return nil, fmt.Errorf("sink %s: %w", s.Name, err)
-		}
-		next.sinks = append(next.sinks, p)
+// partError is the reason why a part of the configuration cannot be made.
+type partError struct {
+	part string // such as "sink lake"
+	err  error
+}
+
+func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
+
+func (e *partError) Unwrap() error { return e.err }
+
+// partErrors are those of all parts. They are one error for a start.
+type partErrors []*partError
+
+func (p *partErrors) add(part string, err error) {
+	if err != nil {
+		*p = append(*p, &partError{part, err})
 	}
+}
+
+// join returns all of them; nil if there is none.
+func (p partErrors) join() error {
+	var all []error
+	for _, err := range p {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// arrange makes the parts that a configuration asks for, but those of now that
+// would be made alike: these are kept. Nothing runs yet of what is new. The errors
+// are those of all parts that cannot be made, which the arrangement is without.
+func (b *Bridge) arrange(ctx context.Context, config *configs.Config, now *arrangement) (*arrangement, partErrors) {
+	next := &arrangement{config: config}
+	var failed partErrors
 	for _, a := range config.Appliances {
 		p, err := b.arrangeAppliance(ctx, a, config, now.appliance(a.Name))
-		if err != nil {
-			return nil, fmt.Errorf("appliance %s: %w", a.Name, err)
+		failed.add("appliance "+a.Name, err)
+		if err == nil {
+			next.appliances = append(next.appliances, p)
 		}
-		next.appliances = append(next.appliances, p)
+	}
+	for _, s := range config.Sinks {
+		p, err := b.arrangeSink(s, config, now.sink(s.Name))
+		failed.add("sink "+s.Name, err)
+		if err == nil {
+			next.sinks = append(next.sinks, p)
+		}
 	}
 	next.heart = b.arrangeHeart(config, now.heart)
+	next.doors = b.arrangeDoors(config, now, &failed)
 	var err error
-	if next.doors, err = b.arrangeDoors(config, now); err != nil {
-		return nil, err
-	}
 	next.tickets, err = b.arrangeTickets(config)
-	return next, err
+	failed.add("tickets", err)
+	return next, failed
 }
 
 // door returns the part of a name; nil where there is none.

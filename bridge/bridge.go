@@ -84,11 +84,7 @@ type order struct {
 // Close. Once ctx has ended it has shutdown_timeout to return; then it returns an
 // error, and what it was at is abandoned: the process should exit.
 func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
-	b := &Bridge{
-		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
-		orders: make(chan order), ended: make(chan struct{}), tails: newTails(),
-		pages: appliance.NewBudget(pageBudget),
-	}
+	b := newBridge(o)
 	if err := b.listen(config.Admin); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -119,18 +115,24 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 	}
 }
 
+// newBridge returns a bridge without parts.
+func newBridge(o Options) *Bridge {
+	return &Bridge{
+		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
+		orders: make(chan order), ended: make(chan struct{}), tails: newTails(),
+		pages: appliance.NewBudget(pageBudget),
+	}
+}
+
 // build opens the state and makes every part.
 func (b *Bridge) build(ctx context.Context, config *configs.Config) (err error) {
-	b.store, err = checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
+	b.store, err = openState(config)
 	if err != nil {
 		return err
 	}
 	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, partsCollector{b})
-	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
-		return fmt.Errorf("tracing: %w", err)
-	}
-	all, err := b.arrange(ctx, config, new(arrangement))
-	if err != nil {
+	all, failed := b.makeParts(ctx, config)
+	if err := failed.join(); err != nil {
 		return err
 	}
 	stats, err := b.introduce(ctx, config.Sinks, ownEvents(config))
@@ -148,17 +150,38 @@ func (b *Bridge) build(ctx context.Context, config *configs.Config) (err error) 
 	return nil
 }
 
+// makeParts makes every part that needs no state, and a writer of tickets only if the
+// state is open. It contacts nothing.
+func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*arrangement, partErrors) {
+	var failed partErrors
+	var err error
+	b.tracing, err = b.openTracing(config.Tracing)
+	failed.add("tracing", err)
+	all, others := b.arrange(ctx, config, new(arrangement))
+	return all, append(failed, others...)
+}
+
+// openAdmin reads the token of the admin interface and takes its address.
+func openAdmin(a configs.Admin) (token string, l net.Listener, failed *partError) {
+	token, err := a.Token.Read()
+	if err != nil {
+		return "", nil, &partError{"admin.token", err}
+	}
+	l, err = net.Listen("tcp", a.Listen)
+	if err != nil {
+		return "", nil, &partError{"admin.listen", &sinks.Advised{Err: err, To: "another bridge may be running; choose another address"}}
+	}
+	return token, l, nil
+}
+
 // listen serves the admin interface from now on: a large state takes a while to
 // be opened, and who asks for health should not take that for death.
 func (b *Bridge) listen(a configs.Admin) error {
-	token, err := a.Token.Read()
-	if err != nil {
-		return fmt.Errorf("admin.token: %w", err)
+	token, listener, failed := openAdmin(a)
+	if failed != nil {
+		return failed
 	}
-	b.listener, err = net.Listen("tcp", a.Listen)
-	if err != nil {
-		return fmt.Errorf("admin.listen: %w (another bridge may be running; choose another address)", err)
-	}
+	b.listener = listener
 	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {

@@ -27,19 +27,24 @@ type CheckOptions struct {
 // together is how many trials run at once.
 const together = 8
 
+// configuration is the target of what is about no part alone.
+const configuration = "configuration"
+
 // trial is one thing to try.
 type trial struct {
 	target string
 	try    func(context.Context) []preflight.Finding
 }
 
-// Check tries the state, every appliance, every sink and every door for tickets of a
-// configuration, and returns what it found, in the order of the configuration. It
-// uses what a running bridge uses, and changes nothing: it sends no event, makes no
-// topic, stream or consumer, and only reads the state. Whether tickets can be written
-// it tries with one that no detection has. No finding holds a secret.
+// Check makes every part of a configuration as CheckSettings does, and tries the state,
+// every appliance, every sink and every door for tickets that can be made. It returns
+// what it found, in the order of the configuration. It uses what a running bridge uses,
+// and changes nothing: it sends no event, makes no topic, stream or consumer, and only
+// reads the state. Whether tickets can be written it tries with one that no detection
+// has. No finding holds a secret.
 // When ctx ends, what is being tried has failed.
 func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
+	settings := checkParts(ctx, config, o.Version)
 	trials := checkTrials(config, o)
 	results := make([][]preflight.Finding, len(trials))
 	var running sync.WaitGroup
@@ -52,7 +57,10 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 			defer func() { <-room }()
 			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 			defer cancel()
-			results[i] = preflight.Of(t.target, t.try(ctx))
+			results[i] = ofTarget(settings, t.target)
+			if len(results[i]) == 0 || t.target == configuration {
+				results[i] = append(results[i], preflight.Of(t.target, t.try(ctx))...)
+			}
 			counting.Lock()
 			defer counting.Unlock()
 			if done++; o.Progress != nil {
@@ -61,7 +69,10 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 		})
 	}
 	running.Wait()
-	found := preflight.Of("configuration", checkSecretFiles(config))
+	found := preflight.Of(configuration, checkSecretFiles(config))
+	for _, target := range []string{"tracing", "tickets"} { // nothing of them is tried
+		found = append(found, ofTarget(settings, target)...)
+	}
 	for _, result := range results {
 		found = append(found, result...)
 	}
@@ -69,7 +80,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 }
 
 func checkTrials(config *configs.Config, o CheckOptions) []trial {
-	all := []trial{{"configuration", func(context.Context) []preflight.Finding { return checkState(config) }}}
+	all := []trial{{configuration, func(context.Context) []preflight.Finding { return checkState(config, false) }}}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []preflight.Finding {
 			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
@@ -84,12 +95,22 @@ func checkTrials(config *configs.Config, o CheckOptions) []trial {
 		return all
 	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		all = append(all, trial{"tickets from nats", func(ctx context.Context) []preflight.Finding { return checkNATSDoor(ctx, n, o) }})
+		all = append(all, trial{doorTarget(natsDoor), func(ctx context.Context) []preflight.Finding { return checkNATSDoor(ctx, n, o) }})
 	}
 	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		all = append(all, trial{"tickets from kafka", func(ctx context.Context) []preflight.Finding { return checkKafkaDoor(ctx, k, o) }})
+		all = append(all, trial{doorTarget(kafkaDoor), func(ctx context.Context) []preflight.Finding { return checkKafkaDoor(ctx, k, o) }})
 	}
 	return all
+}
+
+// ofTarget returns the findings of a target.
+func ofTarget(found []preflight.Finding, target string) (of []preflight.Finding) {
+	for _, f := range found {
+		if f.Target == target {
+			of = append(of, f)
+		}
+	}
+	return of
 }
 
 // unusable is the finding of a part that cannot be made.

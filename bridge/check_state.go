@@ -8,27 +8,23 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/preflight"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 )
 
-// CheckStatePath checks whether a bridge could make or write the state of a
-// configuration. It returns one finding, and neither opens nor makes a file.
-func CheckStatePath(config *configs.Config) []preflight.Finding {
-	return preflight.Of("configuration", file.CheckPath("state", config.State, "state"))
-}
-
 // checkState checks whether a bridge could start with the state of a configuration. It
-// reads the file as a start does, which takes a while if the file is large and was not
-// closed in order, and changes nothing. No bridge can start with the state meanwhile.
-func checkState(config *configs.Config) []preflight.Finding {
-	found := CheckStatePath(config)
+// changes nothing, and returns one finding. It reads the file as a start does, which
+// takes a while if the file is large and was not closed in order; with quick true, it
+// does not read such a file in full. No bridge can start with the state meanwhile.
+func checkState(config *configs.Config, quick bool) []preflight.Finding {
+	found := preflight.Of(configuration, []preflight.Finding{checkStatePath(config.State)})
 	if found[0].Result != preflight.OK {
 		return found
 	}
 	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
 		return found
 	}
-	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, LockWait: -1})
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: quick, LockWait: -1})
 	if err == nil {
 		err = store.Close()
 	}
@@ -47,4 +43,24 @@ func checkState(config *configs.Config) []preflight.Finding {
 		f.Detail, f.Advice = err.Error(), "let the user that the bridge runs as read and write it, or correct state"
 	}
 	return []preflight.Finding{f}
+}
+
+// checkStatePath checks whether the state could be made or written. It neither opens nor
+// makes a file.
+func checkStatePath(path string) preflight.Finding {
+	f := file.CheckPath("state", path, "state")[0]
+	_, missing := os.Stat(path)
+	if _, err := os.Lstat(path); f.Result == preflight.OK && errors.Is(missing, fs.ErrNotExist) && err == nil {
+		f.Result, f.Detail, f.Advice = preflight.Failed, path+" is a link to a file that does not exist", "remove the link, or correct state"
+	}
+	return f
+}
+
+// openState opens the state for a start. What checkStatePath finds has more advice than
+// the error of opening it.
+func openState(config *configs.Config) (*checkpoint.Store, error) {
+	if f := checkStatePath(config.State); f.Result == preflight.Failed {
+		return nil, &partError{f.Step, &sinks.Advised{Err: errors.New(f.Detail), To: f.Advice}}
+	}
+	return checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})
 }

@@ -29,53 +29,51 @@ const (
 type doorPart struct {
 	name string // natsDoor or kafkaDoor
 	made blueprint
-	door interface {
-		Run(context.Context)
-		Status() inbox.Status
-	}
+	door door
+}
+
+// door receives ticket commands from a broker.
+type door interface {
+	Run(context.Context)
+	Status() inbox.Status
 }
 
 // arrangeDoors makes the doors that the configuration has, but those of now that
-// would be made alike.
-func (b *Bridge) arrangeDoors(config *configs.Config, now *arrangement) ([]*doorPart, error) {
+// would be made alike. It adds the errors of those that cannot be made.
+func (b *Bridge) arrangeDoors(config *configs.Config, now *arrangement, failed *partErrors) (doors []*doorPart) {
 	if !config.Tickets.Enabled {
-		return nil, nil
+		return nil
 	}
-	var doors []*doorPart
+	add := func(name string, files []string, settings any, open func() (door, error)) {
+		p, err := arrangeDoor(name, now, files, settings, open)
+		failed.add(doorTarget(name), err)
+		if err == nil {
+			doors = append(doors, p)
+		}
+	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		p, err := arrangeDoor(natsDoor, now, n.Files(), n)
-		if err != nil {
-			return nil, err
-		}
-		if p.door == nil {
-			p.door = b.openNATSDoor(n)
-		}
-		doors = append(doors, p)
+		add(natsDoor, n.Files(), n, func() (door, error) { return b.openNATSDoor(n) })
 	}
 	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		p, err := arrangeDoor(kafkaDoor, now, k.Files(), k)
-		if err != nil {
-			return nil, err
-		}
-		if p.door == nil {
-			p.door = b.openKafkaDoor(k)
-		}
-		doors = append(doors, p)
+		add(kafkaDoor, k.Files(), k, func() (door, error) { return b.openKafkaDoor(k) })
 	}
-	return doors, nil
+	return doors
 }
 
-// arrangeDoor returns the door of now, if it is made of the same, or else a part in
-// its place, without a door.
-func arrangeDoor(name string, now *arrangement, files []string, settings any) (*doorPart, error) {
+// doorTarget names a door in errors and findings.
+func doorTarget(name string) string { return "tickets from " + name }
+
+// arrangeDoor returns the door of now, if it is made of the same, or else another part.
+func arrangeDoor(name string, now *arrangement, files []string, settings any, open func() (door, error)) (*doorPart, error) {
 	made, err := newBlueprint(files, settings)
 	if err != nil {
-		return nil, fmt.Errorf("tickets.%s: %w", name, err)
+		return nil, err
 	}
 	if p := now.door(name); p != nil && p.made.equal(made) {
 		return p, nil
 	}
-	return &doorPart{name: name, made: made}, nil
+	d, err := open()
+	return &doorPart{name: name, made: made, door: d}, err
 }
 
 func (p *doorPart) partName() string { return "tickets." + p.name }
@@ -84,7 +82,11 @@ func (p *doorPart) start(ctx context.Context, ps *parts) {
 	ps.start(ctx, p.partName(), sourcePhase, prompt(p.door.Run))
 }
 
-func (b *Bridge) openNATSDoor(n configs.TicketNATS) *inbox.NATS {
+func (b *Bridge) openNATSDoor(n configs.TicketNATS) (door, error) {
+	// Mistakes of the configuration itself are errors now, not while running.
+	if _, err := natsConnection(n.Connection()); err != nil {
+		return nil, err
+	}
 	return inbox.NewNATS(inbox.NATSOptions{
 		Options: b.doorOptions(natsDoor, func() redact.Secrets {
 			o, err := natsConnection(n.Connection())
@@ -102,10 +104,13 @@ func (b *Bridge) openNATSDoor(n configs.TicketNATS) *inbox.NATS {
 			options, err := o.SignIn()
 			return o.TLS, options, err
 		},
-	})
+	}), nil
 }
 
-func (b *Bridge) openKafkaDoor(k configs.TicketKafka) *inbox.Kafka {
+func (b *Bridge) openKafkaDoor(k configs.TicketKafka) (door, error) {
+	if _, err := kafkaConnection(k.Connection()); err != nil {
+		return nil, err
+	}
 	return inbox.NewKafka(inbox.KafkaOptions{
 		Options: b.doorOptions(kafkaDoor, func() redact.Secrets {
 			o, err := kafkaConnection(k.Connection())
@@ -119,7 +124,7 @@ func (b *Bridge) openKafkaDoor(k configs.TicketKafka) *inbox.Kafka {
 			o, err := kafkaConnection(k.Connection())
 			return o.TLS, o.SASL, err
 		},
-	})
+	}), nil
 }
 
 // doorOptions are what doors have in common. secrets reads those that no text may

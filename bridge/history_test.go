@@ -289,8 +289,8 @@ func BenchmarkSample(b *testing.B) {
 				b.Fatal(err)
 			}
 			bridge := &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard}
-			all, err := bridge.arrange(b.Context(), config, new(arrangement))
-			if err != nil {
+			all, failed := bridge.arrange(b.Context(), config, new(arrangement))
+			if err := failed.join(); err != nil {
 				b.Fatal(err)
 			}
 			all.sinks[0].employ(store, checkpoint.SinkStats{})

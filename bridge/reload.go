@@ -47,8 +47,8 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 	if fixed := b.fixed(now.config, config); len(fixed) > 0 {
 		return nil, fmt.Errorf("%s cannot change while the bridge runs: restart it, or take the change back", strings.Join(fixed, ", "))
 	}
-	next, err := b.arrange(ctx, config, now)
-	if err != nil {
+	next, failed := b.arrange(ctx, config, now)
+	if err := failed.join(); err != nil {
 		return nil, err
 	}
 	goes, comes := now.less(next), next.less(now)

@@ -62,7 +62,7 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
 	})
-	if config.Tickets.Enabled {
+	if config.Tickets.Enabled && b.store != nil { // nil: a check, which reads no state
 		if err := b.arrangeWriter(ctx, p, config, now); err != nil {
 			return nil, err
 		}

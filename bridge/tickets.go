@@ -19,7 +19,7 @@ func (b *Bridge) arrangeTickets(config *configs.Config) (admin.Tickets, error) {
 	}
 	receivers, err := config.Tickets.Webhooks.Receivers()
 	if err != nil {
-		return admin.Tickets{}, fmt.Errorf("tickets.webhooks.%w", err)
+		return admin.Tickets{}, fmt.Errorf("webhooks.%w", err)
 	}
 	return admin.Tickets{
 		Desk: tickets.NewDesk(b.store, tickets.DeskOptions{

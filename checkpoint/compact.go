@@ -33,7 +33,7 @@ func compact(path string) (before, after int64, err error) {
 	if !info.Mode().IsRegular() {
 		return 0, 0, fmt.Errorf("%s is not a file", path)
 	}
-	if _, err := checkFile(path, defaultLockWait); err != nil {
+	if _, err := checkFile(path, defaultLockWait, false); err != nil {
 		return 0, 0, err
 	}
 	// The lock keeps everybody out until the new file has the name. Those who wait

@@ -74,7 +74,7 @@ func openFile(path string, o Options) (state opened, err error) {
 	if o.LockWait != 0 {
 		wait = max(o.LockWait, 1) // bbolt waits for ever with 0
 	}
-	found, err := checkFile(path, wait)
+	found, err := checkFile(path, wait, o.ReadOnly && o.Quick)
 	if err != nil {
 		return state, err
 	}
@@ -155,8 +155,9 @@ type finding struct {
 // itself trusts what it maps: it would panic on a damaged page, or die of SIGBUS
 // behind the end of a file that was cut short. So the file is read through,
 // unless it was closed in order: nothing but a failing disk has damaged it then,
-// and where bbolt meets that later on, guard makes an error of it.
-func checkFile(path string, wait time.Duration) (found finding, err error) {
+// and where bbolt meets that later on, guard makes an error of it. With quick true, no
+// file is read through.
+func checkFile(path string, wait time.Duration, quick bool) (found finding, err error) {
 	o := boltOptions()
 	o.ReadOnly, o.Timeout = true, wait
 	db, _, err := openBolt(path, &o)
@@ -181,7 +182,7 @@ func checkFile(path string, wait time.Duration) (found finding, err error) {
 			}
 			var sum uint64
 			var journal error
-			if !found.closed {
+			if !found.closed && !quick {
 				if pages, err = openPages(file, db.Info().PageSize, tx); err != nil {
 					return err
 				}
@@ -189,7 +190,7 @@ func checkFile(path string, wait time.Duration) (found finding, err error) {
 					return err
 				}
 			}
-			if found.version, err = checkLayout(tx); err != nil || found.closed {
+			if found.version, err = checkLayout(tx); err != nil || found.closed || quick {
 				return err
 			}
 			if kept, there := sumOf(tx); there && kept != sum || !there && found.version > 1 {

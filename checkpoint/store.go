@@ -25,6 +25,9 @@ type Options struct {
 	// version wrote it. Every method that writes fails. The state must not be in
 	// use by another process, but that reads it in the same way.
 	ReadOnly bool
+	// Quick leaves out, with ReadOnly, reading the whole of a file that was not closed in
+	// order: damage to it may be found later, or not.
+	Quick bool
 	// LockWait is how long another process that has the state open, and may be
 	// about to end, is waited for; 0: a second; below 0: not at all.
 	LockWait time.Duration

@@ -20,8 +20,11 @@ func (c *command) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, and with --connect whether it would work",
 		Long: `Check the configuration file and the environment. Every mistake is printed, with
-its place in the file and the path of its key. So is a state that cannot be made or
-written, and what a start would refuse. Nothing is contacted.
+its place in the file and the path of its key. So is everything else on this machine
+that a start would refuse: a state that cannot be made, written or used, an address of
+admin.listen that cannot be taken, certificates. An address that a bridge has is a
+warning, since the configuration may be in use. Nothing else is contacted. A state that
+was not closed in order is not read in full.
 
 With --connect the state is read, and every appliance, every sink and every door for tickets is tried as a
 running bridge would use it, and each answer explained: the address and its
@@ -61,13 +64,7 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			if connect {
 				return c.checkConnections(cmd.Context(), config, timeout)
 			}
-			if state := bridge.CheckStatePath(config)[0]; state.Result == preflight.Failed {
-				return fmt.Errorf("state: %s: %s", state.Detail, state.Advice)
-			}
-			if found := bridge.CheckSettings(config, version); len(found) > 0 {
-				for _, f := range found {
-					fmt.Fprintf(c.stderr, "%s: %s: %s\n", f.Target, f.Detail, f.Advice)
-				}
+			if !c.printSettings(bridge.CheckSettings(cmd.Context(), config, version)) {
 				return commandline.ErrTold
 			}
 			printPlan(c.stdout, config)
@@ -77,6 +74,28 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance and every sink, and explain what does not work")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long each of them may take")
 	return cmd
+}
+
+// printSettings prints the findings that a person has to look at. It reports whether a
+// bridge would start.
+func (c *command) printSettings(found []preflight.Finding) bool {
+	good := true
+	for _, f := range found {
+		name := f.Target
+		if name == "configuration" {
+			name = f.Step
+		}
+		switch f.Result {
+		case preflight.Failed:
+			good = false
+		case preflight.Warning:
+			name = "warning: " + name
+		default:
+			continue
+		}
+		fmt.Fprintf(c.stderr, "%s: %s: %s\n", name, f.Detail, f.Advice)
+	}
+	return good
 }
 
 // checkConnections prints what trying a configuration finds. The error is that

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,7 +16,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kfake"
+	bolt "go.etcd.io/bbolt"
 
+	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/preflight"
 	standin "ndrbridge/test/appliance"
@@ -250,27 +255,157 @@ func TestCheckWithoutConnectRefusesAStateThatCannotBeMade(t *testing.T) {
 	}
 }
 
-func TestCheckWithoutConnectRefusesWhatAStartRefuses(t *testing.T) {
+// A start and both checks say of a configuration the same, in the same words.
+func TestCheckAndRunAgree(t *testing.T) {
 	t.Parallel()
 	empty := place(t, "empty.pem", "no certificate", 0o600)
-	const sensor, soc = `name: hq, url: "https://sensor.example", api_key: k`, `name: soc, webhook: {url: "https://soc.example"`
-	for name, test := range map[string]struct{ appliance, sink, rest, want string }{
-		"an appliance whose ca_file has no certificate": {sensor + ", tls: {ca_file: " + empty + "}", soc + "}", "", "appliance hq: "},
-		"a webhook whose ca_file has no certificate":    {sensor, soc + ", tls: {ca_file: " + empty + "}}", "", "sink soc: tls.ca_file"},
-		"a Kafka sink whose ca_file has no certificate": {sensor, `name: lake, kafka: {brokers: ["b.example:9092"], tls: {ca_file: ` + empty + "}}", "", "sink lake: tls.ca_file"},
-		"a NATS sink whose client certificate is none":  {sensor, `name: bus, nats: {url: "nats://b.example", tls: {cert_file: ` + empty + ", key_file: " + empty + "}}", "", "sink bus: tls.cert_file"},
-		"a header that is larger than servers take":     {sensor, soc + ", headers: {X-Large: " + strings.Repeat("x", 9<<10) + "}}", "", "sink soc: webhook: the header field"},
-		"tickets from NATS, where ca_file has none":     {sensor, soc + "}", `tickets: {enabled: true, nats: {url: "nats://b.example", stream: T, tls: {ca_file: ` + empty + "}}}\n", "tickets from nats: tls.ca_file"},
-		"tickets from Kafka, where ca_file has none":    {sensor, soc + "}", `tickets: {enabled: true, kafka: {brokers: ["b.example:9092"], tls: {ca_file: ` + empty + "}}}\n", "tickets from kafka: tls.ca_file"},
-		"nothing, if all of it can be made":             {sensor, soc + "}", "", ""},
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	const sensor, soc = `name: hq, url: "http://127.0.0.1:1", api_key: k`, `name: soc, webhook: {url: "http://127.0.0.1:1"`
+	const noCertificate = "tls.ca_file: "
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	cut := func(t *testing.T, path string) {
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()/2)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		appliance, sink, rest string // the default: all of it can be made
+		listen, state         string
+		change                func(t *testing.T, path string) // a state that was closed in order
+		part                  string
+		want                  string // of the part; empty: it starts
+	}{
+		"nothing, if all of it can be made":             {},
+		"a state that was closed in order":              {change: func(*testing.T, string) {}},
+		"an appliance whose ca_file has no certificate": {appliance: sensor + ", tls: {ca_file: " + empty + "}", part: "appliance hq", want: noCertificate + empty},
+		"an appliance whose client certificate is none": {appliance: sensor + ", tls: {cert_file: " + empty + ", key_file: " + empty + "}", part: "appliance hq", want: "tls.cert_file and tls.key_file: "},
+		"a webhook whose ca_file has no certificate":    {sink: soc + ", tls: {ca_file: " + empty + "}}", part: "sink soc", want: noCertificate + empty},
+		"a Kafka sink whose ca_file has no certificate": {sink: `name: lake, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}", part: "sink lake", want: noCertificate + empty},
+		"a NATS sink whose client certificate is none":  {sink: `name: bus, nats: {url: "nats://127.0.0.1:1", tls: {cert_file: ` + empty + ", key_file: " + empty + "}}", part: "sink bus", want: "tls.cert_file and tls.key_file: "},
+		"a header that is larger than servers take":     {sink: soc + ", headers: {X-Large: " + strings.Repeat("x", 9<<10) + "}}", part: "sink soc", want: "webhook: the header field"},
+		"a header that HTTP owns":                       {sink: soc + ", headers: {Content-Length: 1}}", want: "Content-Length"},
+		"a sink of a ticket system":                     {sink: `name: soc, webhook: {url: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}, ticket: {system: jira, project: SOC, link: false}}", part: "sink soc", want: noCertificate + empty},
+		"a preset":                                      {sink: `name: soc, webhook: {url: "http://127.0.0.1:1/index", preset: elasticsearch, tls: {ca_file: ` + empty + "}}", part: "sink soc", want: noCertificate + empty},
+		"a match that does not compile":                 {sink: soc + "}, match: nothing.of(", want: "sinks[0].match"},
+		"a template that does not compile":              {sink: soc + ", template: '{{'}", want: "sinks[0].webhook.template"},
+		"a redaction that is no path":                   {sink: soc + "}, redact: [a..b]", want: "sinks[0].redact[0]"},
+		"tickets from NATS, where ca_file has none":     {rest: `tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: ` + empty + "}}}\n", part: "tickets from nats", want: noCertificate + empty},
+		"tickets from Kafka, where ca_file has none":    {rest: `tickets: {enabled: true, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", part: "tickets from kafka", want: noCertificate + empty},
+		"tickets that are off, where ca_file has none":  {rest: `tickets: {kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n"},
+		"a ticket webhook that maps to no status":       {rest: "tickets: {enabled: true, webhooks: {jira: {map: {statuses: {Done: none}}}}}\n", want: "tickets.webhooks.jira.map"},
+		"a collector of traces whose ca_file has none":  {rest: `tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: ` + empty + "}}\n", part: "tracing", want: noCertificate + empty},
+		"a collector of traces":                         {rest: `tracing: {endpoint: "http://127.0.0.1:1"}` + "\n"},
+		"an address that something else has":            {listen: taken.Addr().String(), part: "admin.listen", want: "listen tcp " + taken.Addr().String() + ": "},
+		"an address that this machine does not have":    {listen: "192.0.2.1:9600", part: "admin.listen", want: "listen tcp 192.0.2.1:9600: "},
+		"a state in a folder that is missing":           {state: filepath.Join(t.TempDir(), "none", "state.db"), part: "state", want: "the folder "},
+		"a state that is a folder":                      {state: t.TempDir(), part: "state", want: "is a folder"},
+		"a state that is a link to nothing":             {state: link, part: "state", want: link + " is a link to a file that does not exist"},
+		"a state that is a device":                      {state: "/dev/null", want: "/dev/null is not a file"},
+		"a state that is an empty file":                 {state: place(t, "state.db", "", 0o600), want: "the file is empty"},
+		"a state that is another file":                  {state: place(t, "state.db", strings.Repeat("text ", 20_000), 0o600), want: "open the state: "},
+		"a state that was cut short":                    {change: cut, want: "damaged"},
+		"a state of a newer version":                    {change: makeNewer, want: "newer version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := "state: " + t.TempDir() + "/state.db\nadmin: {token: sesame}\nappliances: [{" + test.appliance + "}]\nsinks: [{" + test.sink + "}]\n" + test.rest
-			code, _, errs := try(t, "check", "--config", place(t, "ndrbridge.yaml", text, 0o600))
-			if (code == 0) != (test.want == "") || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
-				t.Errorf("exit code %d: %s", code, errs)
+			state := cmp.Or(test.state, filepath.Join(t.TempDir(), "state.db"))
+			if test.change != nil {
+				s, err := checkpoint.Open(state, checkpoint.Options{})
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				test.change(t, state)
+			}
+			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
+				state, cmp.Or(test.listen, "127.0.0.1:0"), cmp.Or(test.appliance, sensor), cmp.Or(test.sink, soc+"}"), test.rest)
+			config := place(t, "ndrbridge.yaml", text, 0o600)
+			if code, _, errs := try(t, "check", "--config", config); test.want == "" {
+				if code != 0 || errs != "" {
+					t.Errorf("check: exit code %d: %s", code, errs)
+				}
+				serve(t, confidential{file: config}).stop()
+				return
+			} else if code != 1 || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
+				t.Errorf("check: exit code %d: %s", code, errs)
+			}
+			code, out, errs := try(t, "check", "--connect", "--timeout", "2s", "--config", config)
+			if out += errs; code != 1 || !strings.Contains(out, test.want) || !strings.Contains(out, test.part) {
+				t.Errorf("check --connect: exit code %d: %s", code, out)
+			}
+			if code, _, errs := try(t, "run", "--config", config); code != 1 || !strings.Contains(errs, test.want) || !strings.Contains(errs, test.part) {
+				t.Errorf("run: exit code %d: %s", code, errs)
 			}
 		})
+	}
+}
+
+// makeNewer makes a state one of a version that does not exist yet.
+func makeNewer(t *testing.T, path string) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
+	if err == nil {
+		err = errors.Join(db.Update(func(tx *bolt.Tx) error {
+			return tx.Bucket([]byte("meta")).Put([]byte("version"), []byte("1000"))
+		}), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckAndRunNameEveryPartThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	empty := place(t, "empty.pem", "no certificate", 0o600)
+	text := fmt.Sprintf(`
+state: %[1]s/state.db
+admin: {listen: "127.0.0.1:0", token: sesame}
+appliances: [{name: hq, url: "http://127.0.0.1:1", api_key: k, tls: {ca_file: %[2]s}}]
+sinks:
+  - {name: lake, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: %[2]s}}}
+  - {name: soc, webhook: {url: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}}
+tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: %[2]s}}}
+tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}
+`, t.TempDir(), empty)
+	config := place(t, "ndrbridge.yaml", text, 0o600)
+	for _, command := range []string{"check", "run"} {
+		code, _, errs := try(t, command, "--config", config)
+		for _, part := range []string{"appliance hq", "sink lake", "sink soc", "tickets from nats", "tracing"} {
+			if line := part + ": tls.ca_file: " + empty; code != 1 || !strings.Contains(errs, line) {
+				t.Errorf("%s: exit code %d, and not %q in\n%s", command, code, line, errs)
+			}
+		}
+	}
+}
+
+func TestCheckOfAConfigurationInUseSaysWhoHasTheAddress(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	configure := func(listen string) string {
+		return place(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/state.db\nadmin: {listen: %q, token: sesame}\n"+
+			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, listen, folder), 0o600)
+	}
+	s := serve(t, confidential{file: configure("127.0.0.1:0")})
+	defer s.stop()
+	config := configure(strings.TrimPrefix(s.address, "http://"))
+	const says = "a bridge runs there"
+	if code, _, errs := try(t, "check", "--config", config); code != 0 || !strings.Contains(errs, "warning: admin.listen: ") || !strings.Contains(errs, says) {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	_, out, _ := try(t, "check", "--connect", "--timeout", "2s", "--config", config)
+	if _, at, _ := strings.Cut(out, "admin.listen"); !strings.HasPrefix(strings.TrimSpace(at), "warning") || !strings.Contains(at, says) {
+		t.Errorf("%s", out)
 	}
 }

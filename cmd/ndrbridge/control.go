@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,22 +68,6 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("admin.token: %w", err)
 	}
-	client, err := admin.NewClient("http://"+dialable(config.Admin.Listen), token)
+	client, err := admin.NewClient("http://"+admin.DialAddress(config.Admin.Listen), token)
 	return client, none, err
-}
-
-// dialable is the address at which what listens on an address is reached from
-// this machine.
-func dialable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip.Is6() {
-			host = "::1"
-		}
-	}
-	return net.JoinHostPort(host, port)
 }

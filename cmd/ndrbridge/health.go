@@ -58,5 +58,5 @@ func (c *command) healthClient() (*admin.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return admin.NewClient("http://"+dialable(listen), "")
+	return admin.NewClient("http://"+admin.DialAddress(listen), "")
 }
