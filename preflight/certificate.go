@@ -91,9 +91,12 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not trusted: " + e.Err.Error(), "see tls.ca_file and tls.server_name"
 	}
-	_, header := errors.AsType[tls.RecordHeaderError](err)
-	if header || errors.Is(err, http.ErrSchemeMismatch) {
-		return "what answers does not speak TLS", "check scheme and port of " + address
+	header, ok := errors.AsType[tls.RecordHeaderError](err)
+	if errors.Is(err, http.ErrSchemeMismatch) || string(header.RecordHeader[:]) == "HTTP/" {
+		return "what answers does not speak TLS, but HTTP", "check the port of " + address + ", and whether it is one for TLS: see scheme or tls"
+	}
+	if ok {
+		return "what answers does not speak TLS", "check the port of " + address + ", and whether it is one for TLS: see scheme or tls"
 	}
 	// The alerts of the other side have no type of their own.
 	switch text := err.Error(); {

@@ -128,20 +128,31 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 	d := *s.cluster.dialer
 	way := &preflight.Way{Address: address, Key: "brokers", Now: now}
 	d.TLS = way.Secure(d.TLS)
-	ctx, cancel := preflight.Half(ctx)
+	whole := ctx
+	ctx, cancel := preflight.Half(whole)
 	defer cancel()
 	conn, err := d.Dial(way.Watch(ctx), address)
 	found, explained := way.Findings(err)
 	if err != nil {
+		// As long as ctx has not ended: the looks at the port take their time.
+		broken := kafkawire.ErrorOfConnection(ctx, err, "the connection broke")
 		if _, refused := errors.AsType[*sinks.Error](err); refused {
 			found = append(found, preflight.Failure("sign-in", err))
-		} else if late, ok := errors.AsType[net.Error](err); !explained && ok && late.Timeout() {
+		} else if explained {
+			return found, err
+		} else if wrong, ok := s.wrongPort(whole, address); ok {
+			found = append(found, wrong)
+		} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			found = append(found, preflight.Finding{
 				Step: "sign-in", Result: preflight.Failed, Detail: "the connection stands, and the broker does not answer",
-				Advice: "is it the port for what tls and sasl say? One for connections without TLS waits for more of who speaks TLS",
+				Advice: "is it a Kafka broker, and the port for what tls and sasl say?",
 			})
-		} else if !explained {
-			found = append(found, preflight.Failure("sign-in", kafkawire.ErrorOfConnection(ctx, err, "the connection broke")))
+		} else {
+			f := preflight.Failure("sign-in", broken)
+			if f.Advice == "" {
+				f.Advice = "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it hung up"
+			}
+			found = append(found, f)
 		}
 		return found, err
 	}
@@ -155,6 +166,38 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 		}
 	}
 	return append(found, signIn), nil
+}
+
+// wrongPort looks whether another protocol is spoken at an address than the options say.
+// It signs in to nobody.
+func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Finding, found bool) {
+	f = preflight.Finding{Step: "tls", Result: preflight.Failed}
+	if s.cluster.dialer.TLS != nil {
+		ctx, cancel := preflight.Half(ctx)
+		defer cancel()
+		ctx, cancel = context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		plain := kafkawire.Dialer{Brokers: s.cluster.dialer.Brokers, ClientID: s.cluster.dialer.ClientID}
+		conn, err := plain.Dial(ctx, address)
+		if err != nil {
+			return f, false
+		}
+		conn.Close()
+		f.Detail = "what listens there is a Kafka broker without TLS, and is spoken to in TLS"
+		f.Advice = "use the broker's port for TLS in brokers, or take tls out"
+		return f, true
+	}
+	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
+	case expectsTLS:
+		f.Detail = "what listens there expects TLS, and is spoken to in plain text"
+		f.Advice = "set tls, or use the port for plain connections in brokers"
+	case answersHTTP:
+		f.Step, f.Detail = "sign-in", "what listens there speaks HTTP, and is no Kafka broker"
+		f.Advice = "use the port for Kafka clients in brokers"
+	default:
+		return f, false
+	}
+	return f, true
 }
 
 // The operations on a topic, as bits of what the broker tells (KIP-430).

@@ -120,12 +120,12 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a broker that wants TLS": {
 			cluster: []kfake.Opt{secured},
-			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "EOF", Advice: "without the TLS"},
+			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "set tls"},
 		},
 		"a broker without TLS that is spoken to by it": {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
-			within: 300 * time.Millisecond,
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "does not answer", Advice: "tls and sasl"},
+			within: 3 * time.Second,
+			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "a Kafka broker without TLS", Advice: "take tls out"},
 		},
 		"a certificate that is trusted": {
 			cluster: []kfake.Opt{secured},

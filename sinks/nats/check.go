@@ -75,7 +75,8 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	way := &preflight.Way{Address: address, Key: "url", Now: t.Now}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
-	if scheme, _, _ := strings.Cut(server, "://"); alone.options.TLS == nil && (scheme == "tls" || scheme == "wss") {
+	scheme, _, _ := strings.Cut(server, "://")
+	if alone.options.TLS == nil && (scheme == "tls" || scheme == "wss") {
 		alone.options.TLS = &tls.Config{} // as the library takes it by itself
 	}
 	alone.options.TLS = way.Secure(alone.options.TLS)
@@ -84,21 +85,18 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	defer cancel()
 	c, err := alone.dial(way.Watch(ctx))
 	found, explained := way.Findings(err)
-	if err != nil && !explained && alone.options.TLS == nil && expectsTLS(whole, address) {
-		f := preflight.PlainToTLS("tls")
-		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
-		if strings.HasPrefix(server, "ws://") {
-			f.Advice = "use wss:// in url"
-		}
-		found, explained = append(found, f), true
-	}
 	if err != nil && !explained {
-		f := preflight.Failure("sign-in", alone.wrap(ctx, err))
-		if ctx.Err() != nil {
+		f, late := preflight.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
+		if wrong, ok := wrongPort(whole, scheme, address); ok {
+			f = wrong
+		} else if late {
 			f.Detail = "the connection stands, and the server does not answer"
 		}
 		if f.Advice == "" {
 			f.Advice = "is it a NATS server that listens there, on the port for clients?"
+			if scheme == "ws" || scheme == "wss" {
+				f.Advice = "is it a NATS server that listens there, on the port for WebSocket?"
+			}
 		}
 		found = append(found, f)
 	}
@@ -114,11 +112,25 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	return preflight.At("server "+address, found), c
 }
 
-// expectsTLS is preflight.ExpectsTLS, and leaves time to what is tried next.
-func expectsTLS(ctx context.Context, address string) bool {
-	ctx, cancel := preflight.Half(ctx)
-	defer cancel()
-	return preflight.ExpectsTLS(ctx, address)
+// wrongPort looks whether another protocol is spoken at an address than a server's scheme
+// says.
+func wrongPort(ctx context.Context, scheme, address string) (f preflight.Finding, found bool) {
+	if scheme == "wss" { // its handshake says so
+		return f, false
+	}
+	f = preflight.PlainToTLS("wss")
+	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
+	case expectsTLS && scheme == "ws":
+	case expectsTLS:
+		f.Detail = "what listens there expects TLS from the first byte, and NATS begins in plain text"
+		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
+	case answersHTTP && scheme != "ws":
+		f.Step, f.Detail = "sign-in", "what listens there speaks HTTP, and not NATS"
+		f.Advice = "use the port for NATS clients in url, or ws:// if it is the server's port for WebSocket"
+	default:
+		return f, false
+	}
+	return f, true
 }
 
 // addressOf is host and port of a server.

@@ -53,8 +53,10 @@ func adviceOn(err error) string {
 		return "see creds_file, nkey_file, token_file, username and password_file"
 	case is(nats.ErrPermissionViolation):
 		return "the user needs to publish to the subject, and to subscribe to _INBOX.>"
-	case is(nats.ErrSecureConnRequired, nats.ErrSecureConnWanted):
-		return "only one side wants TLS: see tls and url"
+	case is(nats.ErrSecureConnWanted):
+		return "the server has no TLS on this port: use nats:// in url and take tls out, or set TLS up at the server"
+	case is(nats.ErrSecureConnRequired):
+		return "the server requires TLS: use tls:// in url"
 	case is(natswire.ErrHTTP, natswire.ErrTLS):
 		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):

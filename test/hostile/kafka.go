@@ -133,7 +133,11 @@ func (b *Broker) serve(c net.Conn) {
 		if _, err := io.ReadFull(c, prefix[:]); err != nil {
 			return
 		}
-		frame := make([]byte, min(binary.BigEndian.Uint32(prefix[:]), 64<<20))
+		size := binary.BigEndian.Uint32(prefix[:])
+		if size > 64<<20 { // TLS or HTTP: no broker reads that
+			return
+		}
+		frame := make([]byte, size)
 		if _, err := io.ReadFull(c, frame); err != nil || len(frame) < 10 {
 			return
 		}
