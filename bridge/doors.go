@@ -151,8 +151,9 @@ func (d currentDesk) Accept(ctx context.Context, key string, commands []tickets.
 }
 
 // refuse journals that a message brought no command. It does not wait for space in the
-// journal, since the commands behind the message would wait with it: once the reserve is
-// used up too, the log alone has it.
+// journal, since the commands behind the message would wait with it: once half of the
+// reserve is used up too, the log alone has it. The other half is left to the answers to
+// tickets.
 func (b *Bridge) refuse(ctx context.Context, r inbox.Refusal) error {
 	now := time.Now()
 	event, err := ownEvents(b.arranged.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)

@@ -17,8 +17,8 @@ func ownEvents(config *configs.Config) transform.Encoder {
 }
 
 // journal commits an event that is about no appliance. While the journal has no space,
-// it waits, or, with wait false, uses what is reserved, and fails with checkpoint.ErrFull
-// once that is used up too. Several may do so at once.
+// it waits, or, with wait false, uses its half of what is reserved, and fails with
+// checkpoint.ErrFull once that is used up too. Several may do so at once.
 func journal(ctx context.Context, store checkpoint.Sources, event transform.Event, now time.Time, wait bool) error {
 	source := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
 	for {

@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/tickets/inbox"
 	"ndrbridge/transform"
 )
 
@@ -93,6 +94,28 @@ func (w *watched) refuseLog(t *testing.T, text string, want int) {
 	if n := strings.Count(w.log.String(), text); n != want {
 		t.Errorf("the log says %d times %q, want %d:\n%s", n, text, want, &w.log)
 	}
+}
+
+func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchRoom(t, `[{name: log, file: {path: "-"}}]`, checkpoint.Limits{MaxBytes: 1000})
+		w.commit(t.Context(), t, 1000)
+		for range 500 {
+			time.Sleep(time.Millisecond)
+			refusal := inbox.Refusal{Message: "stream TICKETS, message 1", Reason: "a message is no command", Sent: time.Now()}
+			if err := w.refuse(t.Context(), refusal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if space, err := w.store.HasSpace(t.Context(), true); err != nil || !space {
+			t.Errorf("space for answers: %t, %v; the journal holds %d bytes", space, err, w.stats().Bytes)
+		}
+		if !strings.Contains(w.log.String(), "a message was refused without an event") {
+			t.Errorf("the refusals did not use up what they may: %s", &w.log)
+		}
+		w.stop(t)
+	})
 }
 
 func TestTheRoomOfTheJournalIsWatched(t *testing.T) {

@@ -81,9 +81,9 @@ type Commit struct {
 	// NoWait fails the commit with ErrFull if the journal has no space, where it
 	// would wait for it otherwise.
 	NoWait bool
-	// Reserve lets the events use a sixteenth of Limits.MaxBytes (64 KiB at the least)
-	// beyond it. It is meant for small events of the bridge's own that others wait
-	// for.
+	// Reserve lets the events use half of what the journal reserves for events of the
+	// bridge's own (see Space.HasSpace). It is meant for small events that others wait
+	// for. The other half is left to Commands.Finish.
 	Reserve bool
 }
 

@@ -156,7 +156,11 @@ func (c *commit) check(r *round) error {
 	if len(c.Events) == 0 {
 		return nil
 	}
-	has, err := r.journal.hasSpace(r.tx.Tx, r.configured, r.limits, c.Reserve)
+	var reserve int64
+	if c.Reserve {
+		reserve = commitReserveOf(r.limits.MaxBytes)
+	}
+	has, err := r.journal.hasSpace(r.tx.Tx, r.configured, r.limits, reserve)
 	switch {
 	case err != nil || has:
 		return err

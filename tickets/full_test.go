@@ -2,6 +2,7 @@ package tickets_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"ndrbridge/sinks"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/tickets"
+	"ndrbridge/transform"
 )
 
 // bridged is an appliance whose detections are polled into a store, beside a writer of
@@ -136,6 +138,36 @@ func TestTicketsAreWrittenWhilePollingWaitsForAFullJournal(t *testing.T) {
 		// One detection, two answers, then three detections and what the tickets made of the one.
 		if stats.Last != 7 {
 			t.Errorf("the journal came to %d events, want 7", stats.Last)
+		}
+	})
+}
+
+func TestTicketsAreWrittenAfterAFloodOfRefusedMessagesInAFullJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newBridged(t, direct)
+		_, err := b.source.Poll(t.Context())
+		b.must(err) // the journal is full now
+		own := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
+		var position []byte
+		for i := 0; ; i++ {
+			message := transform.RefusedMessage{Message: fmt.Sprintf("stream TICKETS, message %d", i), Reason: "a message is no command", Sent: time.Now()}
+			event, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}.MessageRefused(message, time.Now())
+			b.must(err)
+			next := fmt.Append(nil, i)
+			err = b.store.Commit(t.Context(), checkpoint.Commit{
+				Source: own, Expect: position, Position: next, Events: []transform.Event{event}, NoWait: true, Reserve: true,
+			})
+			if errors.Is(err, checkpoint.ErrFull) {
+				break
+			}
+			b.must(err)
+			position = next
+		}
+		run(t, b.writer)
+		accept(t, b.store, tickets.Command{TicketID: "SEC-1", Status: "acknowledged"}, tickets.Command{TicketID: "SEC-1", Status: "closed"})
+		time.Sleep(time.Minute)
+		if got := states(t, b.store); got != "applied applied" {
+			t.Errorf("the commands are %s, the writer is %+v", got, b.writer.Status())
 		}
 	})
 }

@@ -293,24 +293,40 @@ func (b Backend) testRoom(t *testing.T) {
 		s.must(s.Commit(t.Context(), c))
 	})
 
-	t.Run("the reserve takes some events more, and ends", func(t *testing.T) {
+	t.Run("commits may use half of the reserve, and answers to tickets all of it", func(t *testing.T) {
 		s := full(t)
 		const reserve = 64 << 10
 		for i := 0; ; i++ {
-			space, err := s.HasSpace(t.Context(), true)
-			s.must(err)
+			if space, err := s.HasSpace(t.Context(), true); err != nil || !space {
+				t.Fatalf("space in the reserve: %t, %v; %d bytes of it are used", space, err, s.stats().Bytes-limits.MaxBytes)
+			}
 			if general, err := s.HasSpace(t.Context(), false); err != nil || general {
 				t.Fatalf("space without the reserve: %t, %v", general, err)
 			}
 			c := s.next(event(fmt.Sprint("own-", i), noon, 1000))
 			c.NoWait, c.Reserve = true, true
-			err = s.Commit(t.Context(), c)
-			if used := s.stats().Bytes - limits.MaxBytes; space != (err == nil) || used > reserve+2000 || err != nil && used < reserve {
-				t.Fatalf("space in the reserve: %t, the commit returned %v, %d bytes of it are used", space, err, used)
+			err := s.Commit(t.Context(), c)
+			if used := s.stats().Bytes - limits.MaxBytes; err == nil && used > reserve/2+2000 || err != nil && (used < reserve/2 || !errors.Is(err, checkpoint.ErrFull)) {
+				t.Fatalf("the commit returned %v, %d bytes of the reserve are used", err, used)
 			}
 			if err != nil {
 				break
 			}
+		}
+		for i := 0; ; i++ {
+			space, err := s.HasSpace(t.Context(), true)
+			s.must(err)
+			if used := s.stats().Bytes - limits.MaxBytes; space != (used < reserve) || used > reserve+2000 {
+				t.Fatalf("space in the reserve: %t, %d bytes of it are used", space, used)
+			}
+			if !space {
+				break
+			}
+			accepted, err := s.Accept(t.Context(), []checkpoint.Command{{Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: noon}})
+			s.must(err)
+			s.must(s.Finish(t.Context(), checkpoint.Outcome{
+				ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, 1000)},
+			}))
 		}
 		s.settle("a", s.stats().Last)
 		s.settle("b", s.stats().Last)
