@@ -1,0 +1,224 @@
+package secretfile_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ndrbridge/internal/secretfile"
+)
+
+// needle is part of every content: no error may show it.
+const needle = "sesame"
+
+const mostBytes = 1 << 20
+
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAFileIsReadAsItIs(t *testing.T) {
+	t.Parallel()
+	whole := strings.Repeat(needle, mostBytes/len(needle)+1)[:mostBytes]
+	for name, content := range map[string]string{
+		"a token":                           needle,
+		"a token with a line end":           needle + "\n",
+		"a token with CRLF at its end":      needle + "\r\n",
+		"a line break inside":               "ses\n" + needle,
+		"blanks around it":                  " \t" + needle + " ",
+		"a NUL inside":                      "ses\x00" + needle,
+		"what is not UTF-8":                 "\xff\xfe" + needle,
+		"a byte order mark in front":        "\ufeff" + needle,
+		"a certificate's key of many lines": "-----BEGIN KEY-----\n" + needle + "\n-----END KEY-----\n",
+		"nothing":                           "",
+		"as much as is allowed":             whole,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			path, link := write(t, filepath.Join(folder, "file"), content), filepath.Join(folder, "link")
+			if err := os.Symlink("file", link); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{path, link} {
+				if got, err := secretfile.Read(path); err != nil || string(got) != content {
+					t.Errorf("%s: %d bytes, %v", path, len(got), err)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsAnErrorThatNamesTheFileAndShowsNothingOfIt(t *testing.T) {
+	t.Parallel()
+	unreadable := map[string]func(t *testing.T, path string) string{
+		"one byte more than is allowed": func(t *testing.T, path string) string {
+			return write(t, path, strings.Repeat(needle, mostBytes/len(needle)+1)[:mostBytes+1])
+		},
+		"far more than is allowed": func(t *testing.T, path string) string {
+			write(t, path, needle)
+			if err := os.Truncate(path, 1<<32); err != nil { // it takes no space
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a missing file":                        func(_ *testing.T, path string) string { return path },
+		"a missing folder":                      func(_ *testing.T, path string) string { return filepath.Join(path, "file") },
+		"a path below a file":                   func(t *testing.T, path string) string { return filepath.Join(write(t, path, needle), "file") },
+		"a folder":                              func(_ *testing.T, path string) string { return filepath.Dir(path) },
+		"a device":                              func(*testing.T, string) string { return "/dev/zero" },
+		"a file of bytes that are not readable": func(*testing.T, string) string { return "/proc/self/mem" },
+		"a link to nothing": func(t *testing.T, path string) string {
+			if err := os.Symlink(path+"-none", path); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a link to itself": func(t *testing.T, path string) string {
+			if err := os.Symlink(path, path); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a pipe that nobody writes to": func(t *testing.T, path string) string {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		},
+		"a socket": func(t *testing.T, _ string) string {
+			folder, err := os.MkdirTemp("", "s") // a socket's path is short
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(folder) })
+			path := filepath.Join(folder, "s")
+			l, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			return path
+		},
+	}
+	if os.Geteuid() != 0 { // root may read everything
+		unreadable["a file that nobody may read"] = func(t *testing.T, path string) string {
+			write(t, path, needle)
+			if err := os.Chmod(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+	}
+	for name, at := range unreadable {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := at(t, filepath.Join(t.TempDir(), "file"))
+			got, err := secretfile.Read(path)
+			if err == nil || got != nil {
+				t.Fatalf("%d bytes, %v", len(got), err)
+			}
+			if text := err.Error(); !strings.Contains(text, path) || strings.Contains(text, needle) || len(text) > 200+len(path) {
+				t.Errorf("the error is %q", text)
+			}
+		})
+	}
+}
+
+func TestAFileThatIsReplacedIsReadAgain(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"first", "the second, which is longer", "third", ""} {
+		write(t, path, content)
+		if got, err := secretfile.Read(path); err != nil || string(got) != content {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := secretfile.Read(path); err == nil {
+		t.Errorf("%q", got)
+	}
+	write(t, path, "fourth")
+	if got, err := secretfile.Read(path); err != nil || string(got) != "fourth" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// One that is renamed into its place, as secrets are mounted, is never read in part.
+func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "file")
+	contents := [][]byte{bytes.Repeat([]byte("a"), 200_000), bytes.Repeat([]byte("b"), 70_000)}
+	replace := func(i int) error {
+		next := filepath.Join(folder, fmt.Sprint("next", i%2))
+		if err := os.WriteFile(next, contents[i%2], 0o600); err != nil {
+			return err
+		}
+		return os.Rename(next, path)
+	}
+	if err := replace(0); err != nil {
+		t.Fatal(err)
+	}
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		for i := range 300 {
+			if err := replace(i); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 300 {
+		if got, err := secretfile.Read(path); err != nil || !bytes.Equal(got, contents[0]) && !bytes.Equal(got, contents[1]) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	replacing.Wait()
+}
+
+func TestControlCharactersAreFound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"":                    false,
+		"sesame":              false,
+		"with\ta tab":         false,
+		" blanks and ümläuts": false,
+		"\xff\xfe":            false,
+		"a\nb":                true,
+		"a\r\nb":              true,
+		"sesame\r\n":          true,
+		"a\x00":               true,
+		"\x1b[0m":             true,
+		"a\x7f":               true,
+	} {
+		if got := secretfile.HasControl(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		clean := rapid.StringMatching(`[ -~\t]{0,20}`)
+		text := clean.Draw(t, "text")
+		if secretfile.HasControl(text) {
+			t.Fatalf("%q", text)
+		}
+		control := rapid.SampledFrom([]byte("\x00\x01\x08\n\v\f\r\x0e\x1f\x7f")).Draw(t, "control")
+		if text += string(rune(control)) + clean.Draw(t, "behind"); !secretfile.HasControl(text) {
+			t.Fatalf("%q", text)
+		}
+	})
+}
