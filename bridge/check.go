@@ -45,7 +45,7 @@ type trial struct {
 // When ctx ends, what is being tried has failed.
 func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
 	settings := checkParts(ctx, config, o.Version)
-	trials := checkTrials(config, o)
+	trials := checkTrials(config, keptIdentities(ctx, config), o)
 	results := make([][]preflight.Finding, len(trials))
 	var running sync.WaitGroup
 	var counting sync.Mutex
@@ -79,11 +79,14 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 	return found
 }
 
-func checkTrials(config *configs.Config, o CheckOptions) []trial {
+func checkTrials(config *configs.Config, kept map[string]identityPosition, o CheckOptions) []trial {
 	all := []trial{{configuration, func(context.Context) []preflight.Finding { return checkState(config, false) }}}
 	for _, a := range config.Appliances {
 		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []preflight.Finding {
-			return checkAppliance(ctx, a, config.Tickets.Enabled, o)
+			if of, ok := kept[a.Name]; ok {
+				return checkAppliance(ctx, a, &of, config.Tickets.Enabled, o)
+			}
+			return checkAppliance(ctx, a, nil, config.Tickets.Enabled, o)
 		}})
 	}
 	for _, s := range config.Sinks {

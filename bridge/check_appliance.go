@@ -26,8 +26,8 @@ type applianceTrial struct {
 	raise   string // what gives a request more time
 }
 
-// checkAppliance tries an appliance.
-func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o CheckOptions) []preflight.Finding {
+// checkAppliance tries an appliance. kept, if set, is what the state keeps of it.
+func checkAppliance(ctx context.Context, a configs.Appliance, kept *identityPosition, tickets bool, o CheckOptions) []preflight.Finding {
 	a.RateLimit = 0 // a few requests, one after the other: waiting for a turn would only use up the time
 	// Who is late is said to be, and leaves time to what is asked next.
 	raise := "timeout"
@@ -48,6 +48,9 @@ func checkAppliance(ctx context.Context, a configs.Appliance, tickets bool, o Ch
 	}
 	if !t.signIn(ctx) {
 		return t.found
+	}
+	if kept != nil {
+		t.identity(ctx, *kept)
 	}
 	if a.Detections.Enabled {
 		t.detections(ctx)

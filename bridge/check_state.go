@@ -34,7 +34,7 @@ func checkState(config *configs.Config, quick bool) []preflight.Finding {
 		return found
 	case errors.Is(err, checkpoint.ErrLocked):
 		// Expected beside a running bridge.
-		f.Result, f.Detail = preflight.Remark, config.State+" is in use, most likely by the bridge, which runs: another cannot start with it, and its content was not checked"
+		f.Result, f.Detail = preflight.Remark, config.State+" is in use, most likely by the bridge, which runs: another cannot start with it, and its content was neither checked nor compared with the appliances, of which ndrbridge status shows those that were replaced"
 	case errors.Is(err, checkpoint.ErrNewer):
 		f.Detail, f.Advice = err.Error(), "see which version wrote it, or restore a backup that this version made"
 	case errors.Is(err, checkpoint.ErrDamaged):

@@ -36,6 +36,15 @@ type identity struct {
 	mu sync.Mutex // held while the state is changed
 }
 
+// What is reported of an appliance that changed, and what to do about it.
+const (
+	isReplaced = "another appliance seems to answer under this name: its ids can be those of known detections, " +
+		"and what it has from before the streams' positions is not read"
+	ofReplaced = "give it a name of its own, or forget the other with ndrbridge state forget --appliance"
+	isRenamed  = "the appliance names itself otherwise, and its streams go on"
+	ofRenamed  = "if another machine took its place, see ndrbridge state forget --appliance"
+)
+
 // identityPosition is what the state keeps.
 type identityPosition struct {
 	appliance.System
@@ -61,8 +70,7 @@ func (i *identity) looksLike(ctx context.Context, is appliance.System) error {
 		return reason
 	})
 	if err == nil && !replaced && len(changed) == 1 {
-		i.log.Warn("the appliance names itself otherwise, and its streams go on; if another machine took its place, "+
-			"see ndrbridge state forget --appliance", "changed", changed[0])
+		i.log.Warn(isRenamed+"; "+ofRenamed, "changed", changed[0])
 	}
 	return err
 }
@@ -96,9 +104,7 @@ func (i *identity) change(ctx context.Context, f func(*identityPosition) (reason
 		return false, err
 	}
 	if replaced {
-		i.log.Error("another appliance seems to answer under this name: its ids can be those of known detections, "+
-			"and what it has from before the streams' positions is not read; give it a name of its own, "+
-			"or forget the other with ndrbridge state forget --appliance", "reason", p.Replaced.Reason)
+		i.log.Error(isReplaced+"; "+ofReplaced, "reason", p.Replaced.Reason)
 	}
 	return p.Replaced != nil, nil
 }

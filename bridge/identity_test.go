@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
+	"ndrbridge/preflight"
+	"ndrbridge/preflight/preflighttest"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 )
@@ -210,4 +213,47 @@ func TestAnApplianceThatIsTheSameAfterAllGoesOn(t *testing.T) {
 func missing(book *ledger.Ledger, a *standin.Appliance) int {
 	n, _ := book.Missing("soc", history(a))
 	return n
+}
+
+func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		identity standin.Identity
+		known    bool // the bridge has seen it, too
+		want     preflighttest.Row
+	}{
+		"another one": {
+			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"},
+			want:     preflighttest.Row{Step: "identity", Result: preflight.Warning, Detail: "hostname was appliance.example and is sensor2.example", Advice: "state forget --appliance"},
+		},
+		"another one that the bridge has seen": {
+			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}, known: true,
+			want: preflighttest.Row{Step: "identity", Result: preflight.Warning, Detail: replacedLine, Advice: "state forget --appliance"},
+		},
+		"one that was renamed": {
+			identity: standin.Identity{Host: "renamed.example"},
+			want:     preflighttest.Row{Step: "identity", Result: preflight.Remark, Detail: "names itself otherwise", Advice: "took its place"},
+		},
+		"the same": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, url := startAppliance(t, 20)
+			yaml := configuration(t, url, "  - {name: log, file: {path: \""+t.TempDir()+"/events.jsonl\"}}\n")
+			runUntilLooked(t, yaml, a).stop()
+			a.SetIdentity(test.identity)
+			if test.known {
+				runUntilLooked(t, yaml, a).stop()
+			}
+			config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 20 * time.Second, Now: time.Now})
+			if test.want.Step != "" {
+				preflighttest.Expect(t, found, test.want)
+			} else if slices.ContainsFunc(found, func(f preflight.Finding) bool { return f.Step == "identity" }) {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
 }

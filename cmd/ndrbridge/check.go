@@ -26,9 +26,10 @@ admin.listen that cannot be taken, certificates. An address that a bridge has is
 warning, since the configuration may be in use. Nothing else is contacted. A state that
 was not closed in order is not read in full.
 
-With --connect the state is read, and every appliance, every sink and every door for tickets is tried as a
-running bridge would use it, and each answer explained: the address and its
-certificates, the key and what it may do, topics and streams and what they take, the
+With --connect the state is read, and every appliance, every sink and every door for
+tickets is tried as a running bridge would use it, and each answer explained: the
+address and its certificates, the key and what it may do, whether another appliance has
+taken the place of one that the state knows, topics and streams and what they take, the
 services behind webhooks. Nothing is changed: no event is sent, no topic or stream is
 made, a write to an appliance is tried with a ticket that no detection has, and the
 state is only read, if no bridge has it open, so that it can be done beside a running

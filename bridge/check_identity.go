@@ -1,0 +1,48 @@
+package bridge
+
+import (
+	"context"
+	"strings"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+)
+
+// keptIdentities returns what the state keeps of appliances, by their names. It only
+// reads the state; one that cannot be read, as beside a running bridge, keeps nothing
+// here: checkState reports it.
+func keptIdentities(ctx context.Context, config *configs.Config) map[string]identityPosition {
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
+	if err != nil {
+		return nil
+	}
+	defer store.Close()
+	kept := make(map[string]identityPosition)
+	for _, a := range config.Appliances {
+		if committed, p, err := readIdentity(ctx, store, identitySource(a.Name)); err == nil && committed != nil {
+			kept[a.Name] = p
+		}
+	}
+	return kept
+}
+
+// identity compares the appliance with what the state keeps of it, as a running bridge
+// does. One that does not describe itself is not compared.
+func (t *applianceTrial) identity(ctx context.Context, kept identityPosition) {
+	if r := kept.Replaced; r != nil {
+		t.add(preflight.Warning, "identity", isReplaced+": "+r.Reason, ofReplaced)
+		return
+	}
+	is, err := t.client.System(ctx)
+	if err != nil {
+		return
+	}
+	switch changed := differences(kept.System, is); len(changed) {
+	case 0:
+	case 1:
+		t.add(preflight.Remark, "identity", isRenamed+": "+changed[0], ofRenamed)
+	default:
+		t.add(preflight.Warning, "identity", isReplaced+": "+strings.Join(changed, ", "), ofReplaced)
+	}
+}
