@@ -52,13 +52,26 @@ type bridge struct {
 	admin string // the admin interface's URL
 }
 
-// startBridge runs the program and waits until it works. It reads an appliance's
-// detections alone, from the beginning, and has one sink, whose own keys are the
-// lines of sink: kafka: {…}, say. Its retries and probes are short.
+// startBridge runs the program and waits until it works. It has one sink, whose own keys
+// are the lines of sink: kafka: {…}, say. Its retries and probes are short.
 func startBridge(t testing.TB, program, applianceURL, sink string) *bridge {
 	t.Helper()
+	return runBridge(t, program, writeConfig(t, applianceURL, 50*time.Millisecond, `
+sinks:
+  - name: sink
+    start: beginning
+    retry: {initial: 50ms, max: 500ms}
+    probe: 500ms
+    `+strings.ReplaceAll(strings.TrimSpace(sink), "\n", "\n    ")))
+}
+
+// writeConfig writes a configuration with a state of its own. Its bridge reads an
+// appliance's detections alone, from the beginning and in an interval; rest is what else
+// it has.
+func writeConfig(t testing.TB, applianceURL string, interval time.Duration, rest string) (path string) {
+	t.Helper()
 	folder := t.TempDir()
-	path := filepath.Join(folder, "ndrbridge.yaml")
+	path = filepath.Join(folder, "ndrbridge.yaml")
 	text := fmt.Sprintf(`
 state: %q
 log: {format: json}
@@ -68,19 +81,14 @@ appliances:
     url: %s
     api_key: %s
     rate_limit: 1000
-    detections: {start: beginning, interval: 50ms}
+    detections: {start: beginning, interval: %s}
     audit: {enabled: false}
-sinks:
-  - name: sink
-    start: beginning
-    retry: {initial: 50ms, max: 500ms}
-    probe: 500ms
-    %s
-`, filepath.Join(folder, "state.db"), applianceURL, appliance.DefaultAPIKey, strings.ReplaceAll(strings.TrimSpace(sink), "\n", "\n    "))
+%s
+`, filepath.Join(folder, "state.db"), applianceURL, appliance.DefaultAPIKey, interval, strings.TrimSpace(rest))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return runBridge(t, program, path)
+	return path
 }
 
 // runBridge runs the program with a configuration and waits until it works.

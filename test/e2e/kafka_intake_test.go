@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -185,28 +184,13 @@ func (s *commandScene) eachOnce(t *testing.T) {
 // after its end.
 func (s *commandScene) bridge(t *testing.T, program, keys string) (b *bridge, again func() *bridge) {
 	t.Helper()
-	folder := t.TempDir()
-	config := filepath.Join(folder, "ndrbridge.yaml")
-	text := fmt.Sprintf(`
-state: %q
-log: {format: json}
-admin: {listen: "127.0.0.1:0"}
-appliances:
-  - name: hq
-    url: %s
-    api_key: %s
-    rate_limit: 1000
-    detections: {start: beginning, interval: 200ms}
-    audit: {enabled: false}
+	config := writeConfig(t, s.url, 200*time.Millisecond, fmt.Sprintf(`
 sinks:
   - {name: log, file: {path: %q}}
 tickets:
   enabled: true
   kafka: {topic: %q, group: %q, %s}
-`, filepath.Join(folder, "state.db"), s.url, standin.DefaultAPIKey, filepath.Join(folder, "events.jsonl"), s.topic, s.group, keys)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`, filepath.Join(t.TempDir(), "events.jsonl"), s.topic, s.group, keys))
 	return runBridge(t, program, config), func() *bridge { return runBridge(t, program, config) }
 }
 
