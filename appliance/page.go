@@ -53,6 +53,9 @@ type Object struct {
 // highest limit that the interface allows.
 const maxRows = 20_000
 
+// Size returns how many bytes the last answer's body had, decompressed.
+func (p *Page) Size() int64 { return p.last }
+
 // full returns an error if the page has as many objects as were asked for. It is called
 // before another one is appended: what is kept per object is small, and many times the
 // size of the two bytes of an empty object.

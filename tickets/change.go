@@ -220,19 +220,25 @@ func readBefore(e edit) (found []transform.Detection, clock int64, err error) {
 // meanwhile.
 const (
 	maxLookupRows  = 10_000
-	maxLookupPages = 1000 // an appliance may return fewer rows a page than it is asked for
-	maxLookupBytes = 32 << 20
+	maxLookupPages = 1000     // an appliance may return fewer rows a page than it is asked for
+	maxLookupBytes = 32 << 20 // that are kept
+	maxLookupRead  = 128 << 20
 	maxLookupTime  = 2 * time.Minute
 )
 
+// errLookupSlow reports that a lookup took too long: for the appliance's rate limit, or
+// its load. Both pass.
+var errLookupSlow = fmt.Errorf("the appliance did not show all detections with the ticket within %s; "+
+	"raise its rate limit, or reduce its load, if this remains", maxLookupTime)
+
 // readDetections reads what an edit changes, without what is no detection that can
 // be recognized. An appliance that shows no end of it, or more than a command may
-// change, is an error that rejects the command. clock is the appliance's in its first
-// answer, in milliseconds.
+// change, is an error that rejects the command; one that takes too long is
+// errLookupSlow. clock is the appliance's in its first answer, in milliseconds.
 func readDetections(e edit) (found []transform.Detection, clock int64, err error) {
 	var page appliance.Page
 	seen := make(map[int64]bool)
-	began, rows, size := time.Now(), 0, 0
+	began, rows, size, bytes := time.Now(), 0, 0, int64(0)
 	for pages := 0; ; pages++ {
 		if err := e.read(rows, &page); err != nil {
 			return nil, 0, err
@@ -257,14 +263,17 @@ func readDetections(e edit) (found []transform.Detection, clock int64, err error
 			size += len(d.Tracked)
 		}
 		rows += len(page.Objects)
+		bytes += page.Size()
 		switch {
 		case !fresh:
 			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows the same detections at offset %d again: it ignores offset, so that it cannot be known what has the ticket",
 				rows-len(page.Objects))
 		case rows > maxLookupRows || size > maxLookupBytes:
 			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows more than %d detections, or %d MiB of them, with the ticket: a command changes no more", maxLookupRows, maxLookupBytes>>20)
-		case pages >= maxLookupPages || time.Since(began) > maxLookupTime:
-			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %s", maxLookupPages, maxLookupTime)
+		case pages >= maxLookupPages || bytes > maxLookupRead:
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %d MiB", maxLookupPages, maxLookupRead>>20)
+		case time.Since(began) > maxLookupTime:
+			return nil, 0, errLookupSlow
 		}
 	}
 }

@@ -24,6 +24,7 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 		}
 		return "[" + strings.Join(all, ",") + "]"
 	}
+	pad := strings.Repeat("x", 4<<20)
 	for _, c := range []struct {
 		name     string
 		page     func(offset int) string // of detections with the ticket
@@ -34,7 +35,9 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 		{"a ticket with detections without end", func(offset int) string { return rows(offset, 1000, "") }, "more than 10000 detections", 11},
 		{"pages of one detection without end", func(offset int) string { return rows(offset, 1, "") }, "within 1000 pages", 1001},
 		{"detections that are large", func(offset int) string { return rows(offset, 1000, strings.Repeat("x", 4000)) }, "32 MiB", 9},
-		{"an appliance that is slow", func(offset int) string { time.Sleep(20 * time.Second); return rows(offset, 10, "") }, "2m0s", 8},
+		{"answers of much that is not kept", func(offset int) string {
+			return fmt.Sprintf(`[{"id":%d,"mod_time":1750000000000,"description":"`, offset+1) + pad + `"}]`
+		}, "128 MiB", 33},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,4 +84,45 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestALookupThatIsSlowIsTriedAgainWhileOtherTicketsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, _ := withTicket(t)
+		id := other.AddMany(1)[0].ID
+		answer := inProcess(other, "", new(atomic.Int32))
+		var slow atomic.Bool
+		slow.Store(true)
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !slow.Load() || !strings.HasSuffix(r.URL.Path, "/detections/search") {
+				return answer.RoundTrip(r)
+			}
+			time.Sleep(20 * time.Second)
+			var s struct{ Offset int }
+			if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+				return nil, err
+			}
+			recorder := httptest.NewRecorder()
+			recorder.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			fmt.Fprintf(recorder, `[{"id":%d,"mod_time":1750000000000}]`, s.Offset+1)
+			return recorder.Result(), nil
+		})
+		store := newStore(t)
+		w := newWriter(t, store, "http://sensor.example", transport)
+		accept(t, store, tickets.Command{TicketID: "SEC-1", Status: "closed"}, tickets.Command{TicketID: "SEC-2", DetectionID: id})
+		run(t, w)
+		time.Sleep(150 * time.Second)
+		if got := states(t, store); got != "pending applied" {
+			t.Errorf("after the first lookup the commands are %s, the writer is %+v", got, w.Status())
+		}
+		time.Sleep(time.Hour)
+		if s := w.Status(); s.State != sinks.StateRetrying || !strings.Contains(s.Error, "within 2m0s") {
+			t.Errorf("while the appliance is slow the writer is %+v", s)
+		}
+		slow.Store(false)
+		time.Sleep(10 * time.Minute)
+		if got := states(t, store); got != "applied applied" || w.Status().State != sinks.StateRunning {
+			t.Errorf("after that the commands are %s, the writer is %+v", got, w.Status())
+		}
+	})
 }

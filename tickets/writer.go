@@ -290,7 +290,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		t.retry = w.newRetry()
 	}
 	w.lines.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
-	if answered(err) {
+	if answered(err) || errors.Is(err, errLookupSlow) {
 		return 0 // others may pass
 	}
 	return w.retry.NextBackOff()
