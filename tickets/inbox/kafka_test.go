@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,15 +207,16 @@ func TestARecordBatchThatIsTooLargeToReadIsRefusedAndTheNextIsTaken(t *testing.T
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "33554432"}))
 	c, brokers := &counter{}, cluster.ListenAddrs()
-	large := func(records int) {
-		client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ManualFlushing(),
-			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(32<<20))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		for range records { // in one batch
-			client.Produce(t.Context(), &kgo.Record{Value: make([]byte, 1<<20)}, func(_ *kgo.Record, err error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic("ndr.tickets"), kgo.ManualFlushing(),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(32<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	// What is sent is one batch, once the client knows the topic: after the first record.
+	send := func(records ...*kgo.Record) {
+		for _, r := range records {
+			client.Produce(t.Context(), r, func(_ *kgo.Record, err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -224,10 +226,13 @@ func TestARecordBatchThatIsTooLargeToReadIsRefusedAndTheNextIsTaken(t *testing.T
 			t.Fatal(err)
 		}
 	}
-	produce(t, brokers, &kgo.Record{Value: command("SEC-0")})
-	large(5)
-	produce(t, brokers, &kgo.Record{Value: command("SEC-1")})
-	large(20)
+	large := func(n int) []*kgo.Record {
+		return recordsOf(slices.Repeat([][]byte{make([]byte, 1<<20)}, n))
+	}
+	send(&kgo.Record{Key: []byte("k"), Value: command("SEC-0")})
+	send(large(5)...)
+	send(&kgo.Record{Key: []byte("k"), Value: command("SEC-1")})
+	send(large(20)...)
 	door := kafkaDoor(c, brokers, nil)
 	stop := running(t, door.Run)
 	eventually(t, "all are dealt with", func() bool { s := door.Status(); return s.Stored == 2 && s.Refused == 2 && s.Error == "" })
