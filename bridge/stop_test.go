@@ -80,6 +80,24 @@ func ends(t *testing.T, cancel func(), result <-chan error) error {
 	}
 }
 
+// begin makes and runs a bridge. end stops it and returns the error of Run, which must
+// come.
+func begin(t *testing.T, config *configs.Config, o bridge.Options) (b *bridge.Bridge, end func() error) {
+	t.Helper()
+	o.Version, o.Log = "test", bridge.NewLog(new(lines), config.Log)
+	b, err := bridge.New(t.Context(), config, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- b.Run(ctx) }()
+	return b, func() error {
+		t.Helper()
+		return ends(t, cancel, result)
+	}
+}
+
 func parse(t *testing.T, yaml string) *configs.Config {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
@@ -119,7 +137,6 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 			t.Parallel()
 			a, url := startAppliance(t, 10)
 			_ = a
-			log := new(lines)
 			yaml := configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n")
 			added := c.yaml(silent(t))
 			switch {
@@ -132,21 +149,14 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 				yaml += added
 			}
 			config := parse(t, "shutdown_timeout: 500ms\n"+yaml)
-			b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			result := make(chan error, 1)
-			go func() { result <- b.Run(ctx) }()
+			b, end := begin(t, config, bridge.Options{Stdout: io.Discard})
 			await(t, "the journal's end at the other sink", func() bool {
 				status, err := clientOf(t, b).Status(t.Context())
 				return err == nil && status.Sinks[0].Delivered >= 10
 			})
 			// What it does is none of the stop's business, but that it ends: a part that
 			// does not is named.
-			if err := ends(t, cancel, result); err != nil && !strings.Contains(err.Error(), "did not stop") {
+			if err := end(); err != nil && !strings.Contains(err.Error(), "did not stop") {
 				t.Error(err)
 			}
 		})
@@ -156,24 +166,17 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 	t.Parallel()
 	_, url := startAppliance(t, 10)
-	log, out := new(lines), newStuck(t)
+	out := newStuck(t)
 	soc := startInbox(t)
 	config := parse(t, "shutdown_timeout: 500ms\n"+configuration(t, url, "  - {name: pipe, file: {path: \"-\"}}\n"+webhookSink("soc", soc.URL)))
-	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- b.Run(ctx) }()
+	_, end := begin(t, config, bridge.Options{Stdout: out})
 	<-out.writing
 	await(t, "all events at the other sink", func() bool { return soc.count("") >= 10 })
-	err = ends(t, cancel, result)
+	err := end()
 	if err == nil || !strings.Contains(err.Error(), "sink pipe") || strings.Contains(err.Error(), "soc") {
 		t.Errorf("error %v, want one that names the sink pipe and no other", err)
 	}
-	again, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard})
+	again, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(io.Discard, config.Log), Stdout: io.Discard})
 	if err != nil {
 		t.Fatalf("the state cannot be opened again: %v", err)
 	}
@@ -185,29 +188,23 @@ func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 func TestAStopDoesNotWaitForAReload(t *testing.T) {
 	t.Parallel()
 	_, url := startAppliance(t, 1)
-	log, loading, free := new(lines), make(chan struct{}), make(chan struct{})
+	loading, free := make(chan struct{}), make(chan struct{})
 	config := parse(t, "shutdown_timeout: 500ms\n"+configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n"))
-	b, err := bridge.New(t.Context(), config, bridge.Options{
-		Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard,
+	b, end := begin(t, config, bridge.Options{
+		Stdout: io.Discard,
 		Load: func() (*configs.Config, error) { // a file on a share that is gone
 			close(loading)
 			<-free
 			return config, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result, reloaded := make(chan error, 1), make(chan error, 1)
-	go func() { result <- b.Run(ctx) }()
+	reloaded := make(chan error, 1)
 	go func() {
-		_, err := b.Reload(context.WithoutCancel(ctx))
+		_, err := b.Reload(t.Context())
 		reloaded <- err
 	}()
 	<-loading
-	if err := ends(t, cancel, result); err == nil || !strings.Contains(err.Error(), "reload") {
+	if err := end(); err == nil || !strings.Contains(err.Error(), "reload") {
 		t.Errorf("error %v, want one that names the reload", err)
 	}
 	select {
@@ -226,24 +223,14 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 	_, url := startAppliance(t, 10)
 	out := newStuck(t)
 	soc := startInbox(t)
-	log := new(lines)
 	yaml := "shutdown_timeout: 500ms\n" + configuration(t, url, "  - {name: pipe, file: {path: \"-\"}}\n"+webhookSink("soc", soc.URL))
 	next := parse(t, strings.Replace(yaml, `{name: pipe, file: {path: "-"}}`, `{name: pipe, file: {path: "-"}, batch: {max_events: 7}}`, 1))
 	config := parse(t, yaml)
-	b, err := bridge.New(t.Context(), config, bridge.Options{
-		Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: out, Load: func() (*configs.Config, error) { return next, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- b.Run(ctx) }()
+	b, end := begin(t, config, bridge.Options{Stdout: out, Load: func() (*configs.Config, error) { return next, nil }})
 	<-out.writing
 	reloaded := make(chan []string, 1)
 	go func() {
-		r, err := b.Reload(ctx)
+		r, err := b.Reload(t.Context())
 		reloaded <- append(r.Changes, fmt.Sprint(err))
 	}()
 	select {
@@ -263,7 +250,7 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 		t.Error("the new sink delivers beside the old one")
 	case <-time.After(100 * time.Millisecond):
 	}
-	if err := ends(t, cancel, result); err == nil || !strings.Contains(err.Error(), "sink pipe") {
+	if err := end(); err == nil || !strings.Contains(err.Error(), "sink pipe") {
 		t.Errorf("error %v, want one that names the sink", err)
 	}
 }
@@ -271,16 +258,8 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 func TestAStopDoesNotWaitForRequests(t *testing.T) {
 	t.Parallel()
 	_, url := startAppliance(t, 10)
-	log := new(lines)
 	config := parse(t, "shutdown_timeout: 500ms\n"+configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n"))
-	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(log, config.Log), Stdout: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- b.Run(ctx) }()
+	b, end := begin(t, config, bridge.Options{Stdout: io.Discard})
 	for _, path := range []string{"/api/v1/events?last=10"} {
 		answer, err := http.Get("http://" + b.AdminAddress() + path)
 		if err != nil {
@@ -295,7 +274,7 @@ func TestAStopDoesNotWaitForRequests(t *testing.T) {
 			answer.Body.Close()
 		}
 	}()
-	if err := ends(t, cancel, result); err != nil {
+	if err := end(); err != nil {
 		t.Error(err)
 	}
 }
