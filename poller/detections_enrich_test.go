@@ -165,6 +165,7 @@ func TestAPageIsEnrichedByOneRequestOfAKind(t *testing.T) {
 	e, log := d.enricher(t, func(a *appliance.Options, o *poller.EnrichOptions) {
 		a.URL, a.Transport = server.URL, nil
 		o.URL, o.Product = "https://sensor.example/", "Acme"
+		o.Timeout = time.Minute // a busy machine may need more than the default
 	})
 	const link = "https://sensor.example/acme/#/detections/detail/"
 	got := show(e.Enrich(t.Context(), []transform.Detection{

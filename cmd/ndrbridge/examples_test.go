@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,8 @@ func (s *showcase) play() {
 	s.closeTicket()
 	s.await("detections", 5)
 	s.await("events", 1) // the ticket's event
-	s.awaitSink("through with all", func(sink admin.SinkStatus) bool { return sink.DeadLetters == 2 && sink.LagEvents == 0 })
+	s.awaitSink("one with two dead letters", func(sink admin.SinkStatus) bool { return sink.DeadLetters == 2 })
+	s.awaitRest(time.Time{})
 
 	s.show("ndrbridge status")
 	s.show("ndrbridge match --count 'detection.risk_score >= 80' < events.jsonl")
@@ -94,10 +96,23 @@ func (s *showcase) play() {
 	s.show("ndrbridge resume soc")
 	s.show("ndrbridge rewind hq detections --to -2h")
 	s.await("detections", 14) // those of before, replayed, and the 4 that there are
+	s.awaitRest(time.Now())
 	s.show("ndrbridge state backup copy.db")
 	stop()
 	s.show("ndrbridge state show")
 	s.show("ndrbridge state compact")
+}
+
+// awaitRest waits until the sinks have all events, the streams were polled after a time,
+// and the firmware is known.
+func (s *showcase) awaitRest(polled time.Time) {
+	s.t.Helper()
+	s.awaitStatus("all is at rest", func(status admin.Status) bool {
+		a := status.Appliances[0]
+		return a.Firmware != "" &&
+			!slices.ContainsFunc(a.Streams, func(of admin.StreamStatus) bool { return !of.LastSuccess.After(polled) }) &&
+			!slices.ContainsFunc(status.Sinks, func(of admin.SinkStatus) bool { return of.LagEvents > 0 })
+	})
 }
 
 // show types a line and keeps what it prints.

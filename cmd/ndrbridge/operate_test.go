@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,14 @@ func (i *installation) byAddress() []string {
 // awaitSink waits until a status of the sink soc is as wanted.
 func (i *installation) awaitSink(what string, wanted func(admin.SinkStatus) bool) {
 	i.t.Helper()
+	i.awaitStatus("the sink is "+what, func(status admin.Status) bool {
+		return slices.ContainsFunc(status.Sinks, func(s admin.SinkStatus) bool { return s.Name == "soc" && wanted(s) })
+	})
+}
+
+// awaitStatus waits until a status is as wanted.
+func (i *installation) awaitStatus(what string, wanted func(admin.Status) bool) {
+	i.t.Helper()
 	var last string
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		last, _ = i.run(0, append([]string{"status", "--json"}, i.byAddress()...)...)
@@ -76,13 +85,11 @@ func (i *installation) awaitSink(what string, wanted func(admin.SinkStatus) bool
 		if err := json.Unmarshal([]byte(last), &status); err != nil {
 			i.t.Fatal(err)
 		}
-		for _, s := range status.Sinks {
-			if s.Name == "soc" && wanted(s) {
-				return
-			}
+		if wanted(status) {
+			return
 		}
 	}
-	i.t.Fatalf("the sink never became %s:\n%s", what, last)
+	i.t.Fatalf("waited in vain until %s:\n%s", what, last)
 }
 
 func await(t *testing.T, what string, done func() bool) {

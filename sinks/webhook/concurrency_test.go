@@ -308,7 +308,8 @@ func TestWhatAFailureMeansForTheOthers(t *testing.T) {
 					return status
 				}
 				if id > 9 {
-					time.Sleep(10 * time.Millisecond) // in flight when the answer comes
+					// In flight when the answer comes, which a busy machine may take a while to read.
+					time.Sleep(time.Second)
 				}
 				return 200
 			})
