@@ -34,7 +34,10 @@ import (
 // An appliance may show what was written at once, and raise mod_time some time later:
 // then a write results in two versions, of which the second changes nothing, and
 // somebody else may have made others in between. While such a raise is due, a version
-// without changes is an own write.
+// without changes is an own write, unless a later write was made on a version of that
+// mod_time with changes. If somebody else's edit leaves no trace in the tracked fields,
+// or the write overwrites it, it is taken for the raise, and the raise that follows is
+// not marked: it looks like another such edit.
 type Echoes struct {
 	turn chan struct{} // holds the token of whose turn it is
 
@@ -176,18 +179,22 @@ func (e *Echoes) IsEcho(seen transform.Detection, lastModTime int64, last []byte
 	defer e.mu.Unlock()
 	chain := e.writes[seen.ID]
 	wrote := make(texts)
-	raise := seen.ModTime > lastModTime && raiseDue(chain, seen.ModTime)
-	later := slices.IndexFunc(chain, func(w write) bool { return w.Since > lastModTime })
-	if later < 0 {
-		later = len(chain)
+	first := slices.IndexFunc(chain, func(w write) bool { return w.Since >= lastModTime })
+	if first < 0 {
+		first = len(chain)
 	}
-	if raise && raiseDue(chain[:later], seen.ModTime) && wrote.explain(last, seen.Tracked) {
+	later := first
+	for later < len(chain) && chain[later].Since == lastModTime {
+		later++
+	}
+	// on reports whether w was made on last with its mod_time raised.
+	on := func(w write) bool { return w.Base != nil && bytes.Equal(w.Base, trackedDigest(last)) }
+	raise := seen.ModTime > lastModTime && raiseDue(chain, seen.ModTime)
+	if raise && raiseDue(chain[:later], seen.ModTime) && wrote.explain(last, seen.Tracked) &&
+		(later == len(chain) || chain[later].Since > seen.ModTime || on(chain[later])) {
 		return true
 	}
-	first := slices.IndexFunc(chain, func(w write) bool {
-		return w.Since == lastModTime || w.Since > lastModTime && w.Base != nil && bytes.Equal(w.Base, trackedDigest(last))
-	})
-	if first < 0 {
+	if first == later && first < len(chain) && !on(chain[first]) {
 		return false
 	}
 	for i, w := range chain[first:] {
@@ -253,12 +260,13 @@ func resolve(chain []write, now transform.Detection) []write {
 	case last.raised():
 	case last.Fields.explain(last.Before, now.Tracked):
 		last.made(now.ModTime)
-	case last.ModTime == 0 && last.Since == now.ModTime: // it did not arrive
-		chain = chain[:len(chain)-1]
+	case last.ModTime == 0 && (last.Since == now.ModTime || texts{}.explain(last.Before, now.Tracked)):
+		// It did not arrive. If mod_time rose, that may be the raise of the one before.
+		return resolve(chain[:len(chain)-1], now)
 	default:
 		return overtaken(chain, now.ModTime)
 	}
-	if len(chain) == 0 || chain[len(chain)-1].ModTime != now.ModTime {
+	if last.ModTime != now.ModTime {
 		return overtaken(chain, now.ModTime)
 	}
 	return chain

@@ -1,0 +1,87 @@
+package tickets
+
+import (
+	"fmt"
+	"testing"
+
+	"ndrbridge/transform"
+)
+
+// versionOf returns a version of one detection.
+func versionOf(t *testing.T, modTime int64, assignee, status string) transform.Detection {
+	t.Helper()
+	d, err := transform.ParseDetection(fmt.Appendf(nil, `{"id":7,"mod_time":%d,"assignee":%q,"status":%q}`, modTime, assignee, status), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// wrote has the bridge write f to a version. after is what it reads then; none if it
+// crashes before the request is sent.
+func (e *Echoes) wrote(f texts, was transform.Detection, after ...transform.Detection) {
+	before := []transform.Detection{was}
+	intended := intend(e.before(before), before, f, was.ModTime)
+	e.put(intended)
+	if len(after) > 0 {
+		e.put(witness(intended, before, after))
+	}
+}
+
+func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
+	const day = 86_400_000 // of the appliance's first version
+	v := func(modTime int64, assignee, status string) transform.Detection {
+		return versionOf(t, day+modTime, assignee, status)
+	}
+	for _, c := range []struct {
+		name       string
+		history    func(e *Echoes)
+		last, seen transform.Detection
+		want       bool
+	}{
+		{
+			"an edit that the same write overwrites is not the raise of the write before",
+			func(e *Echoes) {
+				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
+				e.Delivered([]transform.Detection{v(0, "bridge", "new")})
+				e.wrote(texts{"assignee": "bridge"}, v(100, "analyst", "new"), v(100, "bridge", "new"))
+			},
+			v(0, "bridge", "new"), v(100, "bridge", "new"), false,
+		},
+		{
+			"a raise is, though another write was made on its version",
+			func(e *Echoes) {
+				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
+				e.Delivered([]transform.Detection{v(0, "bridge", "new")})
+				e.wrote(texts{"assignee": "bridge"}, v(100, "bridge", "new"), v(100, "bridge", "new"))
+			},
+			v(0, "bridge", "new"), v(100, "bridge", "new"), true,
+		},
+		{
+			"a write that did not arrive hides no raise of the one before",
+			func(e *Echoes) {
+				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
+				e.wrote(texts{"status": "closed"}, v(0, "bridge", "new")) // it crashes
+				e.wrote(texts{"status": "closed"}, v(100, "bridge", "new"), v(100, "bridge", "closed"))
+			},
+			v(0, "", "new"), v(200, "bridge", "closed"), true,
+		},
+		{
+			"nor an edit after it",
+			func(e *Echoes) {
+				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
+				e.wrote(texts{"status": "closed"}, v(0, "bridge", "new")) // it crashes
+				e.wrote(texts{"status": "closed"}, v(100, "analyst", "new"), v(100, "analyst", "closed"))
+			},
+			v(0, "", "new"), v(200, "analyst", "closed"), false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := &Echoes{writes: make(map[int64][]write)}
+			c.history(e)
+			if got := e.IsEcho(c.seen, c.last.ModTime, c.last.Tracked); got != c.want {
+				t.Errorf("the version is an own write: %t, want %t; %+v", got, c.want, e.writes)
+			}
+		})
+	}
+}
