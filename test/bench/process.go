@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ndrbridge/test/process"
 )
 
 // command makes a process that is told to end when ctx does, and is killed where
@@ -139,27 +141,8 @@ func watch(pid int) (peaks func() memory) {
 	}
 }
 
-// sample reads the status of a process, as Linux has it. Elsewhere, and where the
-// process has ended, it finds nothing.
+// sample reads the memory of a process that has not ended.
 func (m *memory) sample(pid int) {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(status)) {
-		fields := strings.Fields(line) // VmHWM: 123 kB
-		if len(fields) != 3 {
-			continue
-		}
-		kB, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			continue
-		}
-		switch fields[0] {
-		case "RssAnon:":
-			m.anon = max(m.anon, kB<<10)
-		case "VmHWM:":
-			m.resident = max(m.resident, kB<<10)
-		}
-	}
+	anon, resident := process.Memory(pid)
+	m.anon, m.resident = max(m.anon, anon), max(m.resident, resident)
 }

@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,7 +58,7 @@ func newDeskScene(t *testing.T, program string, seed uint64, doors ...string) *d
 	s := &deskScene{
 		seed: seed, appliance: standin.New(standin.Options{Seed: seed}),
 		book: commandBook{taken: make(map[string][]tickets.Command)}, doors: doors, tickets: make(map[string]int64),
-		address: freeAddress(t), program: program,
+		address: loopback.Free(t), program: program,
 		config: filepath.Join(folder, "ndrbridge.yaml"), state: filepath.Join(folder, "state.db"),
 	}
 	const ofEach = 5
@@ -102,24 +100,6 @@ tickets:
 func (s *deskScene) start(t *testing.T) *bridge {
 	t.Helper()
 	return startBridge(t, s.program, s.config)
-}
-
-// freeAddress is one that every bridge can have: no other connection is given its
-// port, as those are above.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func startCommandStream(t *testing.T) (url string, js jetstream.JetStream) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +20,8 @@ import (
 
 	"ndrbridge/test/appliance"
 	"ndrbridge/test/hostile"
+	"ndrbridge/test/loopback"
+	"ndrbridge/test/process"
 	"ndrbridge/transform"
 )
 
@@ -114,7 +115,7 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	folder := t.TempDir()
 	s := &scene{
-		healthy: appliance.New(appliance.Options{Seed: 1}), received: receive(t), address: freeAddress(t),
+		healthy: appliance.New(appliance.Options{Seed: 1}), received: receive(t), address: loopback.Free(t),
 		config: filepath.Join(folder, "ndrbridge.yaml"), log: new(log), ended: make(chan struct{}),
 	}
 	healthy := httptest.NewServer(s.healthy)
@@ -195,23 +196,6 @@ tickets:
 		}
 	}
 	return s
-}
-
-// freeAddress is one whose port no other connection is given, as those are above.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return l.Addr().String()
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // start builds the bridge and runs it.
@@ -440,20 +424,11 @@ func watch(t *testing.T, pid int) *memory {
 	return m
 }
 
-// sample reads what Linux knows of the process. Of one that has ended it knows nothing.
 func (m *memory) sample(pid int) {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kB, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
-			m.mu.Lock()
-			m.high = max(m.high, kB<<10)
-			m.mu.Unlock()
-		}
-	}
+	anon, _ := process.Memory(pid)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.high = max(m.high, anon)
 }
 
 // reset begins with the highest from here on.

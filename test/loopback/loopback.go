@@ -4,7 +4,9 @@
 package loopback
 
 import (
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"testing"
 )
 
@@ -16,6 +18,24 @@ func Closed(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return l.Addr().String()
+}
+
+// Free returns an address, host and port, that one process after the other can listen at:
+// its port is below those that the system gives to connections.
+func Free(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // Silent returns an address, host and port, where connections are made and never
