@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 	"testing"
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/test/process"
 )
 
 // limitFiles lets no file of this process grow beyond a size; what would is
@@ -38,13 +38,7 @@ func limitFiles(t *testing.T, size uint64) (free func()) {
 // TestDiskThatFillsUpAndIsFreedAgain runs in a process of its own: the limit concerns
 // every file of a process, the log that go test keeps of a test's files included.
 func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
-	const limited = "NDRBRIDGE_TEST_LIMITED"
-	if os.Getenv(limited) == "" {
-		child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.timeout=5m")
-		child.Env = append(os.Environ(), limited+"=1")
-		if output, err := child.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, output)
-		}
+	if !process.InChild(t) {
 		return
 	}
 	path := statePath(t)

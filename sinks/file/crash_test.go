@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -17,24 +16,9 @@ import (
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/process"
 	"ndrbridge/transform"
 )
-
-// apart says whether this is a process of the test's own, whose limits are
-// nobody else's. If not, it runs the test in one.
-func apart(t *testing.T) bool {
-	const mark = "NDRBRIDGE_TEST_APART"
-	if os.Getenv(mark) != "" {
-		signal.Ignore(syscall.SIGXFSZ)
-		return true
-	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-rapid.checks=40")
-	child.Env = append(os.Environ(), mark+"=1", "GORACE=atexit_sleep_ms=0")
-	if output, err := child.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, output)
-	}
-	return false
-}
 
 // limitFiles makes every write beyond so many bytes of a file fail, as a full
 // disk does, until it is undone.
@@ -74,9 +58,10 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 }
 
 func TestAWriteThatFailsHalfwayLeavesNoTornLine(t *testing.T) {
-	if !apart(t) {
+	if !process.InChild(t, "-rapid.checks=40") {
 		return
 	}
+	signal.Ignore(syscall.SIGXFSZ)
 	path := filepath.Join(t.TempDir(), "x")
 	s, err := New(Options{Path: path})
 	if err != nil {
@@ -131,9 +116,10 @@ func readLines(t fatal, paths ...string) (ids []string) {
 // crashes in the middle of a write and between the steps of a rotation, a full
 // disk, and somebody who moves the file away.
 func TestNothingAcknowledgedIsLost(t *testing.T) {
-	if !apart(t) {
+	if !process.InChild(t, "-rapid.checks=40") {
 		return
 	}
+	signal.Ignore(syscall.SIGXFSZ)
 	pool := sinktest.Events(400, 20, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		directory, err := os.MkdirTemp("", "crash")

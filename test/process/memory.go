@@ -1,4 +1,5 @@
-// Package process reads what Linux knows of a process.
+// Package process reads what Linux knows of a process, and runs tests in processes of
+// their own.
 package process
 
 import (
