@@ -146,7 +146,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{name: "a bridge that does not run cannot reload", method: "POST", path: "/api/v1/reload", err: fmt.Errorf("reload: %w", admin.ErrNotRunning), status: 409, detail: "does not run"},
 		{name: "a configuration that is wrong is told", method: "POST", path: "/api/v1/reload", err: errors.New("sinks[0].kafka.brokers: is missing"), status: 422, detail: "sinks[0].kafka.brokers"},
 		{name: "a stream that was never read cannot be rewound", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2026-01-31T08:00:00Z"}`, err: poller.ErrNoPosition, status: 409, detail: "never been read"},
-		{name: "dead letters without room are told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true}`, err: checkpoint.ErrDeadFull, status: 409, detail: "full"},
+		{name: "dead letters without space are told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true}`, err: checkpoint.ErrDeadFull, status: 409, detail: "full"},
 		{name: "a state that somebody else moved is told", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"2026-01-31T08:00:00Z"}`, err: checkpoint.ErrFenced, status: 409, detail: "moved"},
 		{name: "a bridge that stops is told", method: "GET", path: "/api/v1/status", err: checkpoint.ErrClosed, status: 503, detail: "closed"},
 		{name: "a backup that cannot begin is told", method: "POST", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
@@ -163,9 +163,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 			if c.status == http.StatusMethodNotAllowed && answer.Header.Get("Allow") == "" {
 				t.Error("the methods that are allowed are not told")
 			}
-			letters, err := bridge.store.Dead(t.Context(), lake, "", 10)
-			if err != nil || len(letters) != 1 {
-				t.Errorf("%d dead letters are left (%v), want the one that there was", len(letters), err)
+			deadLetters, err := bridge.store.Dead(t.Context(), lake, "", 10)
+			if err != nil || len(deadLetters) != 1 {
+				t.Errorf("%d dead letters are left (%v), want the one that there was", len(deadLetters), err)
 			}
 		})
 	}

@@ -46,8 +46,8 @@ func BenchmarkDead(b *testing.B) {
 	client, _ := serve(b, c)
 	b.ReportAllocs()
 	for b.Loop() {
-		if letters, err := client.Dead(b.Context(), lake, "", 100); err != nil || len(letters) != 100 {
-			b.Fatal(len(letters), err)
+		if deadLetters, err := client.Dead(b.Context(), lake, "", 100); err != nil || len(deadLetters) != 100 {
+			b.Fatal(len(deadLetters), err)
 		}
 	}
 }

@@ -19,23 +19,23 @@ func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string,
 		return nil, err
 	}
 	list.query.Set("bodies", "true")
-	var letters []checkpoint.DeadLetter
-	for len(letters) < limit {
+	var deadLetters []checkpoint.DeadLetter
+	for len(deadLetters) < limit {
 		list.query.Set("after", after)
-		list.query.Set("limit", strconv.Itoa(min(limit-len(letters), maxDead)))
+		list.query.Set("limit", strconv.Itoa(min(limit-len(deadLetters), maxDead)))
 		var page deadPage
 		if err := c.ask(ctx, list, &page); err != nil {
 			return nil, err
 		}
 		for _, l := range page.DeadLetters {
-			letters = append(letters, l.letter())
+			deadLetters = append(deadLetters, l.dead())
 		}
 		if page.Next == "" {
 			break
 		}
 		after = page.Next
 	}
-	return letters, nil
+	return deadLetters, nil
 }
 
 // DeadLetter implements Control. Of a body that is JSON, white space between its
@@ -50,7 +50,7 @@ func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key str
 	if err := c.ask(ctx, show, &l); err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	return l.letter(), nil
+	return l.dead(), nil
 }
 
 // Requeue implements Control.

@@ -127,14 +127,14 @@ func showCommand(c Control, w http.ResponseWriter, r *http.Request) {
 }
 
 func retryCommand(c Control, w http.ResponseWriter, r *http.Request) {
-	settleCommand(w, r, c.RetryCommand)
+	changeCommand(w, r, c.RetryCommand)
 }
 
 func dropCommand(c Control, w http.ResponseWriter, r *http.Request) {
-	settleCommand(w, r, c.DropCommand)
+	changeCommand(w, r, c.DropCommand)
 }
 
-func settleCommand(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, id uint64) error) {
+func changeCommand(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, id uint64) error) {
 	id, ok := commandID(w, r)
 	if !ok {
 		return

@@ -109,23 +109,23 @@ func (c *control) settle(t testing.TB, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := checkpoint.Settlement{Sink: "lake", Expect: cursor, Cursor: records[len(records)-1].Seq}
+	s := checkpoint.Delivery{Sink: "lake", Expect: cursor, Cursor: records[len(records)-1].Seq}
 	for _, r := range records[:n] {
 		s.Dead = append(s.Dead, checkpoint.DeadLetter{
 			Key: checkpoint.DeadKey(r.Seq), Class: "rejected", Reason: "422 <no>", Time: time.Unix(1000, 0).UTC(), Body: r.Event.Structured(),
 		})
 	}
-	if err := c.store.Settle(t.Context(), s); err != nil {
+	if err := c.store.CommitDelivery(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // sourceDead gives up objects of a source.
-func (c *control) sourceDead(t testing.TB, source checkpoint.Source, letters ...checkpoint.DeadLetter) {
+func (c *control) sourceDead(t testing.TB, source checkpoint.Source, deadLetters ...checkpoint.DeadLetter) {
 	t.Helper()
 	expect, err := c.store.Position(t.Context(), source)
 	if err == nil {
-		err = c.store.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: []byte("1"), Dead: letters})
+		err = c.store.Commit(t.Context(), checkpoint.Commit{Source: source, Expect: expect, Position: []byte("1"), Dead: deadLetters})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -200,11 +200,11 @@ func (c *control) DeadLetter(ctx context.Context, o checkpoint.Owner, key string
 	if err := c.known(o); err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	letter, found, err := c.store.DeadLetterOf(ctx, o, key)
+	deadLetter, found, err := c.store.DeadLetterOf(ctx, o, key)
 	if err == nil && !found {
 		err = fmt.Errorf("%w dead letter %q", admin.ErrUnknown, key)
 	}
-	return letter, err
+	return deadLetter, err
 }
 
 func (c *control) Requeue(ctx context.Context, sink string, keys []string) (int, error) {

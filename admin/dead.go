@@ -44,23 +44,23 @@ func listDead(c Control, w http.ResponseWriter, r *http.Request) {
 	}
 	page := deadPage{DeadLetters: []deadLetter{}}
 	for after, bytes := query.Get("after"), 0; ; {
-		// One at a time: a letter may be as large as what an appliance answers.
-		letters, err := c.Dead(r.Context(), owner, after, 1)
+		// One at a time: a dead letter may be as large as what an appliance answers.
+		deadLetters, err := c.Dead(r.Context(), owner, after, 1)
 		if err != nil {
 			writeError(w, err)
 			return
 		}
-		if len(letters) == 0 {
+		if len(deadLetters) == 0 {
 			break
 		}
 		if len(page.DeadLetters) == limit || bytes >= maxDeadBytes {
 			page.Next = after
 			break
 		}
-		page.DeadLetters = append(page.DeadLetters, newDeadLetter(letters[0], bodies))
-		after = letters[0].Key
+		page.DeadLetters = append(page.DeadLetters, newDeadLetter(deadLetters[0], bodies))
+		after = deadLetters[0].Key
 		if bodies {
-			bytes += len(letters[0].Body)
+			bytes += len(deadLetters[0].Body)
 		}
 	}
 	writeJSON(w, page)
@@ -71,12 +71,12 @@ func showDead(c Control, w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	letter, err := c.DeadLetter(r.Context(), owner, r.PathValue("key"))
+	deadLetter, err := c.DeadLetter(r.Context(), owner, r.PathValue("key"))
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, newDeadLetter(letter, true))
+	writeJSON(w, newDeadLetter(deadLetter, true))
 }
 
 // requeued is the answer to POST /api/v1/sinks/{sink}/requeue.

@@ -111,13 +111,13 @@ func TestAPageOfLargeDeadLettersIsBounded(t *testing.T) {
 		t.Errorf("%d letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
 	}
 	if page := list(t, server.URL+"/api/v1/sinks/lake/dead"); len(page.DeadLetters) != 4 {
-		t.Errorf("%d letters without their bodies, want 4", len(page.DeadLetters))
+		t.Errorf("%d dead letters without their bodies, want 4", len(page.DeadLetters))
 	}
 	t.Run("and the client puts pages together", func(t *testing.T) {
 		for _, limit := range []int{3, 5000} {
-			letters, err := client.Dead(t.Context(), lake, "", limit)
-			if err != nil || len(letters) != min(limit, 4) {
-				t.Errorf("%d letters (%v), want %d", len(letters), err, min(limit, 4))
+			deadLetters, err := client.Dead(t.Context(), lake, "", limit)
+			if err != nil || len(deadLetters) != min(limit, 4) {
+				t.Errorf("%d dead letters (%v), want %d", len(deadLetters), err, min(limit, 4))
 			}
 		}
 	})
@@ -207,23 +207,23 @@ func TestDeadLettersComeAsTheyAre(t *testing.T) {
 		slices.SortFunc(want, func(a, b checkpoint.DeadLetter) int { return strings.Compare(a.Key, b.Key) })
 		got, err := client.Dead(t.Context(), owner, "", 10)
 		if err != nil || len(got) != len(want) {
-			r.Fatalf("%d letters (%v), want %d", len(got), err, len(want))
+			r.Fatalf("%d dead letters (%v), want %d", len(got), err, len(want))
 		}
-		for i, letter := range got {
+		for i, deadLetter := range got {
 			one, err := client.DeadLetter(t.Context(), owner, want[i].Key)
-			if err != nil || !reflect.DeepEqual(one, letter) {
-				r.Fatalf("shown %v (%v), listed %v", one, err, letter)
+			if err != nil || !reflect.DeepEqual(one, deadLetter) {
+				r.Fatalf("shown %v (%v), listed %v", one, err, deadLetter)
 			}
 			var compact bytes.Buffer
 			if json.Compact(&compact, want[i].Body) == nil {
 				want[i].Body = compact.Bytes()
 			}
-			if !bytes.Equal(letter.Body, want[i].Body) {
-				r.Errorf("body %q, want %q", letter.Body, want[i].Body)
+			if !bytes.Equal(deadLetter.Body, want[i].Body) {
+				r.Errorf("body %q, want %q", deadLetter.Body, want[i].Body)
 			}
-			letter.Body, want[i].Body = nil, nil
-			if !reflect.DeepEqual(letter, want[i]) {
-				r.Errorf("%+v, want %+v", letter, want[i])
+			deadLetter.Body, want[i].Body = nil, nil
+			if !reflect.DeepEqual(deadLetter, want[i]) {
+				r.Errorf("%+v, want %+v", deadLetter, want[i])
 			}
 		}
 	})

@@ -39,8 +39,8 @@ func newDeadLetter(d checkpoint.DeadLetter, withBody bool) deadLetter {
 	return l
 }
 
-// letter is what the bridge keeps.
-func (l deadLetter) letter() checkpoint.DeadLetter {
+// dead letter is what the bridge keeps.
+func (l deadLetter) dead() checkpoint.DeadLetter {
 	body := []byte(l.Body)
 	if body == nil {
 		body = l.BodyBase64

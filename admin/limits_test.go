@@ -33,14 +33,14 @@ func listen(t *testing.T) (*control, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk := tickets.NewDesk(c.store, tickets.DeskOptions{
-		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewDeskMetrics(prometheus.NewRegistry()),
+	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
+		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
 	server := admin.NewServer(admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
 		Control: func() admin.Control { return c },
 		Tickets: func() admin.Tickets {
-			return admin.Tickets{Desk: desk, Webhooks: map[string]*webhooks.Receiver{"jira": jira}}
+			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhooks.Receiver{"jira": jira}}
 		},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,9 +13,9 @@ type Status struct {
 	// Appliances and Sinks are in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
 	Sinks      []SinkStatus      `json:"sinks"`
-	// Doors are the brokers that ticket commands are received from, while the bridge
+	// Intakes are the brokers that ticket commands are received from, while the bridge
 	// runs.
-	Doors []DoorStatus `json:"doors,omitempty"`
+	Intakes []IntakeStatus `json:"intakes,omitempty"`
 	// Unconfigured are sinks that the state keeps a cursor of, and that the
 	// configuration does not have: they hold nothing back. They are in the order
 	// of their names, and have neither Kind nor State.
@@ -42,7 +42,7 @@ type Journal struct {
 	Events   uint64 `json:"events"`
 	Bytes    int64  `json:"bytes"`
 	MaxBytes int64  `json:"max_bytes"`
-	// Full says that the sources wait for room.
+	// Full says that the sources wait for space.
 	Full bool `json:"full"`
 }
 
@@ -51,7 +51,7 @@ type ApplianceStatus struct {
 	Name    string         `json:"name"`
 	URL     string         `json:"url"`
 	Streams []StreamStatus `json:"streams"`
-	// Reachable says whether the appliance can be polled; nil: not known yet. It is
+	// Reachable reports whether the appliance can be polled; nil: not known yet. It is
 	// not from the first failed poll on: appliances.unreachable_after says how many
 	// there must be.
 	Reachable *bool `json:"reachable,omitempty"`
@@ -92,14 +92,14 @@ type TicketStatus struct {
 	Error string    `json:"error,omitempty"`
 }
 
-// DoorStatus is how the receiving of ticket commands from a broker goes.
-type DoorStatus struct {
-	Door string `json:"door"` // nats or kafka
+// IntakeStatus is how the receiving of ticket commands from a broker goes.
+type IntakeStatus struct {
+	Intake string `json:"intake"` // nats or kafka
 	// State is running, or retrying, since Since; Error says what fails.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// Stored and Refused count messages since the door was opened, each once its
+	// Stored and Refused count messages since the intake was opened, each once its
 	// acknowledgement was confirmed.
 	Stored  uint64 `json:"stored"`
 	Refused uint64 `json:"refused"`

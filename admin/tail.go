@@ -48,7 +48,7 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	var beating sync.WaitGroup
-	beating.Go(func() { s.beat(ctx) })
+	beating.Go(func() { s.heartbeat(ctx) })
 	var b []byte
 	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
@@ -100,8 +100,8 @@ func (s *stream) write(b []byte) error {
 	return s.controller.Flush()
 }
 
-// beat says that the stream lives, until ctx ends or the client is gone.
-func (s *stream) beat(ctx context.Context) {
+// heartbeat says that the stream lives, until ctx ends or the client is gone.
+func (s *stream) heartbeat(ctx context.Context) {
 	ticker := time.NewTicker(keepAliveEvery)
 	defer ticker.Stop()
 	for {

@@ -21,14 +21,14 @@ import (
 
 // Tickets are the ways in for ticket commands.
 type Tickets struct {
-	// Desk is nil while tickets.enabled is false.
-	Desk Desk
+	// Acceptor is nil while tickets.enabled is false.
+	Acceptor Acceptor
 	// Webhooks read what ticket systems send, by the last part of their paths.
 	Webhooks map[string]*webhooks.Receiver
 }
 
-// Desk takes ticket commands in, as tickets.Desk does.
-type Desk interface {
+// Acceptor takes ticket commands in, as tickets.Desk does.
+type Acceptor interface {
 	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
 	Count(what tickets.Received)
 }
@@ -51,8 +51,8 @@ type takenCommand struct {
 const maxKey = 255
 
 func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) {
-	desk := o.desk(w)
-	if desk == nil {
+	acceptor := o.acceptor(w)
+	if acceptor == nil {
 		return
 	}
 	if sent := r.Header.Get("Content-Type"); sent != "" {
@@ -73,21 +73,21 @@ func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request)
 	}
 	commands, several, err := tickets.Parse(body)
 	if err != nil {
-		desk.Count(tickets.ReceivedRefused)
+		acceptor.Count(tickets.ReceivedRefused)
 		writeRefusal(w, err, false)
 		return
 	}
 	if key != "" {
 		key = "http/" + key
 	}
-	accept(desk, w, r, acceptance{key, commands, several})
+	accept(acceptor, w, r, acceptance{key, commands, several})
 }
 
 // takeWebhook takes what a ticket system sends. Who sent it is known once bySecret
 // has let it through, by the token or else by what is verified here.
 func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) {
-	desk := o.desk(w)
-	if desk == nil {
+	acceptor := o.acceptor(w)
+	if acceptor == nil {
 		return
 	}
 	name, known := r.PathValue("id"), o.Tickets().Webhooks
@@ -105,7 +105,7 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhooks.ErrUnverified) {
-		refuseUnverified(desk, w, err)
+		refuseUnverified(acceptor, w, err)
 		return
 	}
 	body, ok := readBody(w, r, webhooks.MaxBody)
@@ -114,7 +114,7 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 	}
 	switch err := receiver.Verify(r.Header, body); {
 	case errors.Is(err, webhooks.ErrUnverified):
-		refuseUnverified(desk, w, err)
+		refuseUnverified(acceptor, w, err)
 		return
 	case err != nil:
 		// Whoever asks is unknown, and need not know where secrets lie.
@@ -124,11 +124,11 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 	notice, err := receiver.Read(r.Header, body)
 	switch {
 	case err != nil:
-		desk.Count(tickets.ReceivedRefused)
+		acceptor.Count(tickets.ReceivedRefused)
 		writeRefusal(w, err, false)
 		return
 	case notice.Ignored != "":
-		desk.Count(tickets.ReceivedIgnored)
+		acceptor.Count(tickets.ReceivedIgnored)
 		writeTaken(w, taken{Commands: []takenCommand{}, Ignored: notice.Ignored})
 		return
 	}
@@ -136,23 +136,23 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 	if key != "" {
 		key = name + "/" + key
 	}
-	accept(desk, w, r, acceptance{key, []tickets.Command{notice.Command}, false})
+	accept(acceptor, w, r, acceptance{key, []tickets.Command{notice.Command}, false})
 }
 
-func refuseUnverified(desk Desk, w http.ResponseWriter, err error) {
-	desk.Count(tickets.ReceivedUnverified)
+func refuseUnverified(acceptor Acceptor, w http.ResponseWriter, err error) {
+	acceptor.Count(tickets.ReceivedUnverified)
 	w.Header().Set("Connection", "close")
 	writeProblem(w, http.StatusUnauthorized, err.Error())
 }
 
-// desk returns where commands are taken in; nil where they are not, which is
+// acceptor returns where commands are taken in; nil where they are not, which is
 // answered.
-func (o Options) desk(w http.ResponseWriter) Desk {
-	desk := o.Tickets().Desk
-	if desk == nil {
+func (o Options) acceptor(w http.ResponseWriter) Acceptor {
+	acceptor := o.Tickets().Acceptor
+	if acceptor == nil {
 		writeProblem(w, http.StatusNotFound, "tickets.enabled is false: set it, and the bridge writes tickets to its appliances")
 	}
-	return desk
+	return acceptor
 }
 
 // acceptance is what is to be accepted at once.
@@ -162,8 +162,8 @@ type acceptance struct {
 	several  bool // they came as a list
 }
 
-func accept(desk Desk, w http.ResponseWriter, r *http.Request, a acceptance) {
-	accepted, err := desk.Accept(r.Context(), a.key, a.commands)
+func accept(acceptor Acceptor, w http.ResponseWriter, r *http.Request, a acceptance) {
+	accepted, err := acceptor.Accept(r.Context(), a.key, a.commands)
 	if err != nil {
 		writeRefusal(w, err, a.several)
 		return

@@ -27,14 +27,14 @@ import (
 
 const secret = "jira-s3cret"
 
-// doors serve a state that takes ticket commands for the appliance hq
+// intakes serve a state that takes ticket commands for the appliance hq
 // and webhooks of Jira, which has a secret, and of otrs, which
 // has none.
-func doors(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
+func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
 	t.Helper()
 	c := newControl(t)
-	desk := tickets.NewDesk(c.store, tickets.DeskOptions{
-		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewDeskMetrics(prometheus.NewRegistry()),
+	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
+		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
 	known := make(map[string]*webhooks.Receiver)
 	for name, o := range map[string]webhooks.Options{
@@ -52,7 +52,7 @@ func doors(t *testing.T, o admin.Options, read func() (string, error)) (*control
 	o.NotReady, o.Metrics = func() []string { return nil }, prometheus.NewRegistry()
 	o.Control = func() admin.Control { return c }
 	if o.Tickets == nil {
-		o.Tickets = func() admin.Tickets { return admin.Tickets{Desk: desk, Webhooks: known} }
+		o.Tickets = func() admin.Tickets { return admin.Tickets{Acceptor: acceptor, Webhooks: known} }
 	}
 	server := httptest.NewServer(admin.NewHandler(o))
 	t.Cleanup(server.Close)
@@ -97,7 +97,7 @@ func issue(category, user string) string {
 		"issue": {"key": "SEC-1", "fields": {"status": {"name": "x", "statusCategory": {"key": %q}}}}}`, user, category)
 }
 
-// answered is what a door answers with.
+// answered is what an intake answers with.
 type answered struct {
 	Commands []struct {
 		ID       uint64
@@ -127,7 +127,7 @@ func (c *control) commands(t *testing.T) []checkpoint.Command {
 }
 
 func TestCommandsAreTakenIn(t *testing.T) {
-	c, server := doors(t, admin.Options{Token: token}, readSecret)
+	c, server := intakes(t, admin.Options{Token: token}, readSecret)
 	bearer := "Bearer " + token
 	t.Run("one, with where to look it up", func(t *testing.T) {
 		answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
@@ -196,10 +196,10 @@ func TestCommandsAreTakenIn(t *testing.T) {
 
 // Whatever is wrong is told, with the field and the values allowed, and nothing is
 // stored.
-func TestWhatIsRefusedAtTheDoorsIsNotStored(t *testing.T) {
-	open, openServer := doors(t, admin.Options{Token: token}, readSecret)
-	closed, closedServer := doors(t, admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{} }}, readSecret)
-	mute, muteServer := doors(t, admin.Options{Token: token}, func() (string, error) { return "", errors.New("open /run/x") })
+func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
+	open, openServer := intakes(t, admin.Options{Token: token}, readSecret)
+	closed, closedServer := intakes(t, admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{} }}, readSecret)
+	mute, muteServer := intakes(t, admin.Options{Token: token}, func() (string, error) { return "", errors.New("open /run/x") })
 	const one = `{"ticket_id": "SEC-1", "status": "closed"}`
 	for _, c := range []struct {
 		name       string
@@ -300,8 +300,8 @@ func TestWhatCannotBeStoredNowIsToBeSentAgain(t *testing.T) {
 		"because an appliance was not asked": {errors.New("dc answered 502"), "dc answered 502", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{Desk: failing{c.err}} }}
-			_, server := doors(t, o, readSecret)
+			o := admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{Acceptor: failing{c.err}} }}
+			_, server := intakes(t, o, readSecret)
 			answer, body := request(t, http.MethodPost, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "new"}`, token)
 			checkProblem(t, answer, body, http.StatusServiceUnavailable, c.detail)
 			if got := answer.Header.Get("Retry-After"); got != c.retryAfter {
@@ -312,7 +312,7 @@ func TestWhatCannotBeStoredNowIsToBeSentAgain(t *testing.T) {
 }
 
 func TestWithoutASecretAndATokenNobodyGetsIn(t *testing.T) {
-	c, server := doors(t, admin.Options{}, readSecret)
+	c, server := intakes(t, admin.Options{}, readSecret)
 	answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`)
 	checkProblem(t, answer, body, http.StatusForbidden, "no secret")
 	answer, body = post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`, "Host", "bridge.example")

@@ -83,7 +83,7 @@ func TestAKeyThatWasRefusedIsReadAnew(t *testing.T) {
 	if err := search(); err != nil {
 		t.Error(err)
 	}
-	expect("a key that was mended is used", 1, 1)
+	expect("a key that was fixed is used", 1, 1)
 }
 
 func TestAKeyThatCannotBeSentIsNotShown(t *testing.T) {

@@ -209,7 +209,7 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 		expected = page.last + page.last/4
 	}
 	expected = min(max(expected, smallBody), c.maxAnswer)
-	l, err := c.budget.acquire(ctx, c.link, c.line, expected)
+	l, err := c.budget.acquire(ctx, c.link, c.queue, expected)
 	if err != nil {
 		return err
 	}

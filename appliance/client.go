@@ -88,7 +88,7 @@ type Client struct {
 	userAgent string
 	maxAnswer int64
 	link      *link
-	line      int // of the link's turnstile
+	queue     int // of the link's priority limiter
 	auth      authority
 	budget    *Budget // nil: pages count against none
 }
@@ -154,7 +154,7 @@ func schemeWord(o Options) string {
 // and credentials, whose requests let those of c go first.
 func (c *Client) Background() *Client {
 	background := *c
-	background.line = backgroundLine
+	background.queue = backgroundQueue
 	return &background
 }
 
@@ -229,7 +229,7 @@ const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.turn(ctx, c.line)
+	ctx, cancel, err := c.link.turn(ctx, c.queue)
 	if err != nil {
 		e.Err = err
 		return e

@@ -197,7 +197,7 @@ func (c *clock) earliest(at time.Time) time.Time {
 	return c.base.Round(0).Add(at.Sub(c.base) + c.ahead.low - since).UTC().Truncate(time.Second)
 }
 
-// agrees says whether an answer's time is what those before it lead to expect.
+// agrees reports whether an answer's time is what those before it lead to expect.
 func (c *clock) agrees(s stamp) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

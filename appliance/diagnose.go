@@ -65,10 +65,10 @@ func diagnoseTLS(err error) string {
 		return "the certificate comes from an authority that this machine does not know: set tls.ca_file to the authority's PEM file"
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is for %s: set tls.server_name to a name that it has, or mend the host in url", certificateNames(e.Certificate))
+		return fmt.Sprintf("the certificate is for %s: set tls.server_name to a name that it has, or fix the host in url", certificateNames(e.Certificate))
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
-		return "renew the appliance's certificate, or mend this machine's clock"
+		return "renew the appliance's certificate, or fix this machine's clock"
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "set tls.ca_file to what the appliance's certificate is signed by"

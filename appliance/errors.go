@@ -142,7 +142,7 @@ func (e *Error) answered(resp *http.Response, body []byte, notFound, refused str
 	case e.Status == http.StatusNotFound:
 		advice = notFound
 	case e.Status == http.StatusProxyAuthRequired:
-		advice = wantsProxyPassword
+		advice = isProxyAuthRequired
 	case e.Refused():
 		advice = refused
 	}
@@ -151,7 +151,7 @@ func (e *Error) answered(resp *http.Response, body []byte, notFound, refused str
 	}
 }
 
-const wantsProxyPassword = "the proxy wants a user name and a password: write them into proxy"
+const isProxyAuthRequired = "the proxy wants a user name and a password: write them into proxy"
 
 // redirected names where an answer pointed, without what may be secret in it.
 func redirected(resp *http.Response) error {

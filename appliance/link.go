@@ -19,7 +19,7 @@ import (
 // for tokens among them.
 type link struct {
 	http    *http.Client
-	stile   *turnstile // nil: no rate limit
+	stile   *priorityLimiter // nil: no rate limit
 	timeout time.Duration
 	close   func()
 	clock   *clock
@@ -47,7 +47,7 @@ func newLink(o Options) *link {
 		}
 	}
 	if o.RateLimit > 0 {
-		l.stile = &turnstile{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
+		l.stile = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
 	if o.Tracer != nil {
 		transport = &traced{transport, o.Tracer}
@@ -77,7 +77,7 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 	}
 	t.MaxIdleConnsPerHost = idlePerHost
 	t.MaxResponseHeaderBytes = maxHeader
-	// A timeout ends a connection of HTTP/1 and the next request dials anew; one
+	// A timeout ends a connection of HTTP/1 and the next request dials again; one
 	// of HTTP/2 would be used on after its peer has gone.
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
@@ -86,7 +86,7 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 		case http.StatusOK:
 			return nil
 		case http.StatusProxyAuthRequired:
-			return errors.New(wantsProxyPassword)
+			return errors.New(isProxyAuthRequired)
 		}
 		return fmt.Errorf("the proxy refused to connect: %s", brief(resp.Status))
 	}

@@ -100,7 +100,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("read the client secret: %w", err)
 		return nil, e
 	}
-	ctx, cancel, err := t.link.turn(ctx, urgentLine)
+	ctx, cancel, err := t.link.turn(ctx, urgentQueue)
 	if err != nil {
 		e.Err = err
 		return nil, e

@@ -32,7 +32,7 @@ type Options struct {
 	// Log is what NewLog returned, or another whose level stays as it is.
 	Log    *slog.Logger
 	Stdout io.Writer // where file sinks with the path - write
-	// Load returns the configuration anew, for Reload; nil: there is no other.
+	// Load returns the configuration again, for Reload; nil: there is no other.
 	Load func() (*configs.Config, error)
 }
 
@@ -51,14 +51,14 @@ type Bridge struct {
 	admin    *http.Server
 	serving  sync.WaitGroup // of admin
 
-	// arranged is replaced by a reload; nil until the state is open.
-	arranged  atomic.Pointer[arrangement]
-	parts     parts
-	orders    chan order    // carried out by Run
-	ended     chan struct{} // closed when no more orders are taken, or waited for
-	unsettled growth        // of the sink that would fill the journal
-	history   history
-	tails     tails
+	// current is replaced by a reload; nil until the state is open.
+	current  atomic.Pointer[runtime]
+	parts    parts
+	commands chan command  // carried out by Run
+	ended    chan struct{} // closed when no more orders are taken, or waited for
+	backlog  growth        // of the sink that would fill the journal
+	history  history
+	tails    tails
 
 	verifying, backingUp sync.Mutex
 }
@@ -73,8 +73,8 @@ type lifetimes struct {
 	sinks   context.Context // of parts that are stopped one by one
 }
 
-// order is what Run carries out between its start and its stop.
-type order struct {
+// command is what Run carries out between its start and its stop.
+type command struct {
 	name string // for a person, such as "a reload"
 	do   func(lifetimes)
 }
@@ -90,7 +90,7 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 	}
 	made := make(chan error, 1)
 	go func() {
-		err := b.build(ctx, config)
+		err := b.open(ctx, config)
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
@@ -119,13 +119,13 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 func newBridge(o Options) *Bridge {
 	return &Bridge{
 		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
-		orders: make(chan order), ended: make(chan struct{}), tails: newTails(),
+		commands: make(chan command), ended: make(chan struct{}), tails: newTails(),
 		pages: appliance.NewBudget(pageBudget),
 	}
 }
 
-// build opens the state and makes every part.
-func (b *Bridge) build(ctx context.Context, config *configs.Config) (err error) {
+// open opens the state and makes every part.
+func (b *Bridge) open(ctx context.Context, config *configs.Config) (err error) {
 	b.store, err = openState(config)
 	if err != nil {
 		return err
@@ -135,29 +135,29 @@ func (b *Bridge) build(ctx context.Context, config *configs.Config) (err error) 
 	if err := failed.join(); err != nil {
 		return err
 	}
-	stats, err := b.introduce(ctx, config.Sinks, ownEvents(config))
+	stats, err := b.registerSinks(ctx, config.Sinks, ownEvents(config))
 	if err != nil {
 		return err
 	}
-	b.tellUnconfigured(config, stats)
-	if err := b.tellWaiting(ctx, config); err != nil {
+	b.logUnconfigured(config, stats)
+	if err := b.logWaiting(ctx, config); err != nil {
 		return err
 	}
 	for _, s := range all.sinks {
-		s.employ(b.store, stats.Sinks[s.config.Name])
+		s.attach(b.store, stats.Sinks[s.config.Name])
 	}
-	b.arranged.Store(all)
+	b.current.Store(all)
 	return nil
 }
 
 // makeParts makes every part that needs no state, and a writer of tickets only if the
 // state is open. It contacts nothing.
-func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*arrangement, partErrors) {
+func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*runtime, partErrors) {
 	var failed partErrors
 	var err error
 	b.tracing, err = b.openTracing(config.Tracing)
 	failed.add("tracing", err)
-	all, others := b.arrange(ctx, config, new(arrangement))
+	all, others := b.build(ctx, config, new(runtime))
 	return all, append(failed, others...)
 }
 
@@ -196,7 +196,7 @@ func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 
 // ShutdownTimeout is that of the configuration in use, which a reload may change.
 func (b *Bridge) ShutdownTimeout() time.Duration {
-	return time.Duration(b.arranged.Load().config.ShutdownTimeout)
+	return time.Duration(b.current.Load().config.ShutdownTimeout)
 }
 
 // Run runs until ctx ends, then stops within shutdown_timeout: first the sources, then
@@ -208,7 +208,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	ctx, unwatch := b.untilStateFails(ctx)
 	defer unwatch()
 	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
-	all := b.arranged.Load()
+	all := b.current.Load()
 	streams := 0
 	for _, s := range all.sinks {
 		s.start(l.sinks, &b.parts)
@@ -217,14 +217,14 @@ func (b *Bridge) Run(ctx context.Context) error {
 		a.start(l.sources, &b.parts)
 		streams += len(a.streams)
 	}
-	all.heart.start(l.sources, &b.parts)
-	for _, d := range all.doors {
+	all.heartbeat.start(l.sources, &b.parts)
+	for _, d := range all.intakes {
 		d.start(l.sources, &b.parts)
 	}
-	b.parts.start(ctx, "the bridge's own watch", sourcePhase, prompt(b.watchRoom), prompt(b.keepHistory))
+	b.parts.start(ctx, "the bridge's own watch", sourcePhase, prompt(b.watchSpace), prompt(b.keepHistory))
 	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 
-	last := b.obey(ctx, l)
+	last := b.runCommands(ctx, l)
 	timeout := b.ShutdownTimeout()
 	d := within(timeout)
 	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", timeout)
@@ -265,14 +265,14 @@ func (c *carried) await(until time.Time) []string {
 	}
 }
 
-// obey carries out orders until ctx ends. It returns the one that is under way then;
+// runCommands carries out orders until ctx ends. It returns the one that is under way then;
 // nil: none.
-func (b *Bridge) obey(ctx context.Context, l lifetimes) *carried {
+func (b *Bridge) runCommands(ctx context.Context, l lifetimes) *carried {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case o := <-b.orders:
+		case o := <-b.commands:
 			c := &carried{o.name, make(chan struct{})}
 			go func() {
 				defer close(c.done)
@@ -295,13 +295,13 @@ func (b *Bridge) order(ctx context.Context, name string, do func(lifetimes) erro
 	result := make(chan error, 1)
 	stopping := fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
 	var patience time.Duration // until a reload must be over
-	if all := b.arranged.Load(); all != nil {
+	if all := b.current.Load(); all != nil {
 		patience = time.Duration(all.config.ShutdownTimeout)
 	}
 	timer := time.NewTimer(patience + 10*time.Second)
 	defer timer.Stop()
 	select {
-	case b.orders <- order{name, func(l lifetimes) { result <- do(l) }}:
+	case b.commands <- command{name, func(l lifetimes) { result <- do(l) }}:
 	case <-b.ended:
 		return stopping
 	case <-ctx.Done():
@@ -358,7 +358,7 @@ func (b *Bridge) close(d deadline) (left []string, err error) {
 			return err
 		})
 	}
-	if all := b.arranged.Load(); all != nil {
+	if all := b.current.Load(); all != nil {
 		do("the connections to appliances", func() error {
 			for _, a := range all.appliances {
 				a.client.Close()
@@ -383,7 +383,7 @@ func (b *Bridge) close(d deadline) (left []string, err error) {
 // notReady says why the bridge is not ready: a state that can no longer be used, a
 // stream that has not been read once, or a sink or a writer of tickets that is halted.
 func (b *Bridge) notReady() []string {
-	all := b.arranged.Load()
+	all := b.current.Load()
 	if all == nil {
 		return []string{"the state is being opened"}
 	}

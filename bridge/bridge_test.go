@@ -49,7 +49,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// tells says whether one line has all of some words.
+// tells reports whether one line has all of some words.
 func (l *lines) tells(words ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {

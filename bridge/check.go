@@ -14,7 +14,7 @@ import (
 // CheckOptions say how Check tries.
 type CheckOptions struct {
 	Version string
-	// Timeout bounds the trial of each appliance, sink and door; above 0. A silent
+	// Timeout bounds the trial of each appliance, sink and intake; above 0. A silent
 	// appliance, server or broker uses up half of it at most, so that others are tried.
 	Timeout time.Duration
 	// Now is the time that clocks and certificates are held against.
@@ -37,7 +37,7 @@ type trial struct {
 }
 
 // Check makes every part of a configuration as CheckSettings does, and tries the state,
-// every appliance, every sink and every door for tickets that can be made. It returns
+// every appliance, every sink and every intake for tickets that can be made. It returns
 // what it found, in the order of the configuration. It uses what a running bridge uses,
 // and changes nothing: it sends no event, makes no topic, stream or consumer, and only
 // reads the state. Whether tickets can be written it tries with one that no detection
@@ -50,11 +50,11 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 	var running sync.WaitGroup
 	var counting sync.Mutex
 	done := 0
-	room := make(chan struct{}, together)
+	space := make(chan struct{}, together)
 	for i, t := range trials {
 		running.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
+			space <- struct{}{}
+			defer func() { <-space }()
 			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 			defer cancel()
 			results[i] = ofTarget(settings, t.target)
@@ -98,10 +98,10 @@ func checkTrials(config *configs.Config, kept map[string]identityPosition, o Che
 		return all
 	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		all = append(all, trial{doorTarget(natsDoor), func(ctx context.Context) []preflight.Finding { return checkNATSDoor(ctx, n, o) }})
+		all = append(all, trial{intakeTarget(natsIntake), func(ctx context.Context) []preflight.Finding { return checkNATSIntake(ctx, n, o) }})
 	}
 	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		all = append(all, trial{doorTarget(kafkaDoor), func(ctx context.Context) []preflight.Finding { return checkKafkaDoor(ctx, k, o) }})
+		all = append(all, trial{intakeTarget(kafkaIntake), func(ctx context.Context) []preflight.Finding { return checkKafkaIntake(ctx, k, o) }})
 	}
 	return all
 }

@@ -109,13 +109,13 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 }
 
 // ways are those to the token endpoint, if that is elsewhere, and to the appliance.
-func (t *applianceTrial) ways() []*preflight.Way {
-	to := func(text, key string) *preflight.Way {
+func (t *applianceTrial) ways() []*preflight.Path {
+	to := func(text, key string) *preflight.Path {
 		u, err := url.Parse(text)
 		if err != nil {
 			u = &url.URL{} // it was checked when the configuration was read
 		}
-		w := &preflight.Way{Address: preflight.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
+		w := &preflight.Path{Address: preflight.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
 		proxy, err := proxyURL(t.config.Proxy)
 		if proxy == nil && err == nil {
 			proxy, _ = http.ProxyFromEnvironment(&http.Request{URL: u})
@@ -127,16 +127,16 @@ func (t *applianceTrial) ways() []*preflight.Way {
 	}
 	own := to(t.config.URL, "url")
 	if !t.config.OAuth.IsSet() {
-		return []*preflight.Way{own}
+		return []*preflight.Path{own}
 	}
 	token := to(t.config.OAuth.TokenURL.Value(), "oauth.token_url")
 	if token.Address == own.Address {
-		return []*preflight.Way{own}
+		return []*preflight.Path{own}
 	}
-	return []*preflight.Way{token, own}
+	return []*preflight.Path{token, own}
 }
 
-// forToken tells whether the first request failed before it was sent, since there was
+// forToken reports whether the first request failed before it was sent, since there was
 // no token for it: the version is asked for by GET.
 func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 
@@ -154,7 +154,7 @@ func (t *applianceTrial) refused(ctx context.Context, err error) {
 		t.found = append(t.found, preflight.PlainToTLS("https"))
 		return
 	}
-	detail := told(e)
+	detail := answerText(e)
 	switch {
 	case forToken(e):
 		t.add(preflight.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
@@ -179,8 +179,8 @@ func (t *applianceTrial) refused(ctx context.Context, err error) {
 	}
 }
 
-// told is what came back, without the advice that goes with it.
-func told(e *appliance.Error) string {
+// answerText is what came back, without the advice that goes with it.
+func answerText(e *appliance.Error) string {
 	if e.Status == 0 {
 		return e.Err.Error()
 	}
@@ -215,10 +215,10 @@ func (t *applianceTrial) unreadable(ctx context.Context, step string, err error,
 	case !ok:
 		t.found = append(t.found, preflight.Failure(step, err))
 	case e.Refused():
-		t.add(preflight.Failed, step, "the appliance "+told(e), "the owner of the key needs "+privilege)
+		t.add(preflight.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege)
 	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
-		t.add(preflight.Failed, step, "the appliance "+told(e), "see "+filter)
+		t.add(preflight.Failed, step, "the appliance "+answerText(e), "see "+filter)
 	default:
-		t.add(preflight.Failed, step, told(e), "check again; if it stays, see the appliance's own log")
+		t.add(preflight.Failed, step, answerText(e), "check again; if it stays, see the appliance's own log")
 	}
 }

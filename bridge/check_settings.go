@@ -26,7 +26,7 @@ func checkParts(ctx context.Context, config *configs.Config, version string) []p
 	found := checkAdmin(ctx, config.Admin)
 	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
 	all, failed := b.makeParts(ctx, config)
-	b.arranged.Store(all)
+	b.current.Store(all)
 	_ = b.Close() // nothing has run that could be lost
 	for _, err := range failed {
 		found = append(found, preflight.Of(err.part, unusable(err.err))...)

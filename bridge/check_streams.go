@@ -70,13 +70,13 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	}
 	switch {
 	case e != nil && e.Status == http.StatusNotFound:
-		t.add(preflight.Failed, step, "the appliance "+told(e), "it has no record store, or none is connected to it: connect one, or take the query out of records")
+		t.add(preflight.Failed, step, "the appliance "+answerText(e), "it has no record store, or none is connected to it: connect one, or take the query out of records")
 		return
 	case err != nil:
 		t.unreadable(ctx, step, err, "full write privileges", "types and filter of the query")
 		return
 	case refused && q.Store == string(poller.StoreOwn):
-		t.add(preflight.Failed, step, "store is own, and asked for a cursor, the appliance "+told(e), "set store to auto or third_party")
+		t.add(preflight.Failed, step, "store is own, and asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
 	default:
 		t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
 	}

@@ -17,7 +17,7 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 	e, _ := errors.AsType[*appliance.Error](err)
 	switch {
 	case e != nil && e.Refused():
-		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+told(e), "")
+		t.add(preflight.Remark, step, "the key may not look whether external ticket tracking is on: the appliance "+answerText(e), "")
 	case err != nil && t.outOfTime(ctx, step):
 	case err != nil:
 		t.add(preflight.Warning, step, err.Error(), "check again; if it stays, see the appliance's own log")
@@ -34,7 +34,7 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 
 // write asks for a change that changes nothing, of all detections with a ticket that
 // none has. A key that only reads is refused that. That it is not is no proof that the
-// key may write: the interface does not say whether an appliance looks at the key's
+// key may write: the interface does not report whether an appliance looks at the key's
 // privileges first. tracked says that the appliance is known to take tickets.
 func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	const step = "write"
@@ -42,7 +42,7 @@ func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	e, _ := errors.AsType[*appliance.Error](err)
 	answer := "takes it"
 	if e != nil {
-		answer = told(e)
+		answer = answerText(e)
 	}
 	switch {
 	case e != nil && e.Refused():

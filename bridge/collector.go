@@ -13,7 +13,7 @@ var (
 	journalBytes  = prometheus.NewDesc("ndrbridge_journal_bytes", "Bytes of events in the journal.", nil, nil)
 	journalLimit  = prometheus.NewDesc("ndrbridge_journal_max_bytes", "Bytes at which sources pause, once no event can be trimmed.", nil, nil)
 	journalEvents = prometheus.NewDesc("ndrbridge_journal_events", "Events in the journal.", nil, nil)
-	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal has no room.", nil, nil)
+	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal has no space.", nil, nil)
 	stateBytes    = prometheus.NewDesc("ndrbridge_state_file_bytes", "Size of the state file.", nil, nil)
 	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to settle.", []string{"sink"}, nil)
 	sinkLagBytes  = prometheus.NewDesc("ndrbridge_sink_lag_bytes", "Bytes of the events that the sink has yet to settle; the journal cannot be trimmed below the largest.", []string{"sink"}, nil)
@@ -26,9 +26,9 @@ var (
 )
 
 var (
-	doorMessages = prometheus.NewDesc("ndrbridge_ticket_door_messages_total", "Messages that ticket commands came in by, by the broker and by what became of them: stored, or refused (they hold no command that can be accepted).", []string{"door", "result"}, nil)
-	doorUp       = prometheus.NewDesc("ndrbridge_ticket_door_up", "1 while ticket commands are received from the broker.", []string{"door"}, nil)
-	writerState  = prometheus.NewDesc("ndrbridge_ticket_writer_state", "What the writer of tickets is doing: 0 running, 1 retrying, 2 halted.", []string{"appliance"}, nil)
+	intakeMessages = prometheus.NewDesc("ndrbridge_ticket_intake_messages_total", "Messages that ticket commands came in by, by the broker and by what became of them: stored, or refused (they hold no command that can be accepted).", []string{"intake", "result"}, nil)
+	intakeUp       = prometheus.NewDesc("ndrbridge_ticket_intake_up", "1 while ticket commands are received from the broker.", []string{"intake"}, nil)
+	writerState    = prometheus.NewDesc("ndrbridge_ticket_writer_state", "What the writer of tickets is doing: 0 running, 1 retrying, 2 halted.", []string{"appliance"}, nil)
 )
 
 var (
@@ -44,14 +44,14 @@ type partsCollector struct{ bridge *Bridge }
 
 // Describe implements prometheus.Collector.
 func (c partsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, wrongDates, deadLimit, doorMessages, doorUp, writerState} {
+	for _, desc := range []*prometheus.Desc{applianceUp, applianceSkew, wrongDates, deadLimit, intakeMessages, intakeUp, writerState} {
 		ch <- desc
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
-	all := c.bridge.arranged.Load()
+	all := c.bridge.current.Load()
 	if all == nil {
 		return // the state is being opened
 	}
@@ -73,11 +73,11 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(share), s.config.Name)
 		}
 	}
-	for _, d := range all.doors {
-		s := d.door.Status()
-		ch <- prometheus.MustNewConstMetric(doorUp, prometheus.GaugeValue, oneIf(s.Open), d.name)
-		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Stored), d.name, "stored")
-		ch <- prometheus.MustNewConstMetric(doorMessages, prometheus.CounterValue, float64(s.Refused), d.name, "refused")
+	for _, d := range all.intakes {
+		s := d.intake.Status()
+		ch <- prometheus.MustNewConstMetric(intakeUp, prometheus.GaugeValue, oneIf(s.Open), d.name)
+		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Stored), d.name, "stored")
+		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Refused), d.name, "refused")
 	}
 }
 

@@ -48,9 +48,9 @@ func TestDeadLettersAreTold(t *testing.T) {
 		told(t, map[string]float64{"": 0, "soc": 0})
 	})
 	for _, stream := range []string{"detections", "audit"} {
-		letter := checkpoint.DeadLetter{Key: "7", Class: "invalid", Reason: "no id", Time: time.Now()}
+		deadLetter := checkpoint.DeadLetter{Key: "7", Class: "invalid", Reason: "no id", Time: time.Now()}
 		err := store.Commit(t.Context(), checkpoint.Commit{
-			Source: checkpoint.Source{Appliance: "hq", Stream: stream}, Position: []byte("1"), Dead: []checkpoint.DeadLetter{letter},
+			Source: checkpoint.Source{Appliance: "hq", Stream: stream}, Position: []byte("1"), Dead: []checkpoint.DeadLetter{deadLetter},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]func(t *testing.T){
-		"from when the appliance is reached, and anew each hour": func(t *testing.T) {
+		"from when the appliance is reached, and again each hour": func(t *testing.T) {
 			f, version, asked, stop := begin(t)
 			defer stop()
 			time.Sleep(time.Minute)
@@ -51,7 +51,7 @@ func TestTheFirmwareIsKnown(t *testing.T) {
 			time.Sleep(time.Minute)
 			want(t, f, "26.4", asked, 2)
 		},
-		"anew when it is reached again": func(t *testing.T) {
+		"again when it is reached again": func(t *testing.T) {
 			f, version, asked, stop := begin(t)
 			defer stop()
 			f.reached()

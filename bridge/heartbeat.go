@@ -10,9 +10,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// heart tells, by events in the journal, that the bridge lives, so that whoever
+// heartbeat tells, by events in the journal, that the bridge lives, so that whoever
 // listens can tell silence from a bridge that is gone.
-type heart struct {
+type heartbeat struct {
 	config  configs.Events
 	every   time.Duration // 0: never
 	events  transform.Encoder
@@ -22,13 +22,13 @@ type heart struct {
 	log     *slog.Logger
 }
 
-// arrangeHeart returns now, where it is to beat as it does.
-func (b *Bridge) arrangeHeart(config *configs.Config, now *heart) *heart {
+// buildHeartbeat returns now, where it is to beat as it does.
+func (b *Bridge) buildHeartbeat(config *configs.Config, now *heartbeat) *heartbeat {
 	e := config.Events
 	if now != nil && now.config == e {
 		return now
 	}
-	return &heart{
+	return &heartbeat{
 		config: e, every: time.Duration(e.Heartbeat),
 		events: ownEvents(config),
 		store:  b.store, version: b.version, started: b.started, log: b.log,
@@ -38,12 +38,12 @@ func (b *Bridge) arrangeHeart(config *configs.Config, now *heart) *heart {
 // heartbeatName is the part's name.
 const heartbeatName = "heartbeat"
 
-func (h *heart) start(ctx context.Context, ps *parts) {
+func (h *heartbeat) start(ctx context.Context, ps *parts) {
 	ps.start(ctx, heartbeatName, sourcePhase, prompt(h.run))
 }
 
 // run commits an event every so often until ctx ends.
-func (h *heart) run(ctx context.Context) {
+func (h *heartbeat) run(ctx context.Context) {
 	if h.every == 0 {
 		return
 	}
@@ -55,10 +55,10 @@ func (h *heart) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		// One that waits for room in the journal gives way to the next, so that none
+		// One that waits for space in the journal gives way to the next, so that none
 		// is old when it gets in.
 		limited, cancel := context.WithTimeout(ctx, h.every)
-		err := h.beat(limited)
+		err := h.emit(limited)
 		if err != nil && limited.Err() == nil {
 			h.log.Warn("a heartbeat could not be journalled", "error", err)
 		}
@@ -66,7 +66,7 @@ func (h *heart) run(ctx context.Context) {
 	}
 }
 
-func (h *heart) beat(ctx context.Context) error {
+func (h *heartbeat) emit(ctx context.Context) error {
 	now := time.Now()
 	event, err := h.events.Heartbeat(h.version, h.started, now)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // newHeart returns a heart that beats every minute, and the state that it beats
 // into.
-func newHeart(t *testing.T, limits checkpoint.Limits) (*heart, *checkpoint.Store) {
+func newHeart(t *testing.T, limits checkpoint.Limits) (*heartbeat, *checkpoint.Store) {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
 	if err != nil {
@@ -22,7 +22,7 @@ func newHeart(t *testing.T, limits checkpoint.Limits) (*heart, *checkpoint.Store
 	}
 	b := &Bridge{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
 	config := &configs.Config{Events: configs.Events{TypePrefix: "io.ndrbridge", Heartbeat: configs.Duration(time.Minute)}}
-	return b.arrangeHeart(config, nil), store
+	return b.buildHeartbeat(config, nil), store
 }
 
 // beats returns the heartbeats of the journal.
@@ -77,7 +77,7 @@ func TestHeartbeat(t *testing.T) {
 			}
 		})
 	})
-	t.Run("those that wait for room do not pile up", func(t *testing.T) {
+	t.Run("those that wait for space do not pile up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, store := newHeart(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
@@ -91,7 +91,7 @@ func TestHeartbeat(t *testing.T) {
 			time.Sleep(time.Second)
 			all := beats(t, store)
 			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
-				t.Errorf("with room there are %d beats, the last of %s", len(all), all[len(all)-1].Time)
+				t.Errorf("with space there are %d beats, the last of %s", len(all), all[len(all)-1].Time)
 			}
 			endAll(t, &ps)
 		})

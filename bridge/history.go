@@ -54,7 +54,7 @@ func (b *Bridge) keepHistory(ctx context.Context) {
 
 // sample tells how the bridge does now. It costs what Stats costs.
 func (b *Bridge) sample(ctx context.Context) moment {
-	all := b.arranged.Load()
+	all := b.current.Load()
 	m := moment{at: time.Now(), rows: make(map[checkpoint.Owner]row)}
 	for _, a := range all.appliances {
 		for _, s := range a.streams {
@@ -110,11 +110,11 @@ func (h *history) add(m moment) {
 
 // perSecond is the rate at which a count has grown; nil where it began again, as
 // that of a sink that was away does.
-func perSecond(was, is uint64, passed time.Duration) *float64 {
-	if is < was || passed <= 0 {
+func perSecond(was, is uint64, elapsed time.Duration) *float64 {
+	if is < was || elapsed <= 0 {
 		return nil
 	}
-	return new(float64(is-was) / passed.Seconds())
+	return new(float64(is-was) / elapsed.Seconds())
 }
 
 // rate is the mean rate of a stream or sink over about the last minute, or since it

@@ -60,21 +60,21 @@ sinks: `+sinks), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &arrangement{config: s.config}
+	all := &runtime{config: s.config}
 	if err := s.configure(t.Context(), s.config.Sinks); err != nil {
 		t.Fatal(err)
 	}
-	now := s.arranged.Load()
+	now := s.current.Load()
 	if now == nil {
-		now = new(arrangement)
+		now = new(runtime)
 	}
 	for _, sink := range s.config.Sinks {
-		p, err := s.arrangeSink(sink, s.config, now.sink(sink.Name))
+		p, err := s.buildSink(sink, s.config, now.sink(sink.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if p.runner == nil {
-			p.employ(s.store, checkpoint.SinkStats{})
+			p.attach(s.store, checkpoint.SinkStats{})
 			p.start(t.Context(), &s.parts)
 		}
 		all.sinks = append(all.sinks, p)
@@ -99,7 +99,7 @@ sinks: `+sinks), nil)
 		p.start(t.Context(), &s.parts)
 		all.appliances = []*appliancePart{p}
 	}
-	s.arranged.Store(all)
+	s.current.Store(all)
 }
 
 func (s *sampled) stop(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
 			s := keepHistory(t, a, one)
 			defer s.stop(t)
-			s.arranged.Load().sinks[0].runner.Pause()
+			s.current.Load().sinks[0].runner.Pause()
 			a.AddBacklog(7, time.Second)
 			time.Sleep(40 * time.Second)
 			status, h := s.told(t)
@@ -289,12 +289,12 @@ func BenchmarkSample(b *testing.B) {
 				b.Fatal(err)
 			}
 			bridge := &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard}
-			all, failed := bridge.arrange(b.Context(), config, new(arrangement))
+			all, failed := bridge.build(b.Context(), config, new(runtime))
 			if err := failed.join(); err != nil {
 				b.Fatal(err)
 			}
-			all.sinks[0].employ(store, checkpoint.SinkStats{})
-			bridge.arranged.Store(all)
+			all.sinks[0].attach(store, checkpoint.SinkStats{})
+			bridge.current.Store(all)
 			b.ReportAllocs()
 			for b.Loop() {
 				if m := bridge.sample(b.Context()); *m.rows[checkpoint.SinkOwner("lake")].lagEvents != uint64(events) {

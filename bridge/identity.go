@@ -59,8 +59,8 @@ func newIdentity(appliance string, store checkpoint.Sources, log *slog.Logger) *
 	return &identity{store: store, source: identitySource(appliance), now: time.Now, log: log}
 }
 
-// looksLike compares what the appliance says of itself with what it said before.
-func (i *identity) looksLike(ctx context.Context, is appliance.System) error {
+// matches compares what the appliance says of itself with what it said before.
+func (i *identity) matches(ctx context.Context, is appliance.System) error {
 	var changed []string
 	replaced, err := i.change(ctx, func(p *identityPosition) (reason string) {
 		changed = differences(p.System, is)

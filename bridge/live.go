@@ -18,14 +18,14 @@ import (
 type live struct {
 	operator
 	bridge *Bridge
-	all    *arrangement
+	all    *runtime
 }
 
 var _ admin.Control = (*live)(nil)
 
 // control is what the admin API acts on; nil until the state is open.
 func (b *Bridge) control() admin.Control {
-	all := b.arranged.Load()
+	all := b.current.Load()
 	if all == nil {
 		return nil
 	}
@@ -37,14 +37,14 @@ func (b *Bridge) control() admin.Control {
 }
 
 // Pause implements admin.Control.
-func (l *live) Pause(ctx context.Context, sink string) error { return l.steer(ctx, sink, true) }
+func (l *live) Pause(ctx context.Context, sink string) error { return l.control(ctx, sink, true) }
 
 // Resume implements admin.Control.
-func (l *live) Resume(ctx context.Context, sink string) error { return l.steer(ctx, sink, false) }
+func (l *live) Resume(ctx context.Context, sink string) error { return l.control(ctx, sink, false) }
 
-// steer pauses or resumes a sink, in the state first: a runner that is made
+// control pauses or resumes a sink, in the state first: a runner that is made
 // meanwhile would not know of it otherwise.
-func (l *live) steer(ctx context.Context, sink string, paused bool) error {
+func (l *live) control(ctx context.Context, sink string, paused bool) error {
 	return l.bridge.order(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
 		if err := l.pause(ctx, sink, paused); err != nil {
 			return err
@@ -54,7 +54,7 @@ func (l *live) steer(ctx context.Context, sink string, paused bool) error {
 		} else {
 			l.log.Info("sink goes on, on request", "sink", sink)
 		}
-		p := l.bridge.arranged.Load().sink(sink)
+		p := l.bridge.current.Load().sink(sink)
 		switch {
 		case p == nil: // it is not configured
 		case paused:
@@ -69,7 +69,7 @@ func (l *live) steer(ctx context.Context, sink string, paused bool) error {
 // Reload implements admin.Control.
 func (l *live) Reload(ctx context.Context) (admin.Reloaded, error) { return l.bridge.Reload(ctx) }
 
-// Backup is operator.Backup, which takes room for a copy on the disk: one at a time.
+// Backup is operator.Backup, which takes space for a copy on the disk: one at a time.
 func (l *live) Backup(ctx context.Context, w io.Writer) error {
 	if !l.bridge.backingUp.TryLock() {
 		return fmt.Errorf("another backup is under way; try again when it has ended: %w", admin.ErrBusy)

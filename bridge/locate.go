@@ -19,7 +19,7 @@ import (
 // it names none: by the state, and where that has neither, by what they answer. An
 // error says that one of them could not be asked, and no other knows it.
 func (b *Bridge) locate(ctx context.Context, c tickets.Command) ([]string, error) {
-	all := b.arranged.Load().appliances
+	all := b.current.Load().appliances
 	known := b.remembersTicket
 	ask := hasTicket
 	if c.DetectionID != 0 {

@@ -16,7 +16,7 @@ type metrics struct {
 	sinks    *sinks.Metrics
 	sources  *poller.Metrics
 	requests *prometheus.CounterVec
-	desk     *tickets.DeskMetrics
+	acceptor *tickets.AcceptorMetrics
 	writers  *tickets.WriterMetrics
 
 	writerVectors *vectors
@@ -35,12 +35,12 @@ func newMetrics() *metrics {
 	m.vectors.MustRegister(m.requests)
 	m.writerVectors = &vectors{Registerer: m.registry}
 	m.writers = tickets.NewWriterMetrics(m.writerVectors)
-	m.desk = tickets.NewDeskMetrics(m.registry)
+	m.acceptor = tickets.NewAcceptorMetrics(m.registry)
 	return m
 }
 
 // forget drops the metrics of what there was before and is there no more.
-func (m *metrics) forget(before, now *arrangement) {
+func (m *metrics) forget(before, now *runtime) {
 	for _, p := range before.sinks {
 		if now.sink(p.config.Name) == nil {
 			m.vectors.forget(prometheus.Labels{"sink": p.config.Name})

@@ -48,7 +48,7 @@ func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
 	return f, nil
 }
 
-// open returns the state, which is opened anew for the first time that something is
+// open returns the state, which is opened again for the first time that something is
 // to be changed.
 func (f *Offline) open(a access) (*checkpoint.Store, error) {
 	if a == reading || f.writable {

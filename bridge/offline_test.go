@@ -63,8 +63,8 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			len(status.Unconfigured) != 1 || status.Unconfigured[0].Name != "away" {
 			t.Errorf("%+v", status)
 		}
-		if letters, err := f.Dead(t.Context(), checkpoint.SinkOwner("away"), "", 10); len(letters) != 0 || err != nil {
-			t.Errorf("%v, %v", letters, err)
+		if deadLetters, err := f.Dead(t.Context(), checkpoint.SinkOwner("away"), "", 10); len(deadLetters) != 0 || err != nil {
+			t.Errorf("%v, %v", deadLetters, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 			t.Error("the file has changed", err)

@@ -32,12 +32,12 @@ func ticketPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	}), nil
 }
 
-// linkFor hands the tickets that a sink opened to the desk of now, as commands that
+// linkFor hands the tickets that a sink opened to the acceptor of now, as commands that
 // link their detections.
 func (b *Bridge) linkFor(sink string) linkFunc {
 	return func(ctx context.Context, e transform.Event, t ticket.Ticket) error {
-		desk := b.tickets().Desk
-		if desk == nil {
+		acceptor := b.tickets().Acceptor
+		if acceptor == nil {
 			return errors.New("tickets.enabled is false")
 		}
 		id, err := strconv.ParseInt(e.Subject, 10, 64)
@@ -45,7 +45,7 @@ func (b *Bridge) linkFor(sink string) linkFunc {
 			return sinks.Errorf(sinks.Rejected, "%.40q is no detection's id", e.Subject)
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
-		_, err = desk.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
+		_, err = acceptor.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
 		var wrong *tickets.FieldError
 		if errors.As(err, &wrong) {
 			return &sinks.Error{Class: sinks.Rejected, Err: err} // it will be as wrong the next time

@@ -84,15 +84,15 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	a.AddMany(10)
 	await(t, "what is taken", func() bool { return soc.count("") == 10 })
 
-	letters, err := c.Dead(t.Context(), owner, "", 100)
-	if err != nil || len(letters) != 5 {
-		t.Fatalf("%d dead letters, %v", len(letters), err)
+	deadLetters, err := c.Dead(t.Context(), owner, "", 100)
+	if err != nil || len(deadLetters) != 5 {
+		t.Fatalf("%d dead letters, %v", len(deadLetters), err)
 	}
-	letter, err := c.DeadLetter(t.Context(), owner, letters[0].Key)
-	if err != nil || !strings.Contains(letter.Reason, "422") {
-		t.Errorf("%+v, %v", letter, err)
+	deadLetter, err := c.DeadLetter(t.Context(), owner, deadLetters[0].Key)
+	if err != nil || !strings.Contains(deadLetter.Reason, "422") {
+		t.Errorf("%+v, %v", deadLetter, err)
 	}
-	if n, err := c.DropDead(t.Context(), owner, []string{letters[0].Key}); n != 1 || err != nil {
+	if n, err := c.DropDead(t.Context(), owner, []string{deadLetters[0].Key}); n != 1 || err != nil {
 		t.Errorf("%d dropped, %v", n, err)
 	}
 	if n, err := c.Requeue(t.Context(), "soc", nil); n != 4 || err != nil {

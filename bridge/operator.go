@@ -40,7 +40,7 @@ const (
 
 // Dead implements admin.Control.
 func (p *operator) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	store, err := p.lettersOf(ctx, owner, reading)
+	store, err := p.deadLettersOf(ctx, owner, reading)
 	if err != nil {
 		return nil, err
 	}
@@ -49,20 +49,20 @@ func (p *operator) Dead(ctx context.Context, owner checkpoint.Owner, after strin
 
 // DeadLetter implements admin.Control.
 func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
-	store, err := p.lettersOf(ctx, owner, reading)
+	store, err := p.deadLettersOf(ctx, owner, reading)
 	if err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	letter, found, err := store.DeadLetterOf(ctx, owner, key)
+	deadLetter, found, err := store.DeadLetterOf(ctx, owner, key)
 	if err == nil && !found {
 		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list those that there are", admin.ErrUnknown, key)
 	}
-	return letter, err
+	return deadLetter, err
 }
 
 // DropDead implements admin.Control.
 func (p *operator) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
-	store, err := p.lettersOf(ctx, owner, writing)
+	store, err := p.deadLettersOf(ctx, owner, writing)
 	if err != nil {
 		return 0, err
 	}
@@ -133,9 +133,9 @@ func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time
 	return poller.Rewind(ctx, store, source, to)
 }
 
-// lettersOf opens the state for what is done to an owner's dead letters.
+// deadLettersOf opens the state for what is done to an owner's dead letters.
 // admin.ErrUnknown where neither the configuration nor the state has the owner.
-func (p *operator) lettersOf(ctx context.Context, owner checkpoint.Owner, a access) (*checkpoint.Store, error) {
+func (p *operator) deadLettersOf(ctx context.Context, owner checkpoint.Owner, a access) (*checkpoint.Store, error) {
 	store, err := p.state(a)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"ndrbridge/sinks/webhook/teams"
 )
 
-// openPreset makes the preset of a webhook, with its key read anew; nil: it has
+// openPreset makes the preset of a webhook, with its key read again; nil: it has
 // none. link is that of one that opens tickets.
 func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	if w.Ticket != nil {

@@ -15,7 +15,7 @@ import (
 
 // Reload loads the configuration again and changes what differs: appliances and
 // sinks that it has otherwise than before are stopped (sources first, and a sink
-// ends its batch in flight within shutdown_timeout) and begin anew where they
+// ends its batch in flight within shutdown_timeout) and begin over where they
 // stood; others go on undisturbed. A part that does not stop in time is named among the
 // changes, and what takes its place begins once it has. An error says what is wrong, and nothing was
 // changed: a configuration that is not valid, a part that cannot be made, or a key
@@ -43,11 +43,11 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := b.arranged.Load()
+	now := b.current.Load()
 	if fixed := b.fixed(now.config, config); len(fixed) > 0 {
 		return nil, fmt.Errorf("%s cannot change while the bridge runs: restart it, or take the change back", strings.Join(fixed, ", "))
 	}
-	next, failed := b.arrange(ctx, config, now)
+	next, failed := b.build(ctx, config, now)
 	if err := failed.join(); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 			both = append(both, s.config)
 		}
 	}
-	stats, err := b.introduce(ctx, both, ownEvents(config))
+	stats, err := b.registerSinks(ctx, both, ownEvents(config))
 	if err != nil {
 		return nil, errors.Join(err, b.configure(ctx, now.config.Sinks))
 	}
@@ -78,8 +78,8 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 	if err := b.configure(ctx, config.Sinks); err != nil {
 		b.log.Error("sinks that were removed hold the journal until the next reload or start", "error", err)
 	}
-	b.tellUnconfigured(config, stats)
-	if err := b.tellWaiting(ctx, config); err != nil {
+	b.logUnconfigured(config, stats)
+	if err := b.logWaiting(ctx, config); err != nil {
 		b.log.Error("whether ticket commands wait for nobody could not be told", "error", err)
 	}
 	b.store.SetLimits(limits(config))
@@ -87,17 +87,17 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 		l.level.Set(levelOf(config.Log))
 	}
 	for _, s := range comes.sinks {
-		s.employ(b.store, stats.Sinks[s.config.Name])
+		s.attach(b.store, stats.Sinks[s.config.Name])
 		s.start(l.sinks, &b.parts)
 	}
 	for _, a := range comes.appliances {
 		a.start(l.sources, &b.parts)
 	}
-	if comes.heart != nil {
-		comes.heart.start(l.sources, &b.parts)
+	if comes.heartbeat != nil {
+		comes.heartbeat.start(l.sources, &b.parts)
 	}
-	b.arranged.Store(next)
-	for _, d := range comes.doors { // they hand on to the desk of now
+	b.current.Store(next)
+	for _, d := range comes.intakes { // they hand on to the acceptor of now
 		d.start(l.sources, &b.parts)
 	}
 	b.metrics.forget(now, next)
@@ -148,7 +148,7 @@ func differing(keys []key) []string {
 }
 
 // changes tells, for a person, what differs in next.
-func (a *arrangement) changes(next *arrangement) []string {
+func (a *runtime) changes(next *runtime) []string {
 	var lines []string
 	for _, name := range differing([]key{
 		{"log.level", a.config.Log.Level, next.config.Log.Level},
@@ -170,11 +170,11 @@ func (a *arrangement) changes(next *arrangement) []string {
 			lines = append(lines, "appliance "+p.config.Name+": removed")
 		}
 	}
-	for _, p := range comes.doors {
-		lines = append(lines, "tickets."+p.name+": "+cameFrom(a.door(p.name) != nil))
+	for _, p := range comes.intakes {
+		lines = append(lines, "tickets."+p.name+": "+cameFrom(a.intake(p.name) != nil))
 	}
-	for _, p := range goes.doors {
-		if next.door(p.name) == nil {
+	for _, p := range goes.intakes {
+		if next.intake(p.name) == nil {
 			lines = append(lines, "tickets."+p.name+": removed")
 		}
 	}

@@ -24,15 +24,15 @@ import (
 // sinkPart is one sink and what delivers to it.
 type sinkPart struct {
 	config  configs.Sink
-	made    blueprint
+	made    fingerprint
 	options sinks.Options // but for PausedSince
 	runner  *sinks.Runner
 }
 
-// arrangeSink returns now, if it is made as the configuration says, or else a part
+// buildSink returns now, if it is made as the configuration says, or else a part
 // in its place, without its runner.
-func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPart) (*sinkPart, error) {
-	made, err := newBlueprint(s.Files(), s, config.Events.TypePrefix)
+func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, now *sinkPart) (*sinkPart, error) {
+	made, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func (b *Bridge) arrangeSink(s configs.Sink, config *configs.Config, now *sinkPa
 	}}, nil
 }
 
-// employ makes the runner of a sink that the state knows. No other of that sink
+// attach makes the runner of a sink that the state knows. No other of that sink
 // may run.
-func (p *sinkPart) employ(journal sinks.Journal, stats checkpoint.SinkStats) {
+func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
 	p.options.PausedSince = stats.PausedSince
 	p.runner = sinks.NewRunner(journal, p.options)
 }
@@ -122,7 +122,7 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 // no new version, at the least: what is of a detection that is still known is kept.
 const memoryKept = 90 * 24 * time.Hour
 
-// openSink makes a sink. It reads the secrets anew each time.
+// openSink makes a sink. It reads the secrets again each time.
 func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, version string, stdout io.Writer, log *slog.Logger) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {

@@ -18,15 +18,15 @@ import (
 // the state.
 type appliancePart struct {
 	config   configs.Appliance
-	made     blueprint
+	made     fingerprint
 	client   *appliance.Client
 	watch    *poller.Watch
 	firmware *firmware
 	streams  []stream
-	// echoes go over to the part that takes this one's place: what was written is
+	// ownWrites go over to the part that takes this one's place: what was written is
 	// yet to be seen. Both are nil where no tickets are written.
-	echoes *tickets.Echoes
-	writer *tickets.Writer
+	ownWrites *tickets.OwnWrites
+	writer    *tickets.Writer
 }
 
 // stream is one that is polled.
@@ -35,14 +35,14 @@ type stream struct {
 	poller *poller.Poller
 }
 
-// arrangeAppliance returns now, if it is made as the configuration says, or else a
+// buildAppliance returns now, if it is made as the configuration says, or else a
 // part in its place.
-func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
+func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
 	var files []string
 	if a.TLS.CAFile != "" {
-		files = append(files, a.TLS.CAFile) // the others are read anew when they are needed
+		files = append(files, a.TLS.CAFile) // the others are read again when they are needed
 	}
-	made, err := newBlueprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
+	made, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
 	if err != nil {
 		return nil, err
 	}
@@ -57,20 +57,20 @@ func (b *Bridge) arrangeAppliance(ctx context.Context, a configs.Appliance, conf
 	}
 	p.firmware = newFirmware(p.client, b.log.With("appliance", a.Name))
 	known := newIdentity(a.Name, b.store, b.log.With("appliance", a.Name))
-	p.firmware.system = known.looksLike
+	p.firmware.system = known.matches
 	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
 	})
 	if config.Tickets.Enabled && b.store != nil { // nil: a check, which reads no state
-		if err := b.arrangeWriter(ctx, p, config, now); err != nil {
+		if err := b.buildWriter(ctx, p, config, now); err != nil {
 			return nil, err
 		}
 	}
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
 		client: p.client.Within(b.pages), store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
-		echoes: p.echoes, reused: known.reused,
+		ownWrites: p.ownWrites, reused: known.reused,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *appliancePart) start(ctx context.Context, ps *parts) {
 	ps.start(ctx, p.name(), sourcePhase, tasks...)
 }
 
-// has says whether a stream of the appliance is polled.
+// has reports whether a stream of the appliance is polled.
 func (p *appliancePart) has(stream string) bool {
 	for _, s := range p.streams {
 		if s.source.Source().Stream == stream {
@@ -121,7 +121,7 @@ type streams struct {
 	client    *appliance.Client
 	store     checkpoint.Sources
 	metrics   *poller.Metrics
-	echoes    *tickets.Echoes // nil: nothing is written
+	ownWrites *tickets.OwnWrites // nil: nothing is written
 	reused    func(context.Context, poller.ReusedID) error
 	log       *slog.Logger
 }
@@ -181,8 +181,8 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		Log:            s.streamLog("detections"),
 		Metrics:        s.metrics,
 	}
-	if s.echoes != nil {
-		o.Echoes = s.echoes
+	if s.ownWrites != nil {
+		o.OwnWrites = s.ownWrites
 	}
 	return o, nil
 }

@@ -82,7 +82,7 @@ func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 	return of
 }
 
-// overLag says whether a sink has more to settle than its lag allows.
+// overLag reports whether a sink has more to settle than its lag allows.
 func overLag(ctx context.Context, store checkpoint.Skips, s configs.Sink, stats checkpoint.Stats) (bool, error) {
 	if _, known := stats.Sinks[s.Name]; !known || !s.Lag.IsBounded() {
 		return false, nil
@@ -104,7 +104,7 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	now := time.Now()
 	status.Running, status.Started = true, l.bridge.started
 	for i, a := range l.all.appliances {
-		a.tell(&status.Appliances[i])
+		a.report(&status.Appliances[i])
 		for n, stream := range a.streams {
 			of, polled := &status.Appliances[i].Streams[n], stream.poller.Status()
 			of.LastSuccess, of.Failures, of.Error = polled.LastSuccess, polled.Failures, polled.Error
@@ -119,8 +119,8 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
 		}
 	}
-	for _, d := range l.all.doors {
-		status.Doors = append(status.Doors, d.status())
+	for _, d := range l.all.intakes {
+		status.Intakes = append(status.Intakes, d.status())
 	}
 	fills := filling(l.config, stats)
 	for i, p := range l.all.sinks {
@@ -129,14 +129,14 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 		of.Delivered = s.Delivered
 		of.EventsPerSecond = l.bridge.history.rate(checkpoint.SinkOwner(of.Name), s.Delivered, now)
 		if of.Name == fills {
-			of.FillsJournalInSeconds = l.bridge.unsettled.secondsUntil(stats.MaxBytes)
+			of.FillsJournalInSeconds = l.bridge.backlog.secondsUntil(stats.MaxBytes)
 		}
 	}
 	return status, nil
 }
 
-// tell completes a status by how the appliance is reached.
-func (p *appliancePart) tell(of *admin.ApplianceStatus) {
+// report completes a status by how the appliance is reached.
+func (p *appliancePart) report(of *admin.ApplianceStatus) {
 	r := p.watch.Reach()
 	if of.Since, of.Error = r.Since, r.Error; r.Known {
 		of.Reachable = &r.Reachable

@@ -11,9 +11,9 @@ import (
 	"ndrbridge/tickets"
 )
 
-// arrangeTickets makes the ways in for ticket commands; none while tickets.enabled
+// buildTickets makes the ways in for ticket commands; none while tickets.enabled
 // is false.
-func (b *Bridge) arrangeTickets(config *configs.Config) (admin.Tickets, error) {
+func (b *Bridge) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	if !config.Tickets.Enabled {
 		return admin.Tickets{}, nil
 	}
@@ -22,15 +22,15 @@ func (b *Bridge) arrangeTickets(config *configs.Config) (admin.Tickets, error) {
 		return admin.Tickets{}, fmt.Errorf("webhooks.%w", err)
 	}
 	return admin.Tickets{
-		Desk: tickets.NewDesk(b.store, tickets.DeskOptions{
-			Appliances: applianceNames(config), Locate: b.locate, Now: time.Now, Metrics: b.metrics.desk,
+		Acceptor: tickets.NewAcceptor(b.store, tickets.AcceptorOptions{
+			Appliances: applianceNames(config), Locate: b.locate, Now: time.Now, Metrics: b.metrics.acceptor,
 		}),
 		Webhooks: receivers,
 	}, nil
 }
 
 // tickets are the ways in of now. The state is open.
-func (b *Bridge) tickets() admin.Tickets { return b.arranged.Load().tickets }
+func (b *Bridge) tickets() admin.Tickets { return b.current.Load().tickets }
 
 func applianceNames(config *configs.Config) []string {
 	var names []string

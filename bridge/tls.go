@@ -9,7 +9,7 @@ import (
 	"ndrbridge/configs"
 )
 
-// clientTLS reads the files that t names. A client certificate is read anew at
+// clientTLS reads the files that t names. A client certificate is read again at
 // every handshake, so that it can be renewed in place.
 func clientTLS(t configs.TLS) (*tls.Config, error) {
 	c := &tls.Config{

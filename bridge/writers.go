@@ -12,15 +12,15 @@ import (
 	"ndrbridge/tickets"
 )
 
-// arrangeWriter makes what carries ticket commands out for an appliance. What now
+// buildWriter makes what carries ticket commands out for an appliance. What now
 // expects to see goes over: it may go on to write until p starts.
-func (b *Bridge) arrangeWriter(ctx context.Context, p *appliancePart, config *configs.Config, now *appliancePart) (err error) {
-	if now != nil && now.echoes != nil {
-		p.echoes = now.echoes
-	} else if p.echoes, err = tickets.LoadEchoes(ctx, b.store, p.config.Name); err != nil {
+func (b *Bridge) buildWriter(ctx context.Context, p *appliancePart, config *configs.Config, now *appliancePart) (err error) {
+	if now != nil && now.ownWrites != nil {
+		p.ownWrites = now.ownWrites
+	} else if p.ownWrites, err = tickets.LoadOwnWrites(ctx, b.store, p.config.Name); err != nil {
 		return err
 	}
-	p.writer = tickets.NewWriter(p.client, b.store, p.echoes, tickets.WriterOptions{
+	p.writer = tickets.NewWriter(p.client, b.store, p.ownWrites, tickets.WriterOptions{
 		Appliance:    p.config.Name,
 		TypePrefix:   config.Events.TypePrefix,
 		RetryInitial: time.Duration(p.config.Retry.Initial),
@@ -32,9 +32,9 @@ func (b *Bridge) arrangeWriter(ctx context.Context, p *appliancePart, config *co
 	return nil
 }
 
-// tellWaiting tells which ticket commands nobody carries out, and what to do about
+// logWaiting tells which ticket commands nobody carries out, and what to do about
 // them.
-func (b *Bridge) tellWaiting(ctx context.Context, config *configs.Config) error {
+func (b *Bridge) logWaiting(ctx context.Context, config *configs.Config) error {
 	waiting := make(map[string]int) // commands, by their appliance
 	names := applianceNames(config)
 	for after := uint64(0); ; {

@@ -11,7 +11,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// find says whether an inbox has got such an event of a type.
+// find reports whether an inbox has got such an event of a type.
 func (i *inbox) find(kind string, is func(transform.Event) bool) bool {
 	return slices.ContainsFunc(i.of("io.ndrbridge."+kind), is)
 }

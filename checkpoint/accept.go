@@ -38,14 +38,14 @@ func (k *keptCommand) command(id uint64) Command {
 	return c
 }
 
-// desk is where commands lie in a transaction.
-type desk struct {
+// commandTable is where commands lie in a transaction.
+type commandTable struct {
 	commands, waiting, subjects, done, keys, commanded *table
 	pending, ended                                     uint64 // how many commands are
 }
 
-func openDesk(tx *writeTx) *desk {
-	d := &desk{
+func openCommandTable(tx *writeTx) *commandTable {
+	d := &commandTable{
 		commands: tx.table(commandsBucket), waiting: tx.table(waitingBucket), subjects: tx.table(subjectsBucket),
 		done: tx.table(doneBucket), keys: tx.table(keysBucket), commanded: tx.table(commandedBucket),
 	}
@@ -64,7 +64,7 @@ func commandCounts(tx *bolt.Tx) (pending, ended uint64) {
 }
 
 // close writes the counts down.
-func (d *desk) close() error {
+func (d *commandTable) close() error {
 	counts := binary.BigEndian.AppendUint64(appendUint64(d.pending), d.ended)
 	if err := d.commanded.put(countKey, counts); err != nil {
 		return fmt.Errorf("counts of commands: %w", err)
@@ -73,7 +73,7 @@ func (d *desk) close() error {
 }
 
 // get returns a command; nil where there is none.
-func (d *desk) get(id uint64) (*keptCommand, error) {
+func (d *commandTable) get(id uint64) (*keptCommand, error) {
 	return parseCommand(d.commands.Get(appendUint64(id)))
 }
 
@@ -88,7 +88,7 @@ func parseCommand(value []byte) (*keptCommand, error) {
 	return k, nil
 }
 
-func (d *desk) put(id uint64, k *keptCommand) error {
+func (d *commandTable) put(id uint64, k *keptCommand) error {
 	value, err := json.Marshal(k)
 	if err != nil {
 		return fmt.Errorf("encode a command: %w", err)
@@ -97,7 +97,7 @@ func (d *desk) put(id uint64, k *keptCommand) error {
 }
 
 // wait makes a command pending in the indexes.
-func (d *desk) wait(id uint64, k *keptCommand) error {
+func (d *commandTable) wait(id uint64, k *keptCommand) error {
 	waiting, err := d.waiting.make([]byte(k.Appliance))
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (d *desk) wait(id uint64, k *keptCommand) error {
 }
 
 // rest takes a command out of those that are pending, or done, in the indexes.
-func (d *desk) rest(id uint64, k *keptCommand) error {
+func (d *commandTable) rest(id uint64, k *keptCommand) error {
 	if k.State != CommandPending {
 		d.ended--
 		return d.done.remove(doneMark(id, k))
@@ -120,7 +120,7 @@ func (d *desk) rest(id uint64, k *keptCommand) error {
 }
 
 // finish makes a command done in the indexes.
-func (d *desk) finish(id uint64, k *keptCommand) error {
+func (d *commandTable) finish(id uint64, k *keptCommand) error {
 	d.ended++
 	return d.done.put(doneMark(id, k), []byte{})
 }
@@ -135,7 +135,7 @@ func doneMark(id uint64, k *keptCommand) []byte {
 }
 
 // drop forgets a command.
-func (d *desk) drop(id uint64, k *keptCommand) error {
+func (d *commandTable) drop(id uint64, k *keptCommand) error {
 	if err := d.rest(id, k); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (d *desk) drop(id uint64, k *keptCommand) error {
 
 // forgetOldest forgets some of the commands that were done before a time, and of
 // those that are too many.
-func (d *desk) forgetOldest(before int64, limit int) error {
+func (d *commandTable) forgetOldest(before int64, limit int) error {
 	for range limit {
 		mark, _ := d.done.Cursor().First()
 		if len(mark) != 16 || int64(binary.BigEndian.Uint64(mark)) >= before && d.ended <= MaxDoneCommands {
@@ -195,7 +195,7 @@ type accepting struct {
 	results  []Acceptance
 }
 
-// maxSubject leaves room for what a subject's key has beside it.
+// maxSubject leaves space for what a subject's key has beside it.
 const maxSubject = maxKey - 9
 
 func (a *accepting) validate() error {
@@ -209,9 +209,9 @@ func (a *accepting) validate() error {
 }
 
 // check counts what is new, since nothing may have been written when there is no
-// room.
-func (a *accepting) check(r *round) error {
-	d := openDesk(r.tx)
+// space.
+func (a *accepting) check(r *writeRound) error {
+	d := openCommandTable(r.tx)
 	fresh := map[string]bool{}
 	count := uint64(0)
 	for _, c := range a.commands {
@@ -227,8 +227,8 @@ func (a *accepting) check(r *round) error {
 	return nil
 }
 
-func (a *accepting) write(r *round) error {
-	d := openDesk(r.tx)
+func (a *accepting) write(r *writeRound) error {
+	d := openCommandTable(r.tx)
 	d.commands.FillPercent = appendFill
 	a.results = make([]Acceptance, len(a.commands))
 	for i, c := range a.commands {
@@ -245,7 +245,7 @@ func (a *accepting) write(r *round) error {
 	return d.close()
 }
 
-func (d *desk) accept(c Command) (Acceptance, error) {
+func (d *commandTable) accept(c Command) (Acceptance, error) {
 	if c.Key != "" {
 		if id := d.keys.Get([]byte(c.Key)); len(id) == 8 {
 			return Acceptance{ID: binary.BigEndian.Uint64(id), Again: true}, nil

@@ -63,7 +63,7 @@ func BenchmarkDelivery(b *testing.B) {
 		if err != nil || len(records) != n {
 			b.Fatalf("%d events, %v", len(records), err)
 		}
-		if err := s.Settle(b.Context(), checkpoint.Settlement{Sink: "a", Expect: cursor, Cursor: cursor + n}); err != nil {
+		if err := s.CommitDelivery(b.Context(), checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor + n}); err != nil {
 			b.Fatal(err)
 		}
 		cursor += n

@@ -42,7 +42,7 @@ var (
 	ErrNewer = errors.New("the state was written by a newer version")
 	// ErrDamaged says that the state cannot be read. Nothing was changed.
 	ErrDamaged = errors.New("the state is damaged")
-	// ErrDeadFull says that a sink's dead letters have no room for more (see
+	// ErrDeadFull says that a sink's dead letters have no space for more (see
 	// Limits). Nothing was written.
 	ErrDeadFull = errors.New("the dead letters are full")
 	// ErrFull says that the journal has no space (see Limits), and the caller does not
@@ -98,7 +98,7 @@ type Entry struct {
 // DeadLetter is something that did not become an event, or an event that a
 // sink's target refused.
 type DeadLetter struct {
-	// Key is unique within the owner; a letter with the key of an older one
+	// Key is unique within the owner; a dead letter with the key of an older one
 	// replaces it.
 	Key    string    `json:"key"`
 	Class  string    `json:"class"`  // one of a closed set of words
@@ -119,7 +119,7 @@ type Sources interface {
 	// Known returns what is remembered, in the order of At and Key, behind the At
 	// and Key of after, at most limit entries. The caller owns the result.
 	Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error)
-	// Commit writes c. While the journal has no room (see Limits) it waits,
+	// Commit writes c. While the journal has no space (see Limits) it waits,
 	// until ctx ends, unless c.NoWait is set; a commit without events needs none. If
 	// even the fastest sink is far behind, it waits for it for a moment, while that
 	// sink delivers, so that a backlog does not outrun it. ErrFenced where the position
@@ -140,8 +140,8 @@ type Batch struct {
 	MaxBytes  int // of structured events; 0: no bound
 }
 
-// Settlement is what a sink has done with the events behind its cursor.
-type Settlement struct {
+// Delivery is what a sink has done with the events behind its cursor.
+type Delivery struct {
 	Sink string
 	// Expect is the cursor that the caller believes to be current.
 	Expect uint64
@@ -176,10 +176,10 @@ type Journal interface {
 	// Wait returns nil once the journal holds an event after the sequence
 	// number, else ctx's error, or ErrClosed.
 	Wait(ctx context.Context, after uint64) error
-	// Settle moves a cursor and writes the dead letters with it. ErrFenced where
-	// the cursor is not s.Expect, ErrDeadFull where the dead letters have no room;
+	// CommitDelivery moves a cursor and writes the dead letters with it. ErrFenced where
+	// the cursor is not s.Expect, ErrDeadFull where the dead letters have no space;
 	// a cursor beyond the journal is an error.
-	Settle(ctx context.Context, s Settlement) error
+	CommitDelivery(ctx context.Context, s Delivery) error
 	// Dead returns the dead letters of an owner in the order of their keys,
 	// after a key ("": from the first), at most limit of them.
 	Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error)
@@ -227,14 +227,14 @@ type Skips interface {
 	// no more with a large journal than with a small one.
 	Over(ctx context.Context, sink string, b Budget) (Excess, error)
 	// Skip moves the cursor, counts what was skipped, and appends the event, all
-	// at once. It needs no room in the journal. ErrFenced where the cursor is not
+	// at once. It needs no space in the journal. ErrFenced where the cursor is not
 	// s.Expect; a cursor beyond the journal is an error.
 	Skip(ctx context.Context, s Skip) error
 }
 
-// Place is a place in a sink's redelivery queue. Places are compared and handed
+// RedeliveryOffset is a place in a sink's redelivery queue. Places are compared and handed
 // back as they are; nothing else is made of them.
-type Place struct {
+type RedeliveryOffset struct {
 	// Item rises with everything that is queued, from 1. Queues never share a number,
 	// even if one sink has the name that another had.
 	Item uint64
@@ -245,7 +245,7 @@ type Place struct {
 type Redelivered struct {
 	// Record is the event as it was. Seq is 0 where it was a dead letter.
 	Record
-	Place Place
+	Offset RedeliveryOffset
 	// Key is that of the event's dead letter, if it is refused again: the one
 	// that it had, else DeadKey of Seq.
 	Key string
@@ -253,20 +253,20 @@ type Redelivered struct {
 
 // Redelivery is what a sink is to get next from its redelivery queue.
 type Redelivery struct {
-	Place   Place // where the queue begins now; before Records, if some were trimmed
+	Offset  RedeliveryOffset // where the queue begins now; before Records, if some were trimmed
 	Records []Redelivered
 }
 
-// RedeliverySettlement is what a sink has done with the leading events of a
+// RedeliveryCommit is what a sink has done with the leading events of a
 // Redelivery.
-type RedeliverySettlement struct {
+type RedeliveryCommit struct {
 	Sink string
 	// Expect is where the caller believes the queue to begin: Redelivery.Place.
-	Expect Place
+	Expect RedeliveryOffset
 	// Last is the place of the last event that is acknowledged or among Dead, and
 	// Events the number of them. Others up to Last had been trimmed, and are
 	// counted as skipped.
-	Last   Place
+	Last   RedeliveryOffset
 	Events int
 	Dead   []DeadLetter
 }
@@ -282,9 +282,9 @@ type Range struct {
 type Redeliveries interface {
 	// Requeue moves dead letters of a sink to the end of its queue, in the order
 	// of keys, or all that there are, in the order of their keys, where keys is
-	// nil. A key that is not there is passed over, and a letter whose body is no
+	// nil. A key that is not there is passed over, and a dead letter whose body is no
 	// event stays where it is. n is how many were moved, with an error too: many
-	// letters are moved in several transactions.
+	// dead letters are moved in several transactions.
 	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
 	// Replay puts a stretch of the journal at the end of the sink's queue: from
 	// the first event recorded at or after since up to the sink's cursor (what
@@ -295,10 +295,10 @@ type Redeliveries interface {
 	// order in which they were queued, and no records where there is nothing. It
 	// changes nothing. The caller owns the result.
 	Redeliver(ctx context.Context, sink string, max Batch) (Redelivery, error)
-	// SettleRedelivery takes events out of the queue and writes the dead letters
+	// CommitRedelivery takes events out of the queue and writes the dead letters
 	// with that. ErrFenced where the queue does not begin at s.Expect; ErrDeadFull
 	// as Settle.
-	SettleRedelivery(ctx context.Context, s RedeliverySettlement) error
+	CommitRedelivery(ctx context.Context, s RedeliveryCommit) error
 	// WaitRedelivery returns nil once there is something to redeliver, else
 	// ctx's error, or ErrClosed.
 	WaitRedelivery(ctx context.Context, sink string) error
@@ -309,7 +309,7 @@ type Redeliveries interface {
 type Operations interface {
 	// DeadLetterOf returns the dead letter of an owner with a key; found is false
 	// where there is none.
-	DeadLetterOf(ctx context.Context, o Owner, key string) (letter DeadLetter, found bool, err error)
+	DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error)
 	// Since returns the number of the first event in the journal that was recorded at or
 	// after a time, or the number that the next one will get. It costs no more with a
 	// large journal than with a small one.
@@ -371,7 +371,7 @@ type Stats struct {
 	Commands    CommandStats
 	FileBytes   int64 // size of the file on disk
 	Layout      int   // version of the file's layout
-	SourcesWait bool  // sources wait for room in the journal
+	SourcesWait bool  // sources wait for space in the journal
 }
 
 // SinkStats is where one sink stands.

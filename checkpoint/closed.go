@@ -35,7 +35,7 @@ func unmark(tx *bolt.Tx) error {
 	return nil
 }
 
-// closed tells whether the file has the mark. The pages that it is looked up in
+// closed reports whether the file has the mark. The pages that it is looked up in
 // are checked before; what is wrong with them is the error.
 func (c *pageCheck) closed(tx *bolt.Tx) (bool, error) {
 	info, err := c.file.Stat()

@@ -77,7 +77,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	t.Run("a file that was not closed after it was written is read through", func(t *testing.T) {
 		path := closedState(t)
 		s := open(t, path, checkpoint.Options{})
-		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 8}); err != nil {
+		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8}); err != nil {
 			t.Fatal(err)
 		}
 		content, err := os.ReadFile(path)

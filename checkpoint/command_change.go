@@ -12,23 +12,23 @@ import (
 // commandChange is a change to one command.
 type commandChange struct {
 	id uint64
-	// allowed says why the command cannot be changed so.
-	allowed func(*keptCommand) error
-	apply   func(*round, *desk, *keptCommand) error
-	expect  []Entry
+	// permitted says why the command cannot be changed so.
+	permitted func(*keptCommand) error
+	apply     func(*writeRound, *commandTable, *keptCommand) error
+	expect    []Entry
 }
 
-func (c *commandChange) check(r *round) error {
-	k, err := openDesk(r.tx).get(c.id)
+func (c *commandChange) check(r *writeRound) error {
+	k, err := openCommandTable(r.tx).get(c.id)
 	if err != nil {
 		return err
 	}
-	return c.allowed(k)
+	return c.permitted(k)
 }
 
-func (c *commandChange) write(r *round) error {
+func (c *commandChange) write(r *writeRound) error {
 	r.changed = true
-	d := openDesk(r.tx)
+	d := openCommandTable(r.tx)
 	k, err := d.get(c.id)
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func (s *Store) changeCommand(ctx context.Context, what string, c *commandChange
 // Note implements Commands.
 func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry) error {
 	return s.changeCommand(ctx, "take note of", &commandChange{
-		id: id, allowed: mustBePending, expect: expect,
-		apply: func(_ *round, d *desk, k *keptCommand) error {
+		id: id, permitted: mustBePending, expect: expect,
+		apply: func(_ *writeRound, d *commandTable, k *keptCommand) error {
 			k.Note = note
 			return d.put(id, k)
 		},
@@ -79,8 +79,8 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 		return fmt.Errorf("finish command %d: %q is no end of a command", o.ID, o.State)
 	}
 	return s.changeCommand(ctx, "finish", &commandChange{
-		id: o.ID, allowed: mustBePending, expect: o.Expect,
-		apply: func(r *round, d *desk, k *keptCommand) error {
+		id: o.ID, permitted: mustBePending, expect: o.Expect,
+		apply: func(r *writeRound, d *commandTable, k *keptCommand) error {
 			if err := d.rest(o.ID, k); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 	return s.changeCommand(ctx, "retry", &commandChange{
 		id: id,
-		allowed: func(k *keptCommand) error {
+		permitted: func(k *keptCommand) error {
 			switch {
 			case k == nil:
 				return errors.New("there is no such command")
@@ -109,7 +109,7 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 			}
 			return nil
 		},
-		apply: func(r *round, d *desk, k *keptCommand) error {
+		apply: func(r *writeRound, d *commandTable, k *keptCommand) error {
 			if err := d.rest(id, k); err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 // DropCommands implements Commands.
 func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err error) {
 	for len(ids) > 0 {
-		some := ids[:min(len(ids), takeLetters)]
+		some := ids[:min(len(ids), takeDeadLetters)]
 		dropping := &droppingCommands{ids: some}
 		if err := s.do(ctx, dropping); err != nil {
 			return n, fmt.Errorf("drop commands: %w", err)
@@ -139,10 +139,10 @@ type droppingCommands struct {
 	dropped int
 }
 
-func (c *droppingCommands) check(*round) error { return nil }
+func (c *droppingCommands) check(*writeRound) error { return nil }
 
-func (c *droppingCommands) write(r *round) error {
-	d := openDesk(r.tx)
+func (c *droppingCommands) write(r *writeRound) error {
+	d := openCommandTable(r.tx)
 	c.dropped = 0
 	for _, id := range c.ids {
 		k, err := d.get(id)
@@ -203,9 +203,9 @@ type unexpecting struct {
 	before    int64
 }
 
-func (u *unexpecting) check(*round) error { return nil }
+func (u *unexpecting) check(*writeRound) error { return nil }
 
-func (u *unexpecting) write(r *round) error {
+func (u *unexpecting) write(r *writeRound) error {
 	name := expectedName(u.appliance)
 	known, forget := r.tx.table(knownBucket).inside(name), r.tx.table(forgetBucket).inside(name)
 	if known == nil || forget == nil {

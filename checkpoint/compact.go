@@ -12,7 +12,7 @@ import (
 // memory.
 const compactBytes = 8 << 20
 
-// Compact writes a state that nobody has open anew, without the room that was
+// Compact writes a state that nobody has open again, without the space that was
 // freed in it, and returns the file's size before and after. The new file is
 // written beside the old one, which it replaces when it is complete. The layout
 // keeps its version.

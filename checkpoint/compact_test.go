@@ -25,7 +25,7 @@ func TestCompactGivesBackRoomAndKeepsTheRest(t *testing.T) {
 		}
 	}
 	must(s.Configure(ctx, map[string]checkpoint.Start{"a": {}}))
-	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 1500}))
+	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 1500}))
 	for stats, err := s.Stats(ctx); stats.First != 1501; stats, err = s.Stats(ctx) {
 		must(err)
 		time.Sleep(time.Millisecond)

@@ -66,7 +66,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 			cursor := perRound * (round - 1)
 			err := s.Commit(context.Background(), c)
 			if err == nil {
-				err = s.Settle(context.Background(), checkpoint.Settlement{Sink: "a", Expect: cursor, Cursor: cursor + perRound})
+				err = s.CommitDelivery(context.Background(), checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: cursor + perRound})
 			}
 			if err != nil {
 				t.Errorf("round %d: %v", round, err)

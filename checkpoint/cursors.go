@@ -25,9 +25,9 @@ func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
 // configuration is the change that Configure makes.
 type configuration map[string]Start
 
-func (configuration) check(*round) error { return nil }
+func (configuration) check(*writeRound) error { return nil }
 
-func (c configuration) write(r *round) error {
+func (c configuration) write(r *writeRound) error {
 	cursors := r.tx.table(cursorsBucket)
 	r.configured = make(map[string]bool, len(c))
 	for sink, start := range c {
@@ -79,22 +79,22 @@ func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Settle implements Journal.
-func (s *Store) Settle(ctx context.Context, settled Settlement) error {
-	err := validateDead(settled.Dead)
+// CommitDelivery implements Journal.
+func (s *Store) CommitDelivery(ctx context.Context, acknowledged Delivery) error {
+	err := validateDead(acknowledged.Dead)
 	if err == nil {
-		err = s.do(ctx, &settlement{settled})
+		err = s.do(ctx, &deliveryChange{acknowledged})
 	}
 	if err != nil {
-		return fmt.Errorf("settle %s up to %d: %w", settled.Sink, settled.Cursor, err)
+		return fmt.Errorf("settle %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
 	}
 	return nil
 }
 
-// settlement is the change that Settle makes.
-type settlement struct{ Settlement }
+// deliveryChange is the change that Settle makes.
+type deliveryChange struct{ Delivery }
 
-func (s *settlement) check(r *round) error {
+func (s *deliveryChange) check(r *writeRound) error {
 	cursor, err := cursorOf(r.tx.Tx, s.Sink)
 	switch {
 	case err != nil:
@@ -106,10 +106,10 @@ func (s *settlement) check(r *round) error {
 	case s.Cursor > r.journal.last:
 		return fmt.Errorf("the journal ends at %d", r.journal.last)
 	}
-	return r.deadRoom(s.Sink, s.Dead)
+	return r.deadSpace(s.Sink, s.Dead)
 }
 
-func (s *settlement) write(r *round) error {
+func (s *deliveryChange) write(r *writeRound) error {
 	r.changed = true
 	if err := r.tx.table(cursorsBucket).put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
 		return fmt.Errorf("cursor: %w", err)

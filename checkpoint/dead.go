@@ -14,7 +14,7 @@ import (
 
 // Dead implements Journal.
 func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
-	var letters []DeadLetter
+	var deadLetters []DeadLetter
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
 		if dead == nil {
@@ -25,19 +25,19 @@ func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]D
 		if after != "" && string(key) == after {
 			key, value = cursor.Next()
 		}
-		for ; key != nil && len(letters) < limit; key, value = cursor.Next() {
-			letter, err := decodeDead(key, value)
+		for ; key != nil && len(deadLetters) < limit; key, value = cursor.Next() {
+			deadLetter, err := decodeDead(key, value)
 			if err != nil {
 				return err
 			}
-			letters = append(letters, letter)
+			deadLetters = append(deadLetters, deadLetter)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dead letters of %s: %w", o, err)
 	}
-	return letters, nil
+	return deadLetters, nil
 }
 
 // deadHead is what a dead letter is kept with, before its body.
@@ -82,8 +82,8 @@ func deadBody(value []byte) int64 {
 	return int64(len(body))
 }
 
-func validateDead(letters []DeadLetter) error {
-	for _, d := range letters {
+func validateDead(deadLetters []DeadLetter) error {
+	for _, d := range deadLetters {
 		if d.Key == "" || len(d.Key) > maxKey {
 			return fmt.Errorf("a dead letter with a key of %d bytes cannot be kept", len(d.Key))
 		}
@@ -95,8 +95,8 @@ func validateDead(letters []DeadLetter) error {
 }
 
 // putDead writes an owner's dead letters and counts them.
-func putDead(tx *writeTx, o Owner, letters []DeadLetter) error {
-	if len(letters) == 0 {
+func putDead(tx *writeTx, o Owner, deadLetters []DeadLetter) error {
+	if len(deadLetters) == 0 {
 		return nil
 	}
 	dead, err := tx.table(deadBucket).make([]byte(o))
@@ -104,7 +104,7 @@ func putDead(tx *writeTx, o Owner, letters []DeadLetter) error {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	size := decodeDeadStats(tx.Bucket(deadSizeBucket).Get([]byte(o)))
-	for _, d := range letters {
+	for _, d := range deadLetters {
 		if old := dead.Get([]byte(d.Key)); old != nil {
 			size.Count--
 			size.Bytes -= deadBody(old)
@@ -133,17 +133,17 @@ func (d DeadStats) put(tx *writeTx, o Owner) error {
 	return nil
 }
 
-// deadRoom is ErrDeadFull where a sink's letters would pass its share.
-func (r *round) deadRoom(sink string, letters []DeadLetter) error {
+// deadSpace is ErrDeadFull where a sink's dead letters would pass its share.
+func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 	share := r.limits.DeadShare(len(r.configured))
-	if share == 0 || len(letters) == 0 {
+	if share == 0 || len(deadLetters) == 0 {
 		return nil
 	}
 	o := SinkOwner(sink)
 	now := decodeDeadStats(r.tx.Bucket(deadSizeBucket).Get([]byte(o))).Bytes
 	dead := r.tx.Bucket(deadBucket).Bucket([]byte(o))
-	then, added := now, make(map[string]int64, len(letters))
-	for _, d := range letters {
+	then, added := now, make(map[string]int64, len(deadLetters))
+	for _, d := range deadLetters {
 		old, twice := added[d.Key]
 		if !twice && dead != nil {
 			old = deadBody(dead.Get([]byte(d.Key)))

@@ -11,7 +11,7 @@ import (
 // boundSourceDead drops dead letters of the sources that pass their share: the
 // oldest of the source with the most, a little more than is needed, so that many
 // new ones do not cost a search each.
-func (r *round) boundSourceDead() error {
+func (r *writeRound) boundSourceDead() error {
 	share := r.limits.DeadShare(len(r.configured))
 	if share == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*DeadOverhead 
 
 // dropOldest drops as many of an owner's oldest dead letters as make up need, and
 // returns what they took. It changes size accordingly.
-func (r *round) dropOldest(o Owner, size *DeadStats, need int64) (dropped int64, err error) {
+func (r *writeRound) dropOldest(o Owner, size *DeadStats, need int64) (dropped int64, err error) {
 	dead := r.tx.table(deadBucket).inside([]byte(o))
 	if dead == nil {
 		return 0, fmt.Errorf("%w: dead letters of %s are counted, and there are none", ErrDamaged, o)

@@ -10,12 +10,12 @@ import (
 // One transaction takes at most so much out of the dead letters, so that other
 // operations are not kept waiting.
 const (
-	takeLetters = 1000
-	takeBytes   = 4 << 20
+	takeDeadLetters = 1000
+	takeBytes       = 4 << 20
 )
 
 // DeadLetterOf implements Operations.
-func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (letter DeadLetter, found bool, err error) {
+func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
 		if dead == nil {
@@ -25,26 +25,26 @@ func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (letter D
 		if value == nil {
 			return nil
 		}
-		letter, err = decodeDead([]byte(key), value)
+		deadLetter, err = decodeDead([]byte(key), value)
 		found = err == nil
 		return err
 	})
 	if err != nil {
 		return DeadLetter{}, false, fmt.Errorf("dead letter %.40q of %s: %w", key, o, err)
 	}
-	return letter, found, nil
+	return deadLetter, found, nil
 }
 
 // DropDead implements Operations.
 func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, err error) {
-	n, err = s.takeDead(ctx, o, keys, func(*round, string, []byte) (bool, error) { return true, nil })
+	n, err = s.takeDead(ctx, o, keys, func(*writeRound, string, []byte) (bool, error) { return true, nil })
 	if err != nil {
 		return n, fmt.Errorf("drop dead letters of %s: %w", o, err)
 	}
 	return n, nil
 }
 
-// takeDead takes letters out of an owner's dead letters, those that take agrees
+// takeDead takes dead letters out of an owner's dead letters, those that take agrees
 // to: all that there are now, where keys is nil.
 func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeFunc) (n int, err error) {
 	if keys == nil {
@@ -78,11 +78,11 @@ func (s *Store) deadKeys(ctx context.Context, o Owner) (keys []string, err error
 	return keys, err
 }
 
-// takeFunc is told of a letter that is to be taken, with the value that it is
-// kept with, and says whether it is.
-type takeFunc func(r *round, key string, value []byte) (bool, error)
+// takeFunc is told of a dead letter that is to be taken, with the value that it is
+// kept with, and reports whether it is.
+type takeFunc func(r *writeRound, key string, value []byte) (bool, error)
 
-// taking is the change that takes the first of some letters out of an owner's.
+// taking is the change that takes the first of some dead letters out of an owner's.
 type taking struct {
 	owner Owner
 	keys  []string
@@ -92,9 +92,9 @@ type taking struct {
 	taken int
 }
 
-func (t *taking) check(*round) error { return nil }
+func (t *taking) check(*writeRound) error { return nil }
 
-func (t *taking) write(r *round) error {
+func (t *taking) write(r *writeRound) error {
 	t.seen, t.taken = len(t.keys), 0
 	dead := r.tx.table(deadBucket).inside([]byte(t.owner))
 	if dead == nil {
@@ -103,7 +103,7 @@ func (t *taking) write(r *round) error {
 	size := decodeDeadStats(r.tx.Bucket(deadSizeBucket).Get([]byte(t.owner)))
 	read := 0
 	for i, key := range t.keys {
-		if i >= takeLetters || read > takeBytes {
+		if i >= takeDeadLetters || read > takeBytes {
 			t.seen = i
 			break
 		}

@@ -94,7 +94,7 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 	free()
 	for range 20 {
 		if err := commit(commits); err != nil {
-			t.Fatalf("with room again: %v", err)
+			t.Fatalf("with space again: %v", err)
 		}
 		commits++
 	}

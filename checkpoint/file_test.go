@@ -30,7 +30,7 @@ func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
 		if err != nil || len(records) != 100 {
 			t.Fatalf("%d events read, %v, want 100", len(records), err)
 		}
-		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}); err != nil {
+		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: uint64(n * 100), Cursor: uint64(n*100 + 100)}); err != nil {
 			t.Fatal(err)
 		}
 		stats, err := s.Stats(ctx)
@@ -39,12 +39,12 @@ func TestFileDoesNotGrowOnceTrimmed(t *testing.T) {
 		}
 		return stats.FileBytes
 	}
-	var settled int64
+	var acknowledged int64
 	for n := range 60 {
 		if size := cycle(n); n == 20 {
-			settled = size
-		} else if n > 20 && size > settled {
-			t.Fatalf("the file grew from %d to %d bytes", settled, size)
+			acknowledged = size
+		} else if n > 20 && size > acknowledged {
+			t.Fatalf("the file grew from %d to %d bytes", acknowledged, size)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 		if got := held(); got != 3 {
 			t.Fatalf("%d events that are not settled, want 3", got)
 		}
-		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 3}); err != nil {
+		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -26,7 +26,7 @@ type forgettingAppliance struct {
 	found bool
 }
 
-func (f *forgettingAppliance) check(r *round) error {
+func (f *forgettingAppliance) check(r *writeRound) error {
 	if of := r.tx.Bucket(waitingBucket).Bucket([]byte(f.name)); of != nil {
 		if id, _ := of.Cursor().First(); id != nil {
 			return errors.New("ticket commands for it are pending: drop them first (ndrbridge tickets drop), or let them be carried out")
@@ -35,7 +35,7 @@ func (f *forgettingAppliance) check(r *round) error {
 	return nil
 }
 
-func (f *forgettingAppliance) write(r *round) error {
+func (f *forgettingAppliance) write(r *writeRound) error {
 	f.found = false
 	prefix := []byte(f.name + "/")
 	positions := r.tx.table(positionsBucket)

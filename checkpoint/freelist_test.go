@@ -12,7 +12,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// listsFreePages tells whether the file has the list that saves bbolt a look at
+// listsFreePages reports whether the file has the list that saves bbolt a look at
 // every page when it opens it. Where a meta page keeps its page size, its list
 // and its transaction is bbolt's format.
 func listsFreePages(t *testing.T, path string) bool {
@@ -46,7 +46,7 @@ func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
 	if !listsFreePages(t, path) {
 		t.Error("with a backlog and hardly a free page, the file has no list of them")
 	}
-	if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: uint64(len(c.Events))}); err != nil {
+	if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: uint64(len(c.Events))}); err != nil {
 		t.Fatal(err)
 	}
 	for {

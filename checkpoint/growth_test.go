@@ -13,12 +13,12 @@ import (
 )
 
 // TestFileDoesNotGrowWithWhatIsGone lets each part of the state come and go: what was
-// there makes room for what comes.
+// there makes space for what comes.
 func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 	const cycles, settled = 33, 12
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
-	letters := func(n int) (dead []checkpoint.DeadLetter) {
+	deadLetters := func(n int) (dead []checkpoint.DeadLetter) {
 		for i := range 100 {
 			body := newEvent(t, fmt.Sprintf("%d-%d", n, i), time.Unix(1, 0), 2000).Structured()
 			dead = append(dead, checkpoint.DeadLetter{Key: fmt.Sprintf("%06d-%d", n, i), Class: "rejected", Time: time.Unix(1, 0), Body: body})
@@ -27,25 +27,25 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 	}
 	for name, cycle := range map[string]func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error{
 		"dead letters of a sink that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
-			err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Dead: letters(n)})
+			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, dropErr := s.DropDead(ctx, checkpoint.SinkOwner("a"), nil)
 			return errors.Join(err, dropErr)
 		},
 		"dead letters of a source that are dropped": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
-			c.Dead = letters(n)
+			c.Dead = deadLetters(n)
 			err := s.Commit(ctx, c)
 			_, dropErr := s.DropDead(ctx, checkpoint.SourceOwner(source), nil)
 			return errors.Join(err, dropErr)
 		},
 		"dead letters that are delivered again": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
-			err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Dead: letters(n)})
+			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, requeueErr := s.Requeue(ctx, "a", nil)
 			next, readErr := s.Redeliver(ctx, "a", checkpoint.Batch{})
 			if err := errors.Join(err, requeueErr, readErr); err != nil {
 				return err
 			}
-			return s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{
-				Sink: "a", Expect: next.Place, Last: next.Records[len(next.Records)-1].Place, Events: len(next.Records),
+			return s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{
+				Sink: "a", Expect: next.Offset, Last: next.Records[len(next.Records)-1].Offset, Events: len(next.Records),
 			})
 		},
 		"what is known and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
@@ -141,7 +141,7 @@ func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
 		if n%20 == 19 {
 			next = last
 		}
-		if err := s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: cursor, Cursor: next}); err != nil {
+		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: cursor, Cursor: next}); err != nil {
 			t.Fatal(err)
 		}
 		cursor = next

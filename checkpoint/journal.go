@@ -144,10 +144,10 @@ func (j *journal) search(is func(mark) bool) (uint64, error) {
 	return j.first + uint64(n), failed
 }
 
-// settled returns the number of the last event that every configured sink has
+// acknowledged returns the number of the last event that every configured sink has
 // settled: the one before the first where there is none. Until sinks were
 // configured, nothing counts as settled.
-func (j *journal) settled(tx *bolt.Tx, configured map[string]bool) uint64 {
+func (j *journal) acknowledged(tx *bolt.Tx, configured map[string]bool) uint64 {
 	if configured == nil {
 		return j.first - 1
 	}

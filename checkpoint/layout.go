@@ -139,7 +139,7 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 	return w.put()
 }
 
-// checkLayout tells whether the file is one of ours, of this version or an
+// checkLayout reports whether the file is one of ours, of this version or an
 // older one, and whether what lies in it fits together as far as a few look-ups
 // show. The error is ErrNewer, or one that says what is damaged.
 func checkLayout(tx *bolt.Tx) (version int, err error) {
@@ -221,7 +221,7 @@ func checkEnds(tx *bolt.Tx) error {
 	})
 }
 
-// journalCheck tells whether the keys of the journal follow each other. It is
+// journalCheck reports whether the keys of the journal follow each other. It is
 // shown a stretch of them, in their order.
 type journalCheck struct {
 	first     mark

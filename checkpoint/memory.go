@@ -106,9 +106,9 @@ func (f *refreshing) isDue(value []byte) bool {
 	return len(value) > 8 && int64(binary.BigEndian.Uint64(value)) < f.due
 }
 
-func (f *refreshing) check(*round) error { return nil }
+func (f *refreshing) check(*writeRound) error { return nil }
 
-func (f *refreshing) write(r *round) error {
+func (f *refreshing) write(r *writeRound) error {
 	known := r.tx.table(knownBucket).inside(memoryName(f.sink))
 	if known == nil {
 		return nil
@@ -133,12 +133,12 @@ type remembering struct {
 	forgetBefore int64
 }
 
-func (m *remembering) check(r *round) error {
+func (m *remembering) check(r *writeRound) error {
 	_, err := cursorOf(r.tx.Tx, m.sink)
 	return err
 }
 
-func (m *remembering) write(r *round) error {
+func (m *remembering) write(r *writeRound) error {
 	r.changed = true
 	isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
 	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)

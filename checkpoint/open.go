@@ -23,7 +23,7 @@ const defaultLockWait = time.Second
 
 // boltOptions are measured: pages of 16 KiB double the events that are written
 // in a second. They are the size of new files alone; others keep their own.
-// Whether the list of free pages is written is chosen anew for each transaction:
+// Whether the list of free pages is written is chosen again for each transaction:
 // see keepFreelist.
 func boltOptions() bolt.Options {
 	return bolt.Options{
@@ -35,7 +35,7 @@ func boltOptions() bolt.Options {
 }
 
 // mappedAhead is how many bytes of address space a file is given from the start:
-// up to there it grows without being mapped anew, which would wait for readers
+// up to there it grows without being mapped again, which would wait for readers
 // and copy what the transaction has in hand. On Windows the file would grow to
 // that size at once, and 32 bits of addresses are too few to be generous.
 func mappedAhead() int {
@@ -151,7 +151,7 @@ type finding struct {
 	closed  bool // see markClosed
 }
 
-// checkFile tells whether bbolt can use a file, without writing to it. bbolt
+// checkFile reports whether bbolt can use a file, without writing to it. bbolt
 // itself trusts what it maps: it would panic on a damaged page, or die of SIGBUS
 // behind the end of a file that was cut short. So the file is read through,
 // unless it was closed in order: nothing but a failing disk has damaged it then,
@@ -267,7 +267,7 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, file *os.File, err err
 	return nil, nil, damaged(path, err)
 }
 
-// isAt tells whether an open file still has a name.
+// isAt reports whether an open file still has a name.
 func isAt(file *os.File, path string) (bool, error) {
 	opened, err := file.Stat()
 	if err != nil {
@@ -282,7 +282,7 @@ func isAt(file *os.File, path string) (bool, error) {
 
 // damaged says what is wrong with a file, and what can be done.
 func damaged(path string, err error) error {
-	return fmt.Errorf("%s: %w: %w. The file was left as it is. Restore a backup of it; or move it away and start anew, "+
+	return fmt.Errorf("%s: %w: %w. The file was left as it is. Restore a backup of it; or move it away and start over, "+
 		"which loses the events that were not delivered yet and the dead letters, and reads every stream again from its start setting",
 		path, ErrDamaged, err)
 }

@@ -71,7 +71,7 @@ func fill(t testing.TB, s *checkpoint.Store) {
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(i), Value: []byte("value"), At: int64(i)})
 	}
 	must(s.Commit(ctx, c))
-	must(s.Settle(ctx, checkpoint.Settlement{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{
+	must(s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 7, Dead: []checkpoint.DeadLetter{
 		{Key: "x", Class: "rejected", Time: time.Unix(2, 0)},
 		{Key: "e", Class: "rejected", Time: time.Unix(2, 0), Body: c.Events[0].Structured()},
 	}}))
@@ -91,7 +91,7 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	}))
 }
 
-// image returns a state that fill wrote, in a layout. It is never made anew:
+// image returns a state that fill wrote, in a layout. It is never recreated:
 // what that layout's files look like does not change.
 func image(t testing.TB, layout int) []byte {
 	t.Helper()
@@ -185,7 +185,7 @@ func use(s *checkpoint.Store) {
 	s.Dead(ctx, checkpoint.SinkOwner("a"), "", 10)
 	s.Dead(ctx, checkpoint.SourceOwner(source), "", 10)
 	if next, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); err == nil && len(next.Records) > 0 {
-		s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a", Expect: next.Place, Last: next.Records[0].Place, Events: 1})
+		s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a", Expect: next.Offset, Last: next.Records[0].Offset, Events: 1})
 	}
 	s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "n", Value: []byte("new"), At: 2}}, 2)
 	s.RecallSink(ctx, "a", []string{"m"})
@@ -200,7 +200,7 @@ func use(s *checkpoint.Store) {
 	s.Requeue(ctx, "a", nil)
 	s.Replay(ctx, "a", time.Time{})
 	s.Configure(ctx, map[string]checkpoint.Start{"a": {}, "new": {Since: time.Unix(30, 0)}})
-	s.Settle(ctx, checkpoint.Settlement{Sink: "a", Expect: 7, Cursor: 8})
+	s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Expect: 7, Cursor: 8})
 	s.Commit(ctx, checkpoint.Commit{
 		Source: source, Expect: []byte("p"), Position: []byte("q"), ForgetBefore: 300,
 		Remember: []checkpoint.Entry{{Key: "599", Value: []byte("new"), At: 1000}},

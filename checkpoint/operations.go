@@ -18,7 +18,7 @@ func (s *Store) Forget(ctx context.Context, sink string) error {
 // forgetting is the change that Forget makes.
 type forgetting string
 
-func (f forgetting) check(r *round) error {
+func (f forgetting) check(r *writeRound) error {
 	if r.configured[string(f)] {
 		return errors.New("the sink is configured; take it out of the configuration first")
 	}
@@ -26,7 +26,7 @@ func (f forgetting) check(r *round) error {
 	return err
 }
 
-func (f forgetting) write(r *round) error {
+func (f forgetting) write(r *writeRound) error {
 	r.changed = true
 	return forgetSink(r.tx, string(f))
 }
@@ -66,7 +66,7 @@ func forgetSink(tx *writeTx, sink string) error {
 }
 
 // Rename implements Operations. It takes memory for a copy of the sink's dead
-// letters and requeued events.
+// dead letters and requeued events.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	var err error
 	if to == "" || len(to) > maxKey {
@@ -84,7 +84,7 @@ func (s *Store) Rename(ctx context.Context, from, to string) error {
 // renaming is the change that Rename makes.
 type renaming struct{ from, to string }
 
-func (n *renaming) check(r *round) error {
+func (n *renaming) check(r *writeRound) error {
 	for _, sink := range []string{n.from, n.to} {
 		if r.configured[sink] {
 			return fmt.Errorf("the sink %s is configured; take it out of the configuration first", sink)
@@ -99,7 +99,7 @@ func (n *renaming) check(r *round) error {
 	return err
 }
 
-func (n *renaming) write(r *round) error {
+func (n *renaming) write(r *writeRound) error {
 	r.changed = true
 	to := partsOf(r.tx, n.to)
 	for i, from := range partsOf(r.tx, n.from) {

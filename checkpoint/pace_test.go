@@ -43,7 +43,7 @@ func TestABacklogDoesNotOutrunTheFastestSinkThatDelivers(t *testing.T) {
 							continue
 						}
 						next := records[len(records)-1].Seq
-						if s.Settle(ctx, checkpoint.Settlement{Sink: "fast", Expect: cursor, Cursor: next}) == nil {
+						if s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "fast", Expect: cursor, Cursor: next}) == nil {
 							cursor = next
 						}
 					}

@@ -39,7 +39,7 @@ const (
 
 var native = binary.NativeEndian
 
-// pageCheck reads every page that a bbolt file uses and tells whether bbolt can
+// pageCheck reads every page that a bbolt file uses and reports whether bbolt can
 // read it without falling over: each is what it says, is used once, lies within
 // the file, points within itself, and has its keys in order. It does not use
 // bbolt's map of the file, and needs little memory however bad the file is.

@@ -27,12 +27,12 @@ type pausing struct {
 	since int64 // milliseconds since 1970; 0: not paused
 }
 
-func (p pausing) check(r *round) error {
+func (p pausing) check(r *writeRound) error {
 	_, err := cursorOf(r.tx.Tx, p.sink)
 	return err
 }
 
-func (p pausing) write(r *round) error {
+func (p pausing) write(r *writeRound) error {
 	paused := r.tx.table(pausedBucket)
 	already := paused.Get([]byte(p.sink)) != nil
 	var err error

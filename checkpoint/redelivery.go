@@ -26,12 +26,12 @@ type replay struct {
 	queued Range
 }
 
-func (p *replay) check(r *round) error {
+func (p *replay) check(r *writeRound) error {
 	_, err := cursorOf(r.tx.Tx, p.sink)
 	return err
 }
 
-func (p *replay) write(r *round) error {
+func (p *replay) write(r *writeRound) error {
 	p.queued = Range{}
 	last, err := cursorOf(r.tx.Tx, p.sink)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelive
 
 // read returns the queue's next events, whose bytes are the values. All of it is
 // copied.
-func (q queue) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
+func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
 	j, err := openJournal(tx)
 	if err != nil {
 		return next, nil, err
@@ -99,11 +99,11 @@ func (q queue) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, e
 		return true
 	}
 	err = q.items(func(i item) (bool, error) {
-		if next.Place == (Place{}) {
-			next.Place = i.place()
+		if next.Offset == (RedeliveryOffset{}) {
+			next.Offset = i.offset()
 		}
 		if !i.replays() {
-			return add(Redelivered{Place: i.place(), Key: string(i.key)}, i.event), nil
+			return add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event), nil
 		}
 		cursor := j.events.Cursor()
 		for key, value := cursor.Seek(appendUint64(i.first)); key != nil; key, value = cursor.Next() {
@@ -114,7 +114,7 @@ func (q queue) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, e
 			if m.seq > i.last {
 				break
 			}
-			if !add(Redelivered{Record: Record{Seq: m.seq}, Place: Place{i.number, m.seq}, Key: DeadKey(m.seq)}, value) {
+			if !add(Redelivered{Record: Record{Seq: m.seq}, Offset: RedeliveryOffset{i.number, m.seq}, Key: DeadKey(m.seq)}, value) {
 				return false, nil
 			}
 		}
@@ -142,22 +142,22 @@ func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	}
 }
 
-// SettleRedelivery implements Redeliveries.
-func (s *Store) SettleRedelivery(ctx context.Context, settled RedeliverySettlement) error {
-	err := validateDead(settled.Dead)
+// CommitRedelivery implements Redeliveries.
+func (s *Store) CommitRedelivery(ctx context.Context, acknowledged RedeliveryCommit) error {
+	err := validateDead(acknowledged.Dead)
 	if err == nil {
-		err = s.do(ctx, &redeliverySettlement{settled})
+		err = s.do(ctx, &redeliveryChange{acknowledged})
 	}
 	if err != nil {
-		return fmt.Errorf("settle the redelivery to %s: %w", settled.Sink, err)
+		return fmt.Errorf("settle the redelivery to %s: %w", acknowledged.Sink, err)
 	}
 	return nil
 }
 
-// redeliverySettlement is the change that SettleRedelivery makes.
-type redeliverySettlement struct{ RedeliverySettlement }
+// redeliveryChange is the change that CommitRedelivery makes.
+type redeliveryChange struct{ RedeliveryCommit }
 
-func (s *redeliverySettlement) check(r *round) error {
+func (s *redeliveryChange) check(r *writeRound) error {
 	if _, err := cursorOf(r.tx.Tx, s.Sink); err != nil {
 		return err
 	}
@@ -166,13 +166,13 @@ func (s *redeliverySettlement) check(r *round) error {
 	switch {
 	case err != nil:
 		return err
-	case begin == (Place{}) || begin != s.Expect:
+	case begin == (RedeliveryOffset{}) || begin != s.Expect:
 		return ErrFenced
 	}
 	if _, err := q.upTo(s.Last, s.Events); err != nil {
 		return err
 	}
-	return r.deadRoom(s.Sink, s.Dead)
+	return r.deadSpace(s.Sink, s.Dead)
 }
 
 // leading is what a settlement takes out of a queue.
@@ -186,7 +186,7 @@ type leading struct {
 
 // upTo finds what lies in the queue up to a place, of which so many events were
 // delivered.
-func (q queue) upTo(last Place, delivered int) (leading, error) {
+func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, error) {
 	var (
 		l     leading
 		found bool
@@ -228,7 +228,7 @@ func (q queue) upTo(last Place, delivered int) (leading, error) {
 	return l, nil
 }
 
-func (s *redeliverySettlement) write(r *round) error {
+func (s *redeliveryChange) write(r *writeRound) error {
 	r.changed = true
 	q := openQueue(r.tx.Tx, s.Sink)
 	l, err := q.upTo(s.Last, s.Events)
@@ -271,7 +271,7 @@ func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int,
 		return err
 	})
 	if err == nil {
-		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *round, key string, value []byte) (bool, error) {
+		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *writeRound, key string, value []byte) (bool, error) {
 			_, event, _ := bytes.Cut(value, []byte{'\n'})
 			if _, err := parseEvent(event); err != nil {
 				return false, nil
@@ -286,7 +286,7 @@ func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int,
 }
 
 // requeue puts an event at the end of a sink's queue.
-func (r *round) requeue(sink, key string, event []byte) error {
+func (r *writeRound) requeue(sink, key string, event []byte) error {
 	requeued, _, number, err := nextItem(r.tx, sink)
 	if err != nil {
 		return err

@@ -88,8 +88,8 @@ func (s *Store) Skip(ctx context.Context, skipped Skip) error {
 // skip is the change that Skip makes.
 type skip struct{ Skip }
 
-func (s *skip) check(r *round) error {
-	moved := settlement{Settlement{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
+func (s *skip) check(r *writeRound) error {
+	moved := deliveryChange{Delivery{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
 	if err := moved.check(r); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (s *skip) check(r *round) error {
 	return nil
 }
 
-func (s *skip) write(r *round) error {
-	moved := settlement{Settlement{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
+func (s *skip) write(r *writeRound) error {
+	moved := deliveryChange{Delivery{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
 	if err := moved.write(r); err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 // forget twice what it remembers, so that forgetting keeps up.
 const forgetLeast = 64
 
-// keepAgain is how long something is kept without another look at whether it must be,
+// keepDuplicate is how long something is kept without another look at whether it must be,
 // in the milliseconds of sinks' memories.
-const keepAgain = 24 * 60 * 60 * 1000
+const keepDuplicate = 24 * 60 * 60 * 1000
 
 // Position implements Sources.
 func (s *Store) Position(ctx context.Context, source Source) (position []byte, err error) {
@@ -142,13 +142,13 @@ func (c *Commit) validate() error {
 	return validateDead(c.Dead)
 }
 
-// maxKey leaves room for what the layout puts before a key.
+// maxKey leaves space for what the layout puts before a key.
 const maxKey = bolt.MaxKeySize - 8
 
 // commit is the change that Commit makes.
 type commit struct{ Commit }
 
-func (c *commit) check(r *round) error {
+func (c *commit) check(r *writeRound) error {
 	position := r.tx.Bucket(positionsBucket).Get([]byte(c.Source.String()))
 	if !bytes.Equal(position, c.Expect) {
 		return ErrFenced
@@ -167,12 +167,12 @@ func (c *commit) check(r *round) error {
 	case c.NoWait:
 		return ErrFull
 	}
-	return errNoRoom
+	return errNoSpace
 }
 
 // write puts the position into the transaction that its events are in: it is
 // never ahead of them.
-func (c *commit) write(r *round) error {
+func (c *commit) write(r *writeRound) error {
 	r.changed = true
 	name := []byte(c.Source.String())
 	if err := r.append(c.Events); err != nil {
@@ -230,7 +230,7 @@ func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64, kee
 
 // forgetOld takes at most limit entries that are older than before from the
 // queue, and forgets those that were not remembered again since. Those that keep holds
-// for are looked at again when before is keepAgain later.
+// for are looked at again when before is keepDuplicate later.
 func forgetOld(known, forget *table, before int64, limit int, keep func(key []byte) bool) error {
 	var old [][]byte
 	cursor := forget.Cursor()
@@ -248,7 +248,7 @@ func forgetOld(known, forget *table, before int64, limit int, keep func(key []by
 		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
 			var err error
 			if keep != nil && keep(key) {
-				at := appendUint64(uint64(before + keepAgain))
+				at := appendUint64(uint64(before + keepDuplicate))
 				err = errors.Join(known.put(key, append(at, value[8:]...)), forget.put(slices.Concat(at[:8], key), []byte{}))
 			} else {
 				err = known.remove(key)

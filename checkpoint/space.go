@@ -33,11 +33,11 @@ func (j *journal) hasSpace(tx *bolt.Tx, configured map[string]bool, limits Limit
 	if limits.MaxBytes <= 0 {
 		return true, nil
 	}
-	settled, err := j.totalAt(j.settled(tx, configured))
+	acknowledged, err := j.totalAt(j.acknowledged(tx, configured))
 	if err != nil {
 		return false, err
 	}
-	return int64(j.total-settled) < limits.MaxBytes+reserve, nil
+	return int64(j.total-acknowledged) < limits.MaxBytes+reserve, nil
 }
 
 // HasSpace implements Space.

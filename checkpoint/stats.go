@@ -67,16 +67,16 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 // statsOf says how far a cursor is behind.
 func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	// What was trimmed while the sink was not configured is not ahead of it any more.
-	settled := max(cursor, j.first-1)
-	stats := SinkStats{Cursor: cursor, Trimmed: settled - cursor}
-	if settled >= j.last {
+	acknowledged := max(cursor, j.first-1)
+	stats := SinkStats{Cursor: cursor, Trimmed: acknowledged - cursor}
+	if acknowledged >= j.last {
 		return stats, nil
 	}
-	total, err := j.totalAt(settled)
+	total, err := j.totalAt(acknowledged)
 	if err != nil {
 		return stats, err
 	}
-	_, value, err := j.at(settled + 1)
+	_, value, err := j.at(acknowledged + 1)
 	if err != nil {
 		return stats, err
 	}
@@ -84,9 +84,9 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	if err != nil {
 		return stats, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	stats.LagEvents, stats.LagBytes = j.last-settled, int64(j.total-total)
+	stats.LagEvents, stats.LagBytes = j.last-acknowledged, int64(j.total-total)
 	if !oldest.RecordedTime.IsZero() {
-		stats.Oldest = time.UnixMilli(j.recordedBy(settled+1, oldest.RecordedTime.UnixMilli())).UTC()
+		stats.Oldest = time.UnixMilli(j.recordedBy(acknowledged+1, oldest.RecordedTime.UnixMilli())).UTC()
 	}
 	return stats, nil
 }

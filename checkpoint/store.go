@@ -67,7 +67,7 @@ type Store struct {
 	closed     bool
 	limits     Limits
 	queue      []*operation
-	waiting    bool            // a commit waits for room
+	waiting    bool            // a commit waits for space
 	configured map[string]bool // nil until Configure; replaced, never changed
 	ends       ends
 	lead       lead
@@ -125,16 +125,16 @@ func Open(path string, o Options) (*Store, error) {
 
 // SetLimits replaces Options.Limits. Events and dead letters that are there
 // already may be beyond the new ones: then nothing more comes in, until there is
-// room.
+// space.
 func (s *Store) SetLimits(l Limits) {
 	s.mu.Lock()
 	s.limits = l
 	s.mu.Unlock()
-	s.poke() // what waits for room may have it now
+	s.poke() // what waits for space may have it now
 }
 
 // Close ends the store: writes that were called before it are still done, but
-// commits that wait for room end with ErrClosed, like every call after it. It
+// commits that wait for space end with ErrClosed, like every call after it. It
 // may be called again.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *Store) Close() error {
 
 // view reads the state. No slice of the database may leave do, and do must be
 // short: while it runs, no page is used again and the file cannot be mapped
-// anew.
+// again.
 func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

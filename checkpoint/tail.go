@@ -58,7 +58,7 @@ func (t *tail) read(after uint64, max Batch) []Record {
 	return slices.Clone(records[:n])
 }
 
-// admits says whether a batch of so many events and bytes may have another one.
+// admits reports whether a batch of so many events and bytes may have another one.
 func (b Batch) admits(events, bytes, next int) bool {
 	return events == 0 || (b.MaxEvents <= 0 || events < b.MaxEvents) && (b.MaxBytes <= 0 || bytes+next <= b.MaxBytes)
 }

@@ -51,7 +51,7 @@ func TestWhatIsReadFromMemoryIsWhatTheFileHolds(t *testing.T) {
 		next := after + uint64(len(got))
 		if next < uint64(len(all)) && (most.MaxEvents == 0 || len(got) < most.MaxEvents) &&
 			(most.MaxBytes == 0 || size+len(all[next].Event.Structured()) <= most.MaxBytes) {
-			t.Fatalf("%d events after %d, and there is room for the next in %+v", len(got), after, most)
+			t.Fatalf("%d events after %d, and there is space for the next in %+v", len(got), after, most)
 		}
 	})
 }

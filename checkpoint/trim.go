@@ -23,8 +23,8 @@ type trimming struct {
 // has settled: those older than Retain that no such sink is to get again, and
 // more while the journal holds more than MaxBytes. Nothing that a configured
 // sink has yet to settle is touched, and nothing at all before Configure.
-func (r *round) trim(now time.Time) (trimming, error) {
-	settled := r.journal.settled(r.tx.Tx, r.configured)
+func (r *writeRound) trim(now time.Time) (trimming, error) {
+	acknowledged := r.journal.acknowledged(r.tx.Tx, r.configured)
 	held, err := r.held()
 	if err != nil {
 		return trimming{}, err
@@ -44,7 +44,7 @@ func (r *round) trim(now time.Time) (trimming, error) {
 		if err != nil {
 			return rest, fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		if m.seq > settled {
+		if m.seq > acknowledged {
 			break
 		}
 		full := r.limits.MaxBytes > 0 && r.journal.bytes()-gone > r.limits.MaxBytes

@@ -18,23 +18,23 @@ import (
 type operation struct {
 	ctx context.Context
 	change
-	noRoom bool       // it was put back to wait for room in the journal
-	done   chan error // takes one
+	noSpace bool       // it was put back to wait for space in the journal
+	done    chan error // takes one
 }
 
 // change is what an operation does, in two steps, so that one that is refused
 // has written nothing.
 type change interface {
-	// check refuses the operation: its error is the caller's own. errNoRoom lets
+	// check refuses the operation: its error is the caller's own. errNoSpace lets
 	// the operation wait.
-	check(*round) error
+	check(*writeRound) error
 	// write does it. An error undoes the whole round.
-	write(*round) error
+	write(*writeRound) error
 }
 
-// errNoRoom says that the journal is full of events that sinks have yet to
+// errNoSpace says that the journal is full of events that sinks have yet to
 // settle. It stays inside the store.
-var errNoRoom = errors.New("the journal is full")
+var errNoSpace = errors.New("the journal is full")
 
 // errUnchanged rolls back a round that wrote nothing.
 var errUnchanged = errors.New("nothing to write")
@@ -45,9 +45,9 @@ var errOverwritten = fmt.Errorf("%w: another program wrote to it while it was op
 // errReadOnly says that a store that was opened for reading was asked to write.
 var errReadOnly = errors.New("the state is open for reading alone")
 
-// round is one transaction: the operations that were queued, then some
+// writeRound is one transaction: the operations that were queued, then some
 // trimming.
-type round struct {
+type writeRound struct {
 	tx         *writeTx
 	journal    journal
 	configured map[string]bool
@@ -89,7 +89,7 @@ func (s *Store) do(ctx context.Context, c change) error {
 	s.mu.Lock()
 	if i := slices.Index(s.queue, op); i >= 0 {
 		s.queue = slices.Delete(s.queue, i, i+1)
-		s.waiting = slices.ContainsFunc(s.queue, func(op *operation) bool { return op.noRoom })
+		s.waiting = slices.ContainsFunc(s.queue, func(op *operation) bool { return op.noSpace })
 		s.mu.Unlock()
 		return ctx.Err()
 	}
@@ -132,7 +132,7 @@ func (s *Store) write() {
 			}
 		}
 		for {
-			next, more := s.round()
+			next, more := s.commitRound()
 			if next > 0 {
 				timer.Reset(next)
 			}
@@ -147,17 +147,17 @@ func (s *Store) write() {
 	}
 }
 
-// drained tells whether Close was called and nothing is left to be done.
+// drained reports whether Close was called and nothing is left to be done.
 func (s *Store) drained() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed && len(s.queue) == 0
 }
 
-// round does the operations that are queued and a piece of the trimming, all in
+// commitRound does the operations that are queued and a piece of the trimming, all in
 // one transaction. more says that another round has to follow at once; next,
 // when trimming is to be looked at again (0: not before something was written).
-func (s *Store) round() (next time.Duration, more bool) {
+func (s *Store) commitRound() (next time.Duration, more bool) {
 	s.mu.Lock()
 	ops := s.queue
 	s.queue = nil
@@ -165,7 +165,7 @@ func (s *Store) round() (next time.Duration, more bool) {
 	s.mu.Unlock()
 
 	results := make([]error, len(ops))
-	r := &round{configured: configured, limits: limits, now: s.clock.now()}
+	r := &writeRound{configured: configured, limits: limits, now: s.clock.now()}
 	trimmed, err := s.transact(r, ops, results)
 	if err != nil {
 		// What a check found may rest on what was undone, so all of them fail.
@@ -182,7 +182,7 @@ func (s *Store) round() (next time.Duration, more bool) {
 }
 
 // transact does a round in one transaction, unless there is nothing to write.
-func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed trimming, err error) {
+func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
 	s.watch()
 	if err := s.Err(); err != nil {
 		return trimmed, err
@@ -245,8 +245,8 @@ func (s *Store) transact(r *round, ops []*operation, results []error) (trimmed t
 }
 
 // do does the operations and notes the results of those that are refused.
-// Commits come last, so that they find the room that settlements make.
-func (r *round) do(ops []*operation, results []error) error {
+// Commits come last, so that they find the space that settlements make.
+func (r *writeRound) do(ops []*operation, results []error) error {
 	for _, commits := range []bool{false, true} {
 		for i, op := range ops {
 			if _, is := op.change.(*commit); is != commits {
@@ -267,7 +267,7 @@ func (r *round) do(ops []*operation, results []error) error {
 }
 
 // append adds events to the journal.
-func (r *round) append(events []transform.Event) error {
+func (r *writeRound) append(events []transform.Event) error {
 	size, err := r.journal.append(r.tx.table(journalBucket), events, r.now)
 	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
@@ -276,8 +276,8 @@ func (r *round) append(events []transform.Event) error {
 }
 
 // publish makes known what a round has changed, before its callers return.
-func (s *Store) publish(r *round, committed bool) {
-	// Read anew, since a commit that failed at its very last step may be there
+func (s *Store) publish(r *writeRound, committed bool) {
+	// Read again, since a commit that failed at its very last step may be there
 	// all the same.
 	e, err := s.readEnds()
 	s.mu.Lock()
@@ -308,7 +308,7 @@ func (s *Store) publish(r *round, committed bool) {
 	}
 }
 
-// finish answers the operations, and puts back those that wait for room, if
+// finish answers the operations, and puts back those that wait for space, if
 // there are any.
 func (s *Store) finish(ops []*operation, results []error) bool {
 	s.mu.Lock()
@@ -316,14 +316,14 @@ func (s *Store) finish(ops []*operation, results []error) bool {
 	var waiting []*operation
 	for i, op := range ops {
 		switch {
-		case results[i] != errNoRoom:
+		case results[i] != errNoSpace:
 			op.done <- results[i]
 		case op.ctx.Err() != nil:
 			op.done <- op.ctx.Err()
 		case s.closed:
 			op.done <- ErrClosed
 		default:
-			op.noRoom = true
+			op.noSpace = true
 			waiting = append(waiting, op)
 		}
 	}
@@ -335,7 +335,7 @@ func (s *Store) finish(ops []*operation, results []error) bool {
 // explain says what can be done about a transaction that failed.
 func (s *Store) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is room: %w", s.path, err)
+		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is space: %w", s.path, err)
 	}
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrLost) {
 		return err

@@ -84,7 +84,7 @@ func TestNothingIsLostWhileTheFileCannotGrow(t *testing.T) {
 	check()
 	s.db.MaxSize = 0
 	if err := commit(commits); err != nil {
-		t.Fatalf("with room again: %v", err)
+		t.Fatalf("with space again: %v", err)
 	}
 	commits++
 	check()
@@ -101,13 +101,13 @@ func TestFullDiskSaysWhatHappens(t *testing.T) {
 // refuse and fail are changes that go wrong.
 type refuse struct{}
 
-func (refuse) check(*round) error { return ErrFenced }
-func (refuse) write(*round) error { panic("written although refused") }
+func (refuse) check(*writeRound) error { return ErrFenced }
+func (refuse) write(*writeRound) error { panic("written although refused") }
 
 type fail struct{ err error }
 
-func (fail) check(*round) error { return nil }
-func (f fail) write(r *round) error {
+func (fail) check(*writeRound) error { return nil }
+func (f fail) write(r *writeRound) error {
 	r.changed = true
 	if err := r.tx.table(positionsBucket).put([]byte("half"), []byte("x")); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (f fail) write(r *round) error {
 // hold is a change that keeps the writer busy until it is closed.
 type hold struct{ begun, end chan struct{} }
 
-func (h hold) check(*round) error { close(h.begun); <-h.end; return nil }
-func (hold) write(*round) error   { return nil }
+func (h hold) check(*writeRound) error { close(h.begun); <-h.end; return nil }
+func (hold) write(*writeRound) error   { return nil }
 
 // together queues changes, in their order, so that they fall into one round.
 func together(t *testing.T, s *Store, changes ...change) []error {

@@ -20,7 +20,7 @@ func AdminListen(path string, environ []string) (string, error) {
 	}
 	config := new(Config)
 	setDefaults(reflect.ValueOf(config).Elem())
-	p := &places{file: path, at: make(map[string]place)}
+	p := &sourceLines{file: path, at: make(map[string]sourceLine)}
 	if !p.decode(data, config) {
 		return "", p.errors
 	}

@@ -11,7 +11,7 @@
 // The doc comments of fields, and those of the structs, are what the configuration
 // reference and the JSON Schema tell users of a key, less the name in front; what is
 // indented in one is an example that loads; what follows a blank line is for readers of
-// the code. make reference makes both anew.
+// the code. make reference makes both again.
 package configs
 
 // Config is the whole configuration of the bridge: one file, and the environment over
@@ -68,7 +68,7 @@ type Journal struct {
 	// MaxBytes is how large the journal may become. Polling pauses while events that are
 	// yet to be delivered fill it.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"2GiB" min:"16MiB"`
-	// Retain is how long delivered events are kept for a replay, while there is room.
+	// Retain is how long delivered events are kept for a replay, while there is space.
 	// 0: not at all.
 	Retain Duration `yaml:"retain" env:"RETAIN" default:"24h" min:"0"`
 }
@@ -156,7 +156,7 @@ type OAuth struct {
 	ClientSecret Secret `yaml:"client_secret" env:"CLIENT_SECRET" envPrefix:"CLIENT_SECRET_"`
 }
 
-// IsSet tells whether anything of o was configured.
+// IsSet reports whether anything of o was configured.
 func (o OAuth) IsSet() bool { return o != OAuth{} }
 
 // TLS is how a server is checked and what is shown to it. What is absent trusts the
@@ -428,7 +428,7 @@ type Lag struct {
 	Policy string `yaml:"policy" env:"POLICY" default:"block" oneof:"block,skip"`
 }
 
-// IsBounded tells whether l has a budget that can be used up.
+// IsBounded reports whether l has a budget that can be used up.
 func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
 
 // Kafka is a topic, or several by template.

@@ -18,7 +18,7 @@ import (
 // decode reads a file onto config. What is wrong goes to the places' errors; a
 // key that is wrong keeps its default. It reports whether the file holds keys
 // at all, or is empty.
-func (p *places) decode(data []byte, config *Config) bool {
+func (p *sourceLines) decode(data []byte, config *Config) bool {
 	var document yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	err := decoder.Decode(&document)
@@ -48,7 +48,7 @@ var (
 
 // failSyntax keeps the line of a YAML error. The parser quotes the names of
 // anchors, and a secret that begins with * looks like one.
-func (p *places) failSyntax(err error) {
+func (p *sourceLines) failSyntax(err error) {
 	e := &Error{File: p.file, Message: err.Error()}
 	if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
 		e.Line, _ = strconv.Atoi(parts[1])
@@ -61,8 +61,8 @@ func (p *places) failSyntax(err error) {
 	p.errors = append(p.errors, e)
 }
 
-func (p *places) failNode(node *yaml.Node, path, message string) {
-	p.failAt(place{line: node.Line, column: node.Column}, path, message)
+func (p *sourceLines) failNode(node *yaml.Node, path, message string) {
+	p.failAt(sourceLine{line: node.Line, column: node.Column}, path, message)
 }
 
 // resolve follows an alias to what it stands for.
@@ -77,8 +77,8 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-func (p *places) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
-	p.at[path] = place{line: node.Line, column: node.Column}
+func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
+	p.at[path] = sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
 	if isNull(node) {
 		return
@@ -108,7 +108,7 @@ func (p *places) decodeBlock(path string, node *yaml.Node, block reflect.Value) 
 }
 
 // decodeKey reports whether the block has the key.
-func (p *places) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
+func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
 	for _, f := range fields {
 		value := block.Field(f.index)
 		if shapeOf(f.typ) == shapeSecret {
@@ -133,9 +133,9 @@ func (p *places) decodeKey(path, key string, node *yaml.Node, fields []field, bl
 	return false
 }
 
-func (p *places) decodeValue(path string, node *yaml.Node, value reflect.Value) {
+func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Value) {
 	if filter, is := value.Addr().Interface().(*RecordFilter); is {
-		p.at[path] = place{line: node.Line, column: node.Column}
+		p.at[path] = sourceLine{line: node.Line, column: node.Column}
 		filter.decode(path, node, p.failNode)
 		return
 	}
@@ -183,8 +183,8 @@ func newBlock(t reflect.Type) reflect.Value {
 	return block
 }
 
-func (p *places) list(path string, node *yaml.Node) []*yaml.Node {
-	p.at[path] = place{line: node.Line, column: node.Column}
+func (p *sourceLines) list(path string, node *yaml.Node) []*yaml.Node {
+	p.at[path] = sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
 	if isNull(node) {
 		return nil
@@ -196,8 +196,8 @@ func (p *places) list(path string, node *yaml.Node) []*yaml.Node {
 	return node.Content
 }
 
-func (p *places) decodeMap(path string, node *yaml.Node, named reflect.Value) {
-	p.at[path] = place{line: node.Line, column: node.Column}
+func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Value) {
+	p.at[path] = sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
 	if isNull(node) {
 		return
@@ -224,7 +224,7 @@ func (p *places) decodeMap(path string, node *yaml.Node, named reflect.Value) {
 	}
 }
 
-func (p *places) decodeText(path string, node *yaml.Node, value reflect.Value) {
+func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Value) {
 	kind := value.Kind()
 	if kind == reflect.Pointer {
 		kind = value.Type().Elem().Kind()
@@ -241,8 +241,8 @@ func (p *places) decodeText(path string, node *yaml.Node, value reflect.Value) {
 
 // text is the text of a scalar that may become a value of the kind; not ok
 // where it is null, which leaves a default as it is, or wrong.
-func (p *places) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
-	at := place{line: node.Line, column: node.Column}
+func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
+	at := sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
 	at.null = isNull(node)
 	p.at[path] = at

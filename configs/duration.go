@@ -63,7 +63,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	if rest == "" {
 		return badDuration(s)
 	}
-	// The sum is kept below zero, where an int64 has room for one more.
+	// The sum is kept below zero, where an int64 has space for one more.
 	var sum time.Duration
 	for rest != "" {
 		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]

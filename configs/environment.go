@@ -58,7 +58,7 @@ type setting struct {
 }
 
 // overlay puts the environment over what the file said.
-func (p *places) overlay(environ []string, config *Config) {
+func (p *sourceLines) overlay(environ []string, config *Config) {
 	settings := p.settings(env.ToMap(environ))
 	for i, s := range settings {
 		path, value, ok := p.reach(s, reflect.ValueOf(config).Elem())
@@ -72,7 +72,7 @@ func (p *places) overlay(environ []string, config *Config) {
 				*secret = Secret{}
 			}
 		}
-		at := place{variable: s.variable}
+		at := sourceLine{variable: s.variable}
 		p.at[path] = at
 		for below := range p.at {
 			if strings.HasPrefix(below, path+"[") || strings.HasPrefix(below, path+".") {
@@ -108,7 +108,7 @@ func overlayMessage(err error, text string, t reflect.Type) string {
 
 // settings finds the key of every variable, in the order of the lists' items.
 // An empty variable sets nothing; an unknown one is an error.
-func (p *places) settings(environment map[string]string) []setting {
+func (p *sourceLines) settings(environment map[string]string) []setting {
 	keys := keysOf(reflect.TypeFor[Config](), "", nil)
 	byVariable := make(map[string]key, len(keys))
 	for _, k := range keys {
@@ -123,7 +123,7 @@ func (p *places) settings(environment map[string]string) []setting {
 		k, known := byVariable[general]
 		switch {
 		case !known:
-			p.failAt(place{variable: variable}, "", "is not a known variable"+suggestVariable(general, indexes, byVariable))
+			p.failAt(sourceLine{variable: variable}, "", "is not a known variable"+suggestVariable(general, indexes, byVariable))
 		case value != "":
 			settings = append(settings, setting{k, variable, value, indexes})
 		}
@@ -176,7 +176,7 @@ func suggestVariable(general string, indexes []int, known map[string]key) string
 
 // reach makes the blocks and the list items that a variable is in, where the
 // file has none, and returns the path of its key and where its value goes.
-func (p *places) reach(s setting, at reflect.Value) (path string, value reflect.Value, ok bool) {
+func (p *sourceLines) reach(s setting, at reflect.Value) (path string, value reflect.Value, ok bool) {
 	path, indexes := s.path, s.indexes
 	for _, step := range s.steps {
 		if at.Kind() == reflect.Pointer {
@@ -193,13 +193,13 @@ func (p *places) reach(s setting, at reflect.Value) (path string, value reflect.
 		list, rest, _ := strings.Cut(path, "[#]")
 		indexes, path = indexes[1:], item(list, index)+rest
 		if index > at.Len() {
-			p.failAt(place{variable: s.variable}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
+			p.failAt(sourceLine{variable: s.variable}, path, "skips an item of the list: "+item(list, at.Len())+" is not set; items count from 0")
 			return "", value, false
 		}
 		if index == at.Len() {
 			at.Set(reflect.Append(at, newBlock(at.Type().Elem())))
 			// Not the place of the list, which the file may have.
-			p.at[item(list, index)] = place{}
+			p.at[item(list, index)] = sourceLine{}
 		}
 		at = at.Index(index)
 	}

@@ -180,7 +180,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 			value := sample(k.typ)
 			config := new(Config)
 			setDefaults(reflect.ValueOf(config).Elem())
-			p := &places{at: make(map[string]place)}
+			p := &sourceLines{at: make(map[string]sourceLine)}
 			p.overlay([]string{variableOf(path) + "=" + value}, config)
 			if len(p.errors) > 0 {
 				t.Fatal(p.errors)

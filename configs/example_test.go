@@ -41,7 +41,7 @@ func all(t *testing.T) []byte {
 }
 
 func TestExampleHasEveryKey(t *testing.T) {
-	p := &places{file: "example.yaml", at: make(map[string]place)}
+	p := &sourceLines{file: "example.yaml", at: make(map[string]sourceLine)}
 	p.decode(all(t), new(Config))
 	if len(p.errors) > 0 {
 		t.Fatal(p.errors)

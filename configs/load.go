@@ -26,7 +26,7 @@ func Load(path string, environ []string) (*Config, error) {
 func Parse(file string, data []byte, environ []string) (*Config, error) {
 	config := new(Config)
 	setDefaults(reflect.ValueOf(config).Elem())
-	p := &places{file: file, at: make(map[string]place)}
+	p := &sourceLines{file: file, at: make(map[string]sourceLine)}
 	whole := p.decode(data, config)
 	p.overlay(environ, config)
 	p.sinkDefaults(config)

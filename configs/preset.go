@@ -24,7 +24,7 @@ func Presets() []string {
 
 // sinkDefaults gives keys that nobody set the defaults that depend on their sink's
 // other keys: on its preset, or on whether it redacts.
-func (p *places) sinkDefaults(config *Config) {
+func (p *sourceLines) sinkDefaults(config *Config) {
 	for i := range config.Sinks {
 		s := &config.Sinks[i]
 		path := item("sinks", i)
@@ -59,7 +59,7 @@ func (p *places) sinkDefaults(config *Config) {
 
 // chatLag lets a chat skip what is too old to be news, so that it never holds the
 // journal up. The bounds serve that alone: a chat that is to block has none.
-func (p *places) chatLag(path string, l *Lag, journal Size) {
+func (p *sourceLines) chatLag(path string, l *Lag, journal Size) {
 	fallback(p, path+".policy", &l.Policy, LagSkip)
 	if l.Policy == LagSkip {
 		fallback(p, path+".max_age", &l.MaxAge, Duration(6*time.Hour))
@@ -68,7 +68,7 @@ func (p *places) chatLag(path string, l *Lag, journal Size) {
 }
 
 // fallback sets what the key at path stands for, where nobody did.
-func fallback[T any](p *places, path string, to *T, value T) {
+func fallback[T any](p *sourceLines, path string, to *T, value T) {
 	if !p.isSet(path) {
 		*to = value
 	}

@@ -31,7 +31,7 @@ func NewSecret(value string) Secret {
 	return Secret{value: &value}
 }
 
-// IsSet tells whether s has a value or a file.
+// IsSet reports whether s has a value or a file.
 func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
 
 // Read gives the value, less the line ends at its end. A file is read again at every

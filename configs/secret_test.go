@@ -32,7 +32,7 @@ func TestSecretRead(t *testing.T) {
 		})
 	}
 
-	t.Run("reads the file anew at every call", func(t *testing.T) {
+	t.Run("reads the file again at every call", func(t *testing.T) {
 		s := Secret{File: writeFile(t, "one")}
 		if got, err := s.Read(); got != "one" || err != nil {
 			t.Fatal(got, err)

@@ -14,7 +14,7 @@ type Start struct {
 	at        time.Time
 }
 
-// IsNow tells whether s is now.
+// IsNow reports whether s is now.
 func (s Start) IsNow() bool { return s == Start{} }
 
 // At is the time that s means when it is now: the zero time for beginning.

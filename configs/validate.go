@@ -18,11 +18,11 @@ import (
 
 // checks finds what is wrong with values that were read.
 type checks struct {
-	*places
+	*sourceLines
 	unread Errors // what was wrong before
 }
 
-func validate(p *places, config *Config) {
+func validate(p *sourceLines, config *Config) {
 	c := checks{p, slices.Clone(p.errors)}
 	c.tags("", reflect.ValueOf(config).Elem())
 	c.admin(config.Admin)
@@ -51,7 +51,7 @@ func (c checks) wrong(path, format string, args ...any) {
 	}
 }
 
-// failed tells whether path, or what it is part of, could not be read.
+// failed reports whether path, or what it is part of, could not be read.
 func (c checks) failed(path string) bool {
 	for _, e := range c.unread {
 		rest, within := strings.CutPrefix(path, e.Path)
@@ -253,7 +253,7 @@ func (c checks) login(path, username string, password Secret) {
 	}
 }
 
-// samePath tells whether two paths name one file, as far as their text shows.
+// samePath reports whether two paths name one file, as far as their text shows.
 func samePath(a, b string) bool {
 	absoluteA, errA := filepath.Abs(a)
 	absoluteB, errB := filepath.Abs(b)

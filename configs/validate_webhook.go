@@ -90,7 +90,7 @@ func (c checks) bodyTemplate(path string, w Webhook, mode string) {
 	}
 }
 
-// JSON tells whether the bodies that a template makes are to be JSON: they are by
+// JSON reports whether the bodies that a template makes are to be JSON: they are by
 // default, and by a Content-Type among the headers that says so.
 func (w Webhook) JSON() bool {
 	for name, value := range w.Headers {

@@ -17,10 +17,10 @@ type WebhookSign struct {
 	SecretFiles []string `yaml:"secret_files" env:"SECRET_FILES"`
 }
 
-// IsSet tells whether requests are signed.
+// IsSet reports whether requests are signed.
 func (s WebhookSign) IsSet() bool { return len(s.Secrets)+len(s.SecretFiles) > 0 }
 
-// Read gives all secrets, those in files read anew. The error is that of
+// Read gives all secrets, those in files read again. The error is that of
 // Secret.Read.
 func (s WebhookSign) Read() ([]string, error) {
 	var all []string
@@ -52,10 +52,10 @@ type WebhookHandshake struct {
 	Rate int `yaml:"rate" env:"RATE" default:"6000" min:"1"`
 }
 
-// HasTemplate tells whether a template makes the bodies.
+// HasTemplate reports whether a template makes the bodies.
 func (w Webhook) HasTemplate() bool { return w.Template != "" || w.TemplateFile != "" }
 
-// ReadTemplate gives the text of the template, that of a file read anew; empty:
+// ReadTemplate gives the text of the template, that of a file read again; empty:
 // none.
 func (w Webhook) ReadTemplate() (string, error) {
 	if w.TemplateFile == "" {

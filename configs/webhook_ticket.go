@@ -107,14 +107,14 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 		return nil, err
 	}
 	o := ticket.GenericOptions{
-		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Place: ticket.Place{ID: w.Ticket.ID, Page: w.Ticket.Page},
+		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Location: ticket.Location{ID: w.Ticket.ID, Page: w.Ticket.Page},
 	}
 	if l := w.Ticket.Lookup; l != nil {
 		address, err := render.Compile(l.URL.Value(), false)
 		if err != nil {
 			return nil, err
 		}
-		o.Lookup = &ticket.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Place: ticket.Place{ID: l.ID, Page: l.Page}}
+		o.Lookup = &ticket.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Location: ticket.Location{ID: l.ID, Page: l.Page}}
 	}
 	return systemOr(ticket.NewGeneric(o))
 }

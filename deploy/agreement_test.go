@@ -228,7 +228,7 @@ metadata:
 spec:
 `
 
-// UPDATE=1 writes them anew.
+// UPDATE=1 writes them again.
 func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 	const file = "kubernetes/monitoring/prometheusrule.yaml"
 	var want bytes.Buffer

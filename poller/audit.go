@@ -77,14 +77,14 @@ type Audit struct {
 	rows        []auditRow
 	date        time.Time // the appliance's, in its last answer
 	endless     endlessAudit
-	pace        *pace
+	progress    *progressMeter
 }
 
 // NewAudit returns a source that goes on from what store holds.
 func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
 	a := &Audit{
-		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
+		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
 	}
@@ -96,7 +96,7 @@ func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Aud
 func (a *Audit) Source() checkpoint.Source { return a.source }
 
 // Progress implements Source.
-func (a *Audit) Progress() (p Progress, ok bool) { return a.pace.tell() }
+func (a *Audit) Progress() (p Progress, ok bool) { return a.progress.current() }
 
 // Poll reads everything new, and then, after the position was moved back, what is
 // to be delivered again. Each page is committed by itself, so an error loses
@@ -111,7 +111,7 @@ func (a *Audit) Poll(ctx context.Context) (Next, error) {
 		err = a.readNew(ctx)
 	}
 	if err == nil {
-		err = a.readAgain(ctx)
+		err = a.reread(ctx)
 	}
 	if err == nil {
 		a.pages.ended()
@@ -187,7 +187,7 @@ func (a *Audit) contact(ctx context.Context) error {
 		// Where the newest page has no entry with an id, time has to tell.
 		for i := range page.rows {
 			if r := &page.rows[i]; r.placed {
-				p.Last, p.Past, p.Count = r.place(), false, 1
+				p.Last, p.Past, p.Count = r.offset(), false, 1
 				if a.oldestFirst {
 					p.Offset = page.offset + i
 				}
@@ -216,7 +216,7 @@ const (
 func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	w.offset = a.begin(&w)
-	a.pace.begin()
+	a.progress.begin()
 	front, kept := noHole, a.position.Last // kept is the newest entry that both logs have
 	for {
 		page, ok, err := a.next(ctx, &w)
@@ -224,7 +224,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 			return err
 		}
 		if !ok { // the log is empty, and will not tell what was in it
-			a.pace.caughtUp(a.date.UnixMilli())
+			a.progress.caughtUp(a.date.UnixMilli())
 			return nil
 		}
 		last := page.find(w.last)
@@ -239,7 +239,7 @@ func (a *Audit) readNew(ctx context.Context) error {
 		}
 		if newest >= 0 {
 			last += 1 + newest
-			front, kept = restored, page.rows[last].place()
+			front, kept = restored, page.rows[last].offset()
 		}
 		base, ok, err := a.attach(ctx, &w, &page, last)
 		if err != nil {
@@ -256,11 +256,11 @@ func (a *Audit) readNew(ctx context.Context) error {
 		}
 		w.last = a.position.Last
 		if page.newest {
-			a.pace.caughtUp(a.date.UnixMilli())
+			a.progress.caughtUp(a.date.UnixMilli())
 			return nil
 		}
 		if w.last != nil {
-			a.pace.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
+			a.progress.reached(w.last.Time, max(0, a.date.UnixMilli()-w.last.Time))
 		}
 		a.advance(&w, &page)
 	}
@@ -291,12 +291,12 @@ func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err er
 
 // take commits rows, which run to the end of the page, and tells the hole in
 // front of them. It returns the hole that is still to be told.
-func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front hole, kept *auditPlace) (hole, error) {
+func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front hole, kept *auditOffset) (hole, error) {
 	p := a.position
 	var c checkpoint.Commit
 	recorded := a.o.Now()
 	var gap transform.AuditGap
-	tell := func() error {
+	report := func() error {
 		front = noHole
 		if gap.Reason == "" {
 			return nil
@@ -311,18 +311,18 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 			continue // it has no place, and is among the dead letters
 		}
 		if r.placed && front != noHole {
-			gap = gapBetween(p.Last, r.place(), front)
+			gap = gapBetween(p.Last, r.offset(), front)
 			if front == unjoined && gap.Reason == transform.GapRestarted {
 				p.Past = p.Start > 0
 			}
-			if err := tell(); err != nil {
+			if err := report(); err != nil {
 				return front, err
 			}
 		}
 		p.Count++
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
 		if r.placed {
-			p.Last = r.place()
+			p.Last = r.offset()
 		}
 		switch {
 		case p.Past && r.before(p.Start):
@@ -340,7 +340,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		p.Past = false
 		if front == restored { // nothing came behind what was kept
 			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPlace, First: kept.AuditPlace}
-			if err := tell(); err != nil {
+			if err := report(); err != nil {
 				return front, err
 			}
 			p.Last = kept
@@ -354,7 +354,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		if err := a.commit(ctx, p, c); err != nil {
 			return front, err
 		}
-		a.tellGap(gap)
+		a.reportGap(gap)
 	}
 	a.rank = p.Offset
 	return front, nil
@@ -362,7 +362,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 
 // gapBetween is what lies between the last entry committed and the next one; no
 // reason where nothing does.
-func gapBetween(last, first *auditPlace, front hole) transform.AuditGap {
+func gapBetween(last, first *auditOffset, front hole) transform.AuditGap {
 	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPlace, First: first.AuditPlace}
 	if front == unjoined && first.ID > last.ID {
 		gap.Reason, gap.Missing = transform.GapPurged, first.ID-last.ID-1
@@ -373,7 +373,7 @@ func gapBetween(last, first *auditPlace, front hole) transform.AuditGap {
 	return gap
 }
 
-func (a *Audit) tellGap(g transform.AuditGap) {
+func (a *Audit) reportGap(g transform.AuditGap) {
 	if g.Reason == "" {
 		return
 	}
@@ -383,22 +383,22 @@ func (a *Audit) tellGap(g transform.AuditGap) {
 		"first_id", g.First.ID, "first_time", time.UnixMilli(g.First.Time).UTC())
 }
 
-// readAgain delivers again what the position was moved back for, up to the last
+// reread delivers again what the position was moved back for, up to the last
 // entry that was committed; what is newer is left to readNew.
-func (a *Audit) readAgain(ctx context.Context) error {
-	if a.position.Again == nil {
+func (a *Audit) reread(ctx context.Context) error {
+	if a.position.Reread == nil {
 		return nil
 	}
-	w := auditWalk{last: a.position.Again.Last, hint: a.position.Again.Offset}
+	w := auditWalk{last: a.position.Reread.Last, hint: a.position.Reread.Offset}
 	w.offset = a.begin(&w)
-	for a.position.Again != nil {
+	for a.position.Reread != nil {
 		page, ok, err := a.next(ctx, &w)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			p := a.position
-			p.Again = nil
+			p.Reread = nil
 			return a.commit(ctx, p, checkpoint.Commit{})
 		}
 		base, ok, err := a.attach(ctx, &w, &page, page.find(w.last))
@@ -411,8 +411,8 @@ func (a *Audit) readAgain(ctx context.Context) error {
 		if err := a.repeat(ctx, &page, base); err != nil {
 			return err
 		}
-		if a.position.Again != nil {
-			w.last = a.position.Again.Last
+		if a.position.Reread != nil {
+			w.last = a.position.Reread.Last
 			a.advance(&w, &page)
 		}
 	}
@@ -424,11 +424,11 @@ func (a *Audit) readAgain(ctx context.Context) error {
 // has no holes.
 func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 	p := a.position
-	again := *p.Again
-	p.Again = &again
+	again := *p.Reread
+	p.Reread = &again
 	end := page.find(p.Last)
 	if end >= 0 || page.newest {
-		p.Again = nil
+		p.Reread = nil
 	}
 	if end < 0 {
 		end = len(page.rows) - 1
@@ -440,7 +440,7 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 		if !r.placed {
 			continue
 		}
-		again.Last = r.place()
+		again.Last = r.offset()
 		if a.oldestFirst {
 			again.Offset = page.offset + i
 		}
@@ -458,7 +458,7 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 			c.Events = append(c.Events, event)
 		}
 	}
-	if len(c.Remember) == 0 && p.Again != nil {
+	if len(c.Remember) == 0 && p.Reread != nil {
 		return nil
 	}
 	return a.commit(ctx, p, c)
@@ -475,6 +475,6 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 	}
 	a.position, a.committed = p, c.Position
 	a.endless.pages = 0
-	a.pace.count(c)
+	a.progress.count(c)
 	return nil
 }

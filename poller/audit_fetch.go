@@ -40,8 +40,8 @@ func (r *auditRow) content() string {
 	return r.sum
 }
 
-func (r *auditRow) place() *auditPlace {
-	return &auditPlace{transform.AuditPlace{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
+func (r *auditRow) offset() *auditOffset {
+	return &auditOffset{transform.AuditPlace{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
 }
 
 // key is the key under which an entry is remembered.
@@ -52,7 +52,7 @@ func (r *auditRow) key() string {
 	return "#" + r.content()
 }
 
-// before says whether the entry was certainly logged before a time.
+// before reports whether the entry was certainly logged before a time.
 func (r *auditRow) before(t int64) bool { return r.entry.Time > 0 && r.entry.Time < t }
 
 // deadLetter is what is kept of an entry that became no event.
@@ -95,9 +95,9 @@ func (p *auditPage) order() (rising, told bool, err error) {
 }
 
 // find returns the index of an entry; -1: it is not there.
-func (p *auditPage) find(place *auditPlace) int {
+func (p *auditPage) find(place *auditOffset) int {
 	return slices.IndexFunc(p.rows, func(r auditRow) bool {
-		return place != nil && r.placed && r.entry.ID == place.ID && *r.place() == *place
+		return place != nil && r.placed && r.entry.ID == place.ID && *r.offset() == *place
 	})
 }
 
@@ -160,7 +160,7 @@ func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 	}
 }
 
-// endsLog says whether a page of a log that comes newest first, shorter than it
+// endsLog reports whether a page of a log that comes newest first, shorter than it
 // was asked for, reaches the oldest entry: one of its own is, or has become, the
 // last there is. A server that returns fewer entries than asked for is asked for
 // no more than that from now on.

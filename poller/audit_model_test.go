@@ -311,7 +311,7 @@ func compactJSON(b []byte) string {
 	return string(b)
 }
 
-// follows says whether nothing that had to be delivered lies between two entries,
+// follows reports whether nothing that had to be delivered lies between two entries,
 // as far as the log still showed it.
 func (w *auditWorld) follows(e, before *logEntry) bool {
 	for x := e; x != nil; x = x.parent {

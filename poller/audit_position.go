@@ -11,7 +11,7 @@ import (
 // appliance's own, in milliseconds since the epoch.
 type auditPosition struct {
 	// Last is the newest entry that was committed; nil: none was.
-	Last *auditPlace `json:"last,omitempty"`
+	Last *auditOffset `json:"last,omitempty"`
 	// Offset is where Last stood, counted from the oldest entry. It is a hint, and
 	// only known of a log that comes oldest first.
 	Offset int `json:"offset,omitempty"`
@@ -22,26 +22,26 @@ type auditPosition struct {
 	// Past is set while a log is read whose beginning may lie before Start: what
 	// is older is passed over. Later a clock that goes back hides nothing.
 	Past bool `json:"past,omitempty"`
-	// Again is what is to be delivered again; nil: nothing.
-	Again *auditAgain `json:"again,omitempty"`
+	// Reread is what is to be delivered again; nil: nothing.
+	Reread *auditReread `json:"again,omitempty"`
 	// URL says what was asked, so that a change can be told.
 	URL string `json:"url"`
 }
 
-// auditPlace tells an entry from all others that any log of an appliance ever
+// auditOffset tells an entry from all others that any log of an appliance ever
 // held.
-type auditPlace struct {
+type auditOffset struct {
 	transform.AuditPlace
 	Sum string `json:"sum"` // of its content
 }
 
-// auditAgain is a second reading of a log, from its oldest entry up to the last
+// auditReread is a second reading of a log, from its oldest entry up to the last
 // that was committed.
-type auditAgain struct {
+type auditReread struct {
 	// To is the time from which on entries are delivered again.
 	To int64 `json:"to"`
 	// Last is the newest entry that was read again; nil: none was.
-	Last *auditPlace `json:"last,omitempty"`
+	Last *auditOffset `json:"last,omitempty"`
 	// Offset is where it stood, like auditPosition's.
 	Offset int `json:"offset,omitempty"`
 }
@@ -72,10 +72,10 @@ func rewindAudit(position []byte, to int64) ([]byte, error) {
 	}
 	p.Start = min(p.Start, to)
 	if p.Last != nil && (p.Last.Time == 0 || p.Last.Time >= to) {
-		if p.Again != nil {
-			to = min(to, p.Again.To)
+		if p.Reread != nil {
+			to = min(to, p.Reread.To)
 		}
-		p.Again = &auditAgain{To: to}
+		p.Reread = &auditReread{To: to}
 	}
 	return p.encode(), nil
 }

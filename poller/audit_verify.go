@@ -60,7 +60,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sourc
 		a.endless.pages = 0
 		newest := &page.rows[len(page.rows)-1]
 		if newest.placed {
-			w.last = newest.place()
+			w.last = newest.offset()
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
 		a.advance(&w, &page)

@@ -13,8 +13,8 @@ import (
 // nothing follows from an offset alone: pages are joined by the entries that they
 // share.
 type auditWalk struct {
-	offset int         // what to ask for next
-	last   *auditPlace // the entry to go on behind; nil: none
+	offset int          // what to ask for next
+	last   *auditOffset // the entry to go on behind; nil: none
 	// joint is the key of the entry to go on behind where that has no place:
 	// last lies in front of it.
 	joint string
@@ -147,7 +147,7 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 	}
 }
 
-// orient learns the order from a page. fits is false where the walk begins anew,
+// orient learns the order from a page. fits is false where the walk begins over,
 // or has to look at other pages first.
 func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits bool, err error) {
 	rising, told, err := page.order()
@@ -218,7 +218,7 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 	return false, nil
 }
 
-// turn begins the walk anew in an order, and returns at what offset.
+// turn begins the walk again in an order, and returns at what offset.
 func (a *Audit) turn(w *auditWalk, oldestFirst bool) int {
 	a.oldestFirst = oldestFirst
 	*w = auditWalk{last: w.last, hint: w.hint, ordered: true, flips: w.flips}
@@ -262,7 +262,7 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 	return 0, false, nil
 }
 
-// overshot says whether a page that holds nothing committed lies on the older
+// overshot reports whether a page that holds nothing committed lies on the older
 // side of last: what is there was passed over at the first contact, or is
 // forgotten.
 func (w *auditWalk) overshot(page *auditPage) bool {

@@ -51,8 +51,8 @@ type DetectionsOptions struct {
 	// Reused, if set, is called when an id that is known comes with another time of
 	// creation, before the page is committed; an error fails the poll.
 	Reused func(ctx context.Context, r ReusedID) error
-	// Echoes knows what is written to the appliance; nil: nothing is.
-	Echoes     Echoes
+	// OwnWrites knows what is written to the appliance; nil: nothing is.
+	OwnWrites  OwnWrites
 	TypePrefix string
 	Now        func() time.Time // for recordedtime and speeds alone
 	Log        *slog.Logger
@@ -99,7 +99,7 @@ type Detections struct {
 	sweep      *sweep // nil: none under way
 	sweepError string // why the last page of a sweep failed; empty: it did not
 
-	pace *pace
+	progress *progressMeter
 }
 
 // sweep is a walk over the recent past, one page at a time.
@@ -114,7 +114,7 @@ type sweep struct {
 func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
 	d := &Detections{
-		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
+		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls), givenUp: make(map[int64]givenUp),
 	}
@@ -126,7 +126,7 @@ func NewDetections(client DetectionsClient, store checkpoint.Sources, o Detectio
 func (d *Detections) Source() checkpoint.Source { return d.source }
 
 // Progress implements Source.
-func (d *Detections) Progress() (p Progress, ok bool) { return d.pace.tell() }
+func (d *Detections) Progress() (p Progress, ok bool) { return d.progress.current() }
 
 // Poll reads everything new, and one page of a sweep that is due. It returns
 // once a walk has come to its end; each page is committed by itself, so an
@@ -236,14 +236,14 @@ func (d *Detections) poll(ctx context.Context) error {
 	if !trust {
 		d.longest = 0
 	}
-	s := pass{from: d.position.ModTime, whole: d.position.Again || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds())}
+	s := pass{from: d.position.ModTime, whole: d.position.Reread || d.rewalk.whole(d.clock, d.o.Overlap.Milliseconds())}
 	if s.whole {
 		s.walk = newWalk(d.bound())
 	} else {
 		s.walk = d.rewalk.next(d.position.ModTime)
 	}
 	d.rewalk.tail = nil // a walk that fails is no tail
-	d.pace.begin()
+	d.progress.begin()
 	for done := false; !done; {
 		err := d.inTurn(ctx, func() (err error) {
 			done, err = d.pollPage(ctx, &s)
@@ -265,8 +265,8 @@ func (d *Detections) poll(ctx context.Context) error {
 	}
 	d.rewalk.ended(s.walk, s.whole, s.pages, s.clock, d.clock, d.position.ModTime, d.o.Overlap.Milliseconds())
 	d.pages.ended()
-	d.pace.caughtUp(s.clock)
-	if err := d.endAgain(ctx); err != nil {
+	d.progress.caughtUp(s.clock)
+	if err := d.endReread(ctx); err != nil {
 		return err
 	}
 	if !trust && !s.news {
@@ -306,10 +306,10 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 		s.walk, s.whole, s.from = newWalk(d.bound()), true, d.position.ModTime
 		return false, nil
 	}
-	if d.position.Again {
-		markAgain(rows, s.walk, s.from)
+	if d.position.Reread {
+		markReread(rows, s.walk, s.from)
 	}
-	joined, done, err := s.step(places(rows), short)
+	joined, done, err := s.step(rowsOf(rows), short)
 	if err != nil {
 		return false, err
 	}
@@ -328,18 +328,18 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 		}
 	}
 	if !done {
-		d.pace.reached(d.position.ModTime, d.clock-d.position.ModTime)
+		d.progress.reached(d.position.ModTime, d.clock-d.position.ModTime)
 	}
 	return done, nil
 }
 
-// endAgain ends what Rewind began, once a walk has come to its end.
-func (d *Detections) endAgain(ctx context.Context) error {
-	if !d.position.Again {
+// endReread ends what Rewind began, once a walk has come to its end.
+func (d *Detections) endReread(ctx context.Context) error {
+	if !d.position.Reread {
 		return nil
 	}
 	p := d.position
-	p.Again = false
+	p.Reread = false
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
@@ -362,7 +362,7 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 
 // bound is where a whole walk begins: early enough for either reading of it.
 func (d *Detections) bound() int64 {
-	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.passed)
+	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.reached)
 }
 
 // sweepPage reads one page of the sweep, beginning one where it is due.
@@ -391,7 +391,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 		// A sweep costs little, so it does not trust that a short page is the
 		// last: the appliance may have begun to return shorter ones.
 		var joined bool
-		if joined, done, err = s.step(places(rows), len(rows) == 0); err != nil {
+		if joined, done, err = s.step(rowsOf(rows), len(rows) == 0); err != nil {
 			d.sweep = nil
 			return fmt.Errorf("reconcile: %w", err)
 		}
@@ -460,9 +460,9 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		}
 		if seen && before.modTime == after.modTime {
 			if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
-				if r.again && !before.dead {
+				if r.reread && !before.dead {
 					news = append(news, r.detection)
-					sights = append(sights, transform.Sight{Repeat: before.events, CausedBy: d.causeAgain(r.detection, before), Recorded: recorded})
+					sights = append(sights, transform.Sight{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before), Recorded: recorded})
 				}
 				continue
 			}
@@ -498,8 +498,8 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	if err := d.commit(ctx, p, c); err != nil {
 		return len(c.Events), err
 	}
-	if d.o.Echoes != nil {
-		d.o.Echoes.Delivered(news)
+	if d.o.OwnWrites != nil {
+		d.o.OwnWrites.Delivered(news)
 	}
 	return len(c.Events), nil
 }
@@ -540,7 +540,7 @@ func (d *Detections) encode(ctx context.Context, news []transform.Detection, sig
 	return events, nil
 }
 
-// isNew says whether a detection that is not known is new. One that changed after
+// isNew reports whether a detection that is not known is new. One that changed after
 // the first contact and began long ago may have been known, and was forgotten.
 func (d *Detections) isNew(p position, v transform.Detection) bool {
 	return v.Began >= p.Start && (v.ModTime < p.Contact || v.Began >= p.ModTime-d.o.ForgetAfter.Milliseconds())
@@ -576,6 +576,6 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
 	}
 	d.position, d.written, d.committed = p, p, c.Position
-	d.pace.count(c)
+	d.progress.count(c)
 	return nil
 }

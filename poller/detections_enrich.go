@@ -298,7 +298,7 @@ type enrichRequests struct {
 }
 
 // request makes a request of a kind, unless one failed a short while ago, and
-// says whether it was answered.
+// reports whether it was answered.
 func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(context.Context) error) bool {
 	if kind.failing && e.o.Now().Before(kind.until) {
 		return false

@@ -21,11 +21,11 @@ type object struct {
 	detection transform.Detection
 	raw       []byte // nil where it was too large to be read
 	err       error  // why it cannot become an event
-	again     bool   // it is delivered although it is known
+	reread    bool   // it is delivered although it is known
 	elsewhere bool   // it cannot be read alone, and its version was read or comes with others
 }
 
-func places(objects []object) []row {
+func rowsOf(objects []object) []row {
 	rows := make([]row, len(objects))
 	for i := range objects {
 		rows[i] = objects[i].row
@@ -173,7 +173,7 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 	return rows, short, nil
 }
 
-// limitMayBeRefused says whether an appliance that refuses a large limit would
+// limitMayBeRefused reports whether an appliance that refuses a large limit would
 // answer so. Which status it uses is not shown.
 func limitMayBeRefused(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// HasSeen says whether the detections source of an appliance was shown the detection
+// HasSeen reports whether the detections source of an appliance was shown the detection
 // with an id, whether or not that became an event, and has not forgotten it.
 func HasSeen(ctx context.Context, store checkpoint.Sources, appliance string, id int64) (bool, error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}

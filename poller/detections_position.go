@@ -28,9 +28,9 @@ type position struct {
 	// Floor is the lowest mod_time that is looked at: Start, or less where the
 	// appliance's clock went back behind it.
 	Floor int64 `json:"floor"`
-	// Again is set since the position was moved back, until a walk from there has
+	// Reread is set since the position was moved back, until a walk from there has
 	// come to its end: what it shows is delivered although it is known.
-	Again bool `json:"again,omitempty"`
+	Reread bool `json:"again,omitempty"`
 	// Swept is when the last sweep over the recent past began.
 	Swept int64 `json:"swept"`
 	// Page is how many rows the longest page had that the appliance returned.
@@ -40,13 +40,13 @@ type position struct {
 	Filter string `json:"filter,omitempty"`
 }
 
-// markAgain marks those of a page's rows that are to be delivered again: those
+// markReread marks those of a page's rows that are to be delivered again: those
 // from a mod_time on that the walk has not shown yet.
-func markAgain(rows []object, w *walk, from int64) {
+func markReread(rows []object, w *walk, from int64) {
 	for i := range rows {
 		r := &rows[i]
 		_, seen := w.seen[r.key]
-		r.again = r.placed && !seen && from <= r.modTime
+		r.reread = r.placed && !seen && from <= r.modTime
 	}
 }
 

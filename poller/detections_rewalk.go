@@ -22,9 +22,9 @@ type rewalk struct {
 	brief int
 	// marks say by when versions had been read, oldest first.
 	marks []mark
-	// passed is a mod_time since which the overlap has passed: no version up to it can
+	// reached is a mod_time since which the overlap has passed: no version up to it can
 	// still become visible, unless later than the overlap.
-	passed int64
+	reached int64
 	// latest is the latest time that the appliance told.
 	latest int64
 }
@@ -79,11 +79,11 @@ func (r *rewalk) ended(w *walk, whole bool, pages int, first, last, position, ov
 	if r.brief++; whole {
 		r.began, r.pages, r.brief = first, pages, 0
 		for len(r.marks) > 0 && r.marks[0].at+overlap+clockTolerance <= first {
-			r.passed = max(r.passed, r.marks[0].modTime)
+			r.reached = max(r.reached, r.marks[0].modTime)
 			r.marks = slices.Delete(r.marks, 0, 1)
 		}
 	}
-	newest := r.passed
+	newest := r.reached
 	if n := len(r.marks); n > 0 {
 		newest = r.marks[n-1].modTime
 	}

@@ -65,11 +65,11 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 			}
 			// Within the overlap the versions are read again a few times.
 			again := 0
-			for passed := int64(0); passed <= c.overlap.Milliseconds()+2*interval; passed += interval {
+			for elapsed := int64(0); elapsed <= c.overlap.Milliseconds()+2*interval; elapsed += interval {
 				if poll() > 5 {
 					again++
 				}
-				if c.late && passed == c.overlap.Milliseconds()/2 {
+				if c.late && elapsed == c.overlap.Milliseconds()/2 {
 					w.add(w.clock)
 				}
 			}

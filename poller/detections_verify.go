@@ -46,7 +46,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 		}
 		joined := false
 		// No page is trusted to be the last for being short.
-		if joined, done, err = w.step(places(rows), len(rows) == 0); err != nil {
+		if joined, done, err = w.step(rowsOf(rows), len(rows) == 0); err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
 		if !joined {
@@ -159,7 +159,7 @@ func (d *Detections) explain(ctx context.Context, v *verification, o *object, p 
 	return true, nil
 }
 
-// stillShows says whether the appliance shows the very version of a row. One that
+// stillShows reports whether the appliance shows the very version of a row. One that
 // cannot be asked for counts as shown.
 func (d *Detections) stillShows(ctx context.Context, o *object) bool {
 	now, err := d.fetchOne(ctx, o.id)

@@ -217,7 +217,7 @@ type memory struct {
 	commits  int
 	// journal is called with each commit that is written.
 	journal func(checkpoint.Commit)
-	// fail says whether a commit fails, and whether it is written all the same.
+	// fail reports whether a commit fails, and whether it is written all the same.
 	fail func() (failed, written bool)
 }
 

@@ -22,9 +22,9 @@ type Progress struct {
 	Left time.Duration
 }
 
-// pace tells how far a source has come, and measures how fast it reads, over
+// progressMeter tells how far a source has come, and measures how fast it reads, over
 // stretches of time.
-type pace struct {
+type progressMeter struct {
 	source  checkpoint.Source
 	metrics *Metrics
 	now     func() time.Time
@@ -33,67 +33,67 @@ type pace struct {
 	progress Progress
 
 	// The stretch that is being measured, the source's alone.
-	since  time.Time // zero: it begins with what is reached next
-	from   int64     // where the stream was read up to
-	events int
-	told   bool // a stretch was measured, and holds until the next is
+	since    time.Time // zero: it begins with what is reached next
+	from     int64     // where the stream was read up to
+	events   int
+	measured bool // a stretch was measured, and holds until the next is
 }
 
-// stretch is how long is measured before it is told.
-const stretch = 30 * time.Second
+// measureFor is how long is measured before it is told.
+const measureFor = 30 * time.Second
 
-func newPace(source checkpoint.Source, metrics *Metrics, now func() time.Time) *pace {
-	return &pace{source: source, metrics: metrics, now: now}
+func newProgressMeter(source checkpoint.Source, metrics *Metrics, now func() time.Time) *progressMeter {
+	return &progressMeter{source: source, metrics: metrics, now: now}
 }
 
-// tell is what a source's Progress returns. It is safe for concurrent use.
-func (p *pace) tell() (progress Progress, ok bool) {
+// current is what a source's Progress returns. It is safe for concurrent use.
+func (p *progressMeter) current() (progress Progress, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.progress, !p.progress.At.IsZero()
 }
 
-// begin begins to measure anew.
-func (p *pace) begin() { p.since, p.told = time.Time{}, false }
+// begin begins to measure again.
+func (p *progressMeter) begin() { p.since, p.measured = time.Time{}, false }
 
 // count takes note of a commit of the source.
-func (p *pace) count(c checkpoint.Commit) {
+func (p *progressMeter) count(c checkpoint.Commit) {
 	p.metrics.committed(p.source, c)
 	p.events += len(c.Events)
 }
 
 // reached takes note of where the stream was read up to, and how much there is
-// behind that, both in milliseconds of the appliance's time. It says whether a
+// behind that, both in milliseconds of the appliance's time. It reports whether a
 // stretch has ended.
-func (p *pace) reached(at, behind int64) (measured bool) {
+func (p *progressMeter) reached(at, behind int64) (measured bool) {
 	p.metrics.behind(p.source, behind)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, next := p.now(), &p.progress
 	if p.since.IsZero() || at < p.from {
-		p.since, p.from, p.events, p.told = now, at, 0, false
+		p.since, p.from, p.events, p.measured = now, at, 0, false
 		next.EventsPerSecond, next.SpeedUp = 0, 0 // those were of another stretch
 	}
 	next.At, next.Behind = time.UnixMilli(at), time.Duration(behind)*time.Millisecond
-	passed := now.Sub(p.since)
-	measured = passed >= stretch
-	if passed > 0 && (measured || !p.told) {
-		next.EventsPerSecond = float64(p.events) / passed.Seconds()
-		next.SpeedUp = float64(at-p.from) / 1000 / passed.Seconds()
+	elapsed := now.Sub(p.since)
+	measured = elapsed >= measureFor
+	if elapsed > 0 && (measured || !p.measured) {
+		next.EventsPerSecond = float64(p.events) / elapsed.Seconds()
+		next.SpeedUp = float64(at-p.from) / 1000 / elapsed.Seconds()
 	}
 	next.Left = 0
 	if behind > 0 && next.SpeedUp > 1 { // the present moves on meanwhile
 		next.Left = time.Duration(float64(next.Behind) / (next.SpeedUp - 1))
 	}
 	if measured {
-		p.since, p.from, p.events, p.told = now, at, 0, true
+		p.since, p.from, p.events, p.measured = now, at, 0, true
 	}
 	return measured
 }
 
 // caughtUp takes note that there is nothing more to read for now, up to a time;
 // not above 0: it is not known.
-func (p *pace) caughtUp(at int64) {
+func (p *progressMeter) caughtUp(at int64) {
 	p.metrics.behind(p.source, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -95,17 +95,17 @@ type Records struct {
 
 	reading *reading // the window under way; nil: none
 
-	page    appliance.RecordPage
-	parsed  []recordRow
-	limit   pageLimit
-	pages   pageFailures
-	objects failedPolls
-	date    int64     // the appliance's time in its last answer, less skew
-	latest  int64     // the latest that it told
-	skew    int64     // how far its answers' times are apart at most, as far as is known
-	heard   time.Time // when the last answer came, by the local clock
-	said    string    // the record store's warning that was logged last
-	saidAt  time.Time // when that was
+	page     appliance.RecordPage
+	parsed   []recordRow
+	limit    pageLimit
+	pages    pageFailures
+	objects  failedPolls
+	date     int64     // the appliance's time in its last answer, less skew
+	latest   int64     // the latest that it told
+	skew     int64     // how far its answers' times are apart at most, as far as is known
+	answered time.Time // when the last answer came, by the local clock
+	warnings string    // the record store's warning that was logged last
+	warnedAt time.Time // when that was
 
 	span       int64 // milliseconds that the next window has
 	reach      int64 // and that the store can search at once, as far as is known
@@ -118,14 +118,14 @@ type Records struct {
 
 	recheckErrors int // in a row
 
-	pace *pace
+	progress *progressMeter
 }
 
 // NewRecords returns a source that goes on from what store holds.
 func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
 	r := &Records{
-		client: client, store: store, o: o, source: source, pace: newPace(source, o.Metrics, o.Now),
+		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
 		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
 		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
 		span:  max(1, o.Window.Milliseconds()),
@@ -140,7 +140,7 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 func (r *Records) Source() checkpoint.Source { return r.source }
 
 // Progress implements Source.
-func (r *Records) Progress() (p Progress, ok bool) { return r.pace.tell() }
+func (r *Records) Progress() (p Progress, ok bool) { return r.progress.current() }
 
 // Poll reads one window, or none where there is nothing to read yet, and once it
 // has caught up it looks again at one window that is due. Each page is committed
@@ -194,7 +194,7 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			return Now, err
 		}
 	}
-	r.pace.caughtUp(r.position.Until)
+	r.progress.caughtUp(r.position.Until)
 	return r.recheck(ctx)
 }
 
@@ -239,7 +239,7 @@ func (r *Records) load(ctx context.Context) error {
 	r.latest = max(r.latest, p.Clock)
 	p.URL, p.Types, p.Filter = r.o.URL, types, filter
 	r.position, r.loaded = p, true
-	r.pace.begin()
+	r.progress.begin()
 	return nil
 }
 
@@ -319,8 +319,8 @@ func (r *Records) open(ctx context.Context) error {
 func (r *Records) nextEnd() int64 {
 	clock, until := r.clock(), r.position.Until
 	end := until + r.span
-	if settled := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > settled {
-		end = min(end, max(settled, until+min(r.span, r.o.Window.Milliseconds())))
+	if acknowledged := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > acknowledged {
+		end = min(end, max(acknowledged, until+min(r.span, r.o.Window.Milliseconds())))
 	}
 	return min(end, clock-r.o.Delay.Milliseconds())
 }
@@ -355,10 +355,10 @@ const backlog = 3
 // measure takes note of where the position is, and tells how it goes while a
 // backlog of more than a few windows is read.
 func (r *Records) measure() {
-	if !r.pace.reached(r.position.Until, r.behind()) {
+	if !r.progress.reached(r.position.Until, r.behind()) {
 		return
 	}
-	if p, _ := r.pace.tell(); p.Behind > backlog*r.o.Window {
+	if p, _ := r.progress.current(); p.Behind > backlog*r.o.Window {
 		r.o.Log.Info("reading a backlog", "at", p.At.UTC(), "behind", p.Behind.Round(time.Second),
 			"records_per_second", int(p.EventsPerSecond), "speed_up", int(p.SpeedUp), "left", p.Left.Round(time.Second))
 	}
@@ -394,7 +394,7 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 		return Idle, nil
 	}
 	l := due[0]
-	err := r.lookAgain(ctx, l)
+	err := r.recheckWindow(ctx, l)
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
 	case err == nil:
@@ -434,9 +434,9 @@ func (r *Records) due() []recordList {
 	return due
 }
 
-// lookAgain asks for a window's total, and takes the window again where it is
+// recheckWindow asks for a window's total, and takes the window again where it is
 // not what it was.
-func (r *Records) lookAgain(ctx context.Context, l recordList) error {
+func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 	err := r.searchOne(ctx, l.From, l.Until)
 	switch {
 	case err != nil && !errors.Is(err, appliance.ErrTooLarge):
@@ -474,6 +474,6 @@ func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Co
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), r.source, err)
 	}
 	r.loaded, r.position, r.committed, r.written = true, p, c.Position, p.Until
-	r.pace.count(c)
+	r.progress.count(c)
 	return nil
 }

@@ -47,7 +47,7 @@ func (r *Records) ask(request func() error) error {
 		return err
 	}
 	told := r.page.Date.UnixMilli()
-	r.date, r.heard = told-r.skew, r.o.Now()
+	r.date, r.answered = told-r.skew, r.o.Now()
 	if back := r.latest - told; r.latest > 0 && back > max(tolerance.Milliseconds(), r.skew) {
 		if back <= r.o.Delay.Milliseconds() {
 			// It may be another node, that lags behind: from now on the clock is read
@@ -64,11 +64,11 @@ func (r *Records) ask(request func() error) error {
 // clock is what the appliance's answer would tell now, or less; 0 where there was
 // none. It is whole seconds, as its answers tell, so that it is not ahead of them.
 func (r *Records) clock() int64 {
-	if r.heard.IsZero() {
+	if r.answered.IsZero() {
 		return 0
 	}
-	passed := max(0, r.o.Now().Sub(r.heard))
-	return (r.date + passed.Milliseconds()) / 1000 * 1000
+	elapsed := max(0, r.o.Now().Sub(r.answered))
+	return (r.date + elapsed.Milliseconds()) / 1000 * 1000
 }
 
 // askTime asks for the appliance's time, by a search that finds nothing.
@@ -175,9 +175,9 @@ func (r *Records) notice() {
 	}
 	if said != "" {
 		r.o.Metrics.warned(r.source)
-		if now := r.o.Now(); said != r.said && now.Sub(r.saidAt) >= warnEvery {
+		if now := r.o.Now(); said != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
 			r.o.Log.Warn("the record store warns", "said", said)
-			r.said, r.saidAt = said, now
+			r.warnings, r.warnedAt = said, now
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (l recordList) partKey(n int) string {
 	return strconv.FormatUint(l.Serial, 10) + "/" + strconv.Itoa(n)
 }
 
-// touches says whether one record can lie in the windows of both lists. Bounds
+// touches reports whether one record can lie in the windows of both lists. Bounds
 // are read in more than one way, so a millisecond more counts.
 func (l recordList) touches(o recordList) bool {
 	return l.Until >= o.From-1 && o.Until >= l.From-1

@@ -35,7 +35,7 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 		case err == nil && len(r.page.Objects) == 0:
 			return page, nil
 		case err == nil:
-			delete(r.objects, placeOf(s))
+			delete(r.objects, recordKey(s))
 			one := r.rows(1)
 			page.total, page.early = one.total, page.early || one.early
 			row = recordRowOf(appliance.Object{Raw: bytes.Clone(one.rows[0].raw), Repaired: r.page.Objects[0].Repaired})
@@ -74,7 +74,7 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause
 	}
-	key := placeOf(s) // has to tell it from others, unless its id is legible all the same
+	key := recordKey(s) // has to tell it from others, unless its id is legible all the same
 	if polls := r.objects.failed(key); polls < unreadableAfter {
 		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is given up after %d such polls, of which this is number %d",
 			s.Offset, s.From, cause, unreadableAfter, polls)
@@ -144,7 +144,7 @@ func (r *Records) readOther(ctx context.Context, s appliance.RecordSearch) (bool
 	return err == nil && len(r.page.Objects) > 0, err
 }
 
-// placeOf names the record that a search selects by where it is.
-func placeOf(s appliance.RecordSearch) string {
+// recordKey names the record that a search selects by where it is.
+func recordKey(s appliance.RecordSearch) string {
 	return fmt.Sprintf("unreadable/%d/%d", s.From, s.Offset)
 }

@@ -153,7 +153,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 			v.Same++
 		case row.err != nil:
 			v.found(DiffDead, row.key, row.record.Time, 0)
-		case p.looksAgain(row.record.Time):
+		case p.awaitsRecheck(row.record.Time):
 			v.found(DiffPending, row.key, row.record.Time, 0)
 		default:
 			v.found(DiffMissing, row.key, row.record.Time, 0)
@@ -166,7 +166,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 	return true, nil
 }
 
-// looksAgain says whether the window of a time is to be looked at again.
-func (p recordsPosition) looksAgain(at int64) bool {
+// awaitsRecheck reports whether the window of a time is to be looked at again.
+func (p recordsPosition) awaitsRecheck(at int64) bool {
 	return slices.ContainsFunc(p.Lists, func(l recordList) bool { return l.Due > 0 && l.From <= at && at <= l.Until })
 }

@@ -19,8 +19,8 @@ type reading struct {
 	list recordList
 	// cut says that more could be read than the window has.
 	cut bool
-	// again says that the window was read before.
-	again bool
+	// recheck says that the window was read before.
+	recheck bool
 	// seen holds, by the hash of its id, every record that was committed and can
 	// come in this window, and the attempt that showed it last; 0: none did.
 	seen map[uint64]int
@@ -65,10 +65,10 @@ const windowsByOffset = 16
 type ending int
 
 const (
-	complete  ending = iota // all of it is committed
-	takeAgain               // something may have been missed
-	tooMany                 // it has more records than a window may have
-	tooYoung                // it ends later than the delay allows
+	complete ending = iota // all of it is committed
+	retake                 // something may have been missed
+	tooMany                // it has more records than a window may have
+	tooYoung               // it ends later than the delay allows
 )
 
 // begin makes a window the one under way. What was committed of it, and of those
@@ -90,7 +90,7 @@ func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
 	for _, entry := range entries {
 		size += len(entry) / hashSize
 	}
-	w := &reading{list: l, again: again, seen: make(map[uint64]int, size)}
+	w := &reading{list: l, recheck: again, seen: make(map[uint64]int, size)}
 	for _, entry := range entries {
 		for ; len(entry) >= hashSize; entry = entry[hashSize:] {
 			w.seen[binary.BigEndian.Uint64(entry)] = 0
@@ -104,7 +104,7 @@ func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
 func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
 	for {
 		end, err := r.try(ctx, w)
-		if err != nil || end != takeAgain {
+		if err != nil || end != retake {
 			return end, err
 		}
 	}
@@ -120,7 +120,7 @@ func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
 		return 0, err
 	}
 	w.began = r.date - r.o.Now().Sub(asked).Milliseconds()
-	if !w.again && w.list.Until > r.date-r.o.Delay.Milliseconds() {
+	if !w.recheck && w.list.Until > r.date-r.o.Delay.Milliseconds() {
 		return tooYoung, nil
 	}
 	if w.total = page.total; w.total > int64(r.most) && r.divisible(w) {
@@ -158,9 +158,9 @@ func (w *reading) needsOffset() bool {
 	return w.cursorFailures >= maxCursorFailures || w.short >= maxShort || w.tooLarge
 }
 
-// divisible says whether a window can be read in parts.
+// divisible reports whether a window can be read in parts.
 func (r *Records) divisible(w *reading) bool {
-	return !w.again && w.list.Until-r.position.Until > 1
+	return !w.recheck && w.list.Until-r.position.Until > 1
 }
 
 // follow reads what lies behind a cursor.
@@ -209,7 +209,7 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 	case w.cursorFailures == 1:
 		r.o.Log.Info("a cursor expired; its window is read again", "error", err)
 	}
-	return takeAgain, nil
+	return retake, nil
 }
 
 // turn reads what lies behind a window's first page by offset. Each page begins
@@ -257,7 +257,7 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 					r.o.Log.Warn("records move between the pages of a window; its pages are read without holding them together",
 						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
 				}
-				return takeAgain, nil
+				return retake, nil
 			}
 			page.rows = page.rows[1:]
 		}
@@ -338,11 +338,11 @@ func (r *Records) flush(ctx context.Context, w *reading) error {
 	if len(w.pending.Remember) == 0 {
 		return nil
 	}
-	return r.settle(ctx, w, r.position)
+	return r.commitWindow(ctx, w, r.position)
 }
 
-// settle commits what is pending with the position p, and the window's list.
-func (r *Records) settle(ctx context.Context, w *reading, p recordsPosition) error {
+// commitWindow commits what is pending with the position p, and the window's list.
+func (r *Records) commitWindow(ctx context.Context, w *reading, p recordsPosition) error {
 	c := w.pending
 	w.pending = checkpoint.Commit{}
 	if err := r.commit(ctx, p.with(w.list), c); err != nil {
@@ -376,7 +376,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		}
 		w.before = w.shown
 		if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
-			return takeAgain, r.flush(ctx, w)
+			return retake, r.flush(ctx, w)
 		}
 		r.incomplete++
 		r.o.Metrics.windowIncomplete(r.source)
@@ -392,7 +392,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	recheck := r.o.Recheck.Milliseconds()
 	w.list.Due = 0
 	switch {
-	case w.again || recheck == 0:
+	case w.recheck || recheck == 0:
 	case incomplete, w.gaveUp:
 		w.list.Due = r.date + recheck
 	case w.began-w.list.Until < recheck:
@@ -405,13 +405,13 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		w.list.Total = -1
 	}
 	p, length := r.position, w.list.Until-r.position.Until
-	if !w.again { // a second look may lie ahead of a position that went back
+	if !w.recheck { // a second look may lie ahead of a position that went back
 		p.Until = max(p.Until, w.list.Until)
 	}
-	if err := r.settle(ctx, w, p); err != nil {
+	if err := r.commitWindow(ctx, w, p); err != nil {
 		return 0, err
 	}
-	if w.again {
+	if w.recheck {
 		r.o.Metrics.reconciled(r.source, w.found)
 	} else if !w.early {
 		r.widen(length, max(w.total, int64(w.shown)))

@@ -63,7 +63,7 @@ func rewindDetections(position []byte, to int64) ([]byte, error) {
 		return nil, err
 	}
 	if to <= p.ModTime {
-		p.Again = true
+		p.Reread = true
 		p.ModTime, p.Whole = to, min(p.Whole, to)
 		p.Floor = min(p.Floor, to)
 	}

@@ -58,13 +58,13 @@ func TestEveryPageThatIsAskedForAgainHasATurnOfItsOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer state.Close()
-			echoes, err := tickets.LoadEchoes(t.Context(), state, "hq")
+			ownWrites, err := tickets.LoadOwnWrites(t.Context(), state, "hq")
 			if err != nil {
 				t.Fatal(err)
 			}
 			w := newWorld(t)
 			client := &reserving{DetectionsClient: w.model, world: w}
-			w.client, w.options.Echoes, w.options.PageSize = client, echoes, 100
+			w.client, w.options.OwnWrites, w.options.PageSize = client, ownWrites, 100
 			w.restart()
 			w.mustPoll()
 			w.clock += 60_000

@@ -23,10 +23,10 @@ type Watch struct {
 	events transform.Encoder
 
 	mu      sync.Mutex
-	streaks map[checkpoint.Source]streak
-	state   reach     // as the last poll left it
-	heard   bool      // of a poll since the start
-	since   time.Time // when it was first reached, or reached again
+	streaks map[checkpoint.Source]failureStreak
+	state   reachState // as the last poll left it
+	polls   bool       // of a poll since the start
+	since   time.Time  // when it was first reached, or reached again
 	changed chan struct{}
 }
 
@@ -45,9 +45,9 @@ type WatchOptions struct {
 	Log     *slog.Logger
 }
 
-// streak counts the failed polls of a stream since one of the appliance's
+// failureStreak counts the failed polls of a stream since one of the appliance's
 // streams was last read.
-type streak struct {
+type failureStreak struct {
 	failed   bool // the last poll did
 	failures int
 	since    time.Time // of the first
@@ -55,8 +55,8 @@ type streak struct {
 	reason   string    // and how
 }
 
-// reach is whether an appliance can be polled: the position of what is told.
-type reach struct {
+// reachState is whether an appliance can be polled: the position of what is told.
+type reachState struct {
 	Unreachable bool      `json:"unreachable"`
 	Since       time.Time `json:"since,omitzero"` // while unreachable
 	Failures    int       `json:"failures,omitempty"`
@@ -82,16 +82,16 @@ func NewWatch(store checkpoint.Sources, o WatchOptions) *Watch {
 		store: store, o: o,
 		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},
 		events:  transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		streaks: make(map[checkpoint.Source]streak),
+		streaks: make(map[checkpoint.Source]failureStreak),
 		changed: make(chan struct{}, 1),
 	}
 }
 
-// Reach tells whether the appliance can be polled. It is safe for concurrent use.
+// Reach reports whether the appliance can be polled. It is safe for concurrent use.
 func (w *Watch) Reach() Reach {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := Reach{Known: w.heard, Reachable: w.heard && !w.state.Unreachable, Since: w.since}
+	r := Reach{Known: w.polls, Reachable: w.polls && !w.state.Unreachable, Since: w.since}
 	if w.state.Unreachable {
 		r.Since = w.state.Since
 	}
@@ -124,12 +124,12 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	w.streaks[source] = s
 	if err == nil {
 		for source, s := range w.streaks {
-			w.streaks[source] = streak{failed: s.failed, last: s.last, reason: s.reason}
+			w.streaks[source] = failureStreak{failed: s.failed, last: s.last, reason: s.reason}
 		}
-		if w.heard && !w.state.Unreachable {
+		if w.polls && !w.state.Unreachable {
 			return
 		}
-		w.heard, w.state, w.since = true, reach{}, now
+		w.polls, w.state, w.since = true, reachState{}, now
 		if w.o.Reached != nil {
 			w.o.Reached()
 		}
@@ -142,8 +142,8 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 		if s.failures < w.o.After || w.state.Unreachable {
 			return
 		}
-		w.heard = true
-		w.state = reach{Unreachable: true, Since: s.since, Failures: s.failures, Reason: e.Error()}
+		w.polls = true
+		w.state = reachState{Unreachable: true, Since: s.since, Failures: s.failures, Reason: e.Error()}
 	}
 	select {
 	case w.changed <- struct{}{}:
@@ -162,7 +162,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-w.changed:
 		}
 		for {
-			err := w.tell(ctx)
+			err := w.report(ctx)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
@@ -176,13 +176,13 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// tell commits the event of a change, where there is one.
-func (w *Watch) tell(ctx context.Context) error {
+// report commits the event of a change, where there is one.
+func (w *Watch) report(ctx context.Context) error {
 	committed, err := w.store.Position(ctx, w.source)
 	if err != nil {
 		return fmt.Errorf("read the position of %s: %w", w.source, err)
 	}
-	var told reach
+	var told reachState
 	if committed != nil {
 		if err := json.Unmarshal(committed, &told); err != nil {
 			return fmt.Errorf("read the position %q: %w", committed, err)

@@ -79,14 +79,14 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Sprintf("the certificate is not for %s, but for %s", e.Host, names(e.Certificate)),
-			"set tls.server_name to one of these names, if the certificate is the right one, or mend the address"
+			"set tls.server_name to one of these names, if the certificate is the right one, or fix the address"
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		detail = fmt.Sprintf("the certificate expired on %s", e.Cert.NotAfter.UTC().Format(time.DateOnly))
 		if now.Before(e.Cert.NotBefore) {
 			detail = fmt.Sprintf("the certificate is not valid before %s", e.Cert.NotBefore.UTC().Format(time.DateOnly))
 		}
-		return detail, "renew the certificate, or mend this machine's clock, which says " + now.UTC().Format(time.DateTime) + " UTC"
+		return detail, "renew the certificate, or fix this machine's clock, which says " + now.UTC().Format(time.DateTime) + " UTC"
 	}
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not trusted: " + e.Err.Error(), "see tls.ca_file and tls.server_name"

@@ -8,16 +8,16 @@ import (
 	"ndrbridge/transform"
 )
 
-// batch is what is in flight, and how far it has come.
-type batch struct {
-	records []checkpoint.Redelivered // those of the journal have no Place
-	events  []transform.Event        // those of records, as they are sent
-	sizes   []int                    // of records, in bytes
-	counts  []int                    // how many records each stands for: the last of them
-	passed  []bool                   // not to be sent
-	done    []bool                   // acknowledged, or in dead
-	dead    []dead
-	firm    int // of dead: those in front of the last event that was taken
+// deliveryBatch is what is in flight, and how far it has come.
+type deliveryBatch struct {
+	records  []checkpoint.Redelivered // those of the journal have no Place
+	events   []transform.Event        // those of records, as they are sent
+	sizes    []int                    // of records, in bytes
+	counts   []int                    // how many records each stands for: the last of them
+	filtered []bool                   // not to be sent
+	done     []bool                   // acknowledged, or in dead
+	dead     []dead
+	firm     int // of dead: those in front of the last event that was taken
 
 	// attempts counts the transient failures of each event, and alone those in
 	// which it failed by itself while others passed.
@@ -26,7 +26,7 @@ type batch struct {
 	failures        int  // attempts in a row in which nothing passed
 	isolateAt       int  // failures at which it is divided next
 	poisoned        bool // some events failed by themselves while others passed
-	waits           bool // no events lie behind it, and it has room for some
+	waits           bool // no events lie behind it, and it has space for some
 	mixed           bool // the target rejects some of it and takes others
 	probed          int  // where the next probe of a sink that rejects everything begins
 }
@@ -39,28 +39,28 @@ type dead struct {
 
 // add appends a record, and event, which is what is sent of it, or says why there
 // is none.
-func (b *batch) add(record checkpoint.Redelivered, event transform.Event, err error) {
+func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event, err error) {
 	b.records = append(b.records, record)
 	b.events = append(b.events, event)
 	b.sizes = append(b.sizes, len(record.Event.Structured()))
 	b.counts = append(b.counts, 1)
-	b.passed = append(b.passed, false)
+	b.filtered = append(b.filtered, false)
 	b.done = append(b.done, false)
 	b.attempts = append(b.attempts, 0)
 	b.alone = append(b.alone, 0)
 	if err != nil {
-		b.bury(len(b.events)-1, err)
+		b.deadLetter(len(b.events)-1, err)
 	}
 }
 
 // pass appends a record that is not to be sent. Its bytes are not kept, and one
 // entry stands for all that follow each other: a sink that wants little may wait
 // with one event in front of a whole journal.
-func (b *batch) pass(record checkpoint.Redelivered) {
+func (b *deliveryBatch) pass(record checkpoint.Redelivered) {
 	size := len(record.Event.Structured())
 	record.Event = transform.Event{}
 	last := len(b.records) - 1
-	if last >= 0 && b.passed[last] {
+	if last >= 0 && b.filtered[last] {
 		b.records[last] = record
 		b.sizes[last] += size
 		b.counts[last]++
@@ -68,13 +68,13 @@ func (b *batch) pass(record checkpoint.Redelivered) {
 	}
 	b.add(record, transform.Event{}, nil)
 	last++
-	b.sizes[last], b.passed[last], b.done[last] = size, true, true
+	b.sizes[last], b.filtered[last], b.done[last] = size, true, true
 }
 
-// wanted is how many entries are to be sent, or were.
-func (b *batch) wanted() (n int) {
-	for _, passed := range b.passed {
-		if !passed {
+// matched is how many entries are to be sent, or were.
+func (b *deliveryBatch) matched() (n int) {
+	for _, elapsed := range b.filtered {
+		if !elapsed {
 			n++
 		}
 	}
@@ -82,18 +82,18 @@ func (b *batch) wanted() (n int) {
 }
 
 // stands is how many records the first n entries stand for.
-func (b *batch) stands(n int) (records int) {
+func (b *deliveryBatch) stands(n int) (records int) {
 	for _, count := range b.counts[:n] {
 		records += count
 	}
 	return records
 }
 
-// room says whether a batch that goes on failing may become larger. Where some
+// space reports whether a batch that goes on failing may become larger. Where some
 // of it fails by itself, it needs others beside it in each of giveUpAfter attempts;
 // where all does, more of it says nothing new. It never becomes as large as a
 // backlog.
-func (b *batch) room(bound checkpoint.Batch) bool {
+func (b *deliveryBatch) space(bound checkpoint.Batch) bool {
 	const batches = 32
 	events, bytes, acknowledged := 0, 0, len(b.done)-len(b.dead)
 	for i, done := range b.done {
@@ -101,7 +101,7 @@ func (b *batch) room(bound checkpoint.Batch) bool {
 		case !done:
 			events, bytes = events+1, bytes+b.sizes[i]
 			acknowledged--
-		case b.passed[i]:
+		case b.filtered[i]:
 			acknowledged--
 		}
 	}
@@ -116,12 +116,12 @@ func (b *batch) room(bound checkpoint.Batch) bool {
 	if !b.poisoned {
 		return events <= max(bound.MaxEvents, 8*isolateLeast)
 	}
-	return bound.MaxEvents <= 0 || b.wanted() < batches*max(bound.MaxEvents, isolateLeast)
+	return bound.MaxEvents <= 0 || b.matched() < batches*max(bound.MaxEvents, isolateLeast)
 }
 
 // fits returns how many of the first of some events may be sent at once: one at
 // least.
-func (b *batch) fits(indexes []int, bound checkpoint.Batch) int {
+func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 	bytes := 0
 	for n, i := range indexes {
 		bytes += b.sizes[i]
@@ -134,7 +134,7 @@ func (b *batch) fits(indexes []int, bound checkpoint.Batch) int {
 
 // first is the index of the first of n leading records that is to be a dead
 // letter, else n.
-func (b *batch) first(n int) int {
+func (b *deliveryBatch) first(n int) int {
 	for _, d := range b.dead {
 		n = min(n, d.index)
 	}
@@ -142,9 +142,9 @@ func (b *batch) first(n int) int {
 }
 
 // cut takes the first n records away, which are settled.
-func (b *batch) cut(n int) {
+func (b *deliveryBatch) cut(n int) {
 	b.records, b.events, b.sizes, b.done = b.records[n:], b.events[n:], b.sizes[n:], b.done[n:]
-	b.counts, b.passed = b.counts[n:], b.passed[n:]
+	b.counts, b.filtered = b.counts[n:], b.filtered[n:]
 	b.attempts, b.alone = b.attempts[n:], b.alone[n:]
 	var left []dead
 	firm := 0
@@ -161,7 +161,7 @@ func (b *batch) cut(n int) {
 }
 
 // pending returns the indexes of what is not done.
-func (b *batch) pending() []int {
+func (b *deliveryBatch) pending() []int {
 	pending := make([]int, 0, len(b.done))
 	for i, done := range b.done {
 		if !done {
@@ -172,7 +172,7 @@ func (b *batch) pending() []int {
 }
 
 // left returns those of indexes that are not done and that f lets pass.
-func (b *batch) left(indexes []int, f *failures) []int {
+func (b *deliveryBatch) left(indexes []int, f *failures) []int {
 	left := make([]int, 0, len(indexes))
 	for _, i := range indexes {
 		if !b.done[i] && !f.holds(i, orderKey(b.events[i])) {
@@ -186,13 +186,13 @@ func (b *batch) left(indexes []int, f *failures) []int {
 // it, and their keys: what comes behind them under a key has to wait. A nil
 // *failures takes note of nothing.
 type failures struct {
-	indexes map[int]bool
-	keys    map[string]bool
-	passed  int // how many events had been taken when the pass began
+	indexes   map[int]bool
+	keys      map[string]bool
+	delivered int // how many events had been taken when the pass began
 }
 
-func newFailures(passed int) *failures {
-	return &failures{indexes: make(map[int]bool), keys: make(map[string]bool), passed: passed}
+func newFailures(elapsed int) *failures {
+	return &failures{indexes: make(map[int]bool), keys: make(map[string]bool), delivered: elapsed}
 }
 
 func (f *failures) add(index int, key string) {
@@ -206,7 +206,7 @@ func (f *failures) add(index int, key string) {
 }
 
 // hold holds back what comes behind some events, which were not tried.
-func (f *failures) hold(b *batch, indexes []int) {
+func (f *failures) hold(b *deliveryBatch, indexes []int) {
 	if f == nil {
 		return
 	}
@@ -232,7 +232,7 @@ func orderKey(e transform.Event) string {
 }
 
 // eventsAt returns the events with these indexes.
-func (b *batch) eventsAt(indexes []int) []transform.Event {
+func (b *deliveryBatch) eventsAt(indexes []int) []transform.Event {
 	// Mostly they are one stretch, which needs no copy.
 	events := b.events[indexes[0] : indexes[len(indexes)-1]+1]
 	if len(events) == len(indexes) {
@@ -246,29 +246,29 @@ func (b *batch) eventsAt(indexes []int) []transform.Event {
 }
 
 // take notes that an event was acknowledged. Its bytes are needed no more.
-func (b *batch) take(index int) {
+func (b *deliveryBatch) take(index int) {
 	b.done[index] = true
 	b.firm = len(b.dead)
 	b.events[index], b.records[index].Event = transform.Event{}, transform.Event{}
 }
 
-// bury notes that an event is to become a dead letter.
-func (b *batch) bury(index int, reason error) {
+// deadLetter notes that an event is to become a dead letter.
+func (b *deliveryBatch) deadLetter(index int, reason error) {
 	b.done[index] = true
 	b.dead = append(b.dead, dead{index, reason})
 }
 
 // giveUp makes a dead letter of an event that failed while others were taken. That the
 // target takes others is known, so nothing takes it back.
-func (b *batch) giveUp(index int, reason error) {
+func (b *deliveryBatch) giveUp(index int, reason error) {
 	b.done[index] = true
 	b.dead = slices.Insert(b.dead, b.firm, dead{index, reason})
 	b.firm++
 }
 
-// exhume takes back what was buried since an event was last taken. What could not
+// undoDeadLetter takes back what was buried since an event was last taken. What could not
 // be prepared or sent stays, for that is not the target's fault.
-func (b *batch) exhume() {
+func (b *deliveryBatch) undoDeadLetter() {
 	kept := b.dead[:b.firm]
 	for _, d := range b.dead[b.firm:] {
 		if b.events[d.index].ID == "" || IsUnsent(d.reason) {
@@ -280,10 +280,10 @@ func (b *batch) exhume() {
 	b.dead = kept
 }
 
-// settled returns how many of the leading records are done, and the dead
-// letters among them. Where whole is false, it stops in front of what may be
+// completed returns how many of the leading records are done, and the dead
+// dead letters among them. Where whole is false, it stops in front of what may be
 // exhumed.
-func (b *batch) settled(now time.Time, whole bool) (n int, letters []checkpoint.DeadLetter) {
+func (b *deliveryBatch) completed(now time.Time, whole bool) (n int, deadLetters []checkpoint.DeadLetter) {
 	for n < len(b.done) && b.done[n] {
 		n++
 	}
@@ -294,11 +294,11 @@ func (b *batch) settled(now time.Time, whole bool) (n int, letters []checkpoint.
 	}
 	for _, d := range b.dead {
 		if d.index < n {
-			letters = append(letters, checkpoint.DeadLetter{
+			deadLetters = append(deadLetters, checkpoint.DeadLetter{
 				Key: b.records[d.index].Key, Class: string(Rejected), Reason: d.reason.Error(),
 				Time: now, Body: b.records[d.index].Event.Structured(),
 			})
 		}
 	}
-	return n, letters
+	return n, deadLetters
 }

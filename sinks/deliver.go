@@ -27,10 +27,10 @@ const (
 // deliver sends the events of a batch until each is done and settled, ctx ends,
 // or the lag policy skips it. What is done in front of events that keep failing is
 // settled before these are tried again. The error is that of settling.
-func (l *lane) deliver(ctx, late context.Context, b *batch) error {
+func (l *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 	b.isolateAt = l.r.o.IsolateAfter
-	for l.allowed(ctx) {
-		if err := l.settle(ctx, b, false); err != nil {
+	for l.waitWhilePaused(ctx) {
+		if err := l.commit(ctx, b, false); err != nil {
 			return err
 		}
 		pending := b.pending()
@@ -43,7 +43,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 		}
 		b.waits = false
 		var err error
-		passed := l.passed
+		elapsed := l.delivered
 		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= l.r.o.IsolateAfter && len(pending) == 1
 		switch {
 		case l.rejectsAll(b):
@@ -54,7 +54,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 		default:
 			err = l.divide(ctx, late, b, pending, nil)
 		}
-		if l.passed > passed {
+		if l.delivered > elapsed {
 			b.failures, b.isolateAt = 0, l.r.o.IsolateAfter
 		}
 		if err == nil {
@@ -62,7 +62,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			continue
 		}
 		if l.rejectsAll(b) {
-			b.exhume()
+			b.undoDeadLetter()
 			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
 		}
 		if late.Err() != nil || errors.Is(err, ctx.Err()) { // it was cut short by a stop
@@ -76,7 +76,7 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			l.pause(ctx, StateHalted, err, l.r.o.Probe, nil)
 		case class == Throttled:
 			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), nil)
-		case l.passed > passed: // the target is well, but for some events
+		case l.delivered > elapsed: // the target is well, but for some events
 			b.poisoned = b.poisoned || isolating
 			l.pause(ctx, StateRetrying, err, max(l.r.o.RetryInitial, retryAfter), nil)
 		default:
@@ -84,15 +84,15 @@ func (l *lane) deliver(ctx, late context.Context, b *batch) error {
 			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), b)
 		}
 	}
-	return l.settle(ctx, b, true)
+	return l.commit(ctx, b, true)
 }
 
-// attempt sends events of a batch in one call, and takes the fate of each that
+// attempt sends events of a batch in one call, and takes the result of each that
 // the sink knows. The error says how to go on with the others: nil where nothing
 // hinders another attempt.
 //
 // What failed by itself is noted in held.
-func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failures) error {
+func (l *worker) attempt(ctx context.Context, b *deliveryBatch, indexes []int, held *failures) error {
 	err := l.send(ctx, b, indexes)
 	now := time.Now()
 	if err == nil {
@@ -123,11 +123,11 @@ func (l *lane) attempt(ctx context.Context, b *batch, indexes []int, held *failu
 	return err
 }
 
-// sort takes the fate of each event of an attempt: what is acknowledged is done,
+// sort takes the result of each event of an attempt: what is acknowledged is done,
 // what is rejected is buried. It returns the error that says how to go on with
 // the others: the most severe of theirs, or nil where nothing hinders another
 // attempt.
-func (l *lane) sort(ctx context.Context, b *batch, indexes []int, each EventErrors, now time.Time, held *failures) error {
+func (l *worker) sort(ctx context.Context, b *deliveryBatch, indexes []int, each EventErrors, now time.Time, held *failures) error {
 	var transient, throttled, halted, rejected error
 	var longest time.Duration
 	progress := false
@@ -185,7 +185,7 @@ func first(a, b error) error {
 // so for what fails transiently, too; what comes behind an event that failed by
 // itself, under its key, is not tried. It returns once each event was tried, or
 // something concerns them all.
-func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
+func (l *worker) divide(ctx, late context.Context, b *deliveryBatch, indexes []int, held *failures) error {
 	indexes = b.left(indexes, held)
 	switch {
 	case len(indexes) == 0:
@@ -225,7 +225,7 @@ func (l *lane) divide(ctx, late context.Context, b *batch, indexes []int, held *
 }
 
 // divideBoth divides the one half of some events, then the other.
-func (l *lane) divideBoth(ctx, late context.Context, b *batch, indexes []int, held *failures) error {
+func (l *worker) divideBoth(ctx, late context.Context, b *deliveryBatch, indexes []int, held *failures) error {
 	middle := len(indexes) / 2
 	err := l.divide(ctx, late, b, indexes[:middle], held)
 	if class, _ := ClassOf(err); err != nil && (class != Transient || held == nil) {
@@ -234,22 +234,22 @@ func (l *lane) divideBoth(ctx, late context.Context, b *batch, indexes []int, he
 	return first(l.divide(ctx, late, b, indexes[middle:], held), err)
 }
 
-// down says whether enough events have failed by themselves, and none has passed
+// down reports whether enough events have failed by themselves, and none has passed
 // meanwhile, to say that the target is down.
-func (l *lane) down(held *failures) bool {
-	return len(held.indexes) >= isolateLeast && l.passed == held.passed
+func (l *worker) down(held *failures) bool {
+	return len(held.indexes) >= isolateLeast && l.delivered == held.delivered
 }
 
 // isolate makes one attempt of everything in a batch that keeps failing, and of
 // some events behind it, so that it is seen whether others pass. An event that
 // failed by itself while others passed often enough is buried.
-func (l *lane) isolate(ctx, late context.Context, b *batch) error {
+func (l *worker) isolate(ctx, late context.Context, b *deliveryBatch) error {
 	if err := l.extend(ctx, b); err != nil {
 		return fmt.Errorf("read events behind a batch that keeps failing: %w", err)
 	}
-	held := newFailures(l.passed)
+	held := newFailures(l.delivered)
 	err := l.divide(ctx, late, b, b.pending(), held)
-	if l.passed == held.passed {
+	if l.delivered == held.delivered {
 		if l.down(held) {
 			b.poisoned = false // or not by now: the target is down
 		}
@@ -270,24 +270,24 @@ func (l *lane) isolate(ctx, late context.Context, b *batch) error {
 // event that the sink wants.
 const extendReads = 100
 
-// extend adds some events to a batch that keeps failing, where it has room.
-func (l *lane) extend(ctx context.Context, b *batch) error {
-	if !b.room(l.r.o.Batch) {
+// extend adds some events to a batch that keeps failing, where it has space.
+func (l *worker) extend(ctx context.Context, b *deliveryBatch) error {
+	if !b.space(l.r.o.Batch) {
 		return nil
 	}
-	wanted := b.wanted()
+	wanted := b.matched()
 	for range extendReads {
 		before := b.last()
 		if err := l.queue.extend(ctx, b); err != nil {
 			return err
 		}
-		if after := b.last(); before.Seq == after.Seq && before.Place == after.Place {
+		if after := b.last(); before.Seq == after.Seq && before.Offset == after.Offset {
 			// With a match, what comes behind is mostly not wanted, and no reason to try
 			// again at once.
-			b.waits = b.poisoned && b.wanted() == wanted && l.r.o.Match == nil
+			b.waits = b.poisoned && b.matched() == wanted && l.r.o.Match == nil
 			return nil
 		}
-		if b.wanted() > wanted {
+		if b.matched() > wanted {
 			return nil
 		}
 	}
@@ -297,7 +297,7 @@ func (l *lane) extend(ctx context.Context, b *batch) error {
 // probe tries some events of a sink that rejected everything, one after the
 // other, until it takes one: then it is the data that is bad, and delivery goes
 // on. What it rejects stays; what cannot be sent becomes a dead letter.
-func (l *lane) probe(ctx, late context.Context, b *batch) error {
+func (l *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
 	// It may be that all of these are bad, and those behind them are not.
 	if err := l.extend(ctx, b); err != nil {
 		return fmt.Errorf("read events behind those that were rejected: %w", err)
@@ -340,39 +340,39 @@ func (l *lane) probe(ctx, late context.Context, b *batch) error {
 }
 
 // send sends events of a batch in one call.
-func (l *lane) send(ctx context.Context, b *batch, indexes []int) error {
+func (l *worker) send(ctx context.Context, b *deliveryBatch, indexes []int) error {
 	b.sends++
 	return l.r.send(ctx, b.eventsAt(indexes), b.sends)
 }
 
-func (l *lane) acknowledge(b *batch, index int, now time.Time) {
+func (l *worker) acknowledge(b *deliveryBatch, index int, now time.Time) {
 	l.r.metrics.delivered.Inc()
 	if !b.events[index].Redelivered { // how old those are says nothing of delivery
 		l.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
 	}
 	b.take(index)
 	l.rejections = 0
-	l.passed++
+	l.delivered++
 }
 
 // reject makes a dead letter of an event that will never be delivered. One that was
 // a dead letter before goes back to where it was and says nothing new about the
 // target, and one that was never sent says nothing about it at all.
-func (l *lane) reject(b *batch, index int, err error) {
-	b.bury(index, err)
+func (l *worker) reject(b *deliveryBatch, index int, err error) {
+	b.deadLetter(index, err)
 	if b.records[index].Seq != 0 && !IsUnsent(err) {
 		l.rejections++
 	}
 }
 
-// rejectsAll says whether so much was rejected that no data explains it.
-func (l *lane) rejectsAll(b *batch) bool { return l.rejections >= rejectAll && !b.mixed }
+// rejectsAll reports whether so much was rejected that no data explains it.
+func (l *worker) rejectsAll(b *deliveryBatch) bool { return l.rejections >= rejectAll && !b.mixed }
 
 // fail counts a transient failure of an event, and buries it where it may have
 // no more.
-func (l *lane) fail(b *batch, index int, err error) {
+func (l *worker) fail(b *deliveryBatch, index int, err error) {
 	b.attempts[index]++
 	if limit := l.r.o.MaxAttempts; limit > 0 && b.attempts[index] >= limit {
-		b.bury(index, fmt.Errorf("given up after %d attempts (max_attempts): %w", limit, err))
+		b.deadLetter(index, fmt.Errorf("given up after %d attempts (max_attempts): %w", limit, err))
 	}
 }

@@ -21,7 +21,7 @@ const (
 	// dead letters.
 	Rejected Class = "rejected"
 	// Halted means that the sink is misconfigured or not allowed: no event is
-	// at fault, and the sink stops until it is mended.
+	// at fault, and the sink stops until it is fixed.
 	Halted Class = "halted"
 )
 
@@ -71,7 +71,7 @@ func ClassOf(err error) (Class, time.Duration) {
 	return Transient, 0
 }
 
-// EventErrors is what a sink returns when it knows the fate of each event: nil
+// EventErrors is what a sink returns when it knows the result of each event: nil
 // for one that is durable downstream. It has one entry for each event that was
 // sent, in their order, and at least one is not nil. An event that was not
 // tried has a Transient error.

@@ -37,9 +37,9 @@ type lagPolicy struct {
 	looked, skipped time.Time
 }
 
-// apply skips what is too much, and says whether there was something. Before
+// apply skips what is too much, and reports whether there was something. Before
 // that, settle settles what of it is done.
-func (p *lagPolicy) apply(ctx context.Context, now time.Time, settle func() error) (bool, error) {
+func (p *lagPolicy) apply(ctx context.Context, now time.Time, commit func() error) (bool, error) {
 	if !p.Skip || now.Sub(p.looked) < lagEvery {
 		return false, nil
 	}
@@ -50,7 +50,7 @@ func (p *lagPolicy) apply(ctx context.Context, now time.Time, settle func() erro
 	}
 	over, err := p.journal.Over(ctx, p.sink, budget)
 	if err == nil && over.Cursor > over.Expect {
-		if err = settle(); err == nil {
+		if err = commit(); err == nil {
 			over, err = p.journal.Over(ctx, p.sink, budget)
 		}
 	}

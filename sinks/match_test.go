@@ -103,7 +103,7 @@ func TestASinkThatWantsLittleIsHeldUpByNothing(t *testing.T) {
 			})
 		})
 	}
-	t.Run("an event for a target that is down costs no room for what it does not want behind it", func(t *testing.T) {
+	t.Run("an event for a target that is down costs no space for what it does not want behind it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			down := func(int, []string) error { return errors.New("503 service unavailable") }
 			f := newFixtureWith(t, 20_000, &target{answer: down}, func(o *sinks.Options) {

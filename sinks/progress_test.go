@@ -15,13 +15,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// answerEach returns the answers of a sink that tells the fate of each event.
-func answerEach(fate func(number int) error) func(int, []string) error {
+// answerEach returns the answers of a sink that tells the result of each event.
+func answerEach(result func(number int) error) func(int, []string) error {
 	return func(_ int, ids []string) error {
 		each, failed := make(sinks.EventErrors, len(ids)), false
 		for i, id := range ids {
 			number, _ := strconv.Atoi(id) // 0 for one that is sent again
-			if each[i] = fate(number); each[i] != nil {
+			if each[i] = result(number); each[i] != nil {
 				failed = true
 			}
 		}

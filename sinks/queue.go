@@ -12,16 +12,16 @@ import (
 
 // journalQueue is the journal behind the sink's cursor.
 type journalQueue struct {
-	journal Journal
-	o       *Options
-	intake  intake
-	cursor  uint64
-	tried   uint64 // what the cursor may be, too: whether it was moved there is not known; 0: it was not tried
-	lag     lagPolicy
+	journal  Journal
+	o        *Options
+	preparer preparer
+	cursor   uint64
+	tried    uint64 // what the cursor may be, too: whether it was moved there is not known; 0: it was not tried
+	lag      lagPolicy
 }
 
-func newJournalQueue(journal Journal, o *Options, t intake) *journalQueue {
-	return &journalQueue{journal: journal, o: o, intake: t, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
+func newJournalQueue(journal Journal, o *Options, t preparer) *journalQueue {
+	return &journalQueue{journal: journal, o: o, preparer: t, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
 }
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
@@ -30,7 +30,7 @@ func (q *journalQueue) begin(ctx context.Context) (err error) {
 	return err
 }
 
-func (q *journalQueue) next(ctx context.Context) (*batch, error) {
+func (q *journalQueue) next(ctx context.Context) (*deliveryBatch, error) {
 	if err := q.journal.Wait(ctx, q.cursor); err != nil {
 		return nil, err
 	}
@@ -39,19 +39,19 @@ func (q *journalQueue) next(ctx context.Context) (*batch, error) {
 		_ = q.journal.Wait(full, q.cursor+uint64(q.o.Batch.MaxEvents)-1) // its end is no failure
 		cancel()
 	}
-	b := new(batch)
+	b := new(deliveryBatch)
 	return b, q.read(ctx, b, q.cursor, q.o.Batch)
 }
 
-func (q *journalQueue) read(ctx context.Context, b *batch, after uint64, max checkpoint.Batch) error {
+func (q *journalQueue) read(ctx context.Context, b *deliveryBatch, after uint64, max checkpoint.Batch) error {
 	records, err := q.journal.Read(ctx, after, max)
 	for _, r := range records {
-		q.intake.add(b, checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)})
+		q.preparer.add(b, checkpoint.Redelivered{Record: r, Key: checkpoint.DeadKey(r.Seq)})
 	}
 	return err
 }
 
-func (q *journalQueue) extend(ctx context.Context, b *batch) error {
+func (q *journalQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	more := q.o.Batch
 	more.MaxEvents = neighbours(more)
 	return q.read(ctx, b, b.last().Seq, more)
@@ -69,13 +69,13 @@ func neighbours(b checkpoint.Batch) int {
 	return min(b.MaxEvents, maxNeighbours)
 }
 
-func (q *journalQueue) wait(ctx context.Context, b *batch) {
+func (q *journalQueue) wait(ctx context.Context, b *deliveryBatch) {
 	_ = q.journal.Wait(ctx, b.last().Seq) // its end is no failure
 }
 
-func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
-	s := checkpoint.Settlement{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: letters}
-	err := q.journal.Settle(ctx, s)
+func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
+	s := checkpoint.Delivery{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: deadLetters}
+	err := q.journal.CommitDelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// It may be that an attempt before this one failed when it was done, of all of
 		// this or of a part.
@@ -86,7 +86,7 @@ func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []ch
 			err = nil
 		case now == q.tried:
 			q.cursor, s.Expect = now, now
-			err = q.journal.Settle(ctx, s)
+			err = q.journal.CommitDelivery(ctx, s)
 		}
 	}
 	switch {
@@ -98,22 +98,22 @@ func (q *journalQueue) settle(ctx context.Context, b *batch, n int, letters []ch
 	return err
 }
 
-func (q *journalQueue) skip(ctx context.Context, settle func() error) (bool, error) {
-	return q.lag.apply(ctx, time.Now(), settle)
+func (q *journalQueue) skip(ctx context.Context, commit func() error) (bool, error) {
+	return q.lag.apply(ctx, time.Now(), commit)
 }
 
 // redeliveryQueue is what operators asked to be delivered again.
 type redeliveryQueue struct {
-	journal Journal
-	o       *Options
-	intake  intake
-	place   checkpoint.Place // where it begins; zero: to be read
+	journal  Journal
+	o        *Options
+	preparer preparer
+	offset   checkpoint.RedeliveryOffset // where it begins; zero: to be read
 }
 
 // begin has nothing to do: next reads where the queue stands.
 func (q *redeliveryQueue) begin(context.Context) error { return nil }
 
-func (q *redeliveryQueue) next(ctx context.Context) (*batch, error) {
+func (q *redeliveryQueue) next(ctx context.Context) (*deliveryBatch, error) {
 	for {
 		if err := q.journal.WaitRedelivery(ctx, q.o.Name); err != nil {
 			return nil, err
@@ -125,20 +125,20 @@ func (q *redeliveryQueue) next(ctx context.Context) (*batch, error) {
 		if len(next.Records) == 0 {
 			continue // trimmed in the meantime
 		}
-		b := new(batch)
-		q.place = next.Place
+		b := new(deliveryBatch)
+		q.offset = next.Offset
 		q.add(b, next.Records)
 		return b, nil
 	}
 }
 
-func (q *redeliveryQueue) add(b *batch, records []checkpoint.Redelivered) {
+func (q *redeliveryQueue) add(b *deliveryBatch, records []checkpoint.Redelivered) {
 	for _, r := range records {
-		q.intake.add(b, r)
+		q.preparer.add(b, r)
 	}
 }
 
-func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
+func (q *redeliveryQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	// The queue is read from its beginning.
 	more := checkpoint.Batch{MaxEvents: b.stands(len(b.records)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
 	if more.MaxBytes > 0 {
@@ -150,9 +150,9 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	last := b.last().Place
+	last := b.last().Offset
 	for i, r := range next.Records {
-		if behind(r.Place, last) {
+		if behind(r.Offset, last) {
 			q.add(b, next.Records[i:])
 			break
 		}
@@ -160,34 +160,34 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// behind says whether a place lies behind another.
-func behind(p, other checkpoint.Place) bool {
+// behind reports whether a place lies behind another.
+func behind(p, other checkpoint.RedeliveryOffset) bool {
 	return p.Item > other.Item || p.Item == other.Item && p.Seq > other.Seq
 }
 
 // wait waits for ctx alone: what is queued meanwhile is found by the next
 // attempt.
-func (q *redeliveryQueue) wait(ctx context.Context, _ *batch) { <-ctx.Done() }
+func (q *redeliveryQueue) wait(ctx context.Context, _ *deliveryBatch) { <-ctx.Done() }
 
-func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters []checkpoint.DeadLetter) error {
-	if q.place == (checkpoint.Place{}) {
+func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
+	if q.offset == (checkpoint.RedeliveryOffset{}) {
 		next, err := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: 1})
 		if err != nil {
 			return err
 		}
-		q.place = next.Place
+		q.offset = next.Offset
 	}
-	s := checkpoint.RedeliverySettlement{Sink: q.o.Name, Expect: q.place, Last: b.records[n-1].Place, Events: b.stands(n), Dead: letters}
-	err := q.journal.SettleRedelivery(ctx, s)
+	s := checkpoint.RedeliveryCommit{Sink: q.o.Name, Expect: q.offset, Last: b.records[n-1].Offset, Events: b.stands(n), Dead: deadLetters}
+	err := q.journal.CommitRedelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// It may be that an attempt before this one failed when it was done.
 		next, failed := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: 1})
-		if failed == nil && (next.Place == checkpoint.Place{} || behind(next.Place, s.Last)) {
+		if failed == nil && (next.Offset == checkpoint.RedeliveryOffset{} || behind(next.Offset, s.Last)) {
 			err = nil
 		}
 	}
 	if err == nil {
-		q.place = checkpoint.Place{}
+		q.offset = checkpoint.RedeliveryOffset{}
 	}
 	return err
 }
@@ -196,10 +196,10 @@ func (q *redeliveryQueue) settle(ctx context.Context, b *batch, n int, letters [
 func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { return false, nil }
 
 // last is the batch's last record.
-func (b *batch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
+func (b *deliveryBatch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
 
-// intake says what of the events a sink is sent.
-type intake struct {
+// preparer says what of the events a sink is sent.
+type preparer struct {
 	matcher *matcher                                       // nil: all match
 	prepare func(transform.Event) (transform.Event, error) // nil: all of it
 }
@@ -207,8 +207,8 @@ type intake struct {
 // add adds a record to a batch, as it is sent, or as settled where the sink does
 // not want it. A dead letter is sent whatever the sink wants by now: that it was
 // requeued says so, and it would be gone otherwise.
-func (t intake) add(b *batch, r checkpoint.Redelivered) {
-	again := r.Place.Item
+func (t preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
+	again := r.Offset.Item
 	if requeued := r.Seq == 0; t.matcher != nil && !requeued {
 		asked := r.Event
 		if again != 0 {

@@ -71,15 +71,15 @@ type Runner struct {
 	o       Options
 	metrics sinkMetrics
 	limiter *rate.Limiter // nil: none
-	lanes   []*lane
+	workers []*worker
 
 	telling sync.Mutex
-	sending chan struct{} // holds something while a lane sends: one at a time
+	sending chan struct{} // holds something while a worker sends: one at a time
 	sink    Sink          // nil: to be opened
 
-	mu      sync.Mutex
-	paused  time.Time     // since when; zero: not
-	steerer chan struct{} // closed and replaced when waits are to end
+	mu           sync.Mutex
+	paused       time.Time     // since when; zero: not
+	pauseChanged chan struct{} // closed and replaced when waits are to end
 }
 
 // NewRunner returns a Runner that delivers from journal, which has been
@@ -87,9 +87,9 @@ type Runner struct {
 func NewRunner(journal Journal, o Options) *Runner {
 	r := &Runner{
 		o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince,
-		sending: make(chan struct{}, 1), steerer: make(chan struct{}),
+		sending: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
 	}
-	taken := intake{prepare: o.Prepare}
+	taken := preparer{prepare: o.Prepare}
 	if o.Match != nil {
 		taken.matcher = &matcher{match: o.Match, policy: o.OnMatchError, metrics: r.metrics, log: o.Log}
 	}
@@ -103,9 +103,9 @@ func NewRunner(journal Journal, o Options) *Runner {
 			r.o.Batch.MaxEvents = burst
 		}
 	}
-	r.lanes = []*lane{
-		newLane(r, newJournalQueue(journal, &r.o, taken), o.Log),
-		newLane(r, &redeliveryQueue{journal: journal, o: &r.o, intake: taken}, o.Log.With("redelivery", true)),
+	r.workers = []*worker{
+		newWorker(r, newJournalQueue(journal, &r.o, taken), o.Log),
+		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: taken}, o.Log.With("redelivery", true)),
 	}
 	r.tell()
 	return r
@@ -117,7 +117,7 @@ func (r *Runner) Run(ctx, late context.Context) {
 	defer r.reopen()
 
 	var running sync.WaitGroup
-	for _, l := range r.lanes {
+	for _, l := range r.workers {
 		running.Go(func() { l.run(ctx, late) })
 	}
 	running.Wait()
@@ -134,7 +134,7 @@ func (r *Runner) Status() Status {
 		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed", Delivered: delivered}
 	}
 	var worst Status
-	for _, l := range r.lanes {
+	for _, l := range r.workers {
 		l.mu.Lock()
 		if s := l.status; worst.Sink == "" || s.State.Severity() > worst.State.Severity() {
 			worst = s
@@ -147,19 +147,19 @@ func (r *Runner) Status() Status {
 
 // Pause stops delivery behind what is in flight, until Resume. It is safe for
 // concurrent use.
-func (r *Runner) Pause() { r.steer(time.Now()) }
+func (r *Runner) Pause() { r.setPaused(time.Now()) }
 
 // Resume ends a pause, and tries at once what was to be tried later. It is safe
 // for concurrent use.
-func (r *Runner) Resume() { r.steer(time.Time{}) }
+func (r *Runner) Resume() { r.setPaused(time.Time{}) }
 
-func (r *Runner) steer(paused time.Time) {
+func (r *Runner) setPaused(paused time.Time) {
 	r.mu.Lock()
 	if r.paused.IsZero() || paused.IsZero() {
 		r.paused = paused
 	}
-	close(r.steerer)
-	r.steerer = make(chan struct{})
+	close(r.pauseChanged)
+	r.pauseChanged = make(chan struct{})
 	r.mu.Unlock()
 	r.tell()
 }
@@ -171,12 +171,12 @@ func (r *Runner) tell() {
 	r.metrics.entered(r.Status().State)
 }
 
-// steered says whether the sink is paused. The channel is closed when that may
+// pausedState reports whether the sink is paused. The channel is closed when that may
 // have changed, and when waits are to end.
-func (r *Runner) steered() (paused bool, changed <-chan struct{}) {
+func (r *Runner) pausedState() (paused bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.paused.IsZero(), r.steerer
+	return !r.paused.IsZero(), r.pauseChanged
 }
 
 // send sends events in one call, the attempt-th for their batch.
@@ -194,7 +194,7 @@ func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("wait for the lane that sends: %w", err)
+		return fmt.Errorf("wait for the worker that sends: %w", err)
 	}
 	ctx, span := r.startSpan(ctx, events, attempt)
 	err := r.hand(ctx, events)
@@ -218,7 +218,7 @@ func (r *Runner) hand(ctx context.Context, events []transform.Event) error {
 	return err
 }
 
-// reopen closes the sink, so that the next send opens it anew.
+// reopen closes the sink, so that the next send opens it again.
 func (r *Runner) reopen() {
 	r.sending <- struct{}{}
 	defer func() { <-r.sending }()

@@ -34,13 +34,13 @@ type machine struct {
 	files    int // a crash leaves one behind
 	store    *checkpoint.Store
 	appended int // events of the source, called by their numbers
-	failing  int // of them, and of those that found no room
+	failing  int // of them, and of those that found no space
 	outlets  []*outlet
 	linger   time.Duration
 	stop     func(*rapid.T) // stops the runners
 }
 
-// The journal has room for some forty events, and a sink's dead letters for two.
+// The journal has space for some forty events, and a sink's dead letters for two.
 var machineLimits = checkpoint.Limits{MaxBytes: 8000, Retain: 10 * time.Minute, DeadBytes: 1000}
 
 // skipping is the lag policy of the outlet that skips.
@@ -154,8 +154,8 @@ func (m *machine) start(t *rapid.T) {
 			options.Lag = skipping
 		}
 		o.life = life{
-			store: store, running: true, acknowledged: map[string]bool{}, again: map[checkpoint.Place]bool{},
-			handed: map[checkpoint.Place]checkpoint.Redelivered{}, seen: map[string]bool{},
+			store: store, running: true, acknowledged: map[string]bool{}, again: map[checkpoint.RedeliveryOffset]bool{},
+			handed: map[checkpoint.RedeliveryOffset]checkpoint.Redelivered{}, seen: map[string]bool{},
 			latest: map[string]uint64{}, latestAcked: map[string]uint64{},
 		}
 		o.runner = sinks.NewRunner(watched{store, o}, options)
@@ -198,7 +198,7 @@ func (m *machine) any(t *rapid.T) *outlet {
 	return m.outlets[slices.Index(names, name)]
 }
 
-// append lets events come, or not, where the journal has no room within a
+// append lets events come, or not, where the journal has no space within a
 // minute. Where a batch has nothing but events that keep failing, or wait for
 // those, it looks as if the target were down; so those are few, and have keys of
 // their own.
@@ -298,7 +298,7 @@ func (m *machine) requeue(t *rapid.T) {
 	o.hurry()
 	n, err := m.store.Requeue(context.Background(), o.name, keys)
 	if err != nil || n != len(keys) {
-		t.Fatalf("%d of the letters %v were requeued, %v", n, keys, err)
+		t.Fatalf("%d of the dead letters %v were requeued, %v", n, keys, err)
 	}
 	o.queued += uint64(n)
 	for _, key := range keys {
@@ -313,7 +313,7 @@ func (m *machine) drop(t *rapid.T) {
 	keys := o.someDead(t)
 	n, err := m.store.DropDead(context.Background(), checkpoint.SinkOwner(o.name), keys)
 	if err != nil || n != len(keys) {
-		t.Fatalf("%d of the letters %v were dropped, %v", n, keys, err)
+		t.Fatalf("%d of the dead letters %v were dropped, %v", n, keys, err)
 	}
 	for _, key := range keys {
 		delete(o.dead, key)
@@ -413,23 +413,23 @@ func (m *machine) hold(t *rapid.T) {
 				m.breaks("the cursor of %s is at %d, and number %d (%q) was neither taken nor buried nor skipped", o.name, cursor, seq, id)
 			}
 		}
-		letters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
+		deadLetters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(letters) != len(o.dead) || int(count) != len(o.dead) {
-			m.breaks("%s has %d dead letters, %d as they are counted, and %d are due", o.name, len(letters), count, len(o.dead))
+		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(deadLetters) != len(o.dead) || int(count) != len(o.dead) {
+			m.breaks("%s has %d dead letters, %d as they are counted, and %d are due", o.name, len(deadLetters), count, len(o.dead))
 		}
-		for _, letter := range letters {
-			if !o.dead[letter.Key] {
-				m.breaks("%s has the dead letter %s, and should not", o.name, letter.Key)
+		for _, deadLetter := range deadLetters {
+			if !o.dead[deadLetter.Key] {
+				m.breaks("%s has the dead letter %s, and should not", o.name, deadLetter.Key)
 			}
 		}
 	}
 	m.verdict(t)
 }
 
-// end lets all be well, with room for everything, until everything is settled, and
+// end lets all be well, with space for everything, until everything is settled, and
 // checks what came of it.
 func (m *machine) end(t *rapid.T) {
 	m.mu.Lock()
@@ -496,7 +496,7 @@ func (m *machine) redelivering(o *outlet) bool {
 	return o.redelivers()
 }
 
-// idle says whether all is settled.
+// idle reports whether all is settled.
 func (m *machine) idle(t *rapid.T) bool {
 	stats := m.stats(t)
 	for _, o := range m.outlets {

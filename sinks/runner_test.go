@@ -182,13 +182,13 @@ func (f *fixture) cursor(t *testing.T) uint64 {
 
 func (f *fixture) dead(t *testing.T) []string {
 	t.Helper()
-	letters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
+	deadLetters, err := f.store.Dead(t.Context(), checkpoint.SinkOwner("lake"), "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, letter := range letters {
-		e, err := transform.Parse(letter.Body)
+	for _, deadLetter := range deadLetters {
+		e, err := transform.Parse(deadLetter.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

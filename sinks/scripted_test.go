@@ -12,12 +12,12 @@ import (
 	"ndrbridge/transform"
 )
 
-// fate is what a scripted target does with one event.
-type fate int
+// result is what a scripted target does with one event.
+type result int
 
 const (
-	takes fate = iota
-	loses      // takes it, and its acknowledgement is lost
+	takes result = iota
+	loses        // takes it, and its acknowledgement is lost
 	fails
 )
 
@@ -34,7 +34,7 @@ const (
 // answer is what a scripted sink does with one Send.
 type answer struct {
 	form       form
-	fates      []fate // of the events in turn
+	results    []result // of the events in turn
 	class      sinks.Class
 	retryAfter time.Duration
 	takes      time.Duration
@@ -43,7 +43,7 @@ type answer struct {
 var answers = rapid.Custom(func(t *rapid.T) answer {
 	return answer{
 		form:       rapid.SampledFrom([]form{byEvent, byEvent, byEvent, asOne, asOne, miscounted, hanging}).Draw(t, "form"),
-		fates:      rapid.SliceOfN(rapid.SampledFrom([]fate{takes, takes, takes, loses, fails}), 1, 8).Draw(t, "fates"),
+		results:    rapid.SliceOfN(rapid.SampledFrom([]result{takes, takes, takes, loses, fails}), 1, 8).Draw(t, "results"),
 		class:      rapid.SampledFrom([]sinks.Class{"", sinks.Transient, sinks.Throttled, sinks.Halted, sinks.Rejected}).Draw(t, "class"),
 		retryAfter: rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute}).Draw(t, "retry after"),
 		takes:      rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Minute}).Draw(t, "takes"),
@@ -119,7 +119,7 @@ func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answe
 		s.breaks("a Send while running: %v, on the open sink: %v, with a context that says %v", s.running, s.open == s, ctx.Err())
 	}
 	s.checkBatch(events)
-	a = answer{form: s.well, fates: []fate{takes}}
+	a = answer{form: s.well, results: []result{takes}}
 	switch {
 	case s.down != nil:
 		a = *s.down
@@ -127,10 +127,10 @@ func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answe
 		a, s.script = s.script[0], s.script[1:]
 	}
 	if s.storms() {
-		return answer{form: asOne, fates: []fate{fails}, class: sinks.Throttled, retryAfter: time.Hour}, s.hurried
+		return answer{form: asOne, results: []result{fails}, class: sinks.Throttled, retryAfter: time.Hour}, s.hurried
 	}
 	if s.redelivers() {
-		// The runner's two lanes send one after the other, by a lock: while one
+		// The runner's two workers send one after the other, by a lock: while one
 		// waits for that, the clock of the test stands still.
 		a.takes = 0
 		if a.form == hanging {
@@ -140,14 +140,14 @@ func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answe
 	return a, s.hurried
 }
 
-// deliver gives each event its fate as a sink must: nothing of a key is tried
+// deliver gives each event its result as a sink must: nothing of a key is tried
 // behind what failed. It is called with mu held.
 func (s *scripted) deliver(a answer, events []transform.Event) error {
 	each := make(sinks.EventErrors, len(events))
 	stopped := map[string]bool{}
 	failed, poisoned := false, false
 	for i, e := range events {
-		what := a.fates[i%len(a.fates)]
+		what := a.results[i%len(a.results)]
 		switch {
 		case e.PartitionKey != "" && stopped[e.PartitionKey]:
 			each[i] = sinks.ErrNotTried

@@ -31,6 +31,6 @@ type Sink interface {
 	Close() error
 }
 
-// Opener makes a sink anew. It is called at the start and after a halt, so
+// Opener makes a sink again. It is called at the start and after a halt, so
 // that it reads its credentials again; it does not contact the target.
 type Opener func() (Sink, error)

@@ -80,8 +80,8 @@ func (t Template) replace(value func(placeholder string) string) string {
 	if len(t.parts) == 1 && !t.parts[0].placeholder {
 		return t.text
 	}
-	var room [128]byte
-	b := room[:0]
+	var space [128]byte
+	b := space[:0]
 	for _, part := range t.parts {
 		if part.placeholder {
 			b = append(b, value(part.text)...)

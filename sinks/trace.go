@@ -83,7 +83,7 @@ func endSpan(span trace.Span, events int, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// outcomeOf is the gravest class of a failed Send of some events, and how many of
+// outcomeOf is the most severe class of a failed Send of some events, and how many of
 // them it concerns.
 func outcomeOf(err error, events int) (worst Class, failed int) {
 	each, ok := errors.AsType[EventErrors](err)

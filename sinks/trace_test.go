@@ -87,7 +87,7 @@ func TestADeliveryIsTraced(t *testing.T) {
 			}
 			return nil
 		}, []string{"throttled 2 2 1 1", "delivered 2  2 1"}},
-		{"with the gravest of what became of its events", []string{parentOf(1), parentOf(1), parentOf(1)}, func(attempt int, ids []string) error {
+		{"with the most severe of what became of its events", []string{parentOf(1), parentOf(1), parentOf(1)}, func(attempt int, ids []string) error {
 			if attempt == 1 {
 				return sinks.EventErrors{nil, sinks.Errorf(sinks.Rejected, "400 bad"), errors.New("connection reset")}
 			}

@@ -128,15 +128,15 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 	if err != nil {
 		return err
 	}
-	stands := w.echoes.before(before)
+	stands := w.ownWrites.before(before)
 	intended := intend(stands, before, e.texts, clock)
 	if err := w.expect(late, c, intended); err != nil {
 		return err
 	}
-	w.echoes.put(intended)
+	w.ownWrites.put(intended)
 	if err := e.patch(); err != nil {
 		if refused(err) {
-			w.echoes.put(stands)
+			w.ownWrites.put(stands)
 			if err := w.expect(late, c, stands); err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 	// Where it cannot be read what the edit made, the loose rule of Echoes holds.
 	if after, _, err := readDetections(e); err == nil {
 		intended = witness(intended, before, after)
-		w.echoes.put(intended)
+		w.ownWrites.put(intended)
 	}
 	entries, err := entriesOf(intended)
 	if err != nil {
@@ -166,11 +166,11 @@ func (w *Writer) turn(ctx context.Context) (end func(), err error) {
 	const long = 30 * time.Second
 	soon, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
-	if end, err = w.echoes.Turn(soon); err == nil || ctx.Err() != nil {
+	if end, err = w.ownWrites.Turn(soon); err == nil || ctx.Err() != nil {
 		return end, err
 	}
 	w.enter(sinks.StateRetrying, errWaitsForTurn)
-	return w.echoes.Turn(ctx)
+	return w.ownWrites.Turn(ctx)
 }
 
 // expect keeps in the state what is expected of detections.
@@ -191,7 +191,7 @@ func (w *Writer) forget(ctx context.Context, written []transform.Detection) erro
 	for _, d := range written {
 		now = max(now, d.ModTime)
 	}
-	before, due := w.echoes.prune(now)
+	before, due := w.ownWrites.prune(now)
 	if !due {
 		return nil
 	}
@@ -278,7 +278,7 @@ func readDetections(e edit) (found []transform.Detection, clock int64, err error
 	}
 }
 
-// refused says whether an appliance answered that it did not do what it was asked.
+// refused reports whether an appliance answered that it did not do what it was asked.
 func refused(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout

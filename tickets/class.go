@@ -53,7 +53,7 @@ func (w *Writer) isTrackingOff(ctx context.Context) bool {
 	return err == nil && known && !enabled
 }
 
-// answered says whether the appliance said what is wrong: other commands may pass.
+// answered reports whether the appliance said what is wrong: other commands may pass.
 func answered(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && e.Status != 0

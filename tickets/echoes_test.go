@@ -19,7 +19,7 @@ func versionOf(t *testing.T, modTime int64, assignee, status string) transform.D
 
 // wrote has the bridge write f to a version. after is what it reads then; none if it
 // crashes before the request is sent.
-func (e *Echoes) wrote(f texts, was transform.Detection, after ...transform.Detection) {
+func (e *OwnWrites) wrote(f texts, was transform.Detection, after ...transform.Detection) {
 	before := []transform.Detection{was}
 	intended := intend(e.before(before), before, f, was.ModTime)
 	e.put(intended)
@@ -35,13 +35,13 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name       string
-		history    func(e *Echoes)
+		history    func(e *OwnWrites)
 		last, seen transform.Detection
 		want       bool
 	}{
 		{
 			"an edit that the same write overwrites is not the raise of the write before",
-			func(e *Echoes) {
+			func(e *OwnWrites) {
 				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
 				e.Delivered([]transform.Detection{v(0, "bridge", "new")})
 				e.wrote(texts{"assignee": "bridge"}, v(100, "analyst", "new"), v(100, "bridge", "new"))
@@ -50,7 +50,7 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		},
 		{
 			"a raise is, though another write was made on its version",
-			func(e *Echoes) {
+			func(e *OwnWrites) {
 				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
 				e.Delivered([]transform.Detection{v(0, "bridge", "new")})
 				e.wrote(texts{"assignee": "bridge"}, v(100, "bridge", "new"), v(100, "bridge", "new"))
@@ -59,7 +59,7 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		},
 		{
 			"a write that did not arrive hides no raise of the one before",
-			func(e *Echoes) {
+			func(e *OwnWrites) {
 				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
 				e.wrote(texts{"status": "closed"}, v(0, "bridge", "new")) // it crashes
 				e.wrote(texts{"status": "closed"}, v(100, "bridge", "new"), v(100, "bridge", "closed"))
@@ -68,7 +68,7 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		},
 		{
 			"nor an edit after it",
-			func(e *Echoes) {
+			func(e *OwnWrites) {
 				e.wrote(texts{"assignee": "bridge"}, v(0, "", "new"), v(0, "bridge", "new"))
 				e.wrote(texts{"status": "closed"}, v(0, "bridge", "new")) // it crashes
 				e.wrote(texts{"status": "closed"}, v(100, "analyst", "new"), v(100, "analyst", "closed"))
@@ -77,9 +77,9 @@ func TestWritesWhoseModTimeIsRaisedLate(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := &Echoes{writes: make(map[int64][]write)}
+			e := &OwnWrites{writes: make(map[int64][]write)}
 			c.history(e)
-			if got := e.IsEcho(c.seen, c.last.ModTime, c.last.Tracked); got != c.want {
+			if got := e.IsOwnWrite(c.seen, c.last.ModTime, c.last.Tracked); got != c.want {
 				t.Errorf("the version is an own write: %t, want %t; %+v", got, c.want, e.writes)
 			}
 		})

@@ -55,17 +55,17 @@ func newBridged(t *testing.T, transport func(http.RoundTripper) http.RoundTrippe
 	if err != nil {
 		t.Fatal(err)
 	}
-	echoes, err := tickets.LoadEchoes(t.Context(), b.store, "hq")
+	ownWrites, err := tickets.LoadOwnWrites(t.Context(), b.store, "hq")
 	if err != nil {
 		t.Fatal(err)
 	}
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	b.source = poller.NewDetections(client, b.store, poller.DetectionsOptions{
 		Appliance: "hq", URL: "http://sensor.example", Start: func(time.Time) time.Time { return time.Time{} },
-		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour, Echoes: echoes,
+		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour, OwnWrites: ownWrites,
 		TypePrefix: "io.ndrbridge", Now: time.Now, Log: log, Metrics: poller.NewMetrics(registry),
 	})
-	b.writer = tickets.NewWriter(client, b.store, echoes, tickets.WriterOptions{
+	b.writer = tickets.NewWriter(client, b.store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
@@ -107,7 +107,7 @@ func (b *bridged) settle() {
 	b.must(err)
 	cursor, err := b.store.Cursor(b.Context(), "lake")
 	b.must(err)
-	b.must(b.store.Settle(b.Context(), checkpoint.Settlement{Sink: "lake", Expect: cursor, Cursor: stats.Last}))
+	b.must(b.store.CommitDelivery(b.Context(), checkpoint.Delivery{Sink: "lake", Expect: cursor, Cursor: stats.Last}))
 }
 
 func TestTicketsAreWrittenWhilePollingWaitsForAFullJournal(t *testing.T) {

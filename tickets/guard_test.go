@@ -269,7 +269,7 @@ func (g *guarded) start() {
 		URL: "http://sensor.example", Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: g,
 	})
 	g.must(err)
-	echoes, err := tickets.LoadEchoes(g.Context(), g.store, "hq")
+	ownWrites, err := tickets.LoadOwnWrites(g.Context(), g.store, "hq")
 	g.must(err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
@@ -277,10 +277,10 @@ func (g *guarded) start() {
 		Start:   func(now time.Time) time.Time { return now.Add(-time.Hour) },
 		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour,
 		ReconcileEvery: 5 * time.Minute, ReconcileBack: time.Hour,
-		Echoes: echoes, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
+		OwnWrites: ownWrites, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
 		Log: log, Metrics: poller.NewMetrics(registry),
 	})
-	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, echoes, tickets.WriterOptions{
+	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,
 		Log: log, Metrics: tickets.NewWriterMetrics(registry),
 	})
@@ -473,7 +473,7 @@ func (g *guarded) live(rt *rapid.T) {
 	if g.late {
 		steps = append(steps, "raise", "a minute passes")
 	}
-	passed := 0
+	elapsed := 0
 	for range rapid.IntRange(1, 15).Draw(rt, "steps") {
 		switch rapid.SampledFrom(steps).Draw(rt, "step") {
 		case "rewind":
@@ -481,7 +481,7 @@ func (g *guarded) live(rt *rapid.T) {
 		case "raise":
 			g.raise()
 		case "a minute passes":
-			if passed++; passed < 6 {
+			if elapsed++; elapsed < 6 {
 				g.now = g.now.Add(time.Minute + time.Second)
 			}
 		case "edit":

@@ -37,16 +37,16 @@ type WriterOptions struct {
 //     first is done first. No other command waits for one that is tried again.
 //   - Nothing is written that the state does not know of before.
 type Writer struct {
-	client Client
-	store  checkpoint.Commands
-	echoes *Echoes
-	o      WriterOptions
-	events transform.Encoder
-	retry  backoff.BackOff // of what concerns all commands
+	client    Client
+	store     checkpoint.Commands
+	ownWrites *OwnWrites
+	o         WriterOptions
+	events    transform.Encoder
+	retry     backoff.BackOff // of what concerns all commands
 
-	lines     *lines
-	heard     uint64 // the id up to which the state was read
-	passed    uint64 // commands that were done
+	waiting   *orderedTasks
+	received  uint64 // the id up to which the state was read
+	done      uint64 // commands that were done
 	untracked bool   // the appliance may not take tickets: ask before the next write
 
 	mu     sync.Mutex
@@ -63,11 +63,11 @@ type Status struct {
 
 // NewWriter returns a Writer that goes on from what store holds. It shares echoes
 // with whoever reads the appliance's detections.
-func NewWriter(client Client, store checkpoint.Commands, echoes *Echoes, o WriterOptions) *Writer {
+func NewWriter(client Client, store checkpoint.Commands, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
-		client: client, store: store, echoes: echoes, o: o,
+		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		lines:     newLines(),
+		waiting:   newOrderedTasks(),
 		untracked: true,
 		status:    Status{State: sinks.StateRunning, Since: time.Now()},
 	}
@@ -113,11 +113,11 @@ func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
 			return w.o.Probe
 		}
 		w.untracked = false
-		if len(w.lines.tasks) == 0 {
+		if len(w.waiting.tasks) == 0 {
 			w.enter(sinks.StateRunning, nil)
 		}
 	}
-	t, wait := w.lines.next(time.Now())
+	t, wait := w.waiting.next(time.Now())
 	if t != nil {
 		return w.carryOut(ctx, late, t)
 	}
@@ -132,18 +132,18 @@ const readAhead = checkpoint.MaxCommands
 // readPage is how many commands are read at once.
 const readPage = 500
 
-// hear lets the commands wait that were accepted since. It says whether there were
+// receive lets the commands wait that were accepted since. It reports whether there were
 // any.
-func (w *Writer) hear(ctx context.Context) (some bool, err error) {
-	for len(w.lines.tasks) < readAhead {
-		commands, err := w.store.Commands(ctx, checkpoint.CommandFilter{}, w.heard, readPage)
+func (w *Writer) receive(ctx context.Context) (some bool, err error) {
+	for len(w.waiting.tasks) < readAhead {
+		commands, err := w.store.Commands(ctx, checkpoint.CommandFilter{}, w.received, readPage)
 		if err != nil {
 			return some, fmt.Errorf("read new commands: %w", err)
 		}
 		for _, c := range commands {
-			w.heard = c.ID
+			w.received = c.ID
 			if c.Appliance == w.o.Appliance && c.State == checkpoint.CommandPending {
-				w.lines.add(taskOf(c))
+				w.waiting.add(taskOf(c))
 				some = true
 			}
 		}
@@ -157,14 +157,14 @@ func (w *Writer) hear(ctx context.Context) (some bool, err error) {
 // look finds commands that were made pending once more: their ids are old.
 func (w *Writer) look(ctx context.Context) error {
 	f := checkpoint.CommandFilter{Appliance: w.o.Appliance, State: checkpoint.CommandPending}
-	for after := uint64(0); len(w.lines.tasks) < readAhead; {
+	for after := uint64(0); len(w.waiting.tasks) < readAhead; {
 		commands, err := w.store.Commands(ctx, f, after, readPage)
 		if err != nil {
 			return fmt.Errorf("read the commands that wait: %w", err)
 		}
 		for _, c := range commands {
 			after = c.ID
-			w.lines.add(taskOf(c))
+			w.waiting.add(taskOf(c))
 		}
 		if len(commands) < readPage {
 			break
@@ -174,11 +174,11 @@ func (w *Writer) look(ctx context.Context) error {
 }
 
 func taskOf(c checkpoint.Command) *task {
-	t := &task{id: c.ID, lines: []lineKey{newLineKey("ticket " + c.Subject)}}
+	t := &task{id: c.ID, keys: []orderingKey{newOrderingKey("ticket " + c.Subject)}}
 	var command Command
 	// One that cannot be read says so when it is carried out.
 	if err := json.Unmarshal(c.Body, &command); err == nil && command.DetectionID != 0 {
-		t.lines = append(t.lines, newLineKey("detection "+strconv.FormatInt(command.DetectionID, 10)))
+		t.keys = append(t.keys, newOrderingKey("detection "+strconv.FormatInt(command.DetectionID, 10)))
 	}
 	return t
 }
@@ -186,7 +186,7 @@ func taskOf(c checkpoint.Command) *task {
 // await waits for a command, or until one that is there is due, where due is above
 // 0.
 func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Duration) {
-	if len(w.lines.tasks) >= readAhead {
+	if len(w.waiting.tasks) >= readAhead {
 		return due
 	}
 	wait := w.o.Probe
@@ -195,11 +195,11 @@ func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Durat
 	}
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	err := w.store.WaitCommands(waiting, w.heard)
+	err := w.store.WaitCommands(waiting, w.received)
 	if err != nil && waiting.Err() == nil {
 		return w.stumble(ctx, fmt.Errorf("wait for commands: %w", err))
 	}
-	some, err := w.hear(ctx)
+	some, err := w.receive(ctx)
 	if err == nil && !some {
 		err = w.look(ctx)
 	}
@@ -217,9 +217,9 @@ func (w *Writer) stumble(ctx context.Context, err error) (pause time.Duration) {
 	return w.retry.NextBackOff()
 }
 
-// maxStrikes is how often a command fails, while others pass, before it counts as
+// maxFailures is how often a command fails, while others pass, before it counts as
 // rejected.
-const maxStrikes = 20
+const maxFailures = 20
 
 // errJournalFull says why no command is carried out: the event that answers it would
 // not fit.
@@ -233,7 +233,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		return w.stumble(ctx, fmt.Errorf("read a command that waits: %w", err))
 	}
 	if !found || c.State != checkpoint.CommandPending { // it was dropped
-		w.lines.remove(t)
+		w.waiting.remove(t)
 		return 0
 	}
 	space, err := w.store.HasSpace(ctx, true)
@@ -249,8 +249,8 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		err = nil
 	}
 	if err == nil {
-		w.lines.remove(t)
-		w.passed++
+		w.waiting.remove(t)
+		w.done++
 		w.retry.Reset()
 		w.enter(sinks.StateRunning, nil)
 		return 0
@@ -259,16 +259,16 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		return 0
 	}
 	class, retryAfter := w.classOf(ctx, err)
-	if class == sinks.Transient && w.strikes(t) >= maxStrikes {
+	if class == sinks.Transient && w.countFailure(t) >= maxFailures {
 		class = sinks.Rejected
-		err = fmt.Errorf("it failed %d times while other commands passed: %w", maxStrikes, err)
+		err = fmt.Errorf("it failed %d times while other commands passed: %w", maxFailures, err)
 	}
 	if class == sinks.Rejected {
 		err := w.finish(late, c, checkpoint.CommandRejected, err.Error(), nil)
 		if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
 			return w.stumble(ctx, err)
 		}
-		w.lines.remove(t)
+		w.waiting.remove(t)
 		w.retry.Reset()
 		w.enter(sinks.StateRunning, nil)
 		return 0
@@ -289,20 +289,20 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	if t.retry == nil {
 		t.retry = w.newRetry()
 	}
-	w.lines.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
+	w.waiting.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
 	if answered(err) || errors.Is(err, errLookupSlow) {
 		return 0 // others may pass
 	}
 	return w.retry.NextBackOff()
 }
 
-// strikes counts a failure of a command if others have passed since the last.
-func (w *Writer) strikes(t *task) int {
-	if t.passed != w.passed {
-		t.strikes++
+// countFailure counts a failure of a command if others have passed since the last.
+func (w *Writer) countFailure(t *task) int {
+	if t.othersDone != w.done {
+		t.failures++
 	}
-	t.passed = w.passed
-	return t.strikes
+	t.othersDone = w.done
+	return t.failures
 }
 
 // finish ends a command, and tells so by an event.
@@ -314,11 +314,11 @@ func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpo
 	if err := json.Unmarshal(c.Body, &command); err == nil {
 		ticket.DetectionID, ticket.Status, ticket.Resolution, ticket.Assignee = command.DetectionID, command.Status, command.Resolution, command.Assignee
 	}
-	tell := w.events.TicketApplied
+	report := w.events.TicketApplied
 	if state == checkpoint.CommandRejected {
-		tell = w.events.TicketRejected
+		report = w.events.TicketRejected
 	}
-	event, err := tell(ticket, now)
+	event, err := report(ticket, now)
 	if err != nil {
 		return err
 	}
@@ -349,7 +349,7 @@ func (w *Writer) enter(state sinks.State, err error) {
 	w.status = Status{State: state, Since: time.Now(), Error: text}
 	switch state {
 	case sinks.StateHalted:
-		w.o.Log.Error("tickets are not written until this is mended; commands are kept", "error", err)
+		w.o.Log.Error("tickets are not written until this is fixed; commands are kept", "error", err)
 	case sinks.StateRetrying:
 		w.o.Log.Warn("a ticket could not be written; it is tried again", "error", err)
 	default:

@@ -40,11 +40,11 @@ func newWriter(t *testing.T, store checkpoint.Commands, url string, transport ht
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	echoes, err := tickets.LoadEchoes(t.Context(), store, "hq")
+	ownWrites, err := tickets.LoadOwnWrites(t.Context(), store, "hq")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tickets.NewWriter(client, store, echoes, tickets.WriterOptions{
+	return tickets.NewWriter(client, store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,
 		Log: slog.New(slog.DiscardHandler), Metrics: tickets.NewWriterMetrics(prometheus.NewRegistry()),
 	})

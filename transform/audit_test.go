@@ -205,8 +205,8 @@ func TestTheSumTellsEntriesApartByWhatTheyMean(t *testing.T) {
 		`{"id":5,"half":"\ud800"}`, `{"id":5,"half":"\ud801"}`, // no Unicode, but JSON
 		`{"id":5,"a":1,"a":2}`, `{"id":5,"a":2,"a":1}`, `{"id":5,"a":1}`,
 	} {
-		if twin, ok := seen[sum(other)]; ok {
-			t.Errorf("%s\nhas the sum of\n%s", other, twin)
+		if fileVariant, ok := seen[sum(other)]; ok {
+			t.Errorf("%s\nhas the sum of\n%s", other, fileVariant)
 		}
 		seen[sum(other)] = other
 	}

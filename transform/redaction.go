@@ -86,7 +86,7 @@ func (r Redaction) Apply(e Event) (Event, error) {
 	return encode(e.Attributes, data)
 }
 
-// appendTo appends a value without what is taken out, and says whether
+// appendTo appends a value without what is taken out, and reports whether
 // anything was.
 func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 	switch value[0] {

@@ -3,7 +3,7 @@
 import { chart } from "./charts.js";
 import { label, make, part, sync, tell, time, write } from "./elements.js";
 import * as format from "./format.js";
-import { openLetters } from "./letters.js";
+import { openLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { clockInWords, fails, isSkewed } from "./verdict.js";
 
@@ -54,7 +54,7 @@ function fillStream(row, a, s) {
   tell(part(row, "error"), s.failures > 0 && a.reachable !== false ? `${format.counted(s.failures, "poll")} failed: ${s.error}` : "");
   part(row, "dead").hidden = s.dead_letters === 0;
   write(part(row, "dead-count"), `${format.counted(s.dead_letters, "object")} could not be made into events.`);
-  label(part(row, "look"), `Look at the dead letters of ${a.name}/${s.stream}`);
+  label(part(row, "look"), `View the dead letters of ${a.name}/${s.stream}`);
 }
 
 function backlogInWords(b) {

@@ -12,7 +12,7 @@ export function showJournal(card, state) {
   write(part(card, "bytes"), format.bytes(j.bytes));
   write(part(card, "limit"), limit);
   bar(part(card, "bar"), j.max_bytes > 0 ? j.bytes / j.max_bytes : 0, "The journal's size against its limit", `${format.bytes(j.bytes)} ${limit}`);
-  tell(part(card, "full"), j.full ? "Full: the sources wait for room." : "");
+  tell(part(card, "full"), j.full ? "Full: the sources wait for space." : "");
   write(part(card, "events"), format.count(j.events));
   write(part(card, "file"), format.bytes(state.file_bytes));
   part(card, "file").title = state.path;
@@ -25,15 +25,15 @@ export function chartJournal(card, history) {
 // showTickets shows how ticket commands come in and are carried out, where they do.
 export function showTickets(card, status) {
   const { pending, done } = status.state.commands;
-  const doors = status.doors ?? [];
-  card.hidden = !(doors.length > 0 || pending > 0 || done > 0 || status.appliances.some((a) => a.tickets));
+  const intakes = status.intakes ?? [];
+  card.hidden = !(intakes.length > 0 || pending > 0 || done > 0 || status.appliances.some((a) => a.tickets));
   write(part(card, "pending"), format.count(pending));
   write(part(card, "done"), format.count(done));
-  sync(part(card, "doors"), doors, { key: (d) => d.door, create: () => make("door-row"), fill: fillDoor });
+  sync(part(card, "intakes"), intakes, { key: (d) => d.intake, create: () => make("intake-row"), fill: fillIntake });
 }
 
-function fillDoor(row, d) {
-  showState(part(row, "state"), d.state, `From ${d.door}: ${d.state}`);
+function fillIntake(row, d) {
+  showState(part(row, "state"), d.state, `From ${d.intake}: ${d.state}`);
   write(part(row, "counts"), `${format.counted(d.stored, "message")} stored, ${format.count(d.refused)} refused`);
   showError(part(row, "error"), d.state, d.error);
 }

@@ -4,7 +4,7 @@ import { inWords, pathOf, send } from "./api.js";
 import { chart } from "./charts.js";
 import { label, make, part, sync, tell, time, write } from "./elements.js";
 import * as format from "./format.js";
-import { openLetters } from "./letters.js";
+import { openLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { fillsSoon } from "./verdict.js";
 
@@ -70,7 +70,7 @@ function fillSink(card, s) {
   part(card, "dead").hidden = s.dead_letters === 0;
   const share = s.dead_letter_max_bytes ? ` of ${format.bytes(s.dead_letter_max_bytes)}` : "";
   write(part(card, "dead-count"), `${format.counted(s.dead_letters, "dead letter")}, ${format.bytes(s.dead_letter_bytes)}${share}`);
-  label(part(card, "look"), `Look at the dead letters of sink ${s.name}`);
+  label(part(card, "look"), `View the dead letters of sink ${s.name}`);
 }
 
 // chartSinks draws what the history knows of each sink.

@@ -9,14 +9,14 @@ const skew = 5;
 // That a journal will be full in more seconds is not either: nothing grows for so long.
 const foreseeable = 24 * 3600;
 
-// fails tells whether the polls of a stream fail. One that did is tried again at once,
+// fails reports whether the polls of a stream fail. One that did is tried again at once,
 // and is no trouble yet.
 export const fails = (stream) => stream.failures > 1;
 
-// fillsSoon tells whether a sink will fill the journal within a day.
+// fillsSoon reports whether a sink will fill the journal within a day.
 export const fillsSoon = (sink) => sink.fills_journal_in_seconds > 0 && sink.fills_journal_in_seconds < foreseeable;
 
-// isSkewed tells whether an appliance's clock is off.
+// isSkewed reports whether an appliance's clock is off.
 export const isSkewed = (appliance) => Math.abs(appliance.clock_skew_seconds ?? 0) > skew;
 
 export function verdict(status) {
@@ -47,7 +47,7 @@ function* journal({ state, sinks }) {
   const slowest = sinks.reduce((a, b) => (b.lag_bytes > (a?.lag_bytes ?? 0) ? b : a), null);
   yield {
     level: "bad",
-    text: `The journal is full, and polling waits: mend ${slowest ? `sink ${slowest.name}` : "the sinks"}, give it lag.policy skip, or raise journal.max_bytes.`,
+    text: `The journal is full, and polling waits: fix ${slowest ? `sink ${slowest.name}` : "the sinks"}, give it lag.policy skip, or raise journal.max_bytes.`,
   };
 }
 
@@ -56,7 +56,7 @@ function* sinks(status) {
     const name = `Sink ${s.name}`;
     switch (s.state) {
       case "halted":
-        yield { level: "bad", text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Mend that; it is tried again by itself.` };
+        yield { level: "bad", text: `${name} is halted${since(s.since)}: ${sentence(s.error)} Fix that; it is tried again by itself.` };
         break;
       case "retrying":
         yield { level: "warn", text: `${name} fails${since(s.since)}, and is tried again: ${sentence(s.error)}` };
@@ -107,7 +107,7 @@ function* tickets(status) {
       yield { level: a.tickets.state === "halted" ? "bad" : "warn", text: `Tickets are not written to ${a.name}, and their commands are kept: ${sentence(a.tickets.error)}` };
     }
   }
-  for (const d of status.doors ?? []) {
-    if (d.error) yield { level: "warn", text: `Ticket commands from ${d.door} are not received, and wait there: ${sentence(d.error)}` };
+  for (const d of status.intakes ?? []) {
+    if (d.error) yield { level: "warn", text: `Ticket commands from ${d.intake} are not received, and wait there: ${sentence(d.error)}` };
   }
 }

@@ -41,7 +41,7 @@ type Backend struct {
 func Run(t *testing.T, b Backend) {
 	t.Run("sources", b.testSources)
 	t.Run("what is known", b.testKnown)
-	t.Run("room in the journal", b.testRoom)
+	t.Run("space in the journal", b.testSpace)
 	t.Run("cursors", b.testCursors)
 	t.Run("reading", b.testReading)
 	t.Run("waiting", b.testWaiting)
@@ -54,14 +54,14 @@ func Run(t *testing.T, b Backend) {
 	t.Run("redelivery", b.testRedelivery)
 	t.Run("trimming what is to be redelivered", b.testQueuedTrimming)
 	t.Run("waiting for redelivery", b.testRedeliveryWaiting)
-	t.Run("room for dead letters", b.testDeadRoom)
-	t.Run("room for dead letters of sources", b.testSourceDeadRoom)
+	t.Run("space for dead letters", b.testDeadSpace)
+	t.Run("space for dead letters of sources", b.testSourceDeadSpace)
 	t.Run("dropping dead letters", b.testDroppingDead)
 	t.Run("forgetting and renaming sinks", b.testSinkNames)
 	t.Run("forgetting appliances", b.testForgettingAppliances)
 	t.Run("what sinks remember", b.testMemory)
 	t.Run("commands", b.testCommands)
-	t.Run("room for commands", b.testCommandRoom)
+	t.Run("space for commands", b.testCommandSpace)
 	t.Run("any order of calls about commands keeps the promises", b.testCommandProperties)
 	t.Run("backup", b.testBackup)
 	t.Run("stats", b.testStats)
@@ -71,8 +71,8 @@ func Run(t *testing.T, b Backend) {
 	t.Run("any order of calls keeps the promises", b.testProperties)
 }
 
-// roomy holds back nothing that these tests do.
-var roomy = checkpoint.Limits{MaxBytes: 1 << 30, Retain: 24 * time.Hour}
+// spacious holds back nothing that these tests do.
+var spacious = checkpoint.Limits{MaxBytes: 1 << 30, Retain: 24 * time.Hour}
 
 var (
 	detections = checkpoint.Source{Appliance: "hq", Stream: transform.StreamDetections}
@@ -202,9 +202,9 @@ func (s *state) cursor(sink string) uint64 {
 	return seq
 }
 
-func (s *state) settle(sink string, to uint64, dead ...checkpoint.DeadLetter) {
+func (s *state) acknowledge(sink string, to uint64, dead ...checkpoint.DeadLetter) {
 	s.t.Helper()
-	s.must(s.Settle(s.t.Context(), checkpoint.Settlement{Sink: sink, Expect: s.cursor(sink), Cursor: to, Dead: dead}))
+	s.must(s.CommitDelivery(s.t.Context(), checkpoint.Delivery{Sink: sink, Expect: s.cursor(sink), Cursor: to, Dead: dead}))
 }
 
 func (s *state) read(after uint64) []checkpoint.Record {
@@ -223,9 +223,9 @@ func (s *state) stats() checkpoint.Stats {
 
 func (s *state) dead(o checkpoint.Owner) []checkpoint.DeadLetter {
 	s.t.Helper()
-	letters, err := s.Dead(s.t.Context(), o, "", 1<<20)
+	deadLetters, err := s.Dead(s.t.Context(), o, "", 1<<20)
 	s.must(err)
-	return letters
+	return deadLetters
 }
 
 // wantJournal checks that the journal after seq holds exactly these events, in

@@ -93,9 +93,9 @@ func (b Backend) testClockSet(t *testing.T) {
 				if age := s.clock.Now().Sub(s.stats().Sinks["a"].Oldest); age < 0 || age > 3*time.Hour {
 					t.Errorf("the oldest event is %s old, want two hours", age)
 				}
-				s.settle("a", 3)
+				s.acknowledge("a", 3)
 				s.recordEvent()
-				s.settle("a", 4)
+				s.acknowledge("a", 4)
 				if retain > 0 {
 					if got := s.stats().Events; got != 4 {
 						t.Fatalf("%d events are kept, want all", got)
@@ -126,7 +126,7 @@ func (s *timed) emptyQueue(sink string) {
 	s.t.Helper()
 	next, err := s.Redeliver(s.t.Context(), sink, checkpoint.Batch{})
 	s.must(err)
-	s.must(s.SettleRedelivery(s.t.Context(), checkpoint.RedeliverySettlement{
-		Sink: sink, Expect: next.Place, Last: next.Records[len(next.Records)-1].Place, Events: len(next.Records),
+	s.must(s.CommitRedelivery(s.t.Context(), checkpoint.RedeliveryCommit{
+		Sink: sink, Expect: next.Offset, Last: next.Records[len(next.Records)-1].Offset, Events: len(next.Records),
 	}))
 }

@@ -213,8 +213,8 @@ func (b Backend) testCommands(t *testing.T) {
 	})
 }
 
-func (b Backend) testCommandRoom(t *testing.T) {
-	s := b.open(t, roomy)
+func (b Backend) testCommandSpace(t *testing.T) {
+	s := b.open(t, spacious)
 	many := make([]checkpoint.Command, checkpoint.MaxCommands)
 	for i := range many {
 		many[i] = checkpoint.Command{Appliance: "hq", Body: []byte("{}")}
@@ -225,7 +225,7 @@ func (b Backend) testCommandRoom(t *testing.T) {
 		t.Errorf("%v, want ErrCommandsFull", err)
 	}
 	if got := s.accept(many[0]); !got[0].Again {
-		t.Error("one that is known needs no room")
+		t.Error("one that is known needs no space")
 	}
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
 	s.accept(commandFor("lab", "", "y"))
@@ -246,7 +246,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 		runs++
 		c := newClock()
 		path := filepath.Join(dir, fmt.Sprint(runs))
-		o := checkpoint.Options{Limits: roomy, Now: c.Now}
+		o := checkpoint.Options{Limits: spacious, Now: c.Now}
 		store, err := b.Open(path, o)
 		if err != nil {
 			rt.Fatal(err)

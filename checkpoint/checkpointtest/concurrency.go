@@ -71,7 +71,7 @@ func (b Backend) testConcurrency(t *testing.T) {
 					next[key]++
 				}
 				to := cursor + uint64(len(records))
-				if err := s.Settle(ctx, checkpoint.Settlement{Sink: sink, Expect: cursor, Cursor: to}); err != nil {
+				if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: sink, Expect: cursor, Cursor: to}); err != nil {
 					t.Errorf("%s: %v", sink, err)
 					return
 				}

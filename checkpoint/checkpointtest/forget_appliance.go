@@ -13,7 +13,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 	entry := func(key string) checkpoint.Entry { return checkpoint.Entry{Key: key, Value: []byte("v"), At: 1} }
 	// known has something of everything of hq, and of hq2.
 	known := func(t *testing.T) *state {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		for _, source := range []checkpoint.Source{detections, audit, own, other} {
 			c := checkpoint.Commit{Source: source, Position: []byte("p"), Events: events(1, 300)}
@@ -65,7 +65,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 		s.wantRecall(other, map[string]string{"7": "v"})
 	})
 	t.Run("one that is not known is not found", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		forget(s, false)
 	})
 	t.Run("commands for it that are pending are not carried out on another", func(t *testing.T) {

@@ -29,7 +29,7 @@ func (b Backend) testCursors(t *testing.T) {
 		"a new sink begins exactly with the last event": {checkpoint.Start{Since: noon.Add(4 * time.Second)}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := b.open(t, roomy)
+			s := b.open(t, spacious)
 			s.append(made...)
 			s.configure(map[string]checkpoint.Start{"a": test.start})
 			if got := s.cursor("a"); got != test.want {
@@ -39,7 +39,7 @@ func (b Backend) testCursors(t *testing.T) {
 	}
 
 	t.Run("a time begins with the first event that reaches it, though the clock stepped back after it", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		for i, second := range []int{0, 9, 1, 2, 3, 10} {
 			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
 		}
@@ -56,7 +56,7 @@ func (b Backend) testCursors(t *testing.T) {
 
 	t.Run("a sink in an empty journal begins with what comes", func(t *testing.T) {
 		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
-			s := b.open(t, roomy)
+			s := b.open(t, spacious)
 			s.configure(map[string]checkpoint.Start{"a": start})
 			s.append(made...)
 			s.wantJournal(s.cursor("a"), made...)
@@ -64,10 +64,10 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 
 	t.Run("a sink that is known keeps its cursor whatever its start says", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.append(made...)
 		s.configure(map[string]checkpoint.Start{"a": {}})
-		s.settle("a", 3)
+		s.acknowledge("a", 3)
 		s.configure(map[string]checkpoint.Start{"a": {Now: true}})
 		if got := s.cursor("a"); got != 3 {
 			t.Errorf("cursor %d, want 3", got)
@@ -80,12 +80,12 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 
 	t.Run("a cursor that stands elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.append(made...)
 		s.configure(map[string]checkpoint.Start{"a": {}})
-		s.settle("a", 2)
+		s.acknowledge("a", 2)
 		for _, expect := range []uint64{0, 1, 3} {
-			err := s.Settle(t.Context(), checkpoint.Settlement{
+			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{
 				Sink: "a", Expect: expect, Cursor: 4, Dead: []checkpoint.DeadLetter{{Key: "d", Class: "rejected", Time: noon}},
 			})
 			if !errors.Is(err, checkpoint.ErrFenced) {
@@ -101,12 +101,12 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 
 	t.Run("a cursor goes neither back nor beyond the journal", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.append(made...)
 		s.configure(map[string]checkpoint.Start{"a": {}})
-		s.settle("a", 2)
+		s.acknowledge("a", 2)
 		for _, to := range []uint64{1, 6} {
-			err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a", Expect: 2, Cursor: to})
+			err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: to})
 			if err == nil || errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("to %d: error %v, want a refusal", to, err)
 			}
@@ -117,11 +117,11 @@ func (b Backend) testCursors(t *testing.T) {
 	})
 
 	t.Run("a sink that was never configured has no cursor", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		if _, err := s.Cursor(t.Context(), "a"); err == nil {
 			t.Error("a cursor, want an error")
 		}
-		if err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a"}); err == nil {
+		if err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a"}); err == nil {
 			t.Error("settled, want an error")
 		}
 	})
@@ -130,7 +130,7 @@ func (b Backend) testCursors(t *testing.T) {
 func (b Backend) testReading(t *testing.T) {
 	made := events(6, 1000)
 	size := int(bytesOf(made[:1]))
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.append(made...)
 	for name, test := range map[string]struct {
 		after       uint64
@@ -181,12 +181,12 @@ func (b Backend) testWaiting(t *testing.T) {
 		return done
 	}
 	t.Run("an event that is there is not waited for", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.append(events(2, 300)...)
 		s.must(s.Wait(t.Context(), 1))
 	})
 	t.Run("it ends with the next event", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.append(events(1, 300)...)
 		first, second := wait(s, t.Context(), 1), wait(s, t.Context(), 2)
 		s.append(events(1, 300)...)
@@ -195,7 +195,7 @@ func (b Backend) testWaiting(t *testing.T) {
 		s.must(<-second)
 	})
 	t.Run("it ends with its context", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := wait(s, ctx, 0)
 		cancel()
@@ -204,7 +204,7 @@ func (b Backend) testWaiting(t *testing.T) {
 		}
 	})
 	t.Run("it ends when the store is closed", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		done := wait(s, t.Context(), 0)
 		s.must(s.Store.Close())
 		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
@@ -232,26 +232,26 @@ func (b Backend) testWaiting(t *testing.T) {
 }
 
 func (b Backend) testDead(t *testing.T) {
-	letter := func(key, body string) checkpoint.DeadLetter {
+	deadLetter := func(key, body string) checkpoint.DeadLetter {
 		return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400\nBad \"Request\"", Time: noon.Add(123456789), Body: []byte(body)}
 	}
-	keys := func(letters []checkpoint.DeadLetter) (keys string) {
-		for _, d := range letters {
+	keys := func(deadLetters []checkpoint.DeadLetter) (keys string) {
+		for _, d := range deadLetters {
 			keys += d.Key
 		}
 		return keys
 	}
 
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.append(events(5, 300)...)
 	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 	owner := checkpoint.SinkOwner("a")
-	s.settle("a", 2, letter("c", "line one\nline two"), letter("a", ""), letter("d", "{}"))
-	s.settle("a", 3, letter("b", "{}"))
+	s.acknowledge("a", 2, deadLetter("c", "line one\nline two"), deadLetter("a", ""), deadLetter("d", "{}"))
+	s.acknowledge("a", 3, deadLetter("b", "{}"))
 
-	t.Run("a letter comes back as it was given", func(t *testing.T) {
+	t.Run("a dead letter comes back as it was given", func(t *testing.T) {
 		for _, d := range s.dead(owner) {
-			want := letter(d.Key, string(d.Body))
+			want := deadLetter(d.Key, string(d.Body))
 			if d.Class != want.Class || d.Reason != want.Reason || !d.Time.Equal(want.Time) {
 				t.Errorf("%+v, want %+v", d, want)
 			}
@@ -273,23 +273,23 @@ func (b Backend) testDead(t *testing.T) {
 		"none":                        {"", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			letters, err := s.Dead(t.Context(), owner, test.after, test.limit)
-			if err != nil || keys(letters) != test.want {
-				t.Errorf("%q, %v, want %q", keys(letters), err, test.want)
+			deadLetters, err := s.Dead(t.Context(), owner, test.after, test.limit)
+			if err != nil || keys(deadLetters) != test.want {
+				t.Errorf("%q, %v, want %q", keys(deadLetters), err, test.want)
 			}
 		})
 	}
-	t.Run("owners have letters of their own", func(t *testing.T) {
+	t.Run("owners have dead letters of their own", func(t *testing.T) {
 		if got := s.dead(checkpoint.SinkOwner("b")); len(got) != 0 {
 			t.Errorf("%v, want none", got)
 		}
 	})
-	t.Run("a letter replaces the one with its key, and both are counted right", func(t *testing.T) {
+	t.Run("a dead letter replaces the one with its key, and both are counted right", func(t *testing.T) {
 		want := checkpoint.DeadStats{Count: 4, Bytes: int64(len("line one\nline two") + 2 + 2)}
 		if got := s.stats().DeadLetters[owner]; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
-		s.settle("a", 3, letter("d", "four"), letter("d", "seven"))
+		s.acknowledge("a", 3, deadLetter("d", "four"), deadLetter("d", "seven"))
 		want.Bytes += 3
 		if got := s.stats().DeadLetters[owner]; got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -309,8 +309,8 @@ func (b Backend) testTrimming(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
-		s.settle("a", 6)
-		s.settle("b", 6)
+		s.acknowledge("a", 6)
+		s.acknowledge("b", 6)
 		s.wantJournal(0, made...)
 		s.clock.advance(time.Hour + 2*time.Second) // the first three are an hour old
 		s.configure(both)
@@ -321,8 +321,8 @@ func (b Backend) testTrimming(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
-		s.settle("a", 6)
-		s.settle("b", 2)
+		s.acknowledge("a", 6)
+		s.acknowledge("b", 2)
 		s.clock.advance(1000 * time.Hour)
 		s.configure(both)
 		s.until("old events are trimmed", func() bool { return s.stats().First == 3 })
@@ -342,8 +342,8 @@ func (b Backend) testTrimming(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
-		s.settle("a", 5)
-		s.settle("b", 1)
+		s.acknowledge("a", 5)
+		s.acknowledge("b", 1)
 		s.clock.advance(1000 * time.Hour)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.until("old events are trimmed", func() bool { return s.stats().First == 6 })
@@ -358,14 +358,14 @@ func (b Backend) testTrimming(t *testing.T) {
 		if got := s.stats().Sinks["b"]; got.LagEvents != 1 || got.LagBytes != bytesOf(made[5:]) {
 			t.Errorf("lag %+v, want that of event 6 alone", got)
 		}
-		s.settle("b", 6)
+		s.acknowledge("b", 6)
 	})
 	t.Run("numbers go on after the journal was empty, over a restart too", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(made...)
 		s.clock.advance(time.Hour)
-		s.settle("a", 6)
+		s.acknowledge("a", 6)
 		s.until("the journal is empty", func() bool { return s.stats().Events == 0 })
 		if stats := s.stats(); stats.First != 7 || stats.Last != 6 || stats.Bytes != 0 {
 			t.Errorf("%+v, want an empty journal after event 6", stats)
@@ -382,17 +382,17 @@ func (b Backend) testTrimming(t *testing.T) {
 
 func (b Backend) testStats(t *testing.T) {
 	made := events(4, 1000)
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	if got := s.stats(); got.First != 1 || got.Last != 0 || got.Events != 0 || got.Bytes != 0 {
 		t.Errorf("an empty state: %+v", got)
 	}
 	s.append(made...)
 	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}, "gone": {}})
-	s.settle("ahead", 4)
-	s.settle("behind", 1)
+	s.acknowledge("ahead", 4)
+	s.acknowledge("behind", 1)
 	s.configure(map[string]checkpoint.Start{"ahead": {}, "behind": {}})
 	got := s.stats()
-	if got.First != 1 || got.Last != 4 || got.Events != 4 || got.Bytes != bytesOf(made) || got.MaxBytes != roomy.MaxBytes || got.FileBytes <= 0 {
+	if got.First != 1 || got.Last != 4 || got.Events != 4 || got.Bytes != bytesOf(made) || got.MaxBytes != spacious.MaxBytes || got.FileBytes <= 0 {
 		t.Errorf("%+v", got)
 	}
 	for sink, want := range map[string]checkpoint.SinkStats{
@@ -407,7 +407,7 @@ func (b Backend) testStats(t *testing.T) {
 }
 
 func (b Backend) testClosing(t *testing.T) {
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.configure(map[string]checkpoint.Start{"a": {}})
 	s.must(s.Store.Close())
 	for name, call := range map[string]func(ctx context.Context) error{
@@ -421,7 +421,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"Cursor":    func(ctx context.Context) error { _, err := s.Cursor(ctx, "a"); return err },
 		"Read":      func(ctx context.Context) error { _, err := s.Read(ctx, 0, checkpoint.Batch{}); return err },
 		"Wait":      func(ctx context.Context) error { return s.Wait(ctx, 0) },
-		"Settle":    func(ctx context.Context) error { return s.Settle(ctx, checkpoint.Settlement{Sink: "a"}) },
+		"Settle":    func(ctx context.Context) error { return s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}) },
 		"Dead":      func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
 		"Stats":     func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
 		"Skip": func(ctx context.Context) error {
@@ -434,7 +434,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"Redeliver":      func(ctx context.Context) error { _, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); return err },
 		"WaitRedelivery": func(ctx context.Context) error { return s.WaitRedelivery(ctx, "a") },
 		"SettleRedelivery": func(ctx context.Context) error {
-			return s.SettleRedelivery(ctx, checkpoint.RedeliverySettlement{Sink: "a"})
+			return s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"})
 		},
 		"Since": func(ctx context.Context) error { _, err := s.Since(ctx, noon); return err },
 		"DeadLetterOf": func(ctx context.Context) error {
@@ -460,14 +460,14 @@ func (b Backend) testClosing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("a commit that waits for room ends with ErrClosed", func(t *testing.T) {
+	t.Run("a commit that waits for space ends with ErrClosed", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(events(1, 300)...)
 		c := s.next(events(1, 300)...)
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(t.Context(), c) }()
-		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
+		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
 		s.must(s.Store.Close())
 		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
 			t.Errorf("error %v, want ErrClosed", err)
@@ -477,13 +477,13 @@ func (b Backend) testClosing(t *testing.T) {
 
 func (b Backend) testCrashes(t *testing.T) {
 	t.Run("what a call returned nil for is there after a crash", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		var made []transform.Event
 		for i := range 5 {
 			made = append(made, event(fmt.Sprint(i), noon, 2000))
 			s.append(made[i])
-			s.settle("a", uint64(i+1), checkpoint.DeadLetter{Key: fmt.Sprint(i), Class: "rejected", Time: noon})
+			s.acknowledge("a", uint64(i+1), checkpoint.DeadLetter{Key: fmt.Sprint(i), Class: "rejected", Time: noon})
 
 			path, err := b.Crash(s.path)
 			s.must(err)

@@ -17,7 +17,7 @@ func (b Backend) testLag(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 		s.append(events(6, size)...)
-		s.settle("b", 1)
+		s.acknowledge("b", 1)
 		return s
 	}
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func (b Backend) testLag(t *testing.T) {
 	}
 	t.Run("what was trimmed already is counted, but has no size", func(t *testing.T) {
 		s := behind(t)
-		s.settle("a", 6)
+		s.acknowledge("a", 6)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.clock.advance(time.Hour + 3*time.Second)
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -80,7 +80,7 @@ func (s *state) wantOver(sink string, b checkpoint.Budget, want checkpoint.Exces
 }
 
 func (b Backend) testPausing(t *testing.T) {
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 	want := func(a time.Time) {
 		t.Helper()

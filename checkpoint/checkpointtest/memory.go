@@ -9,7 +9,7 @@ import (
 )
 
 func (b Backend) testMemory(t *testing.T) {
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.configure(map[string]checkpoint.Start{"a": {}, "detections": {}})
 	entry := func(key, value string, at int64) checkpoint.Entry {
 		return checkpoint.Entry{Key: key, Value: []byte(value), At: at}

@@ -11,55 +11,55 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func (b Backend) testDeadRoom(t *testing.T) {
+func (b Backend) testDeadSpace(t *testing.T) {
 	made := events(3, 1000)
 	size := bytesOf(made[:1])
 	s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, DeadBytes: 6 * size})
 	s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 	s.append(made...)
-	s.settle("a", 2, letterOf("x", made[0]), letterOf("y", made[1]))
+	s.acknowledge("a", 2, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
 
-	t.Run("letters that pass the sink's share are refused with all that comes with them", func(t *testing.T) {
-		err := s.Settle(t.Context(), checkpoint.Settlement{Sink: "a", Expect: 2, Cursor: 3, Dead: []checkpoint.DeadLetter{letterOf("z", made[2])}})
+	t.Run("dead letters that pass the sink's share are refused with all that comes with them", func(t *testing.T) {
+		err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("z", made[2])}})
 		if !errors.Is(err, checkpoint.ErrDeadFull) || s.cursor("a") != 2 {
 			t.Errorf("error %v, cursor %d, want ErrDeadFull and 2", err, s.cursor("a"))
 		}
 	})
-	t.Run("without letters it goes on", func(t *testing.T) { s.settle("a", 3) })
-	t.Run("letters that replace others take their room", func(t *testing.T) { s.settle("a", 3, letterOf("y", made[2]), letterOf("y", made[1])) })
-	t.Run("another sink has room of its own", func(t *testing.T) { s.settle("b", 1, letterOf("x", made[0])) })
+	t.Run("without dead letters it goes on", func(t *testing.T) { s.acknowledge("a", 3) })
+	t.Run("dead letters that replace others take their space", func(t *testing.T) { s.acknowledge("a", 3, deadLetterOf("y", made[2]), deadLetterOf("y", made[1])) })
+	t.Run("another sink has space of its own", func(t *testing.T) { s.acknowledge("b", 1, deadLetterOf("x", made[0])) })
 	t.Run("a source has no part in the sinks' shares", func(t *testing.T) {
 		c := s.next()
 		c.Dead = []checkpoint.DeadLetter{{Key: "big", Class: "invalid", Time: noon, Body: make([]byte, 10*size)}}
 		s.must(s.Commit(t.Context(), c))
-		s.settle("b", 1, letterOf("x", made[1]))
+		s.acknowledge("b", 1, deadLetterOf("x", made[1]))
 	})
-	t.Run("redelivered events make room as they are requeued, and need it when they are refused again", func(t *testing.T) {
+	t.Run("redelivered events make space as they are requeued, and need it when they are refused again", func(t *testing.T) {
 		s.requeue("a", "x")
-		s.settle("a", 3, letterOf("z", made[2]))
-		if err := s.settleRedelivery("a", 1, letterOf("x", made[0])); !errors.Is(err, checkpoint.ErrDeadFull) {
+		s.acknowledge("a", 3, deadLetterOf("z", made[2]))
+		if err := s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])); !errors.Is(err, checkpoint.ErrDeadFull) {
 			t.Errorf("error %v, want ErrDeadFull", err)
 		}
 		s.wantQueue("a", "x")
 		if _, err := s.DropDead(t.Context(), checkpoint.SinkOwner("a"), []string{"y"}); err != nil {
 			t.Error(err)
 		}
-		s.must(s.settleRedelivery("a", 1, letterOf("x", made[0])))
+		s.must(s.acknowledgeRedelivery("a", 1, deadLetterOf("x", made[0])))
 		s.wantQueue("a", "")
 	})
 	t.Run("fewer sinks have larger shares", func(t *testing.T) {
 		s.configure(map[string]checkpoint.Start{"a": {}})
-		s.settle("a", 3, letterOf("y", made[1]))
+		s.acknowledge("a", 3, deadLetterOf("y", made[1]))
 	})
 }
 
 func (b Backend) testDroppingDead(t *testing.T) {
-	s, made := b.delivered(t, roomy)
+	s, made := b.delivered(t, spacious)
 	owner := checkpoint.SinkOwner("a")
-	t.Run("a letter is found by its key", func(t *testing.T) {
-		letter, found, err := s.DeadLetterOf(t.Context(), owner, "y")
-		if err != nil || !found || letter.Key != "y" || !bytes.Equal(letter.Body, made[1].Structured()) {
-			t.Errorf("%+v, %v, %v", letter, found, err)
+	t.Run("a dead letter is found by its key", func(t *testing.T) {
+		deadLetter, found, err := s.DeadLetterOf(t.Context(), owner, "y")
+		if err != nil || !found || deadLetter.Key != "y" || !bytes.Equal(deadLetter.Body, made[1].Structured()) {
+			t.Errorf("%+v, %v, %v", deadLetter, found, err)
 		}
 		for _, o := range []checkpoint.Owner{owner, checkpoint.SinkOwner("none")} {
 			if _, found, err := s.DeadLetterOf(t.Context(), o, "none"); found || err != nil {
@@ -80,8 +80,8 @@ func (b Backend) testDroppingDead(t *testing.T) {
 	t.Run("no keys drop nothing", func(t *testing.T) { drop([]string{}, 0, 2) })
 	t.Run("nil drops all", func(t *testing.T) { drop(nil, 2, 0) })
 	t.Run("nothing is left to be dropped", func(t *testing.T) { drop(nil, 0, 0) })
-	t.Run("letters can come again", func(t *testing.T) {
-		s.settle("a", 6, letterOf("x", made[0]))
+	t.Run("dead letters can come again", func(t *testing.T) {
+		s.acknowledge("a", 6, deadLetterOf("x", made[0]))
 		drop(nil, 1, 0)
 	})
 }
@@ -89,9 +89,9 @@ func (b Backend) testDroppingDead(t *testing.T) {
 func (b Backend) testSinkNames(t *testing.T) {
 	// retired has a sink b that is not configured, with something of everything.
 	retired := func(t *testing.T) *state {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		s.settle("b", 4, letterOf("x", made[0]), letterOf("y", made[1]))
+		s.acknowledge("b", 4, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
 		s.requeue("b", "y")
 		s.replay("b", noon.Add(3*time.Second))
 		s.must(s.Pause(t.Context(), "b", true))
@@ -99,7 +99,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		return s
 	}
-	t.Run("a sink that is forgotten begins anew", func(t *testing.T) {
+	t.Run("a sink that is forgotten begins over", func(t *testing.T) {
 		s := retired(t)
 		s.must(s.Forget(t.Context(), "b"))
 		if _, err := s.Cursor(t.Context(), "b"); err == nil {
@@ -118,19 +118,19 @@ func (b Backend) testSinkNames(t *testing.T) {
 		}
 	})
 	t.Run("no two redeliveries have one number, whatever became of their sinks", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		seen := map[uint64]string{}
 		queue := func(sink, what string) {
 			t.Helper()
 			s.configure(map[string]checkpoint.Start{sink: {}})
 			if position, err := s.Cursor(t.Context(), sink); err == nil && position == 0 {
-				s.settle(sink, 6)
+				s.acknowledge(sink, 6)
 			}
 			s.replay(sink, noon)
 			next, _ := s.redelivered(sink, checkpoint.Batch{})
 			items := map[uint64]bool{}
 			for _, r := range next.Records {
-				items[r.Place.Item] = true
+				items[r.Offset.Item] = true
 			}
 			for item := range items {
 				if before := seen[item]; before != "" {
@@ -138,7 +138,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 				}
 				seen[item] = what
 			}
-			s.must(s.settleRedelivery(sink, len(next.Records)))
+			s.must(s.acknowledgeRedelivery(sink, len(next.Records)))
 			s.configure(nil)
 		}
 		queue("a", "the first replay")
@@ -201,7 +201,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 
 func (b Backend) testBackup(t *testing.T) {
 	t.Run("a copy is a state as of one moment", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.requeue("a", "y")
 		var copied bytes.Buffer
 		n, err := s.Backup(t.Context(), &copied)
@@ -220,7 +220,7 @@ func (b Backend) testBackup(t *testing.T) {
 		s.must(after.Store.Close())
 	})
 	t.Run("whoever takes the copy slowly holds up nobody", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		from, to := io.Pipe()
 		done := make(chan error, 1)
 		go func() {
@@ -241,7 +241,7 @@ func (b Backend) testBackup(t *testing.T) {
 		s.must(<-done)
 	})
 	t.Run("the end of the context ends it", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		if _, err := s.Backup(cancelled(t), io.Discard); err == nil {
 			t.Error("no error")
 		}

@@ -89,7 +89,7 @@ func (b Backend) testProperties(t *testing.T) {
 			"commit":    m.commit,
 			"recall":    m.recall,
 			"configure": m.configure,
-			"settle":    m.settle,
+			"settle":    m.acknowledge,
 			"read":      m.read,
 			"skip":      m.skip,
 			"requeue":   m.requeue,
@@ -150,7 +150,7 @@ func (m *machine) commit(t *rapid.T) {
 		c.Events = append(c.Events, event(fmt.Sprint(m.count), m.clock.Now(), rapid.IntRange(250, 3000).Draw(t, "size")))
 	}
 	c.Remember = m.entries(t)
-	c.Dead = m.letters(t)
+	c.Dead = m.deadLetters(t)
 	if rapid.IntRange(0, 4).Draw(t, "wrong") == 0 {
 		c.Expect = append(bytes.Clone(c.Expect), 'x')
 		if err := m.store.Commit(context.Background(), c); !errors.Is(err, checkpoint.ErrFenced) {
@@ -158,8 +158,8 @@ func (m *machine) commit(t *rapid.T) {
 		}
 		return
 	}
-	if len(c.Events) > 0 && m.unsettled() >= m.options.Limits.MaxBytes {
-		m.commitInVain(t, c)
+	if len(c.Events) > 0 && m.unacknowledged() >= m.options.Limits.MaxBytes {
+		m.commitRefused(t, c)
 		return
 	}
 	if err := m.store.Commit(context.Background(), c); err != nil {
@@ -168,14 +168,14 @@ func (m *machine) commit(t *rapid.T) {
 	m.positions[source] = c.Position
 	m.events = append(m.events, c.Events...)
 	keep(m.known, source, c.Remember, c.ForgetBefore)
-	m.bury(checkpoint.SourceOwner(source), c.Dead)
+	m.deadLetter(checkpoint.SourceOwner(source), c.Dead)
 	if len(c.Dead) > 0 && m.options.Limits.DeadBytes > 0 {
 		m.giveWay(t)
 	}
 }
 
-// commitInVain gives up a commit that waits for room: nothing of it may stay.
-func (m *machine) commitInVain(t *rapid.T, c checkpoint.Commit) {
+// commitRefused gives up a commit that waits for space: nothing of it may stay.
+func (m *machine) commitRefused(t *rapid.T, c checkpoint.Commit) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -197,13 +197,13 @@ func (m *machine) commitInVain(t *rapid.T, c checkpoint.Commit) {
 	}
 }
 
-// unsettled counts the bytes that some configured sink has yet to settle.
-func (m *machine) unsettled() int64 {
-	return bytesOf(m.events[max(m.settled(), m.first-1):])
+// unacknowledged counts the bytes that some configured sink has yet to settle.
+func (m *machine) unacknowledged() int64 {
+	return bytesOf(m.events[max(m.acknowledged(), m.first-1):])
 }
 
-// settled is the last event that may be trimmed.
-func (m *machine) settled() uint64 {
+// acknowledged is the last event that may be trimmed.
+func (m *machine) acknowledged() uint64 {
 	if m.sinks == nil {
 		return m.first - 1
 	}
@@ -216,23 +216,23 @@ func (m *machine) settled() uint64 {
 
 var modelKey = rapid.StringMatching(`[a-d][a-d]?`)
 
-func (m *machine) letters(t *rapid.T) (letters []checkpoint.DeadLetter) {
+func (m *machine) deadLetters(t *rapid.T) (deadLetters []checkpoint.DeadLetter) {
 	for range rapid.IntRange(0, 2).Draw(t, "letters") {
 		m.count++
 		body := bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body"))
 		if rapid.Bool().Draw(t, "event") {
 			body = event(fmt.Sprint(m.count), m.clock.Now(), 300).Structured()
 		}
-		letters = append(letters, checkpoint.DeadLetter{
+		deadLetters = append(deadLetters, checkpoint.DeadLetter{
 			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.clock.Now(),
 			Body: body,
 		})
 	}
-	return letters
+	return deadLetters
 }
 
-func (m *machine) bury(o checkpoint.Owner, letters []checkpoint.DeadLetter) {
-	for _, d := range letters {
+func (m *machine) deadLetter(o checkpoint.Owner, deadLetters []checkpoint.DeadLetter) {
+	for _, d := range deadLetters {
 		if m.dead[o] == nil {
 			m.dead[o] = map[string]checkpoint.DeadLetter{}
 		}
@@ -289,39 +289,39 @@ func (m *machine) configure(t *rapid.T) {
 	m.observe(t, trimmable)
 }
 
-func (m *machine) settle(t *rapid.T) {
+func (m *machine) acknowledge(t *rapid.T) {
 	sink := rapid.SampledFrom(modelSinks).Draw(t, "sink")
 	cursor, known := m.cursors[sink]
 	if !known {
 		t.Skip("the sink is not known")
 	}
-	s := checkpoint.Settlement{
-		Sink: sink, Expect: cursor, Dead: m.letters(t),
+	s := checkpoint.Delivery{
+		Sink: sink, Expect: cursor, Dead: m.deadLetters(t),
 		Cursor: rapid.Uint64Range(cursor, uint64(len(m.events))).Draw(t, "to"),
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "wrong") {
 	case 0:
 		s.Expect++
-		if err := m.store.Settle(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
+		if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Fatalf("settlement that expects another cursor: %v, want ErrFenced", err)
 		}
 		return
 	case 1:
 		s.Cursor = uint64(len(m.events)) + 1
-		if err := m.store.Settle(context.Background(), s); err == nil {
+		if err := m.store.CommitDelivery(context.Background(), s); err == nil {
 			t.Fatal("a cursor was set beyond the journal")
 		}
 		return
 	}
 	want := m.deadFull(sink, s.Dead)
-	if err := m.store.Settle(context.Background(), s); !errors.Is(err, want) {
+	if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, want) {
 		t.Fatalf("settle: %v, want %v", err, want)
 	}
 	if want != nil {
 		return
 	}
 	m.cursors[sink] = s.Cursor
-	m.bury(checkpoint.SinkOwner(sink), s.Dead)
+	m.deadLetter(checkpoint.SinkOwner(sink), s.Dead)
 }
 
 func (m *machine) read(t *rapid.T) {
@@ -375,7 +375,7 @@ func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 			t.Fatalf("the journal begins with event %d; it began with %d, and may be trimmed up to %d", stats.First, m.first, allowed)
 		}
 		m.first = stats.First
-		if m.sinks == nil || stats.Bytes <= m.options.Limits.MaxBytes || m.first > m.settled() {
+		if m.sinks == nil || stats.Bytes <= m.options.Limits.MaxBytes || m.first > m.acknowledged() {
 			return stats
 		}
 		time.Sleep(time.Millisecond)
@@ -419,17 +419,17 @@ func (m *machine) check(t *rapid.T) {
 	if len(stats.DeadLetters) != len(m.dead) {
 		t.Fatalf("%d owners of dead letters, want %d", len(stats.DeadLetters), len(m.dead))
 	}
-	for o, letters := range m.dead {
-		m.checkDead(t, o, letters, stats.DeadLetters[o])
+	for o, deadLetters := range m.dead {
+		m.checkDead(t, o, deadLetters, stats.DeadLetters[o])
 	}
 }
 
 func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoint.SinkStats) {
-	settled := max(cursor, m.first-1)
-	ahead := m.events[settled:]
+	acknowledged := max(cursor, m.first-1)
+	ahead := m.events[acknowledged:]
 	want := checkpoint.SinkStats{
 		Cursor: cursor, LagEvents: uint64(len(ahead)), LagBytes: bytesOf(ahead), Configured: slices.Contains(m.sinks, sink),
-		Trimmed: settled - cursor, Skipped: m.skipped[sink],
+		Trimmed: acknowledged - cursor, Skipped: m.skipped[sink],
 	}
 	for _, q := range m.queues[sink] {
 		if m.gone(q) {
@@ -459,12 +459,12 @@ func (m *machine) giveWay(t *rapid.T) {
 	for _, source := range modelSources {
 		o := checkpoint.SourceOwner(source)
 		kept := map[string]bool{}
-		letters, err := m.store.Dead(context.Background(), o, "", 1<<20)
+		deadLetters, err := m.store.Dead(context.Background(), o, "", 1<<20)
 		if err != nil {
 			t.Fatalf("dead letters of %s: %v", o, err)
 		}
 		var oldest time.Time
-		for _, d := range letters {
+		for _, d := range deadLetters {
 			kept[d.Key] = true
 			after += taken(d)
 			if oldest.IsZero() || d.Time.Before(oldest) {
@@ -489,19 +489,19 @@ func (m *machine) giveWay(t *rapid.T) {
 }
 
 func (m *machine) checkDead(t *rapid.T, o checkpoint.Owner, want map[string]checkpoint.DeadLetter, counted checkpoint.DeadStats) {
-	letters, err := m.store.Dead(context.Background(), o, "", len(want)+1)
-	if err != nil || len(letters) != len(want) {
-		t.Fatalf("%d dead letters of %s, %v, want %d", len(letters), o, err, len(want))
+	deadLetters, err := m.store.Dead(context.Background(), o, "", len(want)+1)
+	if err != nil || len(deadLetters) != len(want) {
+		t.Fatalf("%d dead letters of %s, %v, want %d", len(deadLetters), o, err, len(want))
 	}
 	var size int64
-	for _, d := range letters {
+	for _, d := range deadLetters {
 		w := want[d.Key]
 		if d.Reason != w.Reason || d.Class != w.Class || !d.Time.Equal(w.Time) || !bytes.Equal(d.Body, w.Body) {
 			t.Fatalf("dead letter %+v, want %+v", d, w)
 		}
 		size += int64(len(d.Body))
 	}
-	if counted != (checkpoint.DeadStats{Count: uint64(len(letters)), Bytes: size, Dropped: m.dropped[o]}) {
-		t.Fatalf("%+v dead letters of %s, want %d of %d bytes", counted, o, len(letters), size)
+	if counted != (checkpoint.DeadStats{Count: uint64(len(deadLetters)), Bytes: size, Dropped: m.dropped[o]}) {
+		t.Fatalf("%+v dead letters of %s, want %d of %d bytes", counted, o, len(deadLetters), size)
 	}
 }

@@ -22,7 +22,7 @@ type queuedEvent struct {
 	event transform.Event
 }
 
-// gone tells whether an event was seen to be trimmed.
+// gone reports whether an event was seen to be trimmed.
 func (m *machine) gone(q queuedEvent) bool { return q.seq != 0 && q.seq < m.first }
 
 // held is the lowest number that a configured sink is to get again, or one
@@ -42,9 +42,9 @@ func (m *machine) held() uint64 {
 // trimmable is the last event that may be trimmed.
 func (m *machine) trimmable() uint64 {
 	if m.options.Limits.MaxBytes < unbounded {
-		return m.settled() // it may be full at any time
+		return m.acknowledged() // it may be full at any time
 	}
-	return min(m.settled(), m.held()-1)
+	return min(m.acknowledged(), m.held()-1)
 }
 
 func (m *machine) knownSink(t *rapid.T) string {
@@ -95,7 +95,7 @@ func (m *machine) someKeys(t *rapid.T, o checkpoint.Owner) (keys, meant []string
 	return keys, meant
 }
 
-func (m *machine) unbury(o checkpoint.Owner, key string) {
+func (m *machine) undoDeadLetter(o checkpoint.Owner, key string) {
 	if delete(m.dead[o], key); len(m.dead[o]) == 0 {
 		delete(m.dead, o)
 	}
@@ -112,7 +112,7 @@ func (m *machine) requeue(t *rapid.T) {
 			continue
 		}
 		m.queues[sink] = append(m.queues[sink], queuedEvent{key: key, event: e})
-		m.unbury(o, key)
+		m.undoDeadLetter(o, key)
 		want++
 	}
 	if n, err := m.store.Requeue(context.Background(), sink, keys); err != nil || n != want {
@@ -126,7 +126,7 @@ func (m *machine) dropDead(t *rapid.T) {
 	}).Draw(t, "owner")
 	keys, meant := m.someKeys(t, o)
 	for _, key := range meant {
-		m.unbury(o, key)
+		m.undoDeadLetter(o, key)
 	}
 	if n, err := m.store.DropDead(context.Background(), o, keys); err != nil || n != len(meant) {
 		t.Fatalf("drop %q: %d, %v, want %d", keys, n, err, len(meant))
@@ -191,12 +191,12 @@ func (m *machine) redeliver(t *rapid.T) {
 	case len(next.Records) == 0:
 		return
 	}
-	m.settleRedelivery(t, sink, next, ends)
+	m.acknowledgeRedelivery(t, sink, next, ends)
 }
 
-func (m *machine) settleRedelivery(t *rapid.T, sink string, next checkpoint.Redelivery, ends []int) {
+func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint.Redelivery, ends []int) {
 	n := rapid.IntRange(1, len(next.Records)).Draw(t, "settled")
-	s := checkpoint.RedeliverySettlement{Sink: sink, Expect: next.Place, Last: next.Records[n-1].Place, Events: n}
+	s := checkpoint.RedeliveryCommit{Sink: sink, Expect: next.Offset, Last: next.Records[n-1].Offset, Events: n}
 	if rapid.Bool().Draw(t, "refused") {
 		r := next.Records[n-1]
 		s.Dead = []checkpoint.DeadLetter{{Key: r.Key, Class: "rejected", Reason: "again", Time: m.clock.Now(), Body: r.Event.Structured()}}
@@ -207,18 +207,18 @@ func (m *machine) settleRedelivery(t *rapid.T, sink string, next checkpoint.Rede
 		s.Expect.Item++
 		want = checkpoint.ErrFenced
 	}
-	if err := m.store.SettleRedelivery(context.Background(), s); !errors.Is(err, want) {
+	if err := m.store.CommitRedelivery(context.Background(), s); !errors.Is(err, want) {
 		t.Fatalf("settle %d of %d redelivered events: %v, want %v", n, len(next.Records), err, want)
 	}
 	if want == nil {
 		m.skipped[sink] += uint64(ends[n-1] - n)
 		m.queues[sink] = slices.Clone(m.queues[sink][ends[n-1]:])
-		m.bury(o, s.Dead)
+		m.deadLetter(o, s.Dead)
 	}
 }
 
-// deadFull is what a settlement with letters must say.
-func (m *machine) deadFull(sink string, letters []checkpoint.DeadLetter) error {
+// deadFull is what a settlement with dead letters must say.
+func (m *machine) deadFull(sink string, deadLetters []checkpoint.DeadLetter) error {
 	bound := m.options.Limits.DeadBytes
 	if bound == 0 {
 		return nil
@@ -229,7 +229,7 @@ func (m *machine) deadFull(sink string, letters []checkpoint.DeadLetter) error {
 		sizes[key] = len(d.Body)
 		now += len(d.Body)
 	}
-	for _, d := range letters {
+	for _, d := range deadLetters {
 		sizes[d.Key] = len(d.Body)
 	}
 	for _, size := range sizes {

@@ -35,12 +35,12 @@ func (s *state) wantQueue(sink, want string) {
 	}
 }
 
-// settleRedelivery settles the first n events of the queue.
-func (s *state) settleRedelivery(sink string, n int, dead ...checkpoint.DeadLetter) error {
+// acknowledgeRedelivery settles the first n events of the queue.
+func (s *state) acknowledgeRedelivery(sink string, n int, dead ...checkpoint.DeadLetter) error {
 	s.t.Helper()
 	next, _ := s.redelivered(sink, checkpoint.Batch{})
-	return s.SettleRedelivery(s.t.Context(), checkpoint.RedeliverySettlement{
-		Sink: sink, Expect: next.Place, Last: next.Records[n-1].Place, Events: n, Dead: dead,
+	return s.CommitRedelivery(s.t.Context(), checkpoint.RedeliveryCommit{
+		Sink: sink, Expect: next.Offset, Last: next.Records[n-1].Offset, Events: n, Dead: dead,
 	})
 }
 
@@ -58,7 +58,7 @@ func (s *state) replay(sink string, since time.Time) checkpoint.Range {
 	return queued
 }
 
-func letterOf(key string, e transform.Event) checkpoint.DeadLetter {
+func deadLetterOf(key string, e transform.Event) checkpoint.DeadLetter {
 	return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400", Time: noon, Body: e.Structured()}
 }
 
@@ -68,13 +68,13 @@ func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []tr
 	s, made := b.open(t, limits), events(6, 1000)
 	s.configure(map[string]checkpoint.Start{"a": {}})
 	s.append(made...)
-	s.settle("a", 6, letterOf("x", made[0]), letterOf("y", made[1]), letterOf("z", made[2]))
+	s.acknowledge("a", 6, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]), deadLetterOf("z", made[2]))
 	return s, made
 }
 
 func (b Backend) testRedelivery(t *testing.T) {
 	t.Run("dead letters and ranges come in the order in which they were queued, over a restart too", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		if n := s.requeue("a", "z", "none", "x"); n != 2 {
 			t.Errorf("%d requeued, want 2", n)
 		}
@@ -104,7 +104,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("a batch is bounded, and has one event at least", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.requeue("a", "y")
 		s.replay("a", time.Time{})
 		size := int(bytesOf(made[:1]))
@@ -118,16 +118,16 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("the leading part of a batch leaves the queue with its dead letters", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.requeue("a", "x", "y")
 		s.replay("a", noon.Add(3*time.Second))
-		s.must(s.settleRedelivery("a", 1))
+		s.must(s.acknowledgeRedelivery("a", 1))
 		s.wantQueue("a", "y 4 5 6")
-		s.must(s.settleRedelivery("a", 2, letterOf("y", made[1]), letterOf(checkpoint.DeadKey(4), made[3])))
+		s.must(s.acknowledgeRedelivery("a", 2, deadLetterOf("y", made[1]), deadLetterOf(checkpoint.DeadKey(4), made[3])))
 		s.wantQueue("a", "5 6")
-		s.must(s.settleRedelivery("a", 1))
+		s.must(s.acknowledgeRedelivery("a", 1))
 		s.wantQueue("a", "6")
-		s.must(s.settleRedelivery("a", 1))
+		s.must(s.acknowledgeRedelivery("a", 1))
 		s.wantQueue("a", "")
 		if n := s.requeue("a"); n != 3 {
 			t.Errorf("%d dead letters, want y, z and event 4", n)
@@ -139,18 +139,18 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("a queue that begins elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
 		stale, _ := s.redelivered("a", checkpoint.Batch{})
-		s.must(s.settleRedelivery("a", 1))
-		settled := checkpoint.RedeliverySettlement{
-			Sink: "a", Expect: stale.Place, Last: stale.Records[2].Place, Events: 3, Dead: []checkpoint.DeadLetter{letterOf("new", made[1])},
+		s.must(s.acknowledgeRedelivery("a", 1))
+		acknowledged := checkpoint.RedeliveryCommit{
+			Sink: "a", Expect: stale.Offset, Last: stale.Records[2].Offset, Events: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("new", made[1])},
 		}
 		for range 2 { // with something in the queue, then with nothing
-			if err := s.SettleRedelivery(t.Context(), settled); !errors.Is(err, checkpoint.ErrFenced) {
+			if err := s.CommitRedelivery(t.Context(), acknowledged); !errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("error %v, want ErrFenced", err)
 			}
-			s.must(s.settleRedelivery("a", 5))
+			s.must(s.acknowledgeRedelivery("a", 5))
 			if len(s.dead(checkpoint.SinkOwner("a"))) != 3 {
 				t.Error("a dead letter was written")
 			}
@@ -159,28 +159,28 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("what the queue does not hold cannot be settled", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		s.requeue("a", "x")
 		s.replay("a", time.Time{})
 		next, _ := s.redelivered("a", checkpoint.Batch{})
-		last := next.Records[6].Place
-		for name, settled := range map[string]checkpoint.RedeliverySettlement{
-			"more events than there are": {Last: last, Events: 8},
-			"a letter that was left out": {Last: last, Events: 0},
-			"a place behind the range":   {Last: checkpoint.Place{Item: last.Item, Seq: 7}, Events: 7},
-			"a place in no item":         {Last: checkpoint.Place{Item: last.Item + 1}, Events: 7},
+		last := next.Records[6].Offset
+		for name, acknowledged := range map[string]checkpoint.RedeliveryCommit{
+			"more events than there are":      {Last: last, Events: 8},
+			"a dead letter that was left out": {Last: last, Events: 0},
+			"a place behind the range":        {Last: checkpoint.RedeliveryOffset{Item: last.Item, Seq: 7}, Events: 7},
+			"a place in no item":              {Last: checkpoint.RedeliveryOffset{Item: last.Item + 1}, Events: 7},
 		} {
-			settled.Sink, settled.Expect = "a", next.Place
-			if err := s.SettleRedelivery(t.Context(), settled); err == nil || errors.Is(err, checkpoint.ErrFenced) {
+			acknowledged.Sink, acknowledged.Expect = "a", next.Offset
+			if err := s.CommitRedelivery(t.Context(), acknowledged); err == nil || errors.Is(err, checkpoint.ErrFenced) {
 				t.Errorf("%s: error %v, want a refusal", name, err)
 			}
 		}
 		s.wantQueue("a", "x 1 2 3 4 5 6")
 	})
 
-	t.Run("a letter that holds no event stays where it is", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
-		s.settle("a", 6, checkpoint.DeadLetter{Key: "none", Class: "rejected", Time: noon, Body: []byte("[]")})
+	t.Run("a dead letter that holds no event stays where it is", func(t *testing.T) {
+		s, _ := b.delivered(t, spacious)
+		s.acknowledge("a", 6, checkpoint.DeadLetter{Key: "none", Class: "rejected", Time: noon, Body: []byte("[]")})
 		if n := s.requeue("a"); n != 3 {
 			t.Errorf("%d requeued, want 3", n)
 		}
@@ -189,14 +189,14 @@ func (b Backend) testRedelivery(t *testing.T) {
 		}
 	})
 
-	t.Run("many letters are moved, all of them", func(t *testing.T) {
-		s := b.open(t, roomy)
+	t.Run("many dead letters are moved, all of them", func(t *testing.T) {
+		s := b.open(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		var dead []checkpoint.DeadLetter
 		for i := range 2500 {
-			dead = append(dead, letterOf(checkpoint.DeadKey(uint64(i)), event(fmt.Sprint(i), noon, 300)))
+			dead = append(dead, deadLetterOf(checkpoint.DeadKey(uint64(i)), event(fmt.Sprint(i), noon, 300)))
 		}
-		s.settle("a", 0, dead...)
+		s.acknowledge("a", 0, dead...)
 		if n := s.requeue("a"); n != len(dead) {
 			t.Errorf("%d requeued, want %d", n, len(dead))
 		}
@@ -206,9 +206,9 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("a sink that is behind is replayed up to its cursor", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		s.settle("b", 2)
+		s.acknowledge("b", 2)
 		if got := s.replay("b", noon.Add(time.Second)); got != (checkpoint.Range{First: 2, Last: 2}) {
 			t.Errorf("replayed %v, want event 2", got)
 		}
@@ -220,11 +220,11 @@ func (b Backend) testRedelivery(t *testing.T) {
 	})
 
 	t.Run("a sink that was never configured has no queue", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		_, err1 := s.Requeue(t.Context(), "a", nil)
 		_, err2 := s.Replay(t.Context(), "a", time.Time{})
 		_, err3 := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
-		for i, err := range []error{err1, err2, err3, s.WaitRedelivery(t.Context(), "a"), s.SettleRedelivery(t.Context(), checkpoint.RedeliverySettlement{Sink: "a"})} {
+		for i, err := range []error{err1, err2, err3, s.WaitRedelivery(t.Context(), "a"), s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{Sink: "a"})} {
 			if err == nil {
 				t.Errorf("call %d: no error", i)
 			}
@@ -239,7 +239,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s.clock.advance(1000 * time.Hour)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.until("what is not queued is trimmed", func() bool { return s.stats().First == 3 })
-		s.must(s.settleRedelivery("a", 2))
+		s.must(s.acknowledgeRedelivery("a", 2))
 		s.until("what was delivered again is trimmed", func() bool { return s.stats().First == 5 })
 		s.wantJournal(4, made[4:]...)
 		s.configure(nil)
@@ -251,26 +251,26 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(made[:4]...)
-		s.settle("a", 4)
+		s.acknowledge("a", 4)
 		s.replay("a", time.Time{})
 		before, _ := s.redelivered("a", checkpoint.Batch{})
 		s.append(made[4:7]...)
-		s.settle("a", 7)
+		s.acknowledge("a", 7)
 		s.until("the journal is within its bound", func() bool { return s.stats().First == 3 })
 		s.wantQueue("a", "3 4")
 		if got := s.stats().Sinks["a"]; got.Queued != 2 || got.QueuedBytes != bytesOf(made[2:4]) || got.Skipped != 2 {
 			t.Errorf("%+v, want 2 queued and 2 skipped", got)
 		}
 		// Event 1 was in flight when it was trimmed.
-		s.must(s.SettleRedelivery(t.Context(), checkpoint.RedeliverySettlement{
-			Sink: "a", Expect: before.Place, Last: before.Records[0].Place, Events: 1,
+		s.must(s.CommitRedelivery(t.Context(), checkpoint.RedeliveryCommit{
+			Sink: "a", Expect: before.Offset, Last: before.Records[0].Offset, Events: 1,
 		}))
 		if got := s.stats().Sinks["a"]; got.Skipped != 1 {
 			t.Errorf("%+v, want 1 skipped", got)
 		}
-		s.must(s.settleRedelivery("a", 1))
+		s.must(s.acknowledgeRedelivery("a", 1))
 		s.append(made[7], made[8])
-		s.settle("a", 9)
+		s.acknowledge("a", 9)
 		s.until("all that was queued is trimmed", func() bool { return s.stats().First == 5 })
 		s.wantQueue("a", "")
 		if got := s.stats().Sinks["a"]; got.Queued != 0 || got.QueuedBytes != 0 || got.Skipped != 2 {
@@ -278,7 +278,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		}
 		s.replay("a", noon.Add(8*time.Second))
 		s.wantQueue("a", "9")
-		s.must(s.settleRedelivery("a", 1))
+		s.must(s.acknowledgeRedelivery("a", 1))
 		if got := s.stats().Sinks["a"]; got.Skipped != 2 {
 			t.Errorf("%+v, want 2 skipped for good", got)
 		}
@@ -292,12 +292,12 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 		return done
 	}
 	t.Run("what is queued is not waited for", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
 		s.must(s.WaitRedelivery(t.Context(), "a"))
 	})
 	t.Run("it ends with what is queued next", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		done := wait(s, t.Context())
 		s.append(made[0]) // comes by the cursor, and is no redelivery
 		select {
@@ -309,7 +309,7 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 		s.must(<-done)
 	})
 	t.Run("it ends with its context", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := wait(s, ctx)
 		cancel()
@@ -318,7 +318,7 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 		}
 	})
 	t.Run("it ends when the store is closed", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		done := wait(s, t.Context())
 		s.must(s.Store.Close())
 		if err := <-done; !errors.Is(err, checkpoint.ErrClosed) {
@@ -330,7 +330,7 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 func (b Backend) testSkipping(t *testing.T) {
 	told := event("skipped", noon, 300)
 	t.Run("a skip moves the cursor, is counted, and tells so after all that is there", func(t *testing.T) {
-		s, made := b.delivered(t, roomy)
+		s, made := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: told}))
 		check := func() {
@@ -349,7 +349,7 @@ func (b Backend) testSkipping(t *testing.T) {
 			t.Errorf("%+v, want 5 skipped", got)
 		}
 	})
-	t.Run("it needs no room, and makes some", func(t *testing.T) {
+	t.Run("it needs no space, and makes some", func(t *testing.T) {
 		made := events(3, 1000)
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -357,15 +357,15 @@ func (b Backend) testSkipping(t *testing.T) {
 		c := s.next(made[2])
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(t.Context(), c) }()
-		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
+		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
 		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "a", Cursor: 2, Event: told}))
 		s.must(<-done)
 		s.wantJournal(2, told, made[2])
 	})
 	t.Run("what does not fit is refused and writes nothing", func(t *testing.T) {
-		s, _ := b.delivered(t, roomy)
+		s, _ := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		s.settle("b", 2)
+		s.acknowledge("b", 2)
 		for name, test := range map[string]struct {
 			skip   checkpoint.Skip
 			fenced bool
@@ -388,7 +388,7 @@ func (b Backend) testSkipping(t *testing.T) {
 	t.Run("a sink that comes back can tell what was trimmed, and skip it", func(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		s.settle("b", 1)
+		s.acknowledge("b", 1)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.clock.advance(time.Hour + 3*time.Second)
 		s.configure(map[string]checkpoint.Start{"a": {}})

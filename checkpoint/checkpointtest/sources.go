@@ -15,14 +15,14 @@ import (
 
 func (b Backend) testSources(t *testing.T) {
 	t.Run("a source that never committed has no position", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		if position := s.position(detections); position != nil {
 			t.Errorf("position %q, want nil", position)
 		}
 	})
 
 	t.Run("a commit keeps events, position, memory and dead letters, over a restart too", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		made := events(3, 500)
 		s.must(s.Commit(t.Context(), checkpoint.Commit{
 			Source: detections, Position: []byte("p1"), Events: made,
@@ -46,7 +46,7 @@ func (b Backend) testSources(t *testing.T) {
 	})
 
 	t.Run("sources do not see each other's positions and memory", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		remember := []checkpoint.Entry{{Key: "k", Value: []byte("mine"), At: 1}}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p"), Remember: remember}))
 		if position := s.position(audit); position != nil {
@@ -56,7 +56,7 @@ func (b Backend) testSources(t *testing.T) {
 	})
 
 	t.Run("what a caller does to a result does not change the state", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		remember := []checkpoint.Entry{{Key: "a", Value: []byte("one"), At: 1}, {Key: "b", Value: []byte("two"), At: 1}}
 		s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("pos"), Remember: remember}))
 		clear(s.position(detections))
@@ -78,7 +78,7 @@ func (b Backend) testSources(t *testing.T) {
 			"none": nil, "older": []byte("p0"), "longer": []byte("p1."), "other": []byte("x"),
 		} {
 			t.Run(name, func(t *testing.T) {
-				s := b.open(t, roomy)
+				s := b.open(t, spacious)
 				s.must(s.Commit(t.Context(), checkpoint.Commit{Source: detections, Position: []byte("p1")}))
 				err := s.Commit(t.Context(), checkpoint.Commit{
 					Source: detections, Expect: expect, Position: []byte("p2"), Events: events(2, 300),
@@ -101,7 +101,7 @@ func (b Backend) testSources(t *testing.T) {
 	})
 
 	t.Run("a first commit that expects a position is fenced", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		err := s.Commit(t.Context(), checkpoint.Commit{Source: detections, Expect: []byte("p0"), Position: []byte("p1")})
 		if !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("error %v, want ErrFenced", err)
@@ -110,16 +110,16 @@ func (b Backend) testSources(t *testing.T) {
 
 	t.Run("what cannot be kept is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
-			"no position":            {Source: detections, Events: events(1, 300)},
-			"no source":              {Position: []byte("p")},
-			"an entry without key":   {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Value: []byte("v")}}},
-			"an entry without value": {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k"}}},
-			"an entry before 0":      {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: -1}}},
-			"a letter without key":   {Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{}}},
-			"an event of no bytes":   {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
+			"no position":               {Source: detections, Events: events(1, 300)},
+			"no source":                 {Position: []byte("p")},
+			"an entry without key":      {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Value: []byte("v")}}},
+			"an entry without value":    {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k"}}},
+			"an entry before 0":         {Source: detections, Position: []byte("p"), Remember: []checkpoint.Entry{{Key: "k", Value: []byte("v"), At: -1}}},
+			"a dead letter without key": {Source: detections, Position: []byte("p"), Dead: []checkpoint.DeadLetter{{}}},
+			"an event of no bytes":      {Source: detections, Position: []byte("p"), Events: make([]transform.Event, 1)},
 		} {
 			t.Run(name, func(t *testing.T) {
-				s := b.open(t, roomy)
+				s := b.open(t, spacious)
 				if err := s.Commit(t.Context(), c); err == nil || errors.Is(err, checkpoint.ErrFenced) {
 					t.Errorf("error %v, want a refusal", err)
 				}
@@ -131,7 +131,7 @@ func (b Backend) testSources(t *testing.T) {
 	})
 
 	t.Run("a call whose context has ended writes nothing", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		err := s.Commit(cancelled(t), checkpoint.Commit{Source: detections, Position: []byte("p"), Events: events(1, 300)})
 		if err == nil {
 			// It may have been done before it was looked at; then it is there as a whole.
@@ -145,7 +145,7 @@ func (b Backend) testSources(t *testing.T) {
 	})
 
 	t.Run("what is older than ForgetBefore is forgotten in the end", func(t *testing.T) {
-		s := b.open(t, roomy)
+		s := b.open(t, spacious)
 		var (
 			remember []checkpoint.Entry
 			old      []string
@@ -183,7 +183,7 @@ func (b Backend) testKnown(t *testing.T) {
 	entry := func(key string, at int64) checkpoint.Entry {
 		return checkpoint.Entry{Key: key, Value: []byte("of " + key), At: at}
 	}
-	s := b.open(t, roomy)
+	s := b.open(t, spacious)
 	s.must(s.Commit(t.Context(), checkpoint.Commit{
 		Source: detections, Position: []byte("p"),
 		Remember: []checkpoint.Entry{entry("b", 5), entry("a", 5), entry("z", 1), entry("c", 7), entry("moved", 2)},
@@ -242,7 +242,7 @@ func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
 	}
 }
 
-func (b Backend) testRoom(t *testing.T) {
+func (b Backend) testSpace(t *testing.T) {
 	made := events(4, 1000)
 	limits := checkpoint.Limits{MaxBytes: bytesOf(made[:2])}
 
@@ -256,22 +256,22 @@ func (b Backend) testRoom(t *testing.T) {
 		c := s.next(made[2])
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(ctx, c) }()
-		s.until("a commit waits for room", func() bool { return s.stats().SourcesWait })
+		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
 		return done
 	}
 
 	t.Run("a commit waits until the slowest sink has settled, and goes on then", func(t *testing.T) {
 		s := full(t)
 		done := commit(s, t.Context())
-		s.settle("a", 2)
-		s.wantJournal(1, made[1]) // b still holds the room, although a does not
-		s.settle("b", 1)
+		s.acknowledge("a", 2)
+		s.wantJournal(1, made[1]) // b still holds the space, although a does not
+		s.acknowledge("b", 1)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		s.wantJournal(1, made[1], made[2])
 		if s.stats().SourcesWait {
-			t.Error("still said to wait for room")
+			t.Error("still said to wait for space")
 		}
 	})
 
@@ -286,8 +286,8 @@ func (b Backend) testRoom(t *testing.T) {
 		c = s.next() // no events: it needs no space
 		c.NoWait = true
 		s.must(s.Commit(t.Context(), c))
-		s.settle("a", 1)
-		s.settle("b", 1)
+		s.acknowledge("a", 1)
+		s.acknowledge("b", 1)
 		c = s.next(made[2])
 		c.NoWait = true
 		s.must(s.Commit(t.Context(), c))
@@ -328,8 +328,8 @@ func (b Backend) testRoom(t *testing.T) {
 				ID: accepted[0].ID, State: checkpoint.CommandApplied, Done: noon, Events: []transform.Event{event(fmt.Sprint("answer-", i), noon, 1000)},
 			}))
 		}
-		s.settle("a", s.stats().Last)
-		s.settle("b", s.stats().Last)
+		s.acknowledge("a", s.stats().Last)
+		s.acknowledge("b", s.stats().Last)
 		if general, err := s.HasSpace(t.Context(), false); err != nil || !general {
 			t.Errorf("space after the sinks caught up: %t, %v", general, err)
 		}
@@ -344,17 +344,17 @@ func (b Backend) testRoom(t *testing.T) {
 			t.Fatalf("error %v, want the context's", err)
 		}
 		if s.stats().SourcesWait {
-			t.Error("still said to wait for room")
+			t.Error("still said to wait for space")
 		}
-		s.settle("a", 2)
-		s.settle("b", 2)
+		s.acknowledge("a", 2)
+		s.acknowledge("b", 2)
 		s.append(made[3])
 		s.wantJournal(2, made[3])
 	})
 
-	t.Run("a sink that is no longer configured holds no room", func(t *testing.T) {
+	t.Run("a sink that is no longer configured holds no space", func(t *testing.T) {
 		s := full(t)
-		s.settle("a", 2)
+		s.acknowledge("a", 2)
 		done := commit(s, t.Context())
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		if err := <-done; err != nil {
@@ -366,7 +366,7 @@ func (b Backend) testRoom(t *testing.T) {
 	t.Run("a commit that waits is fenced when its position is moved", func(t *testing.T) {
 		s := full(t)
 		done := commit(s, t.Context())
-		c := s.next() // no events: it needs no room
+		c := s.next() // no events: it needs no space
 		c.Position = []byte("moved")
 		s.must(s.Commit(t.Context(), c))
 		if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
@@ -374,7 +374,7 @@ func (b Backend) testRoom(t *testing.T) {
 		}
 	})
 
-	t.Run("one commit larger than the bound passes where there is room", func(t *testing.T) {
+	t.Run("one commit larger than the bound passes where there is space", func(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(made...)
@@ -384,18 +384,18 @@ func (b Backend) testRoom(t *testing.T) {
 	t.Run("delivery goes on in a full journal", func(t *testing.T) {
 		s := full(t)
 		commit(s, t.Context())
-		s.settle("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
+		s.acknowledge("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
 		if got := s.cursor("a"); got != 1 {
 			t.Errorf("cursor %d, want 1", got)
 		}
 	})
 
 	t.Run("events that are settled give way", func(t *testing.T) {
-		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: roomy.Retain})
+		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		for i, e := range made {
 			s.append(e)
-			s.settle("a", uint64(i+1))
+			s.acknowledge("a", uint64(i+1))
 		}
 		s.until("the journal is within its bound", func() bool { return s.stats().Bytes <= limits.MaxBytes })
 		s.wantJournal(3, made[3])

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// tlsSettings say whether HTTPS is served, and with what.
+// tlsSettings report whether HTTPS is served, and with what.
 type tlsSettings struct {
 	cert, key  string
 	selfSigned bool

@@ -26,7 +26,7 @@ admin.listen that cannot be taken, certificates. An address that a bridge has is
 warning, since the configuration may be in use. Nothing else is contacted. A state that
 was not closed in order is not read in full.
 
-With --connect the state is read, and every appliance, every sink and every door for
+With --connect the state is read, and every appliance, every sink and every intake for
 tickets is tried as a running bridge would use it, and each answer explained: the
 address and its certificates, the key and what it may do, whether another appliance has
 taken the place of one that the state knows, topics and streams and what they take, the
@@ -60,13 +60,13 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			config, err := configs.Load(c.configFile, c.environ)
 			if err != nil {
 				fmt.Fprintln(c.stderr, err)
-				return commandline.ErrTold
+				return commandline.ErrReported
 			}
 			if connect {
 				return c.checkConnections(cmd.Context(), config, timeout)
 			}
 			if !c.printSettings(bridge.CheckSettings(cmd.Context(), config, version)) {
-				return commandline.ErrTold
+				return commandline.ErrReported
 			}
 			printPlan(c.stdout, config)
 			return nil
@@ -134,7 +134,7 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 		fmt.Fprintln(c.stdout, "\n"+verdict(failed, warned))
 	}
 	if failed > 0 {
-		return commandline.ErrTold
+		return commandline.ErrReported
 	}
 	return nil
 }

@@ -137,18 +137,18 @@ func TestCheckConnectSaysWhatWouldNot(t *testing.T) {
 	t.Parallel()
 	text := working(t)
 	for name, test := range map[string]struct{ from, to, want string }{
-		"a wrong key":                     {"api_key: stand-in-key", "api_key: wrong", "failed"},
-		"a topic that nobody made":        {"kafka: {brokers", "kafka: {topic: other, brokers", "topic other"},
-		"a topic for events of our own":   {"kafka: {brokers", `kafka: {topic: "ndr.{stream}.{action}", brokers`, "topic ndr.events.unreachable"},
-		"a stream that takes other ones":  {"stream: NDR}}\n  - {name: soc", "stream: NDR, subject: other}}\n  - {name: soc", "and not other"},
-		"a folder that is not there":      {"/events.jsonl", "/nowhere/events.jsonl", "does not exist"},
-		"a door to a topic that is none":  {"]}\n", "], topic: none}\n", "topic none"},
-		"a door to a stream that is none": {"stream: NDR}\n  kafka", "stream: NONE}\n  kafka", "stream NONE"},
+		"a wrong key":                        {"api_key: stand-in-key", "api_key: wrong", "failed"},
+		"a topic that nobody made":           {"kafka: {brokers", "kafka: {topic: other, brokers", "topic other"},
+		"a topic for events of our own":      {"kafka: {brokers", `kafka: {topic: "ndr.{stream}.{action}", brokers`, "topic ndr.events.unreachable"},
+		"a stream that takes other ones":     {"stream: NDR}}\n  - {name: soc", "stream: NDR, subject: other}}\n  - {name: soc", "and not other"},
+		"a folder that is not there":         {"/events.jsonl", "/nowhere/events.jsonl", "does not exist"},
+		"an intake to a topic that is none":  {"]}\n", "], topic: none}\n", "topic none"},
+		"an intake to a stream that is none": {"stream: NDR}\n  kafka", "stream: NONE}\n  kafka", "stream NONE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			changed := strings.Replace(text, test.from, test.to, 1)
-			if name == "a door to a topic that is none" {
+			if name == "an intake to a topic that is none" {
 				at := strings.LastIndex(text, test.from)
 				changed = text[:at] + test.to
 			}
@@ -223,7 +223,7 @@ func TestNoTrialHasASecretShown(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	for name, host := range map[string]string{"nobody listens": closed.Listener.Addr().String(), "the name does not resolve": "no-such-host.invalid:443"} {
-		c := confide(t, good, addresses{scheme: "https://", http: func(string) string { return host }, kafka: host, nats: host, door: 2})
+		c := confide(t, good, addresses{scheme: "https://", http: func(string) string { return host }, kafka: host, nats: host, intake: 2})
 		_, out, errs := try(t, "check", "--connect", "--config", c.file)
 		expectNone(t, name, out+errs, c.needles)
 	}

@@ -57,26 +57,26 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 	for {
 		// Letters carry their bodies, so that few are asked for at once.
 		const page = 32
-		letters, err := control.Dead(ctx, l.owner, after, page)
+		deadLetters, err := control.Dead(ctx, l.owner, after, page)
 		if err != nil {
 			return err
 		}
-		if len(letters) == 0 {
+		if len(deadLetters) == 0 {
 			break
 		}
-		for _, letter := range letters {
+		for _, deadLetter := range deadLetters {
 			if more = l.limit > 0 && n == l.limit; more {
 				break
 			}
 			n++
-			after = letter.Key
+			after = deadLetter.Key
 			if c.asJSON {
-				if err := c.printJSON(deadJSON(letter)); err != nil {
+				if err := c.printJSON(deadJSON(deadLetter)); err != nil {
 					return err
 				}
 				continue
 			}
-			t.add(letter.Key, letter.Time.UTC().Format(time.RFC3339), letter.Class, eventID(letter), letter.Reason)
+			t.add(deadLetter.Key, deadLetter.Time.UTC().Format(time.RFC3339), deadLetter.Class, eventID(deadLetter), deadLetter.Reason)
 		}
 		if more {
 			break
@@ -110,16 +110,16 @@ it came from the appliance. KEY is the first column of ndrbridge dead list.`,
 				return err
 			}
 			return c.acting(func(control admin.Control) error {
-				letter, err := control.DeadLetter(cmd.Context(), owner, args[1])
+				deadLetter, err := control.DeadLetter(cmd.Context(), owner, args[1])
 				if err != nil {
 					return err
 				}
 				if c.asJSON {
-					return c.printJSON(deadJSON(letter))
+					return c.printJSON(deadJSON(deadLetter))
 				}
 				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s\n",
-					printable(letter.Key), letter.Time.UTC().Format(time.RFC3339Nano), printable(letter.Class),
-					printable(eventID(letter)), printable(letter.Reason), bodyText(letter.Body))
+					printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), printable(deadLetter.Class),
+					printable(eventID(deadLetter)), printable(deadLetter.Reason), bodyText(deadLetter.Body))
 				return err
 			})
 		},

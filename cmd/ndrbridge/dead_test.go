@@ -13,14 +13,14 @@ import (
 
 // bury makes the state of an installation whose bridge has not run, with so many
 // dead letters of its stream of detections.
-func (i *installation) bury(letters int) {
+func (i *installation) bury(deadLetters int) {
 	i.t.Helper()
 	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	c := checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte(`{}`)}
-	for n := range letters {
+	for n := range deadLetters {
 		c.Dead = append(c.Dead, checkpoint.DeadLetter{
 			Key: fmt.Sprintf("%03d", n), Class: "invalid", Reason: "id: no number", Time: time.Unix(int64(n), 0), Body: []byte("\xff\x1b not JSON"),
 		})

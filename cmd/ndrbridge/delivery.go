@@ -36,7 +36,7 @@ ndrbridge rewind.`,
 				if err != nil {
 					return err
 				}
-				return c.tell(map[string]uint64{"replayed": n}, "%s to be delivered to %s again", counted(n, "event"), args[0])
+				return c.print(map[string]uint64{"replayed": n}, "%s to be delivered to %s again", counted(n, "event"), args[0])
 			})
 		},
 	}))
@@ -75,7 +75,7 @@ func (c *command) pausing(cmd *cobra.Command, paused bool, act func(admin.Contro
 				return err
 			}
 			did := map[bool]string{true: "is paused", false: "goes on: see ndrbridge status"}[paused]
-			return c.tell(struct {
+			return c.print(struct {
 				Sink   string `json:"sink"`
 				Paused bool   `json:"paused"`
 			}{args[0], paused}, "sink %s %s", args[0], did)

@@ -49,7 +49,7 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 	}
 }
 
-// parseLine parses an event that may have been written anew since the bridge
+// parseLine parses an event that may have been written again since the bridge
 // encoded it, with white space or none.
 func parseLine(line []byte) (transform.Event, error) {
 	compact := jsontext.Value(bytes.Clone(line))

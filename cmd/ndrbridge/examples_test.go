@@ -218,7 +218,7 @@ func (s *showcase) closeTicket() {
 	}
 }
 
-// letter is the key of a dead letter of soc.
+// dead letter is the key of a dead letter of soc.
 func (s *showcase) letter() string {
 	s.t.Helper()
 	lines := strings.Split(s.printed["ndrbridge dead list"], "\n")

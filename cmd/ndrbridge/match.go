@@ -38,16 +38,16 @@ send it, and the reason is reported.`,
 			if count {
 				matching = io.Discard
 			}
-			tally, err := c.filter(cmd.Context(), m, cmd.InOrStdin(), matching)
+			counts, err := c.filter(cmd.Context(), m, cmd.InOrStdin(), matching)
 			if err != nil {
 				return err
 			}
 			if count {
-				if _, err := fmt.Fprintln(c.stdout, tally.matching); err != nil {
+				if _, err := fmt.Fprintln(c.stdout, counts.matching); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintf(c.stderr, "%d of %d events match\n", tally.matching, tally.events)
+			fmt.Fprintf(c.stderr, "%d of %d events match\n", counts.matching, counts.events)
 			return nil
 		},
 	}
@@ -55,11 +55,11 @@ send it, and the reason is reported.`,
 	return cmd
 }
 
-// matchTally counts events.
-type matchTally struct{ events, matching int }
+// matchCounts counts events.
+type matchCounts struct{ events, matching int }
 
 // filter copies the lines of events that match, until events ends or ctx does.
-func (c *command) filter(ctx context.Context, m *match.Match, events io.Reader, matching io.Writer) (t matchTally, err error) {
+func (c *command) filter(ctx context.Context, m *match.Match, events io.Reader, matching io.Writer) (t matchCounts, err error) {
 	for line, err := range eventLines(ctx, events) {
 		if err != nil {
 			return t, err

@@ -129,18 +129,18 @@ func (i *installation) keysOf(flags []string) (keys []string) {
 	i.t.Helper()
 	out, _ := i.run(0, append([]string{"dead", "list", "soc", "--json"}, flags...)...)
 	for line := range strings.Lines(out) {
-		var letter struct {
+		var deadLetter struct {
 			Key, Class, Reason string
 			EventID            string `json:"event_id"`
 			Body               struct{ Data json.RawMessage }
 		}
-		if err := json.Unmarshal([]byte(line), &letter); err != nil {
+		if err := json.Unmarshal([]byte(line), &deadLetter); err != nil {
 			i.t.Fatal(err)
 		}
-		if letter.Key == "" || letter.Class != "rejected" || letter.EventID == "" || letter.Body.Data == nil || !strings.Contains(letter.Reason, "422") {
+		if deadLetter.Key == "" || deadLetter.Class != "rejected" || deadLetter.EventID == "" || deadLetter.Body.Data == nil || !strings.Contains(deadLetter.Reason, "422") {
 			i.t.Errorf("dead list --json prints %s", line)
 		}
-		keys = append(keys, letter.Key)
+		keys = append(keys, deadLetter.Key)
 	}
 	return keys
 }
@@ -238,7 +238,7 @@ func TestStatusSaysWhatToDo(t *testing.T) {
 	i.start()
 	i.awaitSink("halted", func(s admin.SinkStatus) bool { return s.State == "halted" })
 	i.expect(i.byAddress(), []expected{
-		{[]string{"status"}, 0, []string{"halted", "403", "soc is halted until this is mended: "}},
+		{[]string{"status"}, 0, []string{"halted", "403", "soc is halted until this is fixed: "}},
 	})
 	r.forbidden.Store(false)
 	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc goes on"}}})

@@ -15,9 +15,9 @@ func (c *command) withJSON(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// tell prints what a command did: value where JSON is asked for, else a line for
+// print prints what a command did: value where JSON is asked for, else a line for
 // a person.
-func (c *command) tell(value any, line string, args ...any) error {
+func (c *command) print(value any, line string, args ...any) error {
 	if c.asJSON {
 		return c.printJSON(value)
 	}
@@ -34,7 +34,7 @@ func (c *command) printJSON(value any) error {
 
 // whileWorking calls tell every few seconds while work goes on, with how long it
 // has done so.
-func whileWorking(tell func(time.Duration), work func() error) error {
+func whileWorking(report func(time.Duration), work func() error) error {
 	const every = 2 * time.Second
 	done := make(chan struct{})
 	var telling sync.WaitGroup
@@ -44,7 +44,7 @@ func whileWorking(tell func(time.Duration), work func() error) error {
 		for {
 			select {
 			case now := <-ticker.C:
-				tell(now.Sub(began))
+				report(now.Sub(began))
 			case <-done:
 				return
 			}

@@ -37,9 +37,9 @@ func TestWhatCannotBeUndoneIsAsked(t *testing.T) {
 		{"yes is the answer beforehand", true, false, "", nil},
 		{"y is yes", false, true, "y\n", nil},
 		{"Yes is yes", false, true, "Yes\n", nil},
-		{"nothing is no", false, true, "\n", commandline.ErrTold},
-		{"the end of the input is no", false, true, "", commandline.ErrTold},
-		{"another word is no", false, true, "why\n", commandline.ErrTold},
+		{"nothing is no", false, true, "\n", commandline.ErrReported},
+		{"the end of the input is no", false, true, "", commandline.ErrReported},
+		{"another word is no", false, true, "why\n", commandline.ErrReported},
 		{"without a terminal nobody is asked", false, false, "y\n", commandline.ErrUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ without changes. What the appliance no longer shows does not come.`,
 				if err := control.Rewind(cmd.Context(), source, at); err != nil {
 					return err
 				}
-				return c.tell(struct {
+				return c.print(struct {
 					Stream string    `json:"stream"`
 					To     time.Time `json:"to"`
 				}{source.String(), at}, "%s is read again from %s", source, readable(at))

@@ -25,7 +25,7 @@ second the process is gone, with exit code 1 and an error that names it. A secon
 signal ends it at once. Either way, what was not acknowledged is delivered again at
 the next start.
 
-SIGHUP loads the configuration again: what differs is started anew, all else goes
+SIGHUP loads the configuration again: what differs is started again, all else goes
 on, and a configuration that is not good changes nothing.`,
 		Example: "  ndrbridge run --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,

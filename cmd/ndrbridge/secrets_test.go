@@ -45,11 +45,11 @@ type addresses struct {
 	http        func(name string) string
 	kafka, nats string
 	proxy       string // the scheme; empty: http
-	door        int    // of the ways in which ticket commands may come, as ticketDoors counts them
+	intake      int    // of the ways in which ticket commands may come, as ticketIntakes counts them
 }
 
-// ticketDoors is how many ways there are: a door signs in by one.
-const ticketDoors = 5
+// ticketIntakes is how many ways there are: an intake signs in by one.
+const ticketIntakes = 5
 
 // confide writes the configuration. Beside what is hostile it has an appliance good,
 // whose events the sinks are to deliver.
@@ -152,24 +152,24 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	hook("elastic", "/ndr", "preset: elasticsearch, key: "+quoted())
 	hook("datadog", "/api/v2/logs", "preset: datadog, key: "+quoted())
 
-	nats, door := "nats://"+at.nats, ""
-	switch at.door {
+	nats, intake := "nats://"+at.nats, ""
+	switch at.intake {
 	case 0:
-		door = "token: " + quoted()
+		intake = "token: " + quoted()
 	case 1:
-		door = "username: ana, password: " + quoted()
+		intake = "username: ana, password: " + quoted()
 	case 2:
-		nats, door = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+certificate
+		nats, intake = "nats://ana:"+inURL()+"@"+at.nats, "tls: "+certificate
 	case 3:
-		door = "creds_file: " + file("door-creds", creds)
+		intake = "creds_file: " + file("intake-creds", creds)
 	case 4:
-		door = "nkey_file: " + file("door-nkey", seed()+"\n")
+		intake = "nkey_file: " + file("intake-nkey", seed()+"\n")
 	}
 	kafka := ""
-	if at.door == 2 {
+	if at.intake == 2 {
 		kafka = ", tls: " + certificate
 	}
-	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {url: %q, stream: TICKETS, %s}\n", nats, door)
+	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {url: %q, stream: TICKETS, %s}\n", nats, intake)
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
 	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: desk, secret: %s}]\n", quoted(), quoted(), quoted())
 
@@ -188,9 +188,9 @@ func confide(t *testing.T, good string, at addresses) confidential {
 
 func TestEverySecretIsConfiguredInThisTest(t *testing.T) {
 	there := map[string]bool{}
-	for door := range ticketDoors {
+	for intake := range ticketIntakes {
 		all := confide(t, "http://good.example", addresses{
-			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", door: door,
+			scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222", intake: intake,
 		})
 		for key, words := range all.secrets {
 			there[key] = there[key] || strings.Join(words, "") != ""
@@ -375,7 +375,7 @@ func TestNobodyThatCannotBeReachedHasASecretShown(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, good := goodAppliance(t)
-			test.at.door = i % ticketDoors
+			test.at.intake = i % ticketIntakes
 			c := confide(t, good, test.at)
 			s := serve(t, c)
 			// out delivers; everybody else fails.

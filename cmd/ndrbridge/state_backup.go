@@ -39,7 +39,7 @@ read and delivered again.`,
 				if err != nil {
 					return err
 				}
-				return c.tell(struct {
+				return c.print(struct {
 					File  string `json:"file"`
 					Bytes int64  `json:"bytes"`
 				}{args[0], n}, "%s: %s", printable(args[0]), bytesText(n))

@@ -14,11 +14,11 @@ import (
 func (c *command) stateCompactCommand() *cobra.Command {
 	return c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "compact",
-		Short: "Give the room that was freed in the state file back to the disk",
-		Long: `Write the state file anew, without the room that was freed in it: a file that was
-large once, as after a long outage of a sink, stays so otherwise, and uses that room
+		Short: "Give the space that was freed in the state file back to the disk",
+		Long: `Write the state file again, without the space that was freed in it: a file that was
+large once, as after a long outage of a sink, stays so otherwise, and uses that space
 again. The new file is made beside the old one and replaces it when it is whole, so
-that the disk must have room for both. The bridge must be stopped.`,
+that the disk must have space for both. The bridge must be stopped.`,
 		Example: "  ndrbridge state compact --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -36,7 +36,7 @@ that the disk must have room for both. The bridge must be stopped.`,
 			if err != nil {
 				return stateError(config.State, err)
 			}
-			return c.tell(struct {
+			return c.print(struct {
 				Before int64 `json:"before_bytes"`
 				After  int64 `json:"after_bytes"`
 			}{before, after}, "%s: %s before, %s now", config.State, bytesText(before), bytesText(after))

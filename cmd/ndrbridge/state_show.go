@@ -76,7 +76,7 @@ type sinkShown struct {
 func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) {
 	err = c.acting(func(control admin.Control) error {
 		status, err := control.Status(ctx)
-		shown = toldState(status)
+		shown = stateOf(status)
 		return err
 	})
 	if err != nil || shown.Running {
@@ -85,8 +85,8 @@ func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) 
 	return shown, shown.read(ctx)
 }
 
-// toldState is what the status tells of the state.
-func toldState(s admin.Status) stateShown {
+// stateOf is what the status tells of the state.
+func stateOf(s admin.Status) stateShown {
 	shown := stateShown{Running: s.Running, StateStatus: s.State}
 	for _, a := range s.Appliances {
 		for _, stream := range a.Streams {
@@ -159,7 +159,7 @@ func (c *command) printState(s stateShown, now time.Time) {
 	}
 	streams.print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
-	sinks := newTable("SINK", "CURSOR", "LAG", "BYTES", "OLDEST", "DEAD", "BYTES", "AGAIN", "SKIPPED", "NOTE")
+	sinks := newTable("SINK", "CURSOR", "LAG", "BYTES", "OLDEST", "DEAD", "BYTES", "REDELIVER", "SKIPPED", "NOTE")
 	for _, sink := range s.Sinks {
 		cursor, note := "-", cell{}
 		if sink.Cursor != nil {

@@ -49,7 +49,7 @@ The bridge must be stopped.`,
 				if err := state.Forget(ctx, name); err != nil {
 					return err
 				}
-				return c.tell(map[string]string{"forgotten": name}, "the state keeps nothing of sink %s any more", name)
+				return c.print(map[string]string{"forgotten": name}, "the state keeps nothing of sink %s any more", name)
 			})
 		},
 	}))
@@ -64,7 +64,7 @@ func (c *command) forgetAppliance(ctx context.Context, state *bridge.Offline, na
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
 		}
-		return c.tell(map[string]string{"forgotten": name}, "what answers under the name %s next is taken for the appliance", name)
+		return c.print(map[string]string{"forgotten": name}, "what answers under the name %s next is taken for the appliance", name)
 	}
 	if err := c.confirm(ctx, yes, fmt.Sprintf("Drop the positions of %s and what is known of its detections? Its streams begin at their start.", name)); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (c *command) forgetAppliance(ctx context.Context, state *bridge.Offline, na
 	if err := state.ForgetAppliance(ctx, name); err != nil {
 		return err
 	}
-	return c.tell(map[string]string{"forgotten": name}, "the state knows nothing of appliance %s any more", name)
+	return c.print(map[string]string{"forgotten": name}, "the state knows nothing of appliance %s any more", name)
 }
 
 // confirmForget asks where what is dropped could still be delivered.
@@ -106,7 +106,7 @@ then forget that one first, with the sink out of the configuration.`,
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
-				return c.tell(map[string]string{"renamed": args[0], "to": args[1]}, "what the state kept of sink %s is that of %s now", args[0], args[1])
+				return c.print(map[string]string{"renamed": args[0], "to": args[1]}, "what the state kept of sink %s is that of %s now", args[0], args[1])
 			})
 		},
 	}))

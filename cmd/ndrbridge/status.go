@@ -25,7 +25,7 @@ settle, and what to do about what is wrong.
   LAG      what the sink has yet to settle; OLDEST is when the oldest of it was seen
   DEAD     dead letters: what a target refused for good, or what could not be made
            into an event
-  AGAIN    events that are queued to be delivered again
+  REDELIVER    events that are queued to be delivered again
   SKIPPED  events that the sink never got, by its lag policy or because it was not
            configured, counted for good
 

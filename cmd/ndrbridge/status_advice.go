@@ -14,7 +14,7 @@ func advice(s admin.Status) []string {
 		add("start the bridge with: ndrbridge run")
 	}
 	if s.State.Journal.Full {
-		add("the journal is full, and polling waits: mend %s, give it lag.policy skip, or raise journal.max_bytes", slowest(s.Sinks))
+		add("the journal is full, and polling waits: fix %s, give it lag.policy skip, or raise journal.max_bytes", slowest(s.Sinks))
 	}
 	for _, a := range s.Appliances {
 		reached := a.Reachable == nil || *a.Reachable
@@ -45,9 +45,9 @@ func advice(s admin.Status) []string {
 			add("tickets are not written to %s (%s), and their commands are kept: %s", a.Name, a.Tickets.State, a.Tickets.Error)
 		}
 	}
-	for _, d := range s.Doors {
+	for _, d := range s.Intakes {
 		if d.Error != "" {
-			add("ticket commands from %s are not received, and wait there: %s", d.Door, d.Error)
+			add("ticket commands from %s are not received, and wait there: %s", d.Intake, d.Error)
 		}
 	}
 	for _, sink := range s.Sinks {
@@ -68,7 +68,7 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 	case "retrying":
 		add("%s fails, and is tried again: %s", s.Name, s.Error)
 	case "halted":
-		add("%[1]s is halted until this is mended: %[2]s", s.Name, s.Error)
+		add("%[1]s is halted until this is fixed: %[2]s", s.Name, s.Error)
 		add("%[1]s is tried again by itself, or at once with: ndrbridge resume %[1]s", s.Name)
 	case "paused":
 		add("%[1]s is paused: go on with: ndrbridge resume %[1]s", s.Name)

@@ -27,9 +27,9 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 	streamsTable(s, now).print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
 	sinksTable(s, now).print(c.stdout, c.width(), c.colours())
-	if len(s.Doors) > 0 {
+	if len(s.Intakes) > 0 {
 		fmt.Fprintln(c.stdout)
-		doorsTable(s.Doors, now).print(c.stdout, c.width(), c.colours())
+		intakesTable(s.Intakes, now).print(c.stdout, c.width(), c.colours())
 	}
 	if lines := advice(s); len(lines) > 0 {
 		fmt.Fprintln(c.stdout, "\nWhat to do:")
@@ -45,7 +45,7 @@ func journalText(j admin.Journal) string {
 		text += fmt.Sprintf(" of %s", bytesText(j.MaxBytes))
 	}
 	if j.Full {
-		text += ", full: the sources wait for room"
+		text += ", full: the sources wait for space"
 	}
 	return text
 }
@@ -129,7 +129,7 @@ func backlogText(b *admin.Backlog) string {
 }
 
 func sinksTable(status admin.Status, now time.Time) *table {
-	t := newTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "AGAIN", "SKIPPED", "NOTE")
+	t := newTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "REDELIVER", "SKIPPED", "NOTE")
 	for _, s := range status.Sinks {
 		addSink(t, s, stateCell(s.State), rateText(s.EventsPerSecond, status.Running), now)
 	}
@@ -151,10 +151,10 @@ func addSink(t *table, s admin.SinkStatus, state cell, rate string, now time.Tim
 		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, cell{strings.Join(notes, "; "), yellow})
 }
 
-func doorsTable(doors []admin.DoorStatus, now time.Time) *table {
+func intakesTable(intakes []admin.IntakeStatus, now time.Time) *table {
 	t := newTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
-	for _, d := range doors {
-		t.add(d.Door, stateCell(d.State), ago(d.Since, now), d.Stored, deadCell(d.Refused))
+	for _, d := range intakes {
+		t.add(d.Intake, stateCell(d.State), ago(d.Since, now), d.Stored, deadCell(d.Refused))
 	}
 	return t
 }

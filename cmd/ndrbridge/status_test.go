@@ -33,7 +33,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"a full journal names who holds it", func(s *admin.Status) {
 			s.State.Journal.Full = true
 			s.Sinks = []admin.SinkStatus{{Name: "lake", LagBytes: 10}, {Name: "soc", LagBytes: 20}}
-		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: the sources wait for room", "the journal is full, and polling waits: mend soc, give it lag.policy skip, or raise journal.max_bytes"}, ""},
+		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: the sources wait for space", "the journal is full, and polling waits: fix soc, give it lag.policy skip, or raise journal.max_bytes"}, ""},
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
@@ -63,7 +63,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 			}}
 		}, []string{
 			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 0/s 2 3 4 fills the journal in 2h00m; over its lag budget",
-			"lake is halted until this is mended: 403 forbidden",
+			"lake is halted until this is fixed: 403 forbidden",
 			"lake is tried again by itself, or at once with: ndrbridge resume lake",
 			"lake has dead letters: see why with ndrbridge dead list lake, then requeue or drop them",
 			"lake: its dead letters take 90 B of 100 B; when they are full, it halts",
@@ -76,9 +76,9 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "paused", Since: now}}
 		}, []string{"lake file paused 0s ago 0 0 B - 0/s 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
 		{"brokers that ticket commands come from", func(s *admin.Status) {
-			s.Doors = []admin.DoorStatus{
-				{Door: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
-				{Door: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer"},
+			s.Intakes = []admin.IntakeStatus{
+				{Intake: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
+				{Intake: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer"},
 			}
 		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received, and wait there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {

@@ -66,7 +66,7 @@ func checkStream(stream string) error {
 	return fmt.Errorf("%w: --stream: %q is none of %s, or records/NAME", commandline.ErrUsage, stream, strings.Join(known, ", "))
 }
 
-// ofStream tells whether an event is of a stream; empty: any.
+// ofStream reports whether an event is of a stream; empty: any.
 func ofStream(e transform.Event, stream string) bool {
 	return stream == "" || stream == e.Stream() || stream == streamOf(e)
 }

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-// isTerminal tells whether a reader or writer is a terminal.
+// isTerminal reports whether a reader or writer is a terminal.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	if !ok {
@@ -37,7 +37,7 @@ func (c *command) variable(name string) string {
 	return ""
 }
 
-// colours tells whether the output may have colours (https://no-color.org).
+// colours reports whether the output may have colours (https://no-color.org).
 func (c *command) colours() bool {
 	return c.terminal && c.variable("NO_COLOR") == "" && c.variable("TERM") != "dumb"
 }
@@ -84,5 +84,5 @@ func (c *command) confirm(ctx context.Context, yes bool, question string) error 
 		fmt.Fprintln(c.stderr)
 	}
 	fmt.Fprintln(c.stderr, "nothing was changed")
-	return commandline.ErrTold
+	return commandline.ErrReported
 }

@@ -185,7 +185,7 @@ for the same ticket waits for them, unless it is done already.`,
 		Example: "  ndrbridge tickets retry 17 18",
 		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.settleTickets(cmd.Context(), args, "retried", admin.Control.RetryCommand)
+			return c.changeTickets(cmd.Context(), args, "retried", admin.Control.RetryCommand)
 		},
 	}))
 }
@@ -200,7 +200,7 @@ or where there is no terminal to ask at, wants --yes.`,
 		Example: "  ndrbridge tickets drop 17",
 		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.settleTickets(cmd.Context(), args, "dropped", func(control admin.Control, ctx context.Context, id uint64) error {
+			return c.changeTickets(cmd.Context(), args, "dropped", func(control admin.Control, ctx context.Context, id uint64) error {
 				command, err := control.Command(ctx, id)
 				if err != nil {
 					return err
@@ -218,9 +218,9 @@ or where there is no terminal to ask at, wants --yes.`,
 	return cmd
 }
 
-// settleTickets does something to each of the commands, and tells how many it was
+// changeTickets does something to each of the commands, and tells how many it was
 // done to.
-func (c *command) settleTickets(ctx context.Context, args []string, done string, settle func(admin.Control, context.Context, uint64) error) error {
+func (c *command) changeTickets(ctx context.Context, args []string, done string, commit func(admin.Control, context.Context, uint64) error) error {
 	var ids []uint64
 	for _, arg := range args {
 		id, err := parseID(arg)
@@ -233,14 +233,14 @@ func (c *command) settleTickets(ctx context.Context, args []string, done string,
 		n := 0
 		var failed error
 		for _, id := range ids {
-			if failed = settle(control, ctx, id); failed != nil {
+			if failed = commit(control, ctx, id); failed != nil {
 				break
 			}
 			n++
 		}
 		// Some may be settled where the rest failed.
 		if n > 0 {
-			if err := c.tell(map[string]int{done: n}, "%s %s", counted(n, "ticket command"), done); err != nil {
+			if err := c.print(map[string]int{done: n}, "%s %s", counted(n, "ticket command"), done); err != nil {
 				return err
 			}
 		}

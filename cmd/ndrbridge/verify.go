@@ -66,13 +66,13 @@ compared as far as the journal reaches back.`,
 // its progress on standard error.
 type verifyPrinter struct {
 	*command
-	told time.Time
+	printed time.Time
 }
 
 func (v *verifyPrinter) progress(stream string, compared int, at time.Time) {
 	const every = 2 * time.Second
-	if now := time.Now(); now.Sub(v.told) >= every {
-		v.told = now
+	if now := time.Now(); now.Sub(v.printed) >= every {
+		v.printed = now
 		fmt.Fprintf(v.stderr, "%s: compared %d, up to %s\n", stream, compared, at.UTC().Format(time.RFC3339))
 	}
 }

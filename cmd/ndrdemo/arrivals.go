@@ -22,7 +22,7 @@ type count struct {
 
 func newArrivals() *arrivals {
 	a := &arrivals{ledger: ledger.New(), counts: make(map[string]*count)}
-	for _, o := range outlets {
+	for _, o := range demoSinks {
 		a.counts[o.name] = &count{ids: make(map[string]struct{})}
 	}
 	return a

@@ -40,8 +40,8 @@ func command(stdout io.Writer) *cobra.Command {
   a chat                 that takes what is posted to Slack, and shows it to a browser
   a Jira                 in which somebody moves issues to Done
   the bridge             configured by a file, as in earnest: all three streams
-                         go to NATS, to the webhook and to a file, the gravest
-                         detections to the chat, as cards, and the very gravest
+                         go to NATS, to the webhook and to a file, the most severe
+                         detections to the chat, as cards, and the very most severe
                          get tickets in Jira, and are closed with these
 
 It prints where each of them is, so that you can ask them with curl or nats, then

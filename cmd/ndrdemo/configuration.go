@@ -56,11 +56,11 @@ tickets: # links detections with their tickets, and closes them with these
   webhooks: {jira: {secret: {{.Secret}}, accounts: [{{.Account}}]}}
 `
 
-// outlet is a sink of the configuration.
-type outlet struct{ name, kind string }
+// sink is a sink of the configuration.
+type demoSink struct{ name, kind string }
 
-// String names an outlet for a person.
-func (o outlet) String() string { return o.name + ", " + o.kind }
+// String names an sink for a person.
+func (o demoSink) String() string { return o.name + ", " + o.kind }
 
 const (
 	sinkBus = "bus"
@@ -68,9 +68,9 @@ const (
 	sinkLog = "log"
 )
 
-// outlets are the sinks that are sent everything, in the order in which they are
+// sinks are the sinks that are sent everything, in the order in which they are
 // shown.
-var outlets = [...]outlet{{sinkBus, "NATS"}, {sinkSOC, "webhook"}, {sinkLog, "file"}}
+var demoSinks = [...]demoSink{{sinkBus, "NATS"}, {sinkSOC, "webhook"}, {sinkLog, "file"}}
 
 // files are the paths of what a demo writes.
 type files struct{ Config, State, File, Log, JetStream string }

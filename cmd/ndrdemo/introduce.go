@@ -6,8 +6,8 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// introduce says what there is and where.
-func (d *demo) introduce(admin string) {
+// printIntroduction says what there is and where.
+func (d *demo) printIntroduction(admin string) {
 	end := "Ctrl-C ends it."
 	if d.lasts > 0 {
 		end = fmt.Sprintf("It ends after %v.", d.lasts)
@@ -23,7 +23,7 @@ configuration  %s
 log            %s
 bus, NATS      %s, stream NDR, subjects ndr.>
 soc, webhook   %s
-chat, Slack    %s in a browser: cards of the gravest detections
+chat, Slack    %s in a browser: cards of the most severe detections
 tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
 log, file      %s
 

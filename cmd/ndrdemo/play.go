@@ -108,7 +108,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	b, err := bridge.New(ctx, config, bridge.Options{
 		Version: "demo",
-		Log:     slog.New(&echo{Handler: bridge.NewLog(logFile, config.Log).Handler(), tell: d.warn}),
+		Log:     slog.New(&warningHandler{Handler: bridge.NewLog(logFile, config.Log).Handler(), warn: d.warn}),
 	})
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (d *demo) run(ctx context.Context) error {
 	defer stopConsumer()
 	defer stopBridge()
 
-	d.introduce(b.AdminAddress())
+	d.printIntroduction(b.AdminAddress())
 	return d.watch(ctx, control)
 }
 

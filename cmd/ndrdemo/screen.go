@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// standing is how far things are at a moment.
-type standing struct {
+// progress is how far things are at a moment.
+type progress struct {
 	elapsed                                time.Duration
 	detections, versions, entries, records int // that the appliance has shown
 	sinks                                  []sinkStanding
@@ -17,13 +17,13 @@ type standing struct {
 
 // sinkStanding is how far one sink is.
 type sinkStanding struct {
-	outlet
+	demoSink
 	events, duplicates int
 	waiting            int // detections whose latest version is not there, entries and records
 }
 
-// settled tells whether everything is everywhere.
-func (s standing) settled() bool {
+// caughtUp reports whether everything is everywhere.
+func (s progress) caughtUp() bool {
 	for _, sink := range s.sinks {
 		if sink.waiting > 0 {
 			return false
@@ -33,16 +33,16 @@ func (s standing) settled() bool {
 }
 
 // heading names the columns of row.
-func (s standing) heading() string {
+func (s progress) heading() string {
 	above, below := "        detections     audit log        ", " time | shown versions entries records"
 	for _, sink := range s.sinks {
-		above += fmt.Sprintf("   %-15s", sink.outlet)
+		above += fmt.Sprintf("   %-15s", sink.demoSink)
 		below += " | events dup wait"
 	}
 	return strings.TrimRight(above, " ") + "\n" + below
 }
 
-func (s standing) row() string {
+func (s progress) row() string {
 	seconds := int(s.elapsed.Round(time.Second).Seconds())
 	row := fmt.Sprintf("%2d:%02d | %5d %8d %7d %7d", seconds/60, seconds%60, s.detections, s.versions, s.entries, s.records)
 	for _, sink := range s.sinks {
@@ -82,7 +82,7 @@ func (s *screen) interval() time.Duration {
 func (s *screen) line(text string) { s.draw(text+"\n", s.table) }
 
 // update shows where things stand.
-func (s *screen) update(now standing) {
+func (s *screen) update(now progress) {
 	if s.terminal {
 		s.draw("", "\n"+now.heading()+"\n"+now.row()+"\n")
 		return

@@ -12,10 +12,10 @@ import (
 	"ndrbridge/transform"
 )
 
-func someStanding() standing {
-	return standing{elapsed: 62 * time.Second, detections: 312, versions: 345, entries: 61, records: 80, sinks: []sinkStanding{
-		{outlet: outlet{"bus", "NATS"}, events: 345},
-		{outlet: outlet{"soc", "webhook"}, events: 1340, duplicates: 12, waiting: 7},
+func someStanding() progress {
+	return progress{elapsed: 62 * time.Second, detections: 312, versions: 345, entries: 61, records: 80, sinks: []sinkStanding{
+		{demoSink: demoSink{"bus", "NATS"}, events: 345},
+		{demoSink: demoSink{"soc", "webhook"}, events: 1340, duplicates: 12, waiting: 7},
 	}}
 }
 
@@ -63,11 +63,11 @@ func TestScreen(t *testing.T) {
 
 func TestSettled(t *testing.T) {
 	s := someStanding()
-	if s.settled() {
+	if s.caughtUp() {
 		t.Error("a sink waits, and all is settled")
 	}
 	s.sinks[1].waiting = 0
-	if !s.settled() {
+	if !s.caughtUp() {
 		t.Error("no sink waits, and not all is settled")
 	}
 }
@@ -116,7 +116,7 @@ func TestSampleOfATicket(t *testing.T) {
 func TestEcho(t *testing.T) {
 	var log bytes.Buffer
 	var told []string
-	l := slog.New(&echo{Handler: slog.NewTextHandler(&log, nil), tell: func(line string) { told = append(told, line) }})
+	l := slog.New(&warningHandler{Handler: slog.NewTextHandler(&log, nil), warn: func(line string) { told = append(told, line) }})
 	l.With("sink", "soc").Info("sink delivers again")
 	l.With("appliance", "hq", "stream", "detections").Warn("poll failed", "error", errors.New("refused"), "next", 1)
 	if want := []string{"hq: detections: poll failed: refused"}; !slices.Equal(told, want) {

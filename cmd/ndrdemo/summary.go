@@ -32,7 +32,7 @@ type summary struct {
 
 // sinkSummary is what the judge says of one sink.
 type sinkSummary struct {
-	outlet
+	demoSink
 	ledger.Verdict
 	missing  int // detections whose last version is not there, entries and records
 	distinct int // versions of detections
@@ -44,8 +44,8 @@ func judge(l *ledger.Ledger, shown exhibit) summary {
 		detections: countDetections(shown.versions), versions: len(shown.versions),
 		entries: len(shown.audit), records: len(shown.records),
 	}
-	for _, o := range outlets {
-		sink := sinkSummary{outlet: o, missing: shown.waiting(l, o.name)}
+	for _, o := range demoSinks {
+		sink := sinkSummary{demoSink: o, missing: shown.waiting(l, o.name)}
 		detections := l.Judge(o.name, shown.versions)
 		sink.distinct = detections.Delivered - detections.Duplicates
 		for _, v := range []ledger.Verdict{
@@ -70,7 +70,7 @@ func countDetections(versions []ledger.Version) int {
 	return len(ids)
 }
 
-// good tells whether every promise was kept.
+// good reports whether every promise was kept.
 func (s summary) good() bool {
 	for _, sink := range s.sinks {
 		if len(sink.Faults) > 0 {
@@ -88,7 +88,7 @@ func (s summary) print(w io.Writer) {
 	replaced := 0
 	for _, sink := range s.sinks {
 		replaced = max(replaced, s.versions-sink.distinct)
-		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.outlet, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
+		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.demoSink, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
 	}
 	fmt.Fprintf(w, "\nThe chat took %d messages with %d cards.\n", s.posted.messages, s.posted.cards)
 	fmt.Fprintf(w, "%d tickets were opened in Jira, %d detections linked with theirs, and %d closed with theirs.\n",

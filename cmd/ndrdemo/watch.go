@@ -37,15 +37,15 @@ func (d *demo) watch(ctx context.Context, control admin.Control) error {
 	d.screen.line("Nothing more happens; waiting for the rest to arrive.")
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
 	defer cancel()
-	err = d.show(rest, began, func() bool { return d.settled(rest, began, control) })
+	err = d.show(rest, began, func() bool { return d.caughtUp(rest, began, control) })
 	d.screen.update(d.standing(began))
 	return err
 }
 
-// settled tells whether everything has arrived, and nothing is on its way from the
+// caughtUp reports whether everything has arrived, and nothing is on its way from the
 // tickets to the appliance, which would show another version then.
-func (d *demo) settled(ctx context.Context, began time.Time, control admin.Control) bool {
-	if !d.standing(began).settled() { // else the sink of tickets may have more to come
+func (d *demo) caughtUp(ctx context.Context, began time.Time, control admin.Control) bool {
+	if !d.standing(began).caughtUp() { // else the sink of tickets may have more to come
 		return false
 	}
 	var quiet bool
@@ -53,7 +53,7 @@ func (d *demo) settled(ctx context.Context, began time.Time, control admin.Contr
 	if d.tickets, quiet, err = d.project.counted(ctx, control); err != nil || !quiet {
 		return false
 	}
-	return d.standing(began).settled()
+	return d.standing(began).caughtUp()
 }
 
 // show shows what goes on until ctx ends or over says so.
@@ -101,20 +101,20 @@ func (d *demo) showEvent(e transform.Event) error {
 }
 
 // standing counts what there is now.
-func (d *demo) standing(began time.Time) standing {
+func (d *demo) standing(began time.Time) progress {
 	shown := d.shown.now()
-	s := standing{
+	s := progress{
 		elapsed: time.Since(began), detections: countDetections(shown.versions), versions: len(shown.versions),
 		entries: len(shown.audit), records: len(shown.records),
 	}
-	for _, o := range outlets {
+	for _, o := range demoSinks {
 		s.sinks = append(s.sinks, d.sinkStanding(o, shown))
 	}
 	return s
 }
 
-func (d *demo) sinkStanding(o outlet, shown exhibit) sinkStanding {
-	s := sinkStanding{outlet: o, waiting: shown.waiting(d.arrivals.ledger, o.name)}
+func (d *demo) sinkStanding(o demoSink, shown exhibit) sinkStanding {
+	s := sinkStanding{demoSink: o, waiting: shown.waiting(d.arrivals.ledger, o.name)}
 	s.events, s.duplicates = d.arrivals.count(o.name)
 	return s
 }

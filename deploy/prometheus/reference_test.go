@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// UPDATE=1 writes the page anew.
+// UPDATE=1 writes the page again.
 func TestTheReferenceOfMetricsIsWhatABridgeShows(t *testing.T) {
 	const path = "../../docs/metrics.md"
 	metrics, _ := scrape(t)

@@ -35,12 +35,12 @@ const (
 )
 
 // conn is a connection whose Read returns only what is well formed and within the
-// limits. Between lines, of a message no more than what Read has room for is held.
+// limits. Between lines, of a message no more than what Read has space for is held.
 type conn struct {
 	net.Conn           // what is written to; src is what is read from
 	src      io.Reader // plain text
 	secure   bool
-	heard    atomic.Bool // something came after the handshake; Write asks while Read sets it
+	received atomic.Bool // something came after the handshake; Write asks while Read sets it
 	limits   Limits
 	socket   *websocket // nil: none
 	waiting  atomic.Int64
@@ -73,7 +73,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // afterHandshake says of a connection that ends right after the TLS handshake that it
 // may be for TLS: a server refuses a client's certificate only then.
 func (c *conn) afterHandshake(err error) error {
-	if c.secure && !c.heard.Load() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+	if c.secure && !c.received.Load() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
 		return fmt.Errorf("%w: connection closed by remote after TLS handshake: %w", nats.ErrTLS, err)
 	}
 	return err
@@ -90,8 +90,8 @@ func (c *conn) fill() error {
 	n, err := c.src.Read(c.buf[c.end:])
 	c.end += n
 	if n > 0 {
-		if c.secure && !c.heard.Load() {
-			c.heard.Store(true)
+		if c.secure && !c.received.Load() {
+			c.received.Store(true)
 		}
 		return nil // an error comes again
 	}

@@ -82,13 +82,13 @@ func (c *conn) readFrames(p []byte) (int, error) {
 	}
 	for len(w.framed) == 0 {
 		const head = 4
-		var room [32 << 10]byte
-		n, err := c.readProtocol(room[head:])
-		frame := room[:0]
+		var space [32 << 10]byte
+		n, err := c.readProtocol(space[head:])
+		frame := space[:0]
 		if n > 0 {
-			binary.BigEndian.PutUint16(room[2:], uint16(n))
-			room[0], room[1] = frameFinal|frameBinary, 126
-			frame = room[:head+n]
+			binary.BigEndian.PutUint16(space[2:], uint16(n))
+			space[0], space[1] = frameFinal|frameBinary, 126
+			frame = space[:head+n]
 		}
 		w.framed = append(append(w.framed, frame...), w.control...)
 		w.control = w.control[:0]

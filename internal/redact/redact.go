@@ -130,7 +130,7 @@ func QueryValues(rawQuery string) []string {
 // harmless are the headers that say what is sent, and hold no key at any receiver.
 var harmless = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type", "User-Agent"}
 
-// HarmlessHeader says whether the configured value of an HTTP header may be shown. That
+// HarmlessHeader reports whether the configured value of an HTTP header may be shown. That
 // of any other name may not: receivers take keys in headers of any name.
 func HarmlessHeader(name string) bool {
 	return slices.Contains(harmless, textproto.CanonicalMIMEHeaderKey(name))

@@ -57,7 +57,7 @@ const (
 // Tracing is what sends spans.
 type Tracing struct {
 	provider *sdk.TracerProvider
-	outlet   *outlet
+	exporter *spanExporter
 	client   *http.Transport
 }
 
@@ -87,7 +87,7 @@ func New(o Options) (*Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := newOutlet(exporter, o)
+	out := newExporter(exporter, o)
 	processor := sdk.NewBatchSpanProcessor(out,
 		sdk.WithMaxQueueSize(maxQueue), sdk.WithMaxExportBatchSize(maxBatch),
 		sdk.WithBatchTimeout(delay), sdk.WithExportTimeout(timeout))
@@ -97,7 +97,7 @@ func New(o Options) (*Tracing, error) {
 			sdk.WithResource(identity),
 			sdk.WithSpanProcessor(&inlet{processor, out}),
 		),
-		outlet: out, client: transport,
+		exporter: out, client: transport,
 	}, nil
 }
 
@@ -124,7 +124,7 @@ func (t *Tracing) Tracer() trace.Tracer { return t.provider.Tracer("ndrbridge") 
 // end afterwards.
 func (t *Tracing) Close(ctx context.Context) error {
 	defer t.client.CloseIdleConnections()
-	defer context.AfterFunc(ctx, t.outlet.giveUp)()
+	defer context.AfterFunc(ctx, t.exporter.giveUp)()
 	// The end of ctx ends the requests, and with them this, which has to be waited for.
 	if err := t.provider.Shutdown(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)

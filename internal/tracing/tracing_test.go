@@ -236,12 +236,12 @@ func TestACollectorThatFails(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body) // until then the server does not see that the client has gone
 			<-r.Context().Done()
 		})
-		const room = 4096
-		for range room {
+		const space = 4096
+		for range space {
 			s.span(t.Context(), "poll audit")
 		}
 		<-asked
-		for range 7 { // for which there is no room
+		for range 7 { // for which there is no space
 			s.span(t.Context(), "poll audit")
 		}
 		s.dropped(t, 7)
@@ -250,7 +250,7 @@ func TestACollectorThatFails(t *testing.T) {
 		if err := s.Close(ctx); err != nil {
 			t.Error(err)
 		}
-		s.dropped(t, room+7)
+		s.dropped(t, space+7)
 	})
 }
 

@@ -4,7 +4,7 @@ package file
 
 import "syscall"
 
-// writable tells whether the process may write a file, or in a folder.
+// writable reports whether the process may write a file, or in a folder.
 func writable(path string) bool {
 	const write = 2 // W_OK of access(2)
 	return syscall.Access(path, write) == nil

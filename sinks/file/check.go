@@ -17,7 +17,7 @@ func Check(o Options) []preflight.Finding {
 	}
 	found := CheckPath("file", o.Path, "path")
 	if free, ok := freeBytes(filepath.Dir(o.Path)); ok && found[0].Result == preflight.OK {
-		found = append(found, room(o, free))
+		found = append(found, freeSpace(o, free))
 	}
 	return found
 }
@@ -53,15 +53,15 @@ func CheckPath(step, path, key string) []preflight.Finding {
 	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: path + " can be written"}}
 }
 
-// room holds what is free against what the files may come to.
-func room(o Options, free uint64) preflight.Finding {
+// space holds what is free against what the files may come to.
+func freeSpace(o Options, free uint64) preflight.Finding {
 	const mega = 1 << 20
 	most := uint64(o.MaxBytes) * uint64(o.Keep+1)
-	f := preflight.Finding{Step: "room", Result: preflight.Remark, Detail: fmt.Sprintf("%d MiB are free", free/mega)}
+	f := preflight.Finding{Step: "space", Result: preflight.Remark, Detail: fmt.Sprintf("%d MiB are free", free/mega)}
 	if o.MaxBytes > 0 {
 		f.Detail += fmt.Sprintf(", and the files come to %d MiB", most/mega)
 		if free < most {
-			f.Advice = "make room, or lower rotate.max_bytes or rotate.keep"
+			f.Advice = "make space, or lower rotate.max_bytes or rotate.keep"
 		}
 	}
 	return f

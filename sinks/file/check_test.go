@@ -20,9 +20,9 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
 			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "can be written"},
 		},
-		"the room that is left": {
+		"the space that is left": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
-			want: preflighttest.Row{Step: "room", Result: preflight.Remark, Detail: "MiB are free, and the files come to 6 MiB"},
+			want: preflighttest.Row{Step: "space", Result: preflight.Remark, Detail: "MiB are free, and the files come to 6 MiB"},
 		},
 		"standard output": {
 			path: func(string) string { return file.Stdout },

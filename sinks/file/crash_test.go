@@ -203,7 +203,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 					return
 				}
 				// Where the file is rotated first, the batch fits.
-				undo := limitFiles(t, info.Size()+rapid.Int64Range(0, 300).Draw(t, "room"))
+				undo := limitFiles(t, info.Size()+rapid.Int64Range(0, 300).Draw(t, "space"))
 				err = s.Send(t.Context(), events)
 				undo()
 				if err == nil {

@@ -97,15 +97,15 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("standard output", func(t *testing.T) {
 		sinktest.Run(t, modes, func(t *testing.T, _ transform.Mode) sinktest.Target {
-			out := &flaky{room: -1}
+			out := &flaky{space: -1}
 			return sinktest.Target{
 				Open: func() (sinks.Sink, error) {
 					return file.New(file.Options{Path: file.Stdout, Out: out})
 				},
 				Received: func() ([]event.Event, error) { return decode(out.written.Bytes()) },
-				Down:     func() { out.room, out.err = 0, syscall.ENOSPC },
-				Halt:     func() { out.room, out.err = 0, syscall.EPIPE },
-				Restore:  func() { out.room = -1 },
+				Down:     func() { out.space, out.err = 0, syscall.ENOSPC },
+				Halt:     func() { out.space, out.err = 0, syscall.EPIPE },
+				Restore:  func() { out.space = -1 },
 			}
 		})
 	})
@@ -115,16 +115,16 @@ func TestConformance(t *testing.T) {
 // takes everything.
 type flaky struct {
 	written bytes.Buffer
-	room    int
+	space   int
 	err     error
 }
 
 func (f *flaky) Write(p []byte) (int, error) {
-	if f.room < 0 || len(p) <= f.room {
+	if f.space < 0 || len(p) <= f.space {
 		return f.written.Write(p)
 	}
-	n, _ := f.written.Write(p[:f.room])
-	f.room = 0
+	n, _ := f.written.Write(p[:f.space])
+	f.space = 0
 	return n, f.err
 }
 
@@ -184,7 +184,7 @@ func TestStandardOutput(t *testing.T) {
 	line := len(events[0].Structured()) + 1
 	for _, test := range []struct {
 		name  string
-		room  int
+		space int
 		lines int // that are left, whole or not, of the batch that failed
 	}{
 		{"a write that failed at once leaves nothing", 0, 0},
@@ -193,7 +193,7 @@ func TestStandardOutput(t *testing.T) {
 		{"a write that failed between lines leaves whole ones", line, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			out := &flaky{room: test.room, err: syscall.EIO}
+			out := &flaky{space: test.space, err: syscall.EIO}
 			s := open(t, file.Options{Path: file.Stdout, Out: out})
 			for range 2 {
 				err := s.Send(t.Context(), events)
@@ -201,7 +201,7 @@ func TestStandardOutput(t *testing.T) {
 					t.Fatalf("class %s: %v", class, err)
 				}
 			}
-			out.room = -1
+			out.space = -1
 			send(t, s, events...)
 			lines := strings.SplitAfter(strings.TrimSuffix(out.written.String(), "\n"), "\n")
 			if len(lines) != test.lines+3 {
@@ -335,7 +335,7 @@ func TestAFileThatSomebodyElseTouches(t *testing.T) {
 	}{
 		{"moved away, a new one is made", func(t *testing.T, path string) { os.Rename(path, path+".1") }, 4},
 		{"removed, a new one is made", func(t *testing.T, path string) { os.Remove(path) }, 2},
-		{"moved away and made anew, the new one is written to", func(t *testing.T, path string) {
+		{"moved away and recreated, the new one is written to", func(t *testing.T, path string) {
 			os.Rename(path, path+".1")
 			os.WriteFile(path, nil, 0o600)
 		}, 4},

@@ -11,7 +11,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-// log appends to a file that is synced, rotated and mended.
+// log appends to a file that is synced, rotated and fixed.
 type log struct {
 	path     string
 	maxBytes int64
@@ -39,11 +39,11 @@ func (l *log) append(lines []byte) error {
 	_, err := l.file.Write(lines)
 	if err == nil {
 		// After a sync that failed, the pages may count as clean although they
-		// never reached the disk: they are cut off and written anew as well.
+		// never reached the disk: they are cut off and written again as well.
 		err = l.file.Sync()
 	}
 	if err != nil {
-		_ = l.mend() // the next attempt tries again
+		_ = l.repair() // the next attempt tries again
 		return failure(err)
 	}
 	l.torn = false
@@ -56,7 +56,7 @@ func (l *log) ready() error {
 	if l.file == nil {
 		return l.open()
 	}
-	if err := l.mend(); err != nil {
+	if err := l.repair(); err != nil {
 		return err
 	}
 	info, err := os.Stat(l.path)
@@ -74,8 +74,8 @@ func (l *log) ready() error {
 	return err
 }
 
-// mend cuts off what a failed write left.
-func (l *log) mend() error {
+// fix cuts off what a failed write left.
+func (l *log) repair() error {
 	if !l.torn {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (l *log) Close() error {
 		return nil
 	}
 	// A torn line that cannot be cut off now is found at the next open.
-	_ = l.mend()
+	_ = l.repair()
 	err := l.file.Close()
 	l.file = nil
 	return err

@@ -90,9 +90,11 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	}
 	found = append(found, advertised...)
 	settings := s.topicSettings(ctx, alive[0], names)
-	slices.SortFunc(cluster.Topics, func(a, b kmsg.MetadataResponseTopic) int { return strings.Compare(said(a.Topic), said(b.Topic)) })
+	slices.SortFunc(cluster.Topics, func(a, b kmsg.MetadataResponseTopic) int {
+		return strings.Compare(brokerMessage(a.Topic), brokerMessage(b.Topic))
+	})
 	for _, topic := range cluster.Topics {
-		name := said(topic.Topic)
+		name := brokerMessage(topic.Topic)
 		if _, asked := sure[name]; !asked {
 			continue
 		}
@@ -126,7 +128,7 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 
 func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]preflight.Finding, error) {
 	d := *s.cluster.dialer
-	way := &preflight.Way{Address: address, Key: "brokers", Now: now}
+	way := &preflight.Path{Address: address, Key: "brokers", Now: now}
 	d.TLS = way.Secure(d.TLS)
 	whole := ctx
 	ctx, cancel := preflight.Half(whole)

@@ -149,7 +149,7 @@ func (c *cluster) learn(response *kmsg.MetadataResponse, names []string) {
 		c.topics[name] = layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker's answer leaves it out", name)}
 	}
 	for _, t := range response.Topics {
-		if _, wanted := c.topics[said(t.Topic)]; wanted {
+		if _, wanted := c.topics[brokerMessage(t.Topic)]; wanted {
 			c.topics[*t.Topic] = layoutOf(*t.Topic, t)
 		}
 	}
@@ -278,7 +278,7 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 	refused = map[string]*sinks.Error{}
 	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics {
 		if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code {
-			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, said(t.ErrorMessage), "making topic "+t.Topic)
+			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, brokerMessage(t.ErrorMessage), "making topic "+t.Topic)
 		}
 	}
 	return refused, nil
@@ -299,8 +299,8 @@ func (c *cluster) close() {
 	clear(c.links)
 }
 
-// said is a broker's message, which may be absent.
-func said(message *string) string {
+// brokerMessage is a broker's message, which may be absent.
+func brokerMessage(message *string) string {
 	if message == nil {
 		return ""
 	}

@@ -31,7 +31,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b := &batch{sink: s, began: time.Now(), events: events, errs: make(sinks.EventErrors, len(events))}
+	b := &produceBatch{sink: s, began: time.Now(), events: events, errs: make(sinks.EventErrors, len(events))}
 	topics := make([]string, len(events))
 	distinct := map[string]bool{}
 	for i, e := range events {
@@ -134,17 +134,17 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// batch is the events of one Send. Goroutines share it: each event belongs to
+// produceBatch is the events of one Send. Goroutines share it: each event belongs to
 // one queue, and each queue to one goroutine, which alone writes its errors.
-type batch struct {
+type produceBatch struct {
 	sink   *Sink
 	began  time.Time // the time of events that have none
 	events []transform.Event
 	errs   sinks.EventErrors // nil: acknowledged, or still in a queue
 }
 
-// queue is what one partition has yet to take.
-type queue struct {
+// partitionQueue is what one partition has yet to take.
+type partitionQueue struct {
 	topic     string
 	partition int
 	waiting   []int // indices of events, in order
@@ -153,17 +153,17 @@ type queue struct {
 	sent      int   // events in the record batch under way
 }
 
-type place struct {
+type eventRef struct {
 	topic     string
 	partition int
 }
 
 // route sorts the events into queues by partition, and those by their leaders.
 // Events that cannot be sent get their errors.
-func (b *batch) route(topics []string) map[*kafkawire.Link][]*queue {
-	queues := map[place]*queue{}
-	brokers := map[*kafkawire.Link][]*queue{}
-	unreachable := map[place]error{}
+func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQueue {
+	queues := map[eventRef]*partitionQueue{}
+	brokers := map[*kafkawire.Link][]*partitionQueue{}
+	unreachable := map[eventRef]error{}
 	several := slices.ContainsFunc(topics, func(topic string) bool { return topic != topics[0] })
 	homes := map[string]string{} // where there are several topics: that of a partition key, "" once it has changed
 	for i, e := range b.events {
@@ -181,7 +181,7 @@ func (b *batch) route(topics []string) map[*kafkawire.Link][]*queue {
 			b.errs[i] = layout.err
 			continue
 		}
-		at := place{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
+		at := eventRef{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
 		if err := unreachable[at]; err != nil {
 			b.errs[i] = err
 			continue
@@ -193,7 +193,7 @@ func (b *batch) route(topics []string) map[*kafkawire.Link][]*queue {
 				b.errs[i], unreachable[at] = err, err
 				continue
 			}
-			q = &queue{topic: at.topic, partition: at.partition, limit: len(b.events), bytes: layout.maxBytes}
+			q = &partitionQueue{topic: at.topic, partition: at.partition, limit: len(b.events), bytes: layout.maxBytes}
 			queues[at] = q
 			brokers[l] = append(brokers[l], q)
 		}
@@ -204,10 +204,10 @@ func (b *batch) route(topics []string) map[*kafkawire.Link][]*queue {
 
 // produce empties the queues of one broker, a record batch of each with every
 // request.
-func (b *batch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder, queues []*queue) {
+func (b *produceBatch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder, queues []*partitionQueue) {
 	for {
 		request := b.request(encoder, queues)
-		queues = slices.DeleteFunc(queues, func(q *queue) bool { return len(q.waiting) == 0 })
+		queues = slices.DeleteFunc(queues, func(q *partitionQueue) bool { return len(q.waiting) == 0 })
 		if len(queues) == 0 {
 			return
 		}
@@ -220,14 +220,14 @@ func (b *batch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder
 		}
 		response := answer.(*kmsg.ProduceResponse)
 		for _, q := range queues {
-			b.settle(q, response)
+			b.takeAnswer(q, response)
 		}
 	}
 }
 
 // request takes as much from the front of each queue as a record batch may hold,
 // and rejects what no batch may hold.
-func (b *batch) request(encoder *encoder, queues []*queue) *kmsg.ProduceRequest {
+func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *kmsg.ProduceRequest {
 	encoder.reset()
 	request := kmsg.NewPtrProduceRequest()
 	request.Acks = b.sink.acks
@@ -253,7 +253,7 @@ func (b *batch) request(encoder *encoder, queues []*queue) *kmsg.ProduceRequest 
 }
 
 // take makes the queue's next record batch, nil where the queue is empty.
-func (b *batch) take(encoder *encoder, q *queue) []byte {
+func (b *produceBatch) take(encoder *encoder, q *partitionQueue) []byte {
 	for len(q.waiting) > 0 {
 		records, taken := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.bytes, b.began)
 		if taken > 0 {
@@ -268,8 +268,8 @@ func (b *batch) take(encoder *encoder, q *queue) []byte {
 	return nil
 }
 
-// settle takes from the queue what the broker's answer decides.
-func (b *batch) settle(q *queue, response *kmsg.ProduceResponse) {
+// takeAnswer takes from the queue what the broker's answer decides.
+func (b *produceBatch) takeAnswer(q *partitionQueue, response *kmsg.ProduceResponse) {
 	answer := answerTo(q, response)
 	if answer == nil {
 		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: the broker's answer leaves it out", q.topic, q.partition))
@@ -280,7 +280,7 @@ func (b *batch) settle(q *queue, response *kmsg.ProduceResponse) {
 		q.limit = min(2*q.limit, len(b.events))
 		return
 	}
-	err := kafkawire.ErrorOfCode(answer.ErrorCode, said(answer.ErrorMessage), "topic "+q.topic)
+	err := kafkawire.ErrorOfCode(answer.ErrorCode, brokerMessage(answer.ErrorMessage), "topic "+q.topic)
 	if answer.ErrorCode == kerr.ThrottlingQuotaExceeded.Code {
 		err.RetryAfter = time.Duration(response.ThrottleMillis) * time.Millisecond
 	}
@@ -299,10 +299,10 @@ func (b *batch) settle(q *queue, response *kmsg.ProduceResponse) {
 // blame takes out of the queue the events that the broker names as those for
 // which it refused a record batch (KIP-467), none of which it stored. It reports
 // whether there were any.
-func (b *batch) blame(q *queue, answer *kmsg.ProduceResponseTopicPartition) bool {
+func (b *produceBatch) blame(q *partitionQueue, answer *kmsg.ProduceResponseTopicPartition) bool {
 	for _, named := range answer.ErrorRecords {
 		if i := int(named.RelativeOffset); i >= 0 && i < q.sent {
-			message := cmp.Or(said(named.ErrorMessage), said(answer.ErrorMessage))
+			message := cmp.Or(brokerMessage(named.ErrorMessage), brokerMessage(answer.ErrorMessage))
 			b.errs[q.waiting[i]] = kafkawire.ErrorOfCode(answer.ErrorCode, message, "topic "+q.topic)
 		}
 	}
@@ -313,7 +313,7 @@ func (b *batch) blame(q *queue, answer *kmsg.ProduceResponseTopicPartition) bool
 
 // fail ends the queue: the record batch under way has failed, and what waits
 // behind it must not overtake it.
-func (b *batch) fail(q *queue, err error) {
+func (b *produceBatch) fail(q *partitionQueue, err error) {
 	for n, i := range q.waiting {
 		b.errs[i] = err
 		if n >= q.sent {
@@ -323,7 +323,7 @@ func (b *batch) fail(q *queue, err error) {
 	q.waiting = nil
 }
 
-func answerTo(q *queue, response *kmsg.ProduceResponse) *kmsg.ProduceResponseTopicPartition {
+func answerTo(q *partitionQueue, response *kmsg.ProduceResponse) *kmsg.ProduceResponseTopicPartition {
 	for _, topic := range response.Topics {
 		if topic.Topic != q.topic {
 			continue

@@ -72,7 +72,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 // tryServer connects to one server; the connection is nil where that fails.
 func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflight.Finding, *conn) {
 	address := s.addressOf(server)
-	way := &preflight.Way{Address: address, Key: "url", Now: t.Now}
+	way := &preflight.Path{Address: address, Key: "url", Now: t.Now}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")
@@ -149,7 +149,7 @@ func (s *Sink) addressOf(server string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// anyCaptures tells whether one of some subjects takes another in.
+// anyCaptures reports whether one of some subjects takes another in.
 func anyCaptures(wide []string, subject string) bool {
 	return slices.ContainsFunc(wide, func(one string) bool { return captures(one, subject) })
 }

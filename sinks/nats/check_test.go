@@ -110,7 +110,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
 			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may not let through", Advice: "see subject"},
 		},
-		"a stream for a door, whose consumer will be made": {
+		"a stream for an intake, whose consumer will be made": {
 			stream: &ndr,
 			trial:  Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
 			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the consumer ndrbridge"},

@@ -14,7 +14,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-// conn is one connection. It is never mended: whatever breaks it, or leaves a
+// conn is one connection. It is never fixed: whatever breaks it, or leaves a
 // message without an answer, ends it, so that nothing that is late can be taken
 // for an answer to something newer.
 type conn struct {
@@ -26,9 +26,9 @@ type conn struct {
 	closed chan struct{}  // closed after the connection
 }
 
-// strangers is the room for answers of those who answer to messages that were
-// not meant for them. Without room the library drops acknowledgements.
-const strangers = 8192
+// maxUntracked is the space for answers of those who answer to messages that were
+// not meant for them. Without space the library drops acknowledgements.
+const maxUntracked = 8192
 
 // Bounds of what a server may send. An acknowledgement has about 60 bytes; an answer of
 // JetStream's API describes a stream.
@@ -63,7 +63,7 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	timeout := o.Timeout / time.Duration(1+strings.Count(o.URL, ","))
 	c := &conn{
 		inbox:  nats.NewInbox() + ".",
-		acks:   make(chan *nats.Msg, o.MaxPending+strangers),
+		acks:   make(chan *nats.Msg, o.MaxPending+maxUntracked),
 		faults: make(chan error, 1),
 		closed: make(chan struct{}),
 	}
@@ -121,8 +121,8 @@ func (o Options) SignIn() ([]nats.Option, error) {
 
 // reply is the subject that the acknowledgement of a message goes to.
 func (c *conn) reply(number uint64) string {
-	var room [64]byte
-	return string(strconv.AppendUint(append(room[:0], c.inbox...), number, 10))
+	var space [64]byte
+	return string(strconv.AppendUint(append(space[:0], c.inbox...), number, 10))
 }
 
 // number is the message that an acknowledgement belongs to.

@@ -14,32 +14,32 @@ func TestAFailureIsToldOfTheEventsWhoseFateIsNotKnown(t *testing.T) {
 	rejection := errors.New("too large")
 	for _, test := range []struct {
 		name  string
-		batch batch
+		batch publishBatch
 		want  []error
 	}{
 		{
 			"none was published: the first has it",
-			batch{pending: make([]bool, 3), errs: make(sinks.EventErrors, 3)},
+			publishBatch{pending: make([]bool, 3), errs: make(sinks.EventErrors, 3)},
 			[]error{failure, sinks.ErrNotTried, sinks.ErrNotTried},
 		},
 		{
 			"all that were published are acknowledged: the next has it",
-			batch{published: 1, pending: make([]bool, 3), errs: make(sinks.EventErrors, 3)},
+			publishBatch{published: 1, pending: make([]bool, 3), errs: make(sinks.EventErrors, 3)},
 			[]error{nil, failure, sinks.ErrNotTried},
 		},
 		{
 			"some are on their way: they have it, and those behind are not tried",
-			batch{published: 3, pending: []bool{true, false, true, false}, errs: make(sinks.EventErrors, 4)},
+			publishBatch{published: 3, pending: []bool{true, false, true, false}, errs: make(sinks.EventErrors, 4)},
 			[]error{failure, nil, failure, sinks.ErrNotTried},
 		},
 		{
 			"one was rejected: it stays so",
-			batch{published: 2, pending: []bool{false, true, false}, errs: sinks.EventErrors{rejection, nil, nil}},
+			publishBatch{published: 2, pending: []bool{false, true, false}, errs: sinks.EventErrors{rejection, nil, nil}},
 			[]error{rejection, failure, sinks.ErrNotTried},
 		},
 		{
 			"core NATS acknowledges nothing by itself: all have it",
-			batch{published: 3, errs: sinks.EventErrors{nil, rejection, nil}},
+			publishBatch{published: 3, errs: sinks.EventErrors{nil, rejection, nil}},
 			[]error{failure, rejection, failure},
 		},
 	} {

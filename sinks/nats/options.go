@@ -73,7 +73,7 @@ type Options struct {
 	Name string
 }
 
-// Sink publishes events. It connects at the first Send, and anew at the first
+// Sink publishes events. It connects at the first Send, and again at the first
 // Send after a failure; nothing is buffered in between.
 type Sink struct {
 	options Options

@@ -38,7 +38,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	stop := context.AfterFunc(ctx, s.conn.Cut)
 	defer stop()
 
-	b := &batch{sink: s, conn: s.conn, events: events, errs: make(sinks.EventErrors, len(events))}
+	b := &publishBatch{sink: s, conn: s.conn, events: events, errs: make(sinks.EventErrors, len(events))}
 	var err error
 	if s.options.Stream == "" {
 		err = b.publish(ctx)
@@ -88,15 +88,15 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// batch is the events of one Send.
-type batch struct {
+// publishBatch is the events of one Send.
+type publishBatch struct {
 	sink   *Sink
 	conn   *conn
 	events []transform.Event
 	errs   sinks.EventErrors
 
 	published int             // events before this were published or rejected
-	settled   int             // of them, those whose fate is known
+	answered  int             // of them, those whose result is known
 	pending   []bool          // by event: published, and not acknowledged
 	keys      map[string]bool // partition keys of those
 	patience  *time.Timer     // nil: nothing was waited for yet
@@ -104,7 +104,7 @@ type batch struct {
 
 // publish is core NATS: the server answers a PING behind the events, so that it
 // has read them all, or has complained before.
-func (b *batch) publish(ctx context.Context) error {
+func (b *publishBatch) publish(ctx context.Context) error {
 	for b.published < len(b.events) {
 		if err := b.put(ctx, ""); err != nil {
 			return err
@@ -120,12 +120,12 @@ func (b *batch) publish(ctx context.Context) error {
 }
 
 // store is JetStream: every message is acknowledged for itself.
-func (b *batch) store(ctx context.Context) error {
+func (b *publishBatch) store(ctx context.Context) error {
 	first := b.conn.next
 	b.conn.next += uint64(len(b.events))
 	b.pending = make([]bool, len(b.events))
 	b.keys = make(map[string]bool, min(len(b.events), b.sink.options.MaxPending))
-	for b.settled < len(b.events) {
+	for b.answered < len(b.events) {
 		full := b.published == len(b.events) || len(b.keys) == b.sink.options.MaxPending
 		if full || b.keys[b.events[b.published].PartitionKey] {
 			if err := b.await(ctx, first); err != nil {
@@ -138,7 +138,7 @@ func (b *batch) store(ctx context.Context) error {
 			return err
 		}
 		if b.errs[i] != nil { // rejected
-			b.settled++
+			b.answered++
 			continue
 		}
 		b.pending[i] = true
@@ -148,7 +148,7 @@ func (b *batch) store(ctx context.Context) error {
 }
 
 // put publishes the next event, or rejects it.
-func (b *batch) put(ctx context.Context, reply string) error {
+func (b *publishBatch) put(ctx context.Context, reply string) error {
 	i := b.published
 	e := b.events[i]
 	b.published++
@@ -166,7 +166,7 @@ func (b *batch) put(ctx context.Context, reply string) error {
 }
 
 // await waits for an acknowledgement. An error ends the Send.
-func (b *batch) await(ctx context.Context, first uint64) error {
+func (b *publishBatch) await(ctx context.Context, first uint64) error {
 	select {
 	case ack := <-b.conn.acks: // they come many at once, and this is the quickest way to take one
 		return b.acknowledged(ctx, ack, first)
@@ -188,7 +188,7 @@ func (b *batch) await(ctx context.Context, first uint64) error {
 }
 
 // silence is the timer of a wait for an acknowledgement, from now.
-func (b *batch) silence() <-chan time.Time {
+func (b *publishBatch) silence() <-chan time.Time {
 	if b.patience == nil {
 		b.patience = time.NewTimer(b.sink.options.AckTimeout)
 	} else {
@@ -197,7 +197,7 @@ func (b *batch) silence() <-chan time.Time {
 	return b.patience.C
 }
 
-func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {
+func (b *publishBatch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {
 	b.conn.Taken(ack)
 	number, err := b.conn.number(ack)
 	i := number - first
@@ -220,13 +220,13 @@ func (b *batch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) e
 	b.errs[i] = err
 	b.pending[i] = false
 	delete(b.keys, b.events[i].PartitionKey)
-	b.settled++
+	b.answered++
 	return nil
 }
 
-// fail gives an error to the events whose fate is not known: err to those that
+// fail gives an error to the events whose result is not known: err to those that
 // were published, or where there is none, to the first that was not.
-func (b *batch) fail(err error) {
+func (b *publishBatch) fail(err error) {
 	told := false
 	for i := range b.events {
 		switch unpublished := i >= b.published; {

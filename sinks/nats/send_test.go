@@ -211,7 +211,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		if err != nil {
-			t.Errorf("once there is room: %v", err)
+			t.Errorf("once there is space: %v", err)
 		}
 	})
 	t.Run("one that is sealed is a halt", func(t *testing.T) {

@@ -44,7 +44,7 @@ func filter(filled string) string {
 	return strings.Join(tokens, ".")
 }
 
-// captures says whether a stream's subject matches all that a filter matches.
+// captures reports whether a stream's subject matches all that a filter matches.
 func captures(stream, filter string) bool {
 	want := strings.Split(filter, ".")
 	have := strings.Split(stream, ".")

@@ -18,7 +18,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Target is what a sink delivers to, real or a stand-in, made anew for each
+// Target is what a sink delivers to, real or a stand-in, recreated for each
 // test. Open and Received must be set. The others are faults and bounds; nil or
 // zero says that the target cannot show them, and what depends on them is not
 // checked.

@@ -107,10 +107,10 @@ func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Findin
 // reach connects as a request would, up to the proxy where there is one, and sends
 // nothing.
 func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflight.Finding, reached bool) {
-	l := newLine(ctx, s.timeout)
+	l := newConnection(ctx, s.timeout)
 	defer l.hangUp()
 	target := s.template.URL
-	way := &preflight.Way{Address: preflight.HostPort(target), Key: "url", Now: now}
+	way := &preflight.Path{Address: preflight.HostPort(target), Key: "url", Now: now}
 	where := way.Address
 	secure := target.Scheme == "https"
 	if s.transport.Proxy != nil {
@@ -155,7 +155,7 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 
 // question asks, and judges the answer.
 func (s *Sink) question(ctx context.Context, q Question) preflight.Finding {
-	l := newLine(ctx, s.timeout)
+	l := newConnection(ctx, s.timeout)
 	defer l.hangUp()
 	header := s.header.Clone()
 	if header.Del("Content-Type"); q.Body != nil {

@@ -33,10 +33,10 @@ func cut(events []transform.Event, n int) []part {
 		return []part{{events: events}}
 	}
 	parts := make([]part, n)
-	room := len(events)/n + len(events)/n/4
+	space := len(events)/n + len(events)/n/4
 	for i := range parts {
-		parts[i].events = make([]transform.Event, 0, room)
-		parts[i].indexes = make([]int, 0, room)
+		parts[i].events = make([]transform.Event, 0, space)
+		parts[i].indexes = make([]int, 0, space)
 	}
 	home := make(map[string]*part, len(events))
 	for i, e := range events {
@@ -75,7 +75,7 @@ func (s *Sink) inParts(events []transform.Event, post func(part) *failure) error
 
 // join makes the error of a batch of n events from those of its parts.
 //
-// Where no part tells its events apart and none was acknowledged it is the gravest
+// Where no part tells its events apart and none was acknowledged it is the most severe
 // of them, for the events as a whole: a rejection then says that one of them is at
 // fault, not which. Else it tells the events apart, and those of a part that was
 // rejected for one of them are to be sent again: the fewer they are, the nearer
@@ -92,14 +92,14 @@ func join(parts []part, failures []*failure, n int) error {
 		} else if len(parts) == 1 {
 			return f.err
 		}
-		if worst == nil || rank(gravest(f.err)) > rank(gravest(worst)) {
+		if worst == nil || rank(mostSevere(f.err)) > rank(mostSevere(worst)) {
 			worst = f.err
 		}
 	}
 	if worst == nil || failed == len(parts) {
 		return worst
 	}
-	fates := make(sinks.EventErrors, n)
+	results := make(sinks.EventErrors, n)
 	for i, f := range failures {
 		if f == nil {
 			continue
@@ -107,7 +107,7 @@ func join(parts []part, failures []*failure, n int) error {
 		err := f.err
 		if each, ok := err.(sinks.EventErrors); ok {
 			for n, index := range parts[i].indexes {
-				fates[index] = each[n]
+				results[index] = each[n]
 			}
 			continue
 		}
@@ -115,10 +115,10 @@ func join(parts []part, failures []*failure, n int) error {
 			err = withOthers(err)
 		}
 		for _, index := range parts[i].indexes {
-			fates[index] = err
+			results[index] = err
 		}
 	}
-	return fates
+	return results
 }
 
 func rank(err error) int {

@@ -13,7 +13,7 @@ import (
 
 func TestAnExcerptNeverShowsASecretWhereverItStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Neither letter is in the text around, so that any part of it shows.
+		// Neither dead letter is in the text around, so that any part of it shows.
 		secret := strings.Repeat(rapid.StringMatching(`[XY]{1,5}`).Draw(t, "secret"), rapid.IntRange(1, 600).Draw(t, "repeated"))
 		pad := rapid.SampledFrom([]string{" ", ".", "é", "\n", "\x00", "."})
 		var answer strings.Builder

@@ -47,12 +47,12 @@ func (h *Handshake) check() error {
 }
 
 // agree does the handshake once. Events follow only when the receiver has allowed
-// them; where it has not, the sink halts, and who opens it anew asks again.
+// them; where it has not, the sink halts, and who opens it again asks again.
 func (s *Sink) agree(ctx context.Context) error {
 	if s.handshake == nil || s.agreed {
 		return nil
 	}
-	l := newLine(ctx, s.timeout)
+	l := newConnection(ctx, s.timeout)
 	defer l.hangUp()
 	question := s.template.WithContext(l.ctx)
 	question.Method = http.MethodOptions
@@ -110,18 +110,18 @@ func (s *Sink) allowed(answer http.Header) error {
 			return fmt.Errorf("the receiver allows %q requests a minute, which is no number above 0", excerpt(strings.NewReader(text), s.secrets))
 		}
 	}
-	s.pace = rate.NewLimiter(rate.Limit(perMinute)/60, 1)
+	s.limiter = rate.NewLimiter(rate.Limit(perMinute)/60, 1)
 	return nil
 }
 
 // await waits until the rate that was agreed on lets a request go: not longer than a
 // request may take, since what was acknowledged before is to be settled meanwhile.
-func (s *Sink) await(l *line) *failure {
-	if s.pace == nil {
+func (s *Sink) await(l *connection) *failure {
+	if s.limiter == nil {
 		return nil
 	}
 	l.timer.Stop() // no request is under way
-	turn := s.pace.Reserve()
+	turn := s.limiter.Reserve()
 	wait := turn.Delay()
 	if wait > s.timeout {
 		turn.Cancel()

@@ -129,7 +129,7 @@ func TestEventsFollowAConsent(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a sink that is opened anew asks anew", func(t *testing.T) {
+	t.Run("a sink that is opened again asks again", func(t *testing.T) {
 		r := startStrict(t)
 		for range 2 {
 			if err := open(t, r.options()).Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
@@ -217,11 +217,11 @@ func TestTheRateThatWasAllowedIsKept(t *testing.T) {
 	o := r.options()
 	o.Mode = transform.Structured
 	err := open(t, o).Send(t.Context(), sinktest.Events(3, 3, 0))
-	fates, ok := err.(sinks.EventErrors)
-	if !ok || len(fates) != 3 || fates[0] != nil {
+	results, ok := err.(sinks.EventErrors)
+	if !ok || len(results) != 3 || results[0] != nil {
 		t.Fatalf("error %v", err)
 	}
-	for _, err := range fates[1:] {
+	for _, err := range results[1:] {
 		if class, wait := sinks.ClassOf(err); class != sinks.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is used up") {
 			t.Errorf("class %s, %v: %v", class, wait, err)
 		}

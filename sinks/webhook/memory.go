@@ -37,7 +37,7 @@ type Finishing interface {
 	// Finish is called when no request follows, and for a Request that is Nothing,
 	// whose Answer is empty. What Learn returned is durable by then. It returns what
 	// is to be remembered, as Learn does, and is called again where that fails. An
-	// error is the fate of the request's events, and a *sinks.Error.
+	// error is the result of the request's events, and a *sinks.Error.
 	Finish(context.Context, Request, Answer) (map[string][]byte, error)
 }
 
@@ -165,7 +165,7 @@ func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error
 	}
 	done, err := finishing.Finish(ctx, request, answer)
 	if err != nil {
-		return s.tell(err)
+		return s.report(err)
 	}
 	if err := s.memory.remember(ctx, done); err != nil {
 		return sinks.Errorf(sinks.Transient, "%s: done, but it could not be remembered: %w", s.target, err)

@@ -215,7 +215,7 @@ func TestAPresetRemembersWhatItMade(t *testing.T) {
 			t.Errorf("%d tickets are open, want 5; asked %q", n, o.asked)
 		}
 	})
-	t.Run("without a memory it begins anew each time", func(t *testing.T) {
+	t.Run("without a memory it begins over each time", func(t *testing.T) {
 		o, url := startOffice(t)
 		if err := open(t, webhook.Options{URL: url, Preset: desk{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {
 			t.Fatal(err)

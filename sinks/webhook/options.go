@@ -274,18 +274,18 @@ var reserved = []string{
 	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// validName says whether name is a token (RFC 9110, section 5.6.2).
+// validName reports whether name is a token (RFC 9110, section 5.6.2).
 func validName(name string) bool {
 	for _, c := range []byte(name) {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+		deadLetter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !deadLetter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
 			return false
 		}
 	}
 	return name != ""
 }
 
-// validValue says whether value can be a field's value (RFC 9110, section 5.5).
+// validValue reports whether value can be a field's value (RFC 9110, section 5.5).
 func validValue(value string) bool {
 	for _, c := range []byte(value) {
 		if c < ' ' && c != '\t' || c == 0x7f {

@@ -24,10 +24,10 @@ type Preset interface {
 	// Service says what all requests to the service share.
 	Service() Service
 	// Compose makes the request for the leading events; there is one at least. An
-	// error is the fate of the first event alone, and a *sinks.Error.
+	// error is the result of the first event alone, and a *sinks.Error.
 	Compose(events []transform.Event) (Request, error)
 	// Judge says what an answer means: nil that all events of the request are
-	// durable, sinks.EventErrors the fate of each, a *sinks.Error that of all, where
+	// durable, sinks.EventErrors the result of each, a *sinks.Error that of all, where
 	// Rejected says that one of them is at fault. Where the answer does not decide
 	// it yet, Judge returns the request that is to be sent next instead.
 	//
@@ -98,7 +98,7 @@ func (s *Sink) sendPreset(ctx context.Context, events []transform.Event) error {
 // sendInTurn sends the events in one request after the other, as few as carry
 // them all.
 func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
-	var t tally
+	var t results
 	for left := events; len(left) > 0; {
 		known, err := s.known(ctx, left)
 		if err != nil {
@@ -107,7 +107,7 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 		}
 		request, err := s.compose(left, known)
 		if err != nil {
-			t.add(1, sinks.EventErrors{s.tell(err)})
+			t.add(1, sinks.EventErrors{s.report(err)})
 			left = left[1:]
 			continue
 		}
@@ -134,10 +134,10 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 // says what became of the events. All of it takes one timeout, from when the first
 // may be sent.
 func (s *Sink) converse(ctx context.Context, request Request) error {
-	if err := s.inPace(ctx); err != nil {
+	if err := s.waitForRate(ctx); err != nil {
 		return err
 	}
-	l := newLine(ctx, s.timeout)
+	l := newConnection(ctx, s.timeout)
 	defer l.hangUp()
 	for {
 		answer, err := s.ask(l, request)
@@ -146,7 +146,7 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		}
 		next, err := s.preset.Judge(request, answer)
 		if err != nil {
-			return s.tell(err)
+			return s.report(err)
 		}
 		if err := s.learn(ctx, request, answer); err != nil {
 			return err
@@ -160,25 +160,25 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		case <-l.ctx.Done():
 			return s.notAnswered(l.ctx, l.ctx.Err())
 		}
-		if err := s.inPace(l.ctx); err != nil {
+		if err := s.waitForRate(l.ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// inPace waits until the service takes another request.
-func (s *Sink) inPace(ctx context.Context) error {
-	if s.pace == nil {
+// waitForRate waits until the service takes another request.
+func (s *Sink) waitForRate(ctx context.Context) error {
+	if s.limiter == nil {
 		return nil
 	}
-	if err := s.pace.Wait(ctx); err != nil {
+	if err := s.limiter.Wait(ctx); err != nil {
 		return fmt.Errorf("%s: wait for the service's rate: %w", s.target, err)
 	}
 	return nil
 }
 
 // ask sends one request and reads its answer.
-func (s *Sink) ask(l *line, request Request) (Answer, error) {
+func (s *Sink) ask(l *connection, request Request) (Answer, error) {
 	header := s.header
 	if request.Once {
 		header = header.Clone()
@@ -209,13 +209,13 @@ func (s *Sink) ask(l *line, request Request) (Answer, error) {
 	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
 
-// tell names the target in the errors of a preset, and hides secrets in them.
-func (s *Sink) tell(err error) error {
+// report names the target in the errors of a preset, and hides secrets in them.
+func (s *Sink) report(err error) error {
 	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
 		told := make(sinks.EventErrors, len(each))
 		for i, err := range each {
 			if err != nil && err != sinks.ErrNotTried {
-				err = s.tell(err)
+				err = s.report(err)
 			}
 			told[i] = err
 		}

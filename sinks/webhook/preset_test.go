@@ -92,9 +92,9 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 		name string
 		ids  string
 		// refuse is the status of a request with this id.
-		refuse map[string]int
-		want   string // what the service took
-		fates  string // of each event: . acknowledged, or the first letter of the class, - not tried
+		refuse  map[string]int
+		want    string // what the service took
+		results string // of each event: . acknowledged, or the first dead letter of the class, - not tried
 	}{
 		{"as many as carry them all", "a b c d e f g", nil, "a b c d e f g", ""},
 		{"what cannot be said is rejected alone", "a never b c d", nil, "a b c d", ".r..."},
@@ -120,7 +120,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 			if got := strings.Join(taken, " "); got != test.want {
 				t.Errorf("taken: %s, want %s", got, test.want)
 			}
-			if test.fates == "" {
+			if test.results == "" {
 				if err != nil {
 					t.Error(err)
 				}
@@ -130,14 +130,14 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 			if !ok {
 				t.Fatalf("not told apart: %v", err)
 			}
-			if got := letters(each); got != test.fates {
-				t.Errorf("fates %s, want %s: %v", got, test.fates, err)
+			if got := deadLetters(each); got != test.results {
+				t.Errorf("results %s, want %s: %v", got, test.results, err)
 			}
 		})
 	}
 }
 
-func letters(each sinks.EventErrors) string {
+func deadLetters(each sinks.EventErrors) string {
 	var b strings.Builder
 	for _, err := range each {
 		class, _ := sinks.ClassOf(err)
@@ -302,14 +302,14 @@ func TestPartsOfALargeBatchHaveFatesOfTheirOwn(t *testing.T) {
 	// Each of the events is large enough for a request of its own.
 	events := webhook.PlainEvents(t, 8, 8, 600<<10)
 	for _, test := range []struct {
-		name   string
-		ids    string
-		status map[string]int
-		fates  string
+		name    string
+		ids     string
+		status  map[string]int
+		results string
 	}{
 		{"one fails", "0 1 2 3 4 5 6 7", map[string]int{"3": 500}, "...t...."},
 		{"one is rejected, and one cannot be said", "0 1 never 3 4 5 6 7", map[string]int{"4": 400}, "..r.r..."},
-		{"none is taken, and the gravest failure is that of all", "0 1 2 3", map[string]int{"0": 400, "1": 429, "2": 500, "3": 401}, "hhhh"},
+		{"none is taken, and the most severe failure is that of all", "0 1 2 3", map[string]int{"0": 400, "1": 429, "2": 500, "3": 401}, "hhhh"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serveLines(t, func(w http.ResponseWriter, _ *http.Request, ids []string) {
@@ -335,8 +335,8 @@ func TestPartsOfALargeBatchHaveFatesOfTheirOwn(t *testing.T) {
 			if !ok {
 				each = slices.Repeat(sinks.EventErrors{err}, len(ids))
 			}
-			if got := letters(each); got != test.fates {
-				t.Errorf("fates %s, want %s: %v", got, test.fates, err)
+			if got := deadLetters(each); got != test.results {
+				t.Errorf("results %s, want %s: %v", got, test.results, err)
 			}
 		})
 	}

@@ -7,18 +7,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// queue hands the events of one Send to those who post them, one event at a
+// requestQueue hands the events of one Send to those who post them, one event at a
 // time: in the journal's order, but that an event waits until the one before it
 // of its PartitionKey was acknowledged, while others pass it. It is safe for
 // concurrent use.
-type queue struct {
+type requestQueue struct {
 	inFlight int // at most
 
-	mu    sync.Mutex
-	next  int               // all before it were handed out or passed over
-	held  []bool            // held[i]: an event before i of its key is not acknowledged
-	after []int             // after[i] is the next event of i's key; 0: none
-	fate  sinks.EventErrors // ErrNotTried until it is known
+	mu      sync.Mutex
+	next    int               // all before it were handed out or passed over
+	held    []bool            // held[i]: an event before i of its key is not acknowledged
+	after   []int             // after[i] is the next event of i's key; 0: none
+	results sinks.EventErrors // ErrNotTried until it is known
 	// failures counts those in a row; any acknowledgement ends the row.
 	failures int
 	stopped  bool
@@ -26,16 +26,16 @@ type queue struct {
 	whole error
 }
 
-func newQueue(events []transform.Event, inFlight int) *queue {
-	q := &queue{
+func newQueue(events []transform.Event, inFlight int) *requestQueue {
+	q := &requestQueue{
 		inFlight: inFlight,
 		held:     make([]bool, len(events)),
 		after:    make([]int, len(events)),
-		fate:     make(sinks.EventErrors, len(events)),
+		results:  make(sinks.EventErrors, len(events)),
 	}
 	latest := make(map[string]int, len(events))
 	for i, e := range events {
-		q.fate[i] = sinks.ErrNotTried
+		q.results[i] = sinks.ErrNotTried
 		if before, ok := latest[e.PartitionKey]; ok {
 			q.after[before], q.held[i] = i, true
 		}
@@ -46,13 +46,13 @@ func newQueue(events []transform.Event, inFlight int) *queue {
 
 // take returns an event to post; ok is false where there is none, now or later,
 // for this taker: what is held goes to whoever posts the event before it.
-func (q *queue) take() (i int, ok bool) {
+func (q *requestQueue) take() (i int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.takeLocked()
 }
 
-func (q *queue) takeLocked() (i int, ok bool) {
+func (q *requestQueue) takeLocked() (i int, ok bool) {
 	for !q.stopped && q.next < len(q.held) {
 		q.next++
 		if i := q.next - 1; !q.held[i] {
@@ -63,10 +63,10 @@ func (q *queue) takeLocked() (i int, ok bool) {
 }
 
 // acknowledged says that event i is durable, and takes the next one.
-func (q *queue) acknowledged(i int) (next int, ok bool) {
+func (q *requestQueue) acknowledged(i int) (next int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fate[i] = nil
+	q.results[i] = nil
 	q.failures = 0
 	if after := q.after[i]; after != 0 {
 		q.held[after] = false
@@ -81,10 +81,10 @@ func (q *queue) acknowledged(i int) (next int, ok bool) {
 // out any more where the failure is not the event's own: the target was not
 // reached, it refuses the sink or wants a wait, or as many events have failed in
 // a row as there are requests in flight.
-func (q *queue) failed(i int, f *failure) (next int, ok bool) {
+func (q *requestQueue) failed(i int, f *failure) (next int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fate[i] = f.err
+	q.results[i] = f.err
 	q.failures++
 	switch class, _ := sinks.ClassOf(f.err); {
 	case class == sinks.Halted || class == sinks.Throttled:
@@ -99,16 +99,16 @@ func (q *queue) failed(i int, f *failure) (next int, ok bool) {
 }
 
 // result is what Send returns when nobody posts any more.
-func (q *queue) result() error {
+func (q *requestQueue) result() error {
 	none := true
-	for i, err := range q.fate {
+	for i, err := range q.results {
 		if err == sinks.ErrNotTried && q.whole != nil {
-			q.fate[i] = q.whole
+			q.results[i] = q.whole
 		}
 		none = none && err == nil
 	}
 	if none {
 		return nil
 	}
-	return q.fate
+	return q.results
 }

@@ -17,10 +17,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// line is what requests that follow one another share: a context that ends with
+// connection is what requests that follow one another share: a context that ends with
 // the caller's, or when one of the requests takes too long. One timer that is
-// set anew costs less than a context with a deadline for each request.
-type line struct {
+// set again costs less than a context with a deadline for each request.
+type connection struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
@@ -29,9 +29,9 @@ type line struct {
 
 var errNoAnswer = errors.New("no answer in time")
 
-func newLine(ctx context.Context, timeout time.Duration) *line {
+func newConnection(ctx context.Context, timeout time.Duration) *connection {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &line{
+	return &connection{
 		ctx:     ctx,
 		cancel:  cancel,
 		timer:   time.AfterFunc(timeout, func() { cancel(errNoAnswer) }),
@@ -40,9 +40,9 @@ func newLine(ctx context.Context, timeout time.Duration) *line {
 }
 
 // next gives a request its time.
-func (l *line) next() { l.timer.Reset(l.timeout) }
+func (l *connection) next() { l.timer.Reset(l.timeout) }
 
-func (l *line) hangUp() {
+func (l *connection) hangUp() {
 	l.timer.Stop()
 	l.cancel(nil)
 }
@@ -59,7 +59,7 @@ type failure struct {
 }
 
 // postOne posts an event in a request of its own.
-func (s *Sink) postOne(l *line, e transform.Event) *failure {
+func (s *Sink) postOne(l *connection, e transform.Event) *failure {
 	header, body := s.header, e.Structured()
 	var err error
 	switch {
@@ -94,7 +94,7 @@ func (s *Sink) tooLarge(size int) error {
 
 // post sends one request that carries the events. It keeps body, which must not be
 // written to afterwards.
-func (s *Sink) post(l *line, header http.Header, events []transform.Event, body []byte) *failure {
+func (s *Sink) post(l *connection, header http.Header, events []transform.Event, body []byte) *failure {
 	if f := s.await(l); f != nil {
 		return f
 	}

@@ -63,12 +63,12 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	}
 	cancel()
 	running.Wait()
-	letters, err := store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000)
+	deadLetters, err := store.Dead(t.Context(), checkpoint.SinkOwner("soc"), "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, letter := range letters {
-		e, err := transform.Parse(letter.Body)
+	for _, deadLetter := range deadLetters {
+		e, err := transform.Parse(deadLetter.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

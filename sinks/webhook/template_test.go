@@ -76,11 +76,11 @@ func TestAnEventThatATemplateFailsForIsRejectedAlone(t *testing.T) {
 		t.Errorf("dead letters %v, %d requests", dead, len(received()))
 	}
 	err := open(t, o).Send(t.Context(), events[2:3])
-	fates, _ := errors.AsType[sinks.EventErrors](err)
-	if len(fates) != 1 {
+	results, _ := errors.AsType[sinks.EventErrors](err)
+	if len(results) != 1 {
 		t.Fatalf("error %v", err)
 	}
-	if class, _ := sinks.ClassOf(fates[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: template: ") || !strings.Contains(err.Error(), "at least 1") {
+	if class, _ := sinks.ClassOf(results[0]); class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: template: ") || !strings.Contains(err.Error(), "at least 1") {
 		t.Errorf("class %s: %v", class, err)
 	}
 }
@@ -103,11 +103,11 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 			o := test.options
 			o.URL = url
 			err := open(t, o).Send(t.Context(), events)
-			fates, _ := errors.AsType[sinks.EventErrors](err)
-			if len(fates) != len(events) {
+			results, _ := errors.AsType[sinks.EventErrors](err)
+			if len(results) != len(events) {
 				t.Fatalf("error %v", err)
 			}
-			for i, err := range fates {
+			for i, err := range results {
 				if class, _ := sinks.ClassOf(err); i == 2 && (class != sinks.Rejected || !strings.Contains(err.Error(), "not sent: ")) || i < 2 && err != nil {
 					t.Errorf("event %d: %v", i, err)
 				}

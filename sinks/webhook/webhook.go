@@ -54,7 +54,7 @@ type Sink struct {
 	keys        []signature.Key  // none: requests are not signed
 	handshake   *Handshake       // nil: none
 	agreed      bool             // the handshake was done
-	pace        *rate.Limiter    // of requests; nil: any
+	limiter     *rate.Limiter    // of requests; nil: any
 	maxBody     int
 	concurrency int
 	timeout     time.Duration
@@ -124,7 +124,7 @@ func New(o Options) (*Sink, error) {
 	if o.Preset != nil {
 		service := o.Preset.Service()
 		if r := service.RequestsPerSecond; r > 0 {
-			s.pace = rate.NewLimiter(rate.Limit(r), 1)
+			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
 		}
 		if remembering, ok := o.Preset.(Remembering); ok && o.Memory != nil {
 			s.remembering, s.memory = remembering, o.Memory
@@ -155,7 +155,7 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	inFlight := min(s.concurrency, len(events))
 	q := newQueue(events, inFlight)
 	post := func() {
-		line := newLine(ctx, s.timeout)
+		line := newConnection(ctx, s.timeout)
 		defer line.hangUp()
 		i, ok := q.take()
 		for ok {
@@ -189,9 +189,9 @@ func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error 
 // sendBatch sends the events in one request after the other, as few as carry them
 // all within the size that a body may have.
 func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
-	line := newLine(ctx, s.timeout)
+	line := newConnection(ctx, s.timeout)
 	defer line.hangUp()
-	var t tally
+	var t results
 	for left := events; len(left) > 0; {
 		n, size := leading(left, s.maxBody)
 		if n == 0 {

@@ -79,7 +79,7 @@ type Appliance struct {
 	identity    atomic.Pointer[Identity]
 	onRequest   atomic.Pointer[func(*http.Request)]
 	tokens      tokens
-	fates       fates
+	behaviours  behaviours
 
 	store struct {
 		sync.RWMutex
@@ -137,9 +137,9 @@ func New(o Options) *Appliance {
 	a.SetIdentity(Identity{})
 	a.routes = a.table()
 	a.tokens.rand = chance(o.Seed, chanceTokens)
-	a.fates.rand = chance(o.Seed, chanceHazards)
-	a.fates.lost = chance(o.Seed, chanceLost)
-	a.fates.dates = chance(o.Seed, chanceDates)
+	a.behaviours.rand = chance(o.Seed, chanceHazards)
+	a.behaviours.lost = chance(o.Seed, chanceLost)
+	a.behaviours.dates = chance(o.Seed, chanceDates)
 	a.selection.Rand = chance(o.Seed, chanceSelection)
 	a.requests.counts = make(map[string]int)
 	a.store.shelf.init(!o.NoHistory)

@@ -68,7 +68,7 @@ func (a *Appliance) PurgeAudit(n int) {
 	a.audit.purge(n)
 }
 
-// RestartAudit begins the log anew: it is empty, and ids start over.
+// RestartAudit begins the log again: it is empty, and ids start over.
 func (a *Appliance) RestartAudit() { a.RestoreAudit(0) }
 
 // RestoreAudit puts a log in place of the one that there is, as a backup does: the
@@ -180,7 +180,7 @@ func (a *Appliance) getAuditLog(r *request) answer {
 			*into = n
 		}
 	}
-	if refused := r.fate.LimitRefused; refused > 0 && limit > refused {
+	if refused := r.behaviour.LimitRefused; refused > 0 && limit > refused {
 		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
 	limit = r.cap(limit)

@@ -40,10 +40,10 @@ func (c *caller) token(id, secret, form string) (int, map[string]any) {
 const grant = "grant_type=client_credentials"
 
 func TestTokens(t *testing.T) {
-	var passed atomic.Int64
+	var elapsed atomic.Int64
 	a, c := serve(t, standin.Options{
 		OAuth: &standin.OAuth{ClientID: "id", ClientSecret: "secret", Lifetime: time.Minute},
-		Now:   func() time.Time { return epoch.Add(time.Duration(passed.Load())) },
+		Now:   func() time.Time { return epoch.Add(time.Duration(elapsed.Load())) },
 	})
 	t.Run("without a token everything is refused", func(t *testing.T) {
 		c.want(401, "GET", "/service/version", "") // an API key that it does not have
@@ -57,7 +57,7 @@ func TestTokens(t *testing.T) {
 		c.want(200, "GET", "/service/version", "")
 		a.SetSkew(time.Hour) // the clock that people see is not what counts
 		c.want(200, "GET", "/service/version", "")
-		passed.Store(int64(time.Minute))
+		elapsed.Store(int64(time.Minute))
 		c.want(401, "GET", "/service/version", "")
 	})
 	t.Run("tokens can be revoked", func(t *testing.T) {

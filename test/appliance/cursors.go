@@ -34,7 +34,7 @@ func (a *Appliance) nextRecords(r *request) answer {
 	a.records.Lock()
 	defer a.records.Unlock()
 	c := a.records.cursors[id]
-	if c == nil || r.fate.CursorsExpireAtOnce || a.Clock().After(c.expires) {
+	if c == nil || r.behaviour.CursorsExpireAtOnce || a.Clock().After(c.expires) {
 		delete(a.records.cursors, id)
 		return refusal(http.StatusBadRequest, "the cursor has expired")
 	}
@@ -43,12 +43,12 @@ func (a *Appliance) nextRecords(r *request) answer {
 	}
 	page := a.take(c.walk, r.cap(c.limit))
 	renewed := ""
-	if r.fate.CursorRenews && c.answers%2 == 0 && len(page) > 0 {
+	if r.behaviour.CursorRenews && c.answers%2 == 0 && len(page) > 0 {
 		delete(a.records.cursors, id)
 		renewed = a.keepCursor(c)
 	}
 	c.answers++
-	return a.recordAnswer(page, c.total, c.walk.search, renewed, r.fate)
+	return a.recordAnswer(page, c.total, c.walk.search, renewed, r.behaviour)
 }
 
 // keepCursor keeps a cursor and returns its name, with the store locked.

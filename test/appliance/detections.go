@@ -22,7 +22,7 @@ func (a *Appliance) searchDetections(r *request) answer {
 		return badRequest(err)
 	}
 	a.store.RLock()
-	found := a.store.find(&q, limit, r.fate, a.options.Seed)
+	found := a.store.find(&q, limit, r.behaviour, a.options.Seed)
 	a.store.RUnlock()
 	if q.idOnly {
 		ids := make([]int64, len(found))
@@ -31,7 +31,7 @@ func (a *Appliance) searchDetections(r *request) answer {
 		}
 		return jsonAnswer(http.StatusOK, ids)
 	}
-	return a.detections(found, r.fate)
+	return a.detections(found, r.behaviour)
 }
 
 // limit returns how many detections are returned to a request that asks for a
@@ -43,14 +43,14 @@ func (r *request) limit(asked *int) (int, error) {
 		if err := checkLimit(asked); err != nil {
 			return 0, err
 		}
-		if refused := r.fate.LimitRefused; refused > 0 && limit > refused {
+		if refused := r.behaviour.LimitRefused; refused > 0 && limit > refused {
 			return 0, fmt.Errorf("limit: must not be greater than %d", refused)
 		}
 	}
 	return r.cap(limit), nil
 }
 
-func (a *Appliance) detections(found []*Version, f fate) answer {
+func (a *Appliance) detections(found []*Version, f behaviour) answer {
 	elements := make([][]byte, len(found))
 	for i, v := range found {
 		elements[i] = a.look(v, f)
@@ -59,7 +59,7 @@ func (a *Appliance) detections(found []*Version, f fate) answer {
 }
 
 // look returns v as the one who looks at it sees it.
-func (a *Appliance) look(v *Version, f fate) []byte {
+func (a *Appliance) look(v *Version, f behaviour) []byte {
 	if f.ChangingLinks {
 		return withLinkTimes(v.JSON, a.Clock().Unix())
 	}
@@ -89,7 +89,7 @@ func (a *Appliance) randomDetections(r *request) answer {
 	}
 	a.selection.Unlock()
 	a.store.RUnlock()
-	return a.detections(selected, r.fate)
+	return a.detections(selected, r.behaviour)
 }
 
 // getDetection serves GET /detections/{id}.
@@ -100,7 +100,7 @@ func (a *Appliance) getDetection(r *request) answer {
 	if v == nil {
 		return unknownDetection(r.id)
 	}
-	return answer{status: http.StatusOK, contentType: typeJSON, parts: [][]byte{a.look(v, r.fate)}}
+	return answer{status: http.StatusOK, contentType: typeJSON, parts: [][]byte{a.look(v, r.behaviour)}}
 }
 
 func unknownDetection(id int64) answer {

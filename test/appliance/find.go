@@ -3,7 +3,7 @@ package appliance
 import "slices"
 
 // find returns what a search finds, with the store locked for reading.
-func (s *shelf) find(q *search, limit int, f fate, seed uint64) []*Version {
+func (s *shelf) find(q *search, limit int, f behaviour, seed uint64) []*Version {
 	var found []*Version
 	if q.sort.isIndexed() && !f.ShuffledTies {
 		skip := q.offset

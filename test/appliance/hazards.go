@@ -116,20 +116,20 @@ func (r Refusal) answer() answer {
 
 // SetHazards replaces the hazards. Requests that are under way keep theirs.
 func (a *Appliance) SetHazards(h Hazards) {
-	a.fates.mu.Lock()
-	defer a.fates.mu.Unlock()
-	a.fates.hazards = h
+	a.behaviours.mu.Lock()
+	defer a.behaviours.mu.Unlock()
+	a.behaviours.hazards = h
 }
 
 // Hazards returns what SetHazards was called with last.
 func (a *Appliance) Hazards() Hazards {
-	a.fates.mu.Lock()
-	defer a.fates.mu.Unlock()
-	return a.fates.hazards
+	a.behaviours.mu.Lock()
+	defer a.behaviours.mu.Unlock()
+	return a.behaviours.hazards
 }
 
-// fates decides what meets each request.
-type fates struct {
+// results decides what meets each request.
+type behaviours struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
 	lost    *rand.Rand
@@ -137,8 +137,8 @@ type fates struct {
 	hazards Hazards
 }
 
-// fate is what meets one request.
-type fate struct {
+// result is what meets one request.
+type behaviour struct {
 	Hazards         // what is no matter of chance
 	reset           bool
 	tooManyRequests bool
@@ -152,19 +152,19 @@ type fate struct {
 	cutAt           float64 // the part of the body that is sent
 }
 
-func (f *fates) draw(r *http.Request) fate {
+func (f *behaviours) draw(r *http.Request) behaviour {
 	f.mu.Lock()
 	h := f.hazards
 	f.mu.Unlock()
 	if h.Only != nil && !h.Only(r) {
-		return fate{}
+		return behaviour{}
 	}
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	// Everything is drawn every time, so that one hazard more or less leaves the
 	// others where they were.
-	drawn := fate{
+	drawn := behaviour{
 		Hazards:         h,
 		reset:           f.rand.Float64() < h.Reset,
 		tooManyRequests: f.rand.Float64() < h.TooManyRequests,

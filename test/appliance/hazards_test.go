@@ -189,10 +189,10 @@ func TestChangingLinks(t *testing.T) {
 	first := c.want(200, "GET", path, "").body
 	a.SetSkew(time.Hour)
 	second := c.want(200, "GET", path, "").body
-	switch settled := string(standin.WithoutLinkTimes(v.JSON)); {
+	switch acknowledged := string(standin.WithoutLinkTimes(v.JSON)); {
 	case first == second || first == string(v.JSON):
 		t.Error("the links did not change")
-	case string(standin.WithoutLinkTimes([]byte(first))) != settled, string(standin.WithoutLinkTimes([]byte(second))) != settled:
+	case string(standin.WithoutLinkTimes([]byte(first))) != acknowledged, string(standin.WithoutLinkTimes([]byte(second))) != acknowledged:
 		t.Error("something else than the links changed")
 	}
 	address := func(body string) string { return body[strings.Index(body, `"url":`):] }
@@ -220,7 +220,7 @@ func TestSkew(t *testing.T) {
 }
 
 func TestTheSeedDecidesWhatMeetsAHazard(t *testing.T) {
-	fate := func(seed uint64) (statuses []int) {
+	result := func(seed uint64) (statuses []int) {
 		a, c := serve(t, standin.Options{Seed: seed})
 		a.SetHazards(standin.Hazards{TooManyRequests: 0.3, ServerError: 0.3, HTML: 0.2})
 		for range 40 {
@@ -228,11 +228,11 @@ func TestTheSeedDecidesWhatMeetsAHazard(t *testing.T) {
 		}
 		return statuses
 	}
-	first := fate(1)
-	if again := fate(1); !slices.Equal(first, again) {
+	first := result(1)
+	if again := result(1); !slices.Equal(first, again) {
 		t.Errorf("%v, then %v", first, again)
 	}
-	if other := fate(2); slices.Equal(first, other) {
-		t.Error("two seeds, one fate")
+	if other := result(2); slices.Equal(first, other) {
+		t.Error("two seeds, one result")
 	}
 }

@@ -9,13 +9,13 @@ import (
 // until of every link are zeros: what is the same at every look although
 // ChangingLinks is on. A judge compares what it returns for both sides.
 func WithoutLinkTimes(object []byte) []byte {
-	settled := bytes.Clone(object)
-	eachLinkTime(settled, func(digits []byte, _ bool) {
+	acknowledged := bytes.Clone(object)
+	eachLinkTime(acknowledged, func(digits []byte, _ bool) {
 		for i := range digits {
 			digits[i] = '0'
 		}
 	})
-	return settled
+	return acknowledged
 }
 
 // withLinkTimes returns a copy of an object's JSON whose description has links

@@ -109,7 +109,7 @@ func leaves(into []string, value any) []string {
 	return into
 }
 
-// matches says whether a record is one that the filter selects.
+// matches reports whether a record is one that the filter selects.
 func (f *recordFilter) matches(r *Record) bool {
 	record, err := decodeExactly(r.JSON)
 	if err != nil {

@@ -43,17 +43,17 @@ func (a *Appliance) searchRecords(r *request) answer {
 	if err != nil {
 		return badRequest(err)
 	}
-	if refused := r.fate.LimitRefused; refused > 0 && s.limit > refused {
+	if refused := r.behaviour.LimitRefused; refused > 0 && s.limit > refused {
 		return badRequest(fmt.Errorf("limit: must not be greater than %d", refused))
 	}
 	limit := r.cap(s.limit)
 	cursors := s.ttl > 0 && !a.options.ThirdPartyRecords
-	if cursors && r.fate.RecordBatch > 0 {
-		limit = min(limit, r.fate.RecordBatch)
+	if cursors && r.behaviour.RecordBatch > 0 {
+		limit = min(limit, r.behaviour.RecordBatch)
 	}
 	a.records.Lock()
 	defer a.records.Unlock()
-	walk := a.records.walk(&s, r.fate)
+	walk := a.records.walk(&s, r.behaviour)
 	total := a.total(walk)
 	a.records.skipAhead(walk)
 	page := a.take(walk, limit)
@@ -61,19 +61,19 @@ func (a *Appliance) searchRecords(r *request) answer {
 	if cursors && s.offset+len(page) < total {
 		cursor = a.keepCursor(&recordCursor{walk: walk, total: total, limit: s.limit, expires: a.Clock().Add(s.ttl)})
 	}
-	return a.recordAnswer(page, total, &s, cursor, r.fate)
+	return a.recordAnswer(page, total, &s, cursor, r.behaviour)
 }
 
 // cap returns how many rows are returned at most to a request that asks for a
 // limit.
 func (r *request) cap(limit int) int {
-	if r.fate.LimitCap > 0 {
-		return min(limit, r.fate.LimitCap)
+	if r.behaviour.LimitCap > 0 {
+		return min(limit, r.behaviour.LimitCap)
 	}
 	return limit
 }
 
-func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, cursor string, f fate) answer {
+func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, cursor string, f behaviour) answer {
 	if f.TerminatedEarly && len(page) > 1 {
 		page = page[:len(page)/2]
 	}

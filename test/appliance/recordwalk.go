@@ -29,7 +29,7 @@ type recordWalk struct {
 
 // walk returns the way through everything that a search finds, with the store
 // locked.
-func (s *recordStore) walk(search *recordSearch, f fate) *recordWalk {
+func (s *recordStore) walk(search *recordSearch, f behaviour) *recordWalk {
 	w := &recordWalk{search: search, skip: search.offset, lastSeq: s.lastSeq, backlog: s.backlog}
 	w.low, w.high = search.bounds(f)
 	if f.RecordTiesShuffle {
@@ -40,7 +40,7 @@ func (s *recordStore) walk(search *recordSearch, f fate) *recordWalk {
 
 // bounds returns the first and the last microsecond that a search looks at. What
 // the interface leaves open, hazards decide.
-func (s *recordSearch) bounds(f fate) (low, high int64) {
+func (s *recordSearch) bounds(f behaviour) (low, high int64) {
 	const latest = 1 << 52 // milliseconds, which are as many microseconds as fit
 	micros := func(millis int64) int64 { return min(max(millis, 0), latest) * 1000 }
 	low, high = micros(s.from), micros(s.until)
@@ -57,7 +57,7 @@ func (s *recordSearch) bounds(f fate) (low, high int64) {
 // store locked.
 func (a *Appliance) take(w *recordWalk, n int) []recordRef {
 	var page []recordRef
-	var passed, tied int
+	var elapsed, tied int
 	var last int64
 	for ref := range a.records.ahead(w) {
 		if len(page) == n {
@@ -70,7 +70,7 @@ func (a *Appliance) take(w *recordWalk, n int) []recordRef {
 			last, tied = ref.micros, 0
 		}
 		tied++
-		if passed++; passed > w.skip {
+		if elapsed++; elapsed > w.skip {
 			page = append(page, ref)
 		}
 	}
@@ -130,10 +130,10 @@ func (s *recordStore) storedBefore(micros int64) int {
 	return sort.Search(len(s.stored), func(i int) bool { return s.stored[i].Micros >= micros })
 }
 
-// isPlain says whether a search finds everything of its time.
+// isPlain reports whether a search finds everything of its time.
 func (s *recordSearch) isPlain() bool { return len(s.types) == 0 && s.filter == nil }
 
-// finds says whether a search finds a record of its time.
+// finds reports whether a search finds a record of its time.
 func (a *Appliance) finds(s *recordSearch, ref recordRef) bool {
 	if len(s.types) > 0 && !slices.Contains(s.types, a.recordType(ref.seq)) {
 		return false
@@ -205,7 +205,7 @@ func (s *recordStore) downwards(w *recordWalk) iter.Seq[recordRef] {
 
 func (r *Record) ref() recordRef { return recordRef{micros: r.Micros, seq: r.seq, stored: r} }
 
-// isOn says whether a record was there when a walk began.
+// isOn reports whether a record was there when a walk began.
 func (ref recordRef) isOn(w *recordWalk) bool { return ref.stored == nil || ref.seq <= w.lastSeq }
 
 // shuffleTies gives records with the same timestamp an order that a lot decides.

@@ -41,8 +41,8 @@ func (a *Appliance) table() []route {
 // request is a request on its way to an operation.
 type request struct {
 	*http.Request
-	fate fate
-	id   int64 // of the path
+	behaviour behaviour
+	id        int64 // of the path
 }
 
 // body returns the bytes of the body, up to a size that none needs.

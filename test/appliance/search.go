@@ -152,7 +152,7 @@ func isCategory(s string) bool {
 	}, s)
 }
 
-// matches says whether a search finds v; inclusive is how it reads mod_time.
+// matches reports whether a search finds v; inclusive is how it reads mod_time.
 func (s *search) matches(v *Version, inclusive bool) bool {
 	return s.filter.matches(v) &&
 		// What began earlier is found where it still goes on, or went on then.
@@ -184,7 +184,7 @@ func (f *filter) matches(v *Version) bool {
 		(f.recommended == nil || v.Recommended == *f.recommended)
 }
 
-// hasOne says whether one of the wanted values is v's, or .none and v has none.
+// hasOne reports whether one of the wanted values is v's, or .none and v has none.
 func hasOne(wanted []string, value string) bool {
 	if len(wanted) == 0 {
 		return true
@@ -195,7 +195,7 @@ func hasOne(wanted []string, value string) bool {
 	return slices.Contains(wanted, value)
 }
 
-// in says whether v is in a category; sec and perf hold all below them.
+// in reports whether v is in a category; sec and perf hold all below them.
 func (v *Version) in(category string) bool {
 	return slices.ContainsFunc(v.Categories, func(has string) bool {
 		return has == category || strings.HasPrefix(has, category+".")

@@ -20,7 +20,7 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hook := a.onRequest.Load(); hook != nil {
 		(*hook)(r)
 	}
-	f := a.fates.draw(r)
+	f := a.behaviours.draw(r)
 	if !wait(r.Context(), f.wait) {
 		panic(http.ErrAbortHandler) // nobody waits for an answer any more
 	}
@@ -70,7 +70,7 @@ func reset(w http.ResponseWriter) {
 }
 
 // answer says what is answered to a request that found its way.
-func (a *Appliance) answer(found match, f fate, r *http.Request) answer {
+func (a *Appliance) answer(found match, f behaviour, r *http.Request) answer {
 	switch {
 	case f.tooManyRequests:
 		return a.later(refusal(http.StatusTooManyRequests, "too many requests"), f)
@@ -94,7 +94,7 @@ func (a *Appliance) answer(found match, f fate, r *http.Request) answer {
 			return refusal(http.StatusUnsupportedMediaType, "the body must be %s", wanted)
 		}
 	}
-	return found.serve(&request{Request: r, fate: f, id: found.id})
+	return found.serve(&request{Request: r, behaviour: f, id: found.id})
 }
 
 const loginPage = `<!DOCTYPE html>
@@ -103,7 +103,7 @@ const loginPage = `<!DOCTYPE html>
 `
 
 // later adds when to come back.
-func (a *Appliance) later(ans answer, f fate) answer {
+func (a *Appliance) later(ans answer, f behaviour) answer {
 	if f.RetryAfter <= 0 {
 		return ans
 	}
@@ -116,8 +116,8 @@ func (a *Appliance) later(ans answer, f fate) answer {
 	return ans
 }
 
-// send writes an answer, or the part of it that its fate leaves.
-func (a *Appliance) send(w http.ResponseWriter, f fate, ans answer) {
+// send writes an answer, or the part of it that its result leaves.
+func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
 	h := w.Header()
 	for name, values := range ans.header {
 		h[name] = values

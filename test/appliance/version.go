@@ -42,7 +42,7 @@ func newVersion(d *Detection) (*Version, error) {
 		Type:        d.Type, Title: d.Title,
 		Status: d.Status.String(), Resolution: d.Resolution.String(), Assignee: d.Assignee.String(), TicketID: d.TicketID.ID,
 		Categories: d.Categories,
-		JSON:       bytes.Clone(b), // without the room that encoding left behind it
+		JSON:       bytes.Clone(b), // without the space that encoding left behind it
 		rawTitle:   d.RawTitle,
 	}, nil
 }

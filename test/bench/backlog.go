@@ -41,7 +41,7 @@ const (
 )
 
 // backlog lets n events pile up behind a sink that refuses connections, beside
-// one that takes them, starts the bridge anew over that state after a kill and
+// one that takes them, starts the bridge again over that state after a kill and
 // after an orderly stop, and then lets the sink take them, and more events after
 // those. Nothing is retained, so that all that is left in the state is what the
 // sink has yet to get.
@@ -52,7 +52,7 @@ func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	bytes := max(int64(n)*int64(b.size)*2, 16<<20)
-	if err := room(dir, bytes); err != nil {
+	if err := space(dir, bytes); err != nil {
 		return nil, err
 	}
 	url, stop, err := b.startAppliance(ctx, n, time.Duration(n)*idleSpacing)
@@ -166,12 +166,12 @@ func (b *bench) overState(ctx context.Context, dir string, c map[string]any, don
 	return row, nil
 }
 
-// room is an error where a directory's disk has less than twice so many bytes
+// space is an error where a directory's disk has less than twice so many bytes
 // left: the pages of a state hold more than its events.
-func room(dir string, bytes int64) error {
+func space(dir string, bytes int64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
-		return fmt.Errorf("room in %s: %w", dir, err)
+		return fmt.Errorf("space in %s: %w", dir, err)
 	}
 	if left := int64(disk.Bavail) * int64(disk.Bsize); left < 2*bytes {
 		return fmt.Errorf("%s has %d MiB left, and %d MiB are needed; choose another place with TMPDIR", dir, left>>20, 2*bytes>>20)

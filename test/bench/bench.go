@@ -61,7 +61,7 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 		return nil, err
 	}
 	var err error
-	if b.wants(nameLatency) {
+	if b.selects(nameLatency) {
 		for _, beside := range []string{aloneAppliance, deadAppliance, refusingAppliance} {
 			b.say("latency, %s", beside)
 			row, err := b.latency(ctx, beside)
@@ -71,7 +71,7 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 			r.Latency = append(r.Latency, row)
 		}
 	}
-	if b.wants(nameIdle) {
+	if b.selects(nameIdle) {
 		for _, of := range idleCases {
 			b.say("idle polls with %d known detections that changed within %s", of.known, of.over)
 			poll, err := b.idlePoll(ctx, of)
@@ -81,18 +81,18 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 			r.IdlePolls = append(r.IdlePolls, poll)
 		}
 	}
-	if b.wants(nameRecords) {
+	if b.selects(nameRecords) {
 		b.say("a backlog of %d records", backlogRecords)
 		if r.Records, err = b.records(ctx, backlogRecords); err != nil {
 			return nil, fmt.Errorf("records: %w", err)
 		}
 	}
-	if b.wants(nameBacklog) {
+	if b.selects(nameBacklog) {
 		if r.Backlog, err = b.backlog(ctx, backlogDetections, backlogMore); err != nil {
 			return nil, fmt.Errorf("backlog: %w", err)
 		}
 	}
-	if b.wants(nameFleet) {
+	if b.selects(nameFleet) {
 		sizes := fleets
 		if b.settings.fleet > 0 {
 			sizes = []int{b.settings.fleet}
@@ -113,7 +113,7 @@ func (b *bench) report(ctx context.Context) (*report, error) {
 func (b *bench) drainAll(ctx context.Context, r *report) error {
 	var wanted []drain
 	for _, d := range drains {
-		if b.wants(d.name) {
+		if b.selects(d.name) {
 			wanted = append(wanted, d)
 		}
 	}

@@ -33,7 +33,7 @@ type idleCase struct {
 	known   int           // detections
 	over    time.Duration // in which they changed
 	overlap time.Duration
-	settle  bool // it is polled until the overlap has passed before it is measured
+	wait    bool // it is polled until the overlap has passed before it is measured
 }
 
 // idleCases are the present behind a long past, and behind a burst of changes. The
@@ -41,7 +41,7 @@ type idleCase struct {
 var idleCases = []idleCase{
 	{known: 10_000, over: 10_000 * idleSpacing, overlap: idleOverlap},
 	{known: 200_000, over: 200_000 * idleSpacing, overlap: idleOverlap},
-	{known: 20_000, over: time.Minute, overlap: time.Second, settle: true},
+	{known: 20_000, over: time.Minute, overlap: time.Second, wait: true},
 }
 
 // settling is how long the source is polled until an overlap of a second has passed
@@ -110,7 +110,7 @@ func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err err
 		return row, err
 	}
 
-	for end := time.Now().Add(settling); of.settle && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(settling); of.wait && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if _, err := source.Poll(ctx); err != nil {
 			return row, err
 		}

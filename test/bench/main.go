@@ -128,8 +128,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// wants tells whether a measurement was asked for.
-func (s settings) wants(name string) bool { return len(s.only) == 0 || slices.Contains(s.only, name) }
+// selects reports whether a measurement was asked for.
+func (s settings) selects(name string) bool { return len(s.only) == 0 || slices.Contains(s.only, name) }
 
 // measure measures what the arguments ask for and prints it.
 func measure(args []string, stdout, stderr io.Writer) error {

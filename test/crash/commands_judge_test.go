@@ -35,12 +35,12 @@ func (b *commandBook) of(ticket string) []tickets.Command {
 	return slices.Clone(b.taken[ticket])
 }
 
-// count is how many commands came by a door.
-func (b *commandBook) count(door string) (n int) {
+// count is how many commands came by an intake.
+func (b *commandBook) count(intake string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for ticket, commands := range b.taken {
-		if strings.HasPrefix(ticket, door) {
+		if strings.HasPrefix(ticket, intake) {
 			n += len(commands)
 		}
 	}
@@ -64,7 +64,7 @@ func writes(patches []standin.Patch) map[string][]string {
 }
 
 // faults are what the judge finds wrong with what the appliance was told.
-func (s *deskScene) faults() (faults []string) {
+func (s *commandScene) faults() (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	told, latest := writes(s.appliance.Patches()), make(map[int64]*standin.Version)
 	for _, v := range s.appliance.Latest() {
@@ -93,19 +93,19 @@ func (s *deskScene) faults() (faults []string) {
 	return faults
 }
 
-// written counts the writes of the commands that came by each door.
-func (s *deskScene) written() map[string]int {
+// written counts the writes of the commands that came by each intake.
+func (s *commandScene) written() map[string]int {
 	n := make(map[string]int)
 	for ticket, got := range writes(s.appliance.Patches()) {
-		door, _, _ := strings.Cut(ticket, "-")
-		n[door] += len(got)
+		intake, _, _ := strings.Cut(ticket, "-")
+		n[intake] += len(got)
 	}
 	return n
 }
 
 // nothingWaits fails where a bridge that has ended left a command that is not
 // written, or gave one up.
-func (s *deskScene) nothingWaits(t *testing.T) {
+func (s *commandScene) nothingWaits(t *testing.T) {
 	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
 	if err != nil {

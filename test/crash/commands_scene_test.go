@@ -25,23 +25,23 @@ import (
 	"ndrbridge/tickets"
 )
 
-// The doors, which begin the names of the tickets whose commands come by them:
-// between two doors there is no order.
+// The intakes, which begin the names of the tickets whose commands come by them:
+// between two intakes there is no order.
 const (
-	httpDoor  = "http"
-	natsDoor  = "nats"
-	kafkaDoor = "kafka"
+	httpIntake  = "http"
+	natsIntake  = "nats"
+	kafkaIntake = "kafka"
 )
 
-var everyDoor = []string{httpDoor, natsDoor, kafkaDoor}
+var everyIntake = []string{httpIntake, natsIntake, kafkaIntake}
 
-// deskScene is an appliance with bad habits, and all that ticket commands come from.
+// commandScene is an appliance with bad habits, and all that ticket commands come from.
 // It outlives every bridge.
-type deskScene struct {
+type commandScene struct {
 	seed      uint64
 	appliance *standin.Appliance
 	book      commandBook
-	doors     []string
+	intakes   []string
 	tickets   map[string]int64 // their detections
 	address   string           // of the bridge's admin interface
 	js        jetstream.JetStream
@@ -52,18 +52,18 @@ type deskScene struct {
 
 const commandTopic = "ndr.tickets"
 
-func newDeskScene(t *testing.T, program string, seed uint64, doors ...string) *deskScene {
+func newCommandScene(t *testing.T, program string, seed uint64, intakes ...string) *commandScene {
 	t.Helper()
 	folder := t.TempDir()
-	s := &deskScene{
+	s := &commandScene{
 		seed: seed, appliance: standin.New(standin.Options{Seed: seed}),
-		book: commandBook{taken: make(map[string][]tickets.Command)}, doors: doors, tickets: make(map[string]int64),
+		book: commandBook{taken: make(map[string][]tickets.Command)}, intakes: intakes, tickets: make(map[string]int64),
 		address: loopback.Free(t), program: program,
 		config: filepath.Join(folder, "ndrbridge.yaml"), state: filepath.Join(folder, "state.db"),
 	}
 	const ofEach = 5
-	for n, v := range s.appliance.AddBacklog(ofEach*len(doors), time.Minute) {
-		s.tickets[fmt.Sprintf("%s-%d", doors[n%len(doors)], n)] = v.ID
+	for n, v := range s.appliance.AddBacklog(ofEach*len(intakes), time.Minute) {
+		s.tickets[fmt.Sprintf("%s-%d", intakes[n%len(intakes)], n)] = v.ID
 	}
 	s.appliance.SetHazards(standin.Hazards{Reset: 0.02, ServerError: 0.02, CutBody: 0.02, HTML: 0.01})
 	appliance := httptest.NewServer(s.appliance)
@@ -97,7 +97,7 @@ tickets:
 	return s
 }
 
-func (s *deskScene) start(t *testing.T) *bridge {
+func (s *commandScene) start(t *testing.T) *bridge {
 	t.Helper()
 	return startBridge(t, s.program, s.config)
 }
@@ -127,36 +127,36 @@ func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 	return broker, client
 }
 
-// drive sends commands by every door until stop is called. Each is sent until it
+// drive sends commands by every intake until stop is called. Each is sent until it
 // is acknowledged, and none of a ticket before the one in front of it is.
-func (s *deskScene) drive(t *testing.T) (stop func()) {
+func (s *commandScene) drive(t *testing.T) (stop func()) {
 	t.Helper()
 	send := map[string]func(context.Context, string, string, []byte) error{
-		httpDoor: s.post,
-		natsDoor: func(ctx context.Context, key, _ string, body []byte) error {
+		httpIntake: s.post,
+		natsIntake: func(ctx context.Context, key, _ string, body []byte) error {
 			_, err := s.js.Publish(ctx, commandTopic, body, jetstream.WithMsgID(key))
 			return err
 		},
-		kafkaDoor: func(ctx context.Context, _, ticket string, body []byte) error {
+		kafkaIntake: func(ctx context.Context, _, ticket string, body []byte) error {
 			return s.kafka.ProduceSync(ctx, &kgo.Record{Key: []byte(ticket), Value: body}).FirstErr()
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var driving sync.WaitGroup
-	for n, door := range s.doors {
-		driving.Go(func() { s.send(ctx, rand.New(rand.NewPCG(s.seed, uint64(n))), door, send[door]) })
+	for n, intake := range s.intakes {
+		driving.Go(func() { s.send(ctx, rand.New(rand.NewPCG(s.seed, uint64(n))), intake, send[intake]) })
 	}
 	stop = func() { cancel(); driving.Wait() }
 	t.Cleanup(stop)
 	return stop
 }
 
-// send sends commands by one door until ctx ends. What is not acknowledged then is
+// send sends commands by one intake until ctx ends. What is not acknowledged then is
 // sent on, so that it is known of each whether it was: a bridge must be running.
-func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, send func(context.Context, string, string, []byte) error) {
+func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake string, send func(context.Context, string, string, []byte) error) {
 	var own []string
 	for ticket := range s.tickets {
-		if strings.HasPrefix(ticket, door) {
+		if strings.HasPrefix(ticket, intake) {
 			own = append(own, ticket)
 		}
 	}
@@ -176,7 +176,7 @@ func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, se
 		if err != nil {
 			panic(err) // it holds nothing but texts and numbers
 		}
-		key := fmt.Sprintf("%s/%d", door, number)
+		key := fmt.Sprintf("%s/%d", intake, number)
 		for send(context.WithoutCancel(ctx), key, ticket, body) != nil {
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -185,7 +185,7 @@ func (s *deskScene) send(ctx context.Context, random *rand.Rand, door string, se
 	}
 }
 
-// pace is the time between two calls of a door: all of them bring fewer commands
+// pace is the time between two calls of an intake: all of them bring fewer commands
 // than are written in that time on a machine with other work.
 const pace = 100 * time.Millisecond
 
@@ -200,7 +200,7 @@ func command(ticket string, number int, random *rand.Rand) tickets.Command {
 }
 
 // post sends commands to the bridge, which may not be there.
-func (s *deskScene) post(ctx context.Context, key, _ string, body []byte) error {
+func (s *commandScene) post(ctx context.Context, key, _ string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/api/v1/tickets", bytes.NewReader(body))
@@ -224,13 +224,13 @@ func (s *deskScene) post(ctx context.Context, key, _ string, body []byte) error 
 // member of a group that is gone after some seconds.
 const patience = time.Minute
 
-// progress waits until something that came by each door was written.
-func (s *deskScene) progress(t *testing.T, b *bridge) {
+// progress waits until something that came by each intake was written.
+func (s *commandScene) progress(t *testing.T, b *bridge) {
 	t.Helper()
 	before := s.written()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		now := s.written()
-		if !slices.ContainsFunc(s.doors, func(door string) bool { return now[door] <= before[door] }) {
+		if !slices.ContainsFunc(s.intakes, func(intake string) bool { return now[intake] <= before[intake] }) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -240,7 +240,7 @@ func (s *deskScene) progress(t *testing.T, b *bridge) {
 }
 
 // await waits until the judge finds nothing wrong, as long as something moves.
-func (s *deskScene) await(t *testing.T, b *bridge) {
+func (s *commandScene) await(t *testing.T, b *bridge) {
 	t.Helper()
 	least, since := -1, time.Now()
 	for {
@@ -263,7 +263,7 @@ func (s *deskScene) await(t *testing.T, b *bridge) {
 
 // quiet waits until the stream has nothing more to give, and nothing was written
 // for a while.
-func (s *deskScene) quiet(t *testing.T) {
+func (s *commandScene) quiet(t *testing.T) {
 	t.Helper()
 	const while = 2 * time.Second
 	total, since := -1, time.Now()

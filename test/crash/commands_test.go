@@ -16,13 +16,13 @@ func TestKillsLoseNoCommand(t *testing.T) {
 	kills := setting(t, "COMMAND_KILLS", 12)
 	seed := uint64(setting(t, "SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("COMMAND_KILLS=%d SEED=%d", kills, seed)
-	s := newDeskScene(t, buildBridge(t), seed, everyDoor...)
+	s := newCommandScene(t, buildBridge(t), seed, everyIntake...)
 	stop := s.drive(t)
 	random := rand.New(rand.NewPCG(seed, 2))
 	for n := range kills {
 		b := s.start(t)
 		// A broker lets a successor in when it has given up its predecessor: now and then
-		// one lives until each door has brought something.
+		// one lives until each intake has brought something.
 		if n%10 == 5 {
 			s.progress(t, b)
 		}
@@ -39,8 +39,8 @@ func TestKillsLoseNoCommand(t *testing.T) {
 	}
 	s.nothingWaits(t)
 	written := s.written()
-	for _, door := range everyDoor {
-		t.Logf("%s: %d commands acknowledged, %d writes", door, s.book.count(door), written[door])
+	for _, intake := range everyIntake {
+		t.Logf("%s: %d commands acknowledged, %d writes", intake, s.book.count(intake), written[intake])
 	}
 }
 
@@ -53,10 +53,10 @@ func TestTheJudgeSeesCommandsLost(t *testing.T) {
 		"\taccepted, err := make([]checkpoint.Acceptance, len(stored)), error(nil)\n" +
 			"\ttime.AfterFunc(500*time.Millisecond, func() { _, _ = d.store.Accept(context.WithoutCancel(ctx), stored) })\n",
 	}
-	for _, door := range []string{httpDoor, natsDoor} {
-		t.Run(door, func(t *testing.T) {
+	for _, intake := range []string{httpIntake, natsIntake} {
+		t.Run(intake, func(t *testing.T) {
 			t.Parallel()
-			s := newDeskScene(t, buildBridge(t, "-overlay", overlay(t, "tickets/desk.go", []edit{early})), 1, door)
+			s := newCommandScene(t, buildBridge(t, "-overlay", overlay(t, "tickets/acceptor.go", []edit{early})), 1, intake)
 			stop := s.drive(t)
 			for range 2 {
 				b := s.start(t)

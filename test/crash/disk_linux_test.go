@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 type disk struct {
 	folder  string
 	refusal error // what a write meets
-	// fill leaves no room. free undoes it.
+	// fill leaves no space. free undoes it.
 	fill func(t *testing.T, b *bridge, state string) (free func())
 }
 

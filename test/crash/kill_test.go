@@ -21,15 +21,15 @@ func (s *scene) kill(t *testing.T, n int, l life) {
 	t.Helper()
 	b := s.start(t)
 	time.Sleep(l.before)
-	mend := s.happen(t, l.incident, b)
+	fix := s.happen(t, l.incident, b)
 	if l.during > 0 {
 		time.Sleep(l.during)
-		mend()
-		mend = func() {}
+		fix()
+		fix = func() {}
 	}
 	time.Sleep(l.after)
 	b.kill(t, l.incident == diskFull)
-	mend()
+	fix()
 	if b.output.has(syscall.EFBIG.Error()) {
 		s.full++
 	}
@@ -48,7 +48,7 @@ func (s *scene) kill(t *testing.T, n int, l life) {
 }
 
 // happen lets an incident happen, and returns what ends it.
-func (s *scene) happen(t *testing.T, what incident, b *bridge) (mend func()) {
+func (s *scene) happen(t *testing.T, what incident, b *bridge) (fix func()) {
 	t.Helper()
 	switch what {
 	case diskFull:

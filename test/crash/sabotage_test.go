@@ -27,7 +27,7 @@ func TestTheJudgeSeesSabotage(t *testing.T) {
 				{
 					"\treturn b, q.read(ctx, b, q.cursor, q.o.Batch)\n",
 					"\tif err := q.read(ctx, b, q.cursor, q.o.Batch); err != nil || len(b.records) == 0 {\n\t\treturn b, err\n\t}\n" +
-						"\treturn b, q.settle(ctx, b, len(b.records), nil)\n",
+						"\treturn b, q.commit(ctx, b, len(b.records), nil)\n",
 				},
 				{"Cursor: b.records[n-1].Seq,", "Cursor: max(q.cursor, b.records[n-1].Seq),"},
 			},
@@ -87,7 +87,7 @@ func overlay(t *testing.T, file string, edits []edit) (description string) {
 	text := string(body)
 	for _, e := range edits {
 		if n := strings.Count(text, e.before); n != 1 {
-			t.Fatalf("%s has %q %d times; say anew how to break the promise", file, e.before, n)
+			t.Fatalf("%s has %q %d times; say again how to break the promise", file, e.before, n)
 		}
 		text = strings.Replace(text, e.before, e.then, 1)
 	}

@@ -38,7 +38,7 @@ type scene struct {
 	read     uint64 // the journal's last event that the book has
 	repeated int    // events at the webhook, until now
 	struck   int    // faults at the webhook, until now
-	full     int    // lives in which a write found no room
+	full     int    // lives in which a write found no space
 	restarts map[string]int
 }
 

@@ -143,7 +143,7 @@ func asJSON(node *yaml.Node) {
 	}
 }
 
-// placeOf is the list whose items, or parts of one of them, are shown; empty for
+// recordKey is the list whose items, or parts of one of them, are shown; empty for
 // a whole configuration, or keys of its top. Another text is an error's.
 func placeOf(shown *yaml.Node) string {
 	keys := shown
@@ -164,7 +164,7 @@ func placeOf(shown *yaml.Node) string {
 	return "these keys together belong to no part of a configuration"
 }
 
-// known tells whether every key is one of a block of type T.
+// known reports whether every key is one of a block of type T.
 func known[T any](keys *yaml.Node) bool {
 	var names []string
 	block := reflect.TypeFor[T]()

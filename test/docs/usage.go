@@ -10,7 +10,7 @@ import (
 
 // TryCommands fails the test where a document of the repository shows or mentions a
 // command line that a program would not understand, and where none does either. root
-// makes the program's command anew; the test's package lies in cmd. Nothing is carried
+// makes the program's command again; the test's package lies in cmd. Nothing is carried
 // out; what a command finds wrong only while it runs is not found.
 func TryCommands(t testing.TB, root func() *cobra.Command) {
 	t.Helper()
@@ -31,7 +31,7 @@ func TryCommands(t testing.TB, root func() *cobra.Command) {
 // that is not understood.
 func tryCommands(documents []Document, root func() *cobra.Command) (tried int, misuses []string) {
 	name := root().Name()
-	tell := func(d Document, args []string, err error) {
+	report := func(d Document, args []string, err error) {
 		tried++
 		if err != nil {
 			misuses = append(misuses, fmt.Sprintf("%s: %s %s: %v", d.Path, name, strings.Join(args, " "), err))
@@ -43,11 +43,11 @@ func tryCommands(documents []Document, root func() *cobra.Command) (tried int, m
 			if err == nil {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
-			tell(d, args, err)
+			report(d, args, err)
 		}
 		for _, args := range d.Mentions(name) {
 			_, err := find(root(), args)
-			tell(d, args, err)
+			report(d, args, err)
 		}
 	}
 	return tried, misuses

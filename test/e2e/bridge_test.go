@@ -128,15 +128,15 @@ func (b *bridge) status() (status admin.Status, err error) {
 }
 
 // intake is what the bridge says of its one intake of ticket commands.
-func (b *bridge) intake() (admin.DoorStatus, error) {
+func (b *bridge) intake() (admin.IntakeStatus, error) {
 	status, err := b.status()
 	if err != nil {
-		return admin.DoorStatus{}, err
+		return admin.IntakeStatus{}, err
 	}
-	if len(status.Doors) != 1 {
-		return admin.DoorStatus{}, fmt.Errorf("the bridge has %d intakes", len(status.Doors))
+	if len(status.Intakes) != 1 {
+		return admin.IntakeStatus{}, fmt.Errorf("the bridge has %d intakes", len(status.Intakes))
 	}
-	return status.Doors[0], nil
+	return status.Intakes[0], nil
 }
 
 // sink is what the bridge says of its one sink.

@@ -24,7 +24,7 @@ import (
 	"ndrbridge/internal/kafkawire"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/tickets"
-	"ndrbridge/tickets/inbox"
+	"ndrbridge/tickets/intake"
 )
 
 // ticketCommands holds the intake of ticket commands against the brokers. They need a
@@ -273,11 +273,11 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 		lines = append(lines, fmt.Sprintf(`k|{"ticket_id": "SEC-1", "assignee": "%d"}`, n))
 	}
 	c.produce(t, topic, "gzip", lines)
-	desk := &waitingDesk{from: "4"}
-	intake := inbox.NewKafka(inbox.KafkaOptions{
-		Options: inbox.Options{
-			Desk:   desk,
-			Refuse: func(_ context.Context, r inbox.Refusal) error { t.Errorf("refused: %+v", r); return nil },
+	acceptor := &waitingDesk{from: "4"}
+	intake := intake.NewKafka(intake.KafkaOptions{
+		Options: intake.Options{
+			Acceptor: acceptor,
+			Refuse:   func(_ context.Context, r intake.Refusal) error { t.Errorf("refused: %+v", r); return nil },
 
 			RetryInitial: 50 * time.Millisecond, RetryMax: time.Second, Log: slog.New(slog.DiscardHandler),
 		},
@@ -289,7 +289,7 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 	running.Go(func() { intake.Run(ctx) })
 	defer func() { stop(); running.Wait() }()
 	eventually(t, 30*time.Second, func() error {
-		if got := desk.numbers(); len(got) != 4 || c.committed(t, topic, topic, 1)[0] != 4 {
+		if got := acceptor.numbers(); len(got) != 4 || c.committed(t, topic, topic, 1)[0] != 4 {
 			return fmt.Errorf("%v are accepted: %+v", got, intake.Status())
 		}
 		return nil
@@ -302,16 +302,16 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 	if committed := c.committed(t, topic, topic, 1)[0]; committed != 4 {
 		t.Errorf("the offset %d is committed, and 4 waits", committed)
 	}
-	desk.mu.Lock()
-	desk.open = true
-	desk.mu.Unlock()
+	acceptor.mu.Lock()
+	acceptor.open = true
+	acceptor.mu.Unlock()
 	eventually(t, 30*time.Second, func() error {
 		if c.committed(t, topic, topic, 1)[0] != 10 {
-			return fmt.Errorf("accepted are %v: %+v", desk.numbers(), intake.Status())
+			return fmt.Errorf("accepted are %v: %+v", acceptor.numbers(), intake.Status())
 		}
 		return nil
 	})
-	if got := strings.Join(desk.numbers(), " "); got != "0 1 2 3 4 5 6 7 8 9" {
+	if got := strings.Join(acceptor.numbers(), " "); got != "0 1 2 3 4 5 6 7 8 9" {
 		t.Errorf("accepted are %s", got)
 	}
 }

@@ -33,7 +33,7 @@ func TestNATS(t *testing.T) {
 		"a server killed in the middle of a drain costs nothing":               p.killedServer,
 		"a stream's leader killed in the middle of a drain costs nothing":      p.killedLeader,
 		"acknowledgements that are lost leave no duplicates":                   p.lostAcknowledgements,
-		"a stream that is full takes the rest once it has room":                p.fullStream,
+		"a stream that is full takes the rest once it has space":               p.fullStream,
 		"a stream that is deleted halts the sink until it is made again":       p.deletedStream,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func contain(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// running tells whether the program has yet to end.
+// running reports whether the program has yet to end.
 func (p *process) running() bool {
 	select {
 	case <-p.ended:

@@ -14,7 +14,7 @@ import (
 type link struct {
 	proxy  *Proxy
 	target string
-	fate   fate
+	fault  faultAt
 	state  atomic.Int32 // the Kind that has struck; 0: none yet
 
 	mu     sync.Mutex
@@ -25,8 +25,8 @@ type link struct {
 
 // run passes bytes until both directions have ended.
 func (l *link) run() {
-	if l.fate.kind == HalfOpen {
-		l.strike()
+	if l.fault.kind == HalfOpen {
+		l.inject()
 		_, _ = io.Copy(io.Discard, l.client) // until the client gives up
 		return
 	}
@@ -77,11 +77,11 @@ func (l *link) close() {
 	}
 }
 
-func (l *link) strike() {
-	l.state.Store(int32(l.fate.kind))
+func (l *link) inject() {
+	l.state.Store(int32(l.fault.kind))
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	l.proxy.struck[l.fate.kind]++
+	l.proxy.struck[l.fault.kind]++
 }
 
 func (l *link) suffers(k Kind) bool { return Kind(l.state.Load()) == k }
@@ -89,23 +89,23 @@ func (l *link) suffers(k Kind) bool { return Kind(l.state.Load()) == k }
 // up passes on what the client sends, and lets the fault strike.
 func (l *link) up() {
 	piece := make([]byte, 32<<10)
-	for passed := 0; ; {
+	for elapsed := 0; ; {
 		n, err := l.client.Read(piece)
 		before, after := piece[:n], []byte(nil)
-		if strikes := l.fate.kind != 0 && passed < l.fate.after && passed+n >= l.fate.after; strikes {
-			before, after = piece[:l.fate.after-passed], piece[l.fate.after-passed:n]
+		if strikes := l.fault.kind != 0 && elapsed < l.fault.after && elapsed+n >= l.fault.after; strikes {
+			before, after = piece[:l.fault.after-elapsed], piece[l.fault.after-elapsed:n]
 		}
 		if !l.pass(l.server, before) {
 			return
 		}
-		if passed += len(before); after != nil {
-			l.strike()
+		if elapsed += len(before); after != nil {
+			l.inject()
 			held, ok := l.suffer()
 			if !ok || !l.pass(l.server, after) || !l.pass(l.server, held) {
 				l.reset()
 				return
 			}
-			passed += len(after) + len(held)
+			elapsed += len(after) + len(held)
 		}
 		if err != nil {
 			l.finish(l.server, err)
@@ -117,13 +117,13 @@ func (l *link) up() {
 // suffer is what a fault does to the client's direction when it strikes. It
 // returns what came in the meantime, and whether to go on.
 func (l *link) suffer() (held []byte, ok bool) {
-	switch l.fate.kind {
+	switch l.fault.kind {
 	case Reset:
 		return nil, false
 	case Stall:
 		// A client that has gone takes with it what was held: it may have sent it
 		// again, and more, on another connection.
-		_ = l.client.SetReadDeadline(time.Now().Add(l.fate.wait))
+		_ = l.client.SetReadDeadline(time.Now().Add(l.fault.wait))
 		held, err := io.ReadAll(l.client)
 		_ = l.client.SetReadDeadline(time.Time{})
 		return held, errors.Is(err, os.ErrDeadlineExceeded)
@@ -154,7 +154,7 @@ func (l *link) down() {
 	}
 }
 
-// pass writes a piece, and says whether to go on. Where it cannot be written,
+// pass writes a piece, and reports whether to go on. Where it cannot be written,
 // the link is broken.
 func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 	if len(piece) == 0 {
@@ -162,7 +162,7 @@ func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 	}
 	if l.suffers(Delay) {
 		select {
-		case <-time.After(l.fate.wait):
+		case <-time.After(l.fault.wait):
 		case <-l.proxy.ctx.Done():
 			return false
 		}

@@ -40,7 +40,7 @@ func (k Kind) String() string {
 // Plan says what becomes of connections. The zero value leaves them in peace.
 type Plan struct {
 	// Seed decides everything that is left to chance: the same plan has the same
-	// fate for a proxy's first connection, its second, and so on.
+	// result for a proxy's first connection, its second, and so on.
 	Seed uint64
 	// Likely is how likely a connection meets a fault, between 0 and 1.
 	Likely float64
@@ -54,15 +54,15 @@ type Plan struct {
 	Longest time.Duration
 }
 
-// fate is what one connection meets.
-type fate struct {
+// result is what one connection meets.
+type faultAt struct {
 	kind  Kind // 0: nothing
 	after int  // bytes of the client's
 	wait  time.Duration
 }
 
-// fate returns that of the nth connection.
-func (p Plan) fate(n uint64) fate {
+// result returns that of the nth connection.
+func (p Plan) fault(n uint64) faultAt {
 	const (
 		within  = 64 << 10
 		longest = time.Second
@@ -79,9 +79,9 @@ func (p Plan) fate(n uint64) fate {
 	}
 	random := rand.New(rand.NewPCG(p.Seed, n))
 	if random.Float64() >= p.Likely {
-		return fate{}
+		return faultAt{}
 	}
-	f := fate{
+	f := faultAt{
 		kind:  kinds[random.IntN(len(kinds))],
 		after: int(math.Pow(float64(p.Within), random.Float64())),
 		wait:  time.Duration(random.Int64N(int64(p.Longest))),

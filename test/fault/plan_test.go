@@ -8,21 +8,21 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	t.Run("the same seed gives the same fates, whatever was asked before", func(t *testing.T) {
+	t.Run("the same seed gives the same results, whatever was asked before", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			p := Plan{Seed: rapid.Uint64().Draw(t, "seed"), Likely: rapid.Float64Range(0, 1).Draw(t, "likely")}
 			n := rapid.Uint64().Draw(t, "n")
-			first := p.fate(n)
-			p.fate(n + 1)
-			if again := p.fate(n); again != first {
+			first := p.fault(n)
+			p.fault(n + 1)
+			if again := p.fault(n); again != first {
 				t.Errorf("%+v, and then %+v", first, again)
 			}
 		})
 	})
-	t.Run("fates keep to their bounds", func(t *testing.T) {
+	t.Run("results keep to their bounds", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			p := Plan{Seed: rapid.Uint64().Draw(t, "seed"), Likely: 1, Within: 100, Longest: time.Minute}
-			f := p.fate(rapid.Uint64().Draw(t, "n"))
+			f := p.fault(rapid.Uint64().Draw(t, "n"))
 			if f.kind < Reset || f.kind >= end || f.after < 1 || f.after > 100 || f.wait < 0 || f.wait >= time.Minute {
 				t.Errorf("%+v", f)
 			}
@@ -32,7 +32,7 @@ func TestPlan(t *testing.T) {
 		met := make(map[Kind]int)
 		p := Plan{Likely: 0.5}
 		for n := range uint64(1000) {
-			met[p.fate(n).kind]++
+			met[p.fault(n).kind]++
 		}
 		for _, k := range Kinds() {
 			if met[k] < 40 {
@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 	})
 	t.Run("the zero value leaves connections in peace", func(t *testing.T) {
 		for n := range uint64(100) {
-			if f := (Plan{}).fate(n); f != (fate{}) {
+			if f := (Plan{}).fault(n); f != (faultAt{}) {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -41,14 +41,14 @@ func New(target string) (*Proxy, error) {
 func (p *Proxy) Addr() net.Addr { return p.listener.Addr() }
 
 // Retarget passes the connections that are made from now on to another address:
-// a server that was started anew need not wait for its old port.
+// a server that was started again need not wait for its old port.
 func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// Follow gives the connections that are made from now on their fates.
+// Follow gives the connections that are made from now on their results.
 func (p *Proxy) Follow(plan Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *Proxy) Calm() {
 	defer p.mu.Unlock()
 	p.plan = Plan{}
 	for l := range p.links {
-		if l.fate.kind != 0 {
+		if l.fault.kind != 0 {
 			l.reset()
 		}
 	}
@@ -114,7 +114,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) admit(client *net.TCPConn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := &link{proxy: p, target: p.target, fate: p.plan.fate(p.accepted), client: client}
+	l := &link{proxy: p, target: p.target, fault: p.plan.fault(p.accepted), client: client}
 	p.accepted++
 	p.links[l] = struct{}{}
 	if p.ctx.Err() != nil {

@@ -29,14 +29,14 @@ type Ledger struct {
 	mu        sync.Mutex
 	received  map[string][]delivery            // of detections, by sink
 	latest    map[string]map[int64]sum         // by sink and detection: the last object
-	objects   map[place][]delivery             // of what never changes
+	objects   map[route][]delivery             // of what never changes
 	events    map[string]int                   // by sink
 	ids       map[string]map[identity]struct{} // by sink
 	committed map[identity]struct{}            // owed to every sink
 }
 
-// place is where objects of one source arrive.
-type place struct{ sink, source string }
+// route is where objects of one source arrive.
+type route struct{ sink, source string }
 
 // identity is what CloudEvents tells events apart by.
 type identity struct{ source, id string }
@@ -54,7 +54,7 @@ type sum [sha256.Size]byte
 func New() *Ledger {
 	return &Ledger{
 		received: make(map[string][]delivery), latest: make(map[string]map[int64]sum),
-		objects: make(map[place][]delivery),
+		objects: make(map[route][]delivery),
 		events:  make(map[string]int), ids: make(map[string]map[identity]struct{}),
 		committed: make(map[identity]struct{}),
 	}
@@ -82,7 +82,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 			l.received[sink] = append(l.received[sink], d)
 			l.latest[sink][d.detection] = d.object
 		case transform.StreamAudit, transform.StreamRecords:
-			at := place{sink, e.Source}
+			at := route{sink, e.Source}
 			l.objects[at] = append(l.objects[at], d)
 		}
 	}

@@ -40,7 +40,7 @@ func (l *Ledger) JudgeObjects(sink, source string, history []Object) Verdict {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	received := l.objects[place{sink, source}]
+	received := l.objects[route{sink, source}]
 	verdict.Delivered = len(received)
 	seen := make(map[string]struct{})
 	for _, d := range received {

@@ -225,15 +225,15 @@ func (p *tab) press(keys ...string) {
 // tabTo presses Tab until an element has the focus that a selector finds.
 func (p *tab) tabTo(selector string) {
 	p.t.Helper()
-	var passed []string
+	var elapsed []string
 	for range 100 {
 		p.press("\t")
 		if eval[bool](p, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
 			return
 		}
-		passed = append(passed, eval[string](p, "document.activeElement.outerHTML.slice(0, 80)"))
+		elapsed = append(elapsed, eval[string](p, "document.activeElement.outerHTML.slice(0, 80)"))
 	}
-	p.t.Fatalf("Tab never reaches %s, but:\n%s", selector, strings.Join(passed, "\n"))
+	p.t.Fatalf("Tab never reaches %s, but:\n%s", selector, strings.Join(elapsed, "\n"))
 }
 
 // card is the selector of a sink's card, or of a part of it.

@@ -153,8 +153,8 @@ func TestLooks(t *testing.T) {
 			}
 			rules.check(p, name)
 			p.picture(name, true)
-			p.click(`[aria-label="Look at the dead letters of sink lake"]`)
-			p.awaitText("#letters", "Look inside")
+			p.click(`[aria-label="View the dead letters of sink lake"]`)
+			p.awaitText("#letters", "View")
 			rules.check(p, name+", dead letters")
 			p.picture(name+"-letters", false)
 			p.click("#letters [data-part=look]")

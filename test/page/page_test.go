@@ -61,11 +61,11 @@ func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
 	p := openTab(t, url)
 	p.awaitText("#verdict", "Sink soc has 3 dead letters")
 	soc.Answer(0)
-	p.click(`[aria-label="Look at the dead letters of sink soc"]`)
+	p.click(`[aria-label="View the dead letters of sink soc"]`)
 	p.await("all of them are listed", "document.querySelectorAll('.letter').length === 3")
 	p.awaitText("#letters", "422")
 
-	const look = `[aria-label^="Look inside event 9007199254740993-"]`
+	const look = `[aria-label^="View event 9007199254740993-"]`
 	p.click(look)
 	p.awaitText("#inside", `"id": 9007199254740993,`)
 	p.press("\x1b")
@@ -99,7 +99,7 @@ func TestAnObjectThatNoEventWasMadeOfIsLookedIntoAndDropped(t *testing.T) {
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", "hq/detections: 1 object could not be made into events.")
-	p.click(`[aria-label="Look at the dead letters of hq/detections"]`)
+	p.click(`[aria-label="View the dead letters of hq/detections"]`)
 	p.awaitText("#letters .letter", "Drop")
 	if eval[bool](p, "document.querySelector('#letters [data-part=requeue]').checkVisibility()") {
 		t.Error("what no sink refused is offered to be requeued")
@@ -142,8 +142,8 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 		p.awaitText("#inside", `"specversion"`)
 		p.press("\x1b")
 	}
-	p.click(`[aria-label="Look at the dead letters of sink soc"]`)
-	p.click(fmt.Sprintf(`[aria-label^="Look inside event %d-"]`, id))
+	p.click(`[aria-label="View the dead letters of sink soc"]`)
+	p.click(fmt.Sprintf(`[aria-label^="View event %d-"]`, id))
 	p.awaitText("#inside", "onerror")
 	if eval[bool](p, "'ran' in window") {
 		t.Error("a script of the appliance has run")

@@ -58,7 +58,7 @@ func (p path) find(root any) (value any, found bool) {
 	return value, true
 }
 
-// isNull tells whether the path leads to null.
+// isNull reports whether the path leads to null.
 func (p path) isNull(root any) bool {
 	value, found := p.find(root)
 	return found && value == nil

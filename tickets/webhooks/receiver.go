@@ -50,7 +50,7 @@ func New(o Options) (*Receiver, error) {
 	return &Receiver{verify: o.Verify, accounts: o.Accounts, mapping: mapping}, nil
 }
 
-// Verifies tells whether Verify refuses anybody.
+// Verifies reports whether Verify refuses anybody.
 func (r *Receiver) Verifies() bool { return r.verify != nil }
 
 // VerifyHeader returns ErrUnverified where the header alone shows that a request was

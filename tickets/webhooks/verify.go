@@ -33,7 +33,7 @@ type Verification struct {
 	Header string
 	// Username is that of MethodBasic, whose password is the secret.
 	Username string
-	// Secret returns the secret, anew with each request so that it can be changed.
+	// Secret returns the secret, again with each request so that it can be changed.
 	Secret func() (string, error)
 }
 

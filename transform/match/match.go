@@ -14,7 +14,7 @@
 // detection.risk_score >= 80 nor !(detection.risk_score < 80). An expression that
 // comes to nothing else does not match. && and || decide by their other side where
 // that is enough (false && absent is false, true || absent is true), and has()
-// tells whether a field is there, the objects around it given. A variable that
+// reports whether a field is there, the objects around it given. A variable that
 // an event does not have is absent likewise: what is said of detection does not
 // match an entry of the audit log, has(detection.title) and its negation neither.
 //
@@ -77,7 +77,7 @@ func Compile(expression string) (*Match, error) {
 	return m, nil
 }
 
-// Matches tells whether an event is wanted. Where that cannot be told, since types
+// Matches reports whether an event is wanted. Where that cannot be told, since types
 // do not fit or it would take too long over this event, it is true beside the error that says
 // why: no event is lost to a mistake.
 func (m *Match) Matches(e transform.Event) (bool, error) {

@@ -109,7 +109,7 @@ func elementWork(value ref.Val, most int) int {
 	return work
 }
 
-// constant tells whether a node is made of literals alone.
+// constant reports whether a node is made of literals alone.
 func constant(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:

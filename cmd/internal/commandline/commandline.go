@@ -28,8 +28,8 @@ const (
 var (
 	// ErrUsage marks the error of a command line that cannot be understood.
 	ErrUsage = errors.New("wrong usage")
-	// ErrTold marks a failure that has been printed already.
-	ErrTold = errors.New("failed")
+	// ErrReported marks a failure that has been printed already.
+	ErrReported = errors.New("failed")
 )
 
 // Main runs a program until it is done, or SIGINT or SIGTERM ends its ctx, and exits
@@ -99,7 +99,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	switch cmd, err := root.ExecuteContextC(ctx); {
 	case err == nil:
 		return ExitDone
-	case errors.Is(err, ErrTold):
+	case errors.Is(err, ErrReported):
 		return ExitFailed
 	case errors.Is(err, ErrUsage), strings.HasPrefix(err.Error(), "unknown command"): // cobra's own has no type
 		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())

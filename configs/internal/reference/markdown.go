@@ -85,7 +85,7 @@ func section(b *strings.Builder, path string, blk *block, holder *field) {
 	}
 }
 
-// needs tells whether a key of the block is required.
+// needs reports whether a key of the block is required.
 func (b *block) needs() bool {
 	return slices.ContainsFunc(b.fields, func(f field) bool { return f.required && f.fallback == "" })
 }

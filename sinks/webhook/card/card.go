@@ -102,7 +102,7 @@ func Of(e transform.Event) Card {
 	return c
 }
 
-// fact adds a fact where there is one, and room.
+// fact adds a fact where there is one, and space.
 func (c *Card) fact(name, value string) {
 	if value = line(value); value != "" && len(c.Facts) < MaxFacts {
 		c.Facts = append(c.Facts, Fact{name, value})

@@ -61,7 +61,7 @@ func Summary(events []transform.Event) Card {
 	c := Card{
 		Title:     fmt.Sprintf("%d events at once", len(events)),
 		Note:      "Too many to show one by one",
-		Appliance: places(events),
+		Appliance: locations(events),
 	}
 	c.Where = c.Appliance
 	if len(detections) > 0 {
@@ -122,8 +122,8 @@ func number(score string) float64 {
 	return n
 }
 
-// places names the appliances that events are of.
-func places(events []transform.Event) string {
+// locations names the appliances that events are of.
+func locations(events []transform.Event) string {
 	var names []string
 	for _, e := range events {
 		if e.Appliance != "" && !slices.Contains(names, e.Appliance) {

@@ -30,7 +30,7 @@ func TestATextIsCutBetweenCharacters(t *testing.T) {
 		{"an escape is whole or not there", "a&b", 6, "a…"},
 		{"an escape at the end fits", "a&", 6, "a[amp]"},
 		{"two units of one character count as two", "a😀b", 3, "a…"},
-		{"no room for a character", "&&", 1, "…"},
+		{"no space for a character", "&&", 1, "…"},
 		{"nothing is nothing", "", 1, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

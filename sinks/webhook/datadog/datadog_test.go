@@ -144,7 +144,7 @@ func TestALogThatDatadogWouldCutIsRejectedAndTheOthersArrive(t *testing.T) {
 			t.Fatalf("%d logs arrived", len(in.ids))
 		}
 		for i, err := range each {
-			if class, _ := presettest.Fate(err); (class == sinks.Rejected) != (i == at) {
+			if class, _ := presettest.Result(err); (class == sinks.Rejected) != (i == at) {
 				t.Errorf("event %d of those with a large one at %d: %v", i, at, err)
 			}
 		}

@@ -23,7 +23,7 @@ type item struct {
 	} `json:"error"`
 }
 
-// Judge reads the fate of each event.
+// Judge reads the result of each event.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if err := a.Refusal(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	failed := false
 	for i, action := range said.Items {
 		for _, item := range action {
-			each[i] = item.fate()
+			each[i] = item.result()
 		}
 		failed = failed || each[i] != nil
 	}
@@ -52,8 +52,8 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	return nil, each
 }
 
-// fate is what became of the event.
-func (i item) fate() error {
+// result is what became of the event.
+func (i item) result() error {
 	var class sinks.Class
 	switch {
 	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document is there already

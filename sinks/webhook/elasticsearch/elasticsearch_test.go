@@ -31,8 +31,8 @@ func open(t testing.TB, url string) webhook.Preset {
 type index struct {
 	documents map[string]json.RawMessage
 	order     []string
-	// fate answers for a document in the place of the index; nil: 201.
-	fate func(id string) (status int, kind string)
+	// result answers for a document in the place of the index; nil: 201.
+	result func(id string) (status int, kind string)
 }
 
 func newIndex() *index { return &index{documents: map[string]json.RawMessage{}} }
@@ -80,8 +80,8 @@ func (x *index) answer(r presettest.Request) presettest.Reply {
 			status, kind = 400, "document_parsing_exception"
 		case x.documents[id] != nil:
 			status, kind = 409, "version_conflict_engine_exception"
-		case x.fate != nil:
-			status, kind = x.fate(id)
+		case x.result != nil:
+			status, kind = x.result(id)
 		}
 		if status/100 == 2 {
 			x.documents[id] = json.RawMessage(lines[i+1])
@@ -160,7 +160,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 
 func TestEachEventHasItsOwnFate(t *testing.T) {
 	events := sinktest.Events(8, 8, 0)
-	fates := []struct {
+	results := []struct {
 		status int
 		kind   string
 		class  sinks.Class
@@ -175,10 +175,10 @@ func TestEachEventHasItsOwnFate(t *testing.T) {
 		{413, "too_large", sinks.Rejected},
 	}
 	x := newIndex()
-	x.fate = func(id string) (int, string) {
+	x.result = func(id string) (int, string) {
 		for i, e := range events {
 			if strings.HasSuffix(id, "/"+e.ID) {
-				return fates[i].status, fates[i].kind
+				return results[i].status, results[i].kind
 			}
 		}
 		return 500, "not found"
@@ -189,8 +189,8 @@ func TestEachEventHasItsOwnFate(t *testing.T) {
 	if !ok || len(each) != len(events) {
 		t.Fatalf("%v", err)
 	}
-	for i, f := range fates {
-		if class, _ := presettest.Fate(each[i]); class != f.class {
+	for i, f := range results {
+		if class, _ := presettest.Result(each[i]); class != f.class {
 			t.Errorf("%d %s: %s, want %s", f.status, f.kind, class, f.class)
 		}
 		if each[i] != nil && (!strings.Contains(each[i].Error(), f.kind) || strings.Contains(each[i].Error(), "c2VjcmV0")) {
@@ -203,7 +203,7 @@ func TestWhatIsStoredBehindADocumentThatWaitsIsNotSentAgain(t *testing.T) {
 	events := sinktest.Events(3, 1, 0) // of one key
 	waits := true
 	x := newIndex()
-	x.fate = func(id string) (int, string) {
+	x.result = func(id string) (int, string) {
 		if waits && strings.HasSuffix(id, "/"+events[0].ID) {
 			return 429, "es_rejected_execution_exception"
 		}

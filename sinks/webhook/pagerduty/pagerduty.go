@@ -41,7 +41,7 @@ type Options struct {
 //
 // An event that is sent again, from the dead letters or a replay, is what it was: an
 // alert that nobody was told of is to be told of. So a version that is older than the
-// detection's close opens the alert anew, until a later version, which a replay brings
+// detection's close opens the alert again, until a later version, which a replay brings
 // along, closes it.
 type Preset struct {
 	key    string

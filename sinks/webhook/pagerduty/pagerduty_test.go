@@ -180,7 +180,7 @@ func TestWhatWasTakenBeforeA429IsNotSentAgain(t *testing.T) {
 		t.Fatalf("%d requests: %v", n, err)
 	}
 	for i, err := range each {
-		class, wait := presettest.Fate(err)
+		class, wait := presettest.Result(err)
 		if i < 3 && err != nil || i >= 3 && (class != sinks.Throttled || wait != time.Minute) {
 			t.Errorf("event %d: %v", i, err)
 		}

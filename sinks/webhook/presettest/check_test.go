@@ -124,7 +124,7 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 		}
 	}
 	discordAPI := strictly("", "", nil, map[string]string{"GET /api/webhooks/1/token-token": `200 {"id":"1","type":1,"channel_id":"2"}`})
-	desk := jira.New(jira.Options{Email: "ana", Token: key, Project: "SEC", Now: time.Now})
+	acceptor := jira.New(jira.Options{Email: "ana", Token: key, Project: "SEC", Now: time.Now})
 	readOnly := jira.New(jira.Options{Email: "ana", Token: key, Project: "SEC", ReadOnly: true, Now: time.Now})
 	now := servicenow.New(servicenow.Options{Username: "ana", Password: key, Now: time.Now})
 	acks, noAcks := `200 {"acks":{"0":false}}`, `400 {"text":"ACK is disabled","code":14}`
@@ -168,10 +168,10 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 		}, "", row("delivery", preflight.Untried, "no way to be asked", "ndrbridge render")},
 		"discord, a webhook that is there":       {discordAPI, toDiscord("/api/webhooks/1/token-token"), "", row("webhook", preflight.OK, "knows the webhook", "")},
 		"discord, a webhook that was removed":    {discordAPI, toDiscord("/api/webhooks/1/another-token"), "", row("webhook", preflight.Failed, "404", "copy url")},
-		"jira, an account that may open issues":  {desk, toJira("SEC", "Task"), key, row("permission", preflight.OK, "may open", "")},
-		"jira, a wrong token":                    {desk, toJira("SEC", "Task"), "wrong-token", row("account", preflight.Failed, "401", "check auth")},
-		"jira, another project":                  {desk, toJira("OPS", "Task"), key, row("project OPS", preflight.Failed, "404", "ticket.project")},
-		"jira, a type that the project lacks":    {desk, toJira("SEC", "Epic"), key, row("project SEC", preflight.Failed, "type Epic", "Task, Bug")},
+		"jira, an account that may open issues":  {acceptor, toJira("SEC", "Task"), key, row("permission", preflight.OK, "may open", "")},
+		"jira, a wrong token":                    {acceptor, toJira("SEC", "Task"), "wrong-token", row("account", preflight.Failed, "401", "check auth")},
+		"jira, another project":                  {acceptor, toJira("OPS", "Task"), key, row("project OPS", preflight.Failed, "404", "ticket.project")},
+		"jira, a type that the project lacks":    {acceptor, toJira("SEC", "Epic"), key, row("project SEC", preflight.Failed, "type Epic", "Task, Bug")},
 		"jira, an account that only reads":       {readOnly, toJira("SEC", "Task"), key, row("permission", preflight.Failed, "may not open", "Create issues")},
 		"servicenow, an account that may read":   {now, toServiceNow("incident"), key, row("table incident", preflight.OK, "may read", "")},
 		"servicenow, a wrong password":           {now, toServiceNow("incident"), "wrong-password", row("table incident", preflight.Failed, "401", "check auth")},

@@ -70,17 +70,17 @@ func (s *Server) Requests() []Request {
 	return s.requests[:len(s.requests):len(s.requests)]
 }
 
-// Hurried is a preset without the rate that its service asks for, of which a test
+// Unlimited is a preset without the rate that its service asks for, of which a test
 // would see only that it is slow.
-type Hurried struct{ webhook.Preset }
+type Unlimited struct{ webhook.Preset }
 
 // Service is that of the preset, without a rate.
-func (h Hurried) Service() webhook.Service { return hurry(h.Preset) }
+func (h Unlimited) Service() webhook.Service { return hurry(h.Preset) }
 
-// hurriedMemory is Hurried for a preset that remembers.
-type hurriedMemory struct{ webhook.Remembering }
+// unlimitedMemory is Hurried for a preset that remembers.
+type unlimitedMemory struct{ webhook.Remembering }
 
-func (h hurriedMemory) Service() webhook.Service { return hurry(h.Remembering) }
+func (h unlimitedMemory) Service() webhook.Service { return hurry(h.Remembering) }
 
 func hurry(p webhook.Preset) webhook.Service {
 	s := p.Service()
@@ -91,13 +91,13 @@ func hurry(p webhook.Preset) webhook.Service {
 // Send sends events by a preset.
 func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event) error {
 	t.Helper()
-	return send(t, webhook.Options{URL: url, Preset: Hurried{p}}, events)
+	return send(t, webhook.Options{URL: url, Preset: Unlimited{p}}, events)
 }
 
 // SendKnowing sends events by a preset that remembers.
 func SendKnowing(t testing.TB, url string, p webhook.Remembering, m *webhook.Memory, events ...transform.Event) error {
 	t.Helper()
-	return send(t, webhook.Options{URL: url, Preset: hurriedMemory{p}, Memory: m}, events)
+	return send(t, webhook.Options{URL: url, Preset: unlimitedMemory{p}, Memory: m}, events)
 }
 
 func send(t testing.TB, o webhook.Options, events []transform.Event) error {
@@ -125,8 +125,8 @@ func Memory(t testing.TB) *webhook.Memory {
 	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
 }
 
-// Fate is the class and the wait of the only event's error; empty for none.
-func Fate(err error) (sinks.Class, time.Duration) {
+// Result is the class and the wait of the only event's error; empty for none.
+func Result(err error) (sinks.Class, time.Duration) {
 	if err == nil {
 		return "", 0
 	}
@@ -151,7 +151,7 @@ func Check(t *testing.T, event transform.Event, open func(url string) webhook.Pr
 		t.Run(c.Name, func(t *testing.T) {
 			s := Serve(t, func(Request) Reply { return c.Reply })
 			err := Send(t, s.URL+"/hook", open(s.URL+"/hook"), event)
-			class, wait := Fate(err)
+			class, wait := Result(err)
 			if class != c.Class || wait != c.Wait {
 				t.Errorf("%s, wait %v; want %s, wait %v: %v", class, wait, c.Class, c.Wait, err)
 			}

@@ -50,7 +50,7 @@ func TestRender(t *testing.T) {
 		{"markdownEscape takes the meaning from characters", `{{markdownEscape .detection.title}}`, `ICMP \*Tunnel\* \<x\>`},
 		{"truncate counts characters", `{{truncate 4 "äöüßé"}} {{truncate 5 "äöüßé"}}`, "äöü… äöüßé"},
 		{"default stands for what is absent", `{{default "nobody" .detection.assignee}} {{.detection.empty | default "none"}} {{default "x" .detection.id}}`, "nobody none 25769803828"},
-		{"upper and lower change letters", `{{upper .event.stream}} {{lower .detection.title}}`, "DETECTIONS icmp *tunnel* <x>"},
+		{"upper and lower change dead letters", `{{upper .event.stream}} {{lower .detection.title}}`, "DETECTIONS icmp *tunnel* <x>"},
 		{"join joins a list", `{{join ", " .detection.categories}} {{.detection.id | join ","}}`, "sec, sec.command 25769803828"},
 		{"int makes a number to compare", `{{if ge (int .detection.risk_score) 60}}high{{end}} {{int .detection.ratio}} {{int .x}}`, "high 1 0"},
 		{"a severity number can be compared as it is", `{{ge .event.severitynumber 17}}`, "true"},

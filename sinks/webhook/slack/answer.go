@@ -61,7 +61,7 @@ func read(a webhook.Answer) (said answer) {
 	return said
 }
 
-// Judge reads Slack's answer. A message that cannot be followed is posted anew.
+// Judge reads Slack's answer. A message that cannot be followed is posted again.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	said := strings.TrimSpace(string(a.Body))
 	if p.o.Token != "" {

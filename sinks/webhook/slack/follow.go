@@ -17,7 +17,7 @@ type posted struct {
 	// message there.
 	In string `json:"in"`
 	// Version and Recorded are the time of the version that was sent last, and when it
-	// was seen, which tells whether one that is delivered again came before it.
+	// was seen, which reports whether one that is delivered again came before it.
 	Version  time.Time `json:"version"`
 	Recorded time.Time `json:"recorded"`
 	// Closed says that the message shows the detection as closed.
@@ -72,23 +72,23 @@ func (p *Preset) ComposeKnowing(events []transform.Event, known [][]byte) (webho
 	if m, there := p.message(known[0]); there {
 		return p.follow(first, m)
 	}
-	strangers, of := p.strangers(events, known)
+	untracked, of := p.untracked(events, known)
 	if of > card.Few {
-		return p.together(events[:strangers])
+		return p.together(events[:untracked])
 	}
 	if p.Key(first) != "" {
 		return p.do(task{event: first, kind: posts})
 	}
 	n := 1
-	for n < strangers && p.Key(events[n]) == "" {
+	for n < untracked && p.Key(events[n]) == "" {
 		n++
 	}
 	return p.together(events[:n])
 }
 
-// strangers counts the leading events that are of no detection with a message, and
+// untracked counts the leading events that are of no detection with a message, and
 // how many things they are of: a detection is one, however many versions it has.
-func (p *Preset) strangers(events []transform.Event, known [][]byte) (n, of int) {
+func (p *Preset) untracked(events []transform.Event, known [][]byte) (n, of int) {
 	seen := make(map[string]bool)
 	for i, e := range events {
 		if _, there := p.message(known[i]); there {
@@ -139,7 +139,7 @@ func (p *Preset) do(t task) (webhook.Request, error) {
 	return encode(m, r)
 }
 
-// closed tells whether an event shows its detection as closed.
+// closed reports whether an event shows its detection as closed.
 func closed(e transform.Event) bool { return card.Of(e).Status == "closed" }
 
 // Learn remembers the message that a version has now.
@@ -169,7 +169,7 @@ func (p *Preset) Learn(r webhook.Request, a webhook.Answer) map[string][]byte {
 	}
 	value, err := json.Marshal(m)
 	if err != nil {
-		return nil // a year beyond 9999: the next version is posted anew
+		return nil // a year beyond 9999: the next version is posted again
 	}
 	return map[string][]byte{p.Key(t.event): value}
 }

@@ -73,7 +73,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1, reply 1 as 2"},
 			{nil, of(v(1, 1, "new").Redeliver(1)), "reply 1 as 3"},
 		}},
-		{"a message that was deleted is posted anew, and edited from then on", slack.Edit, []batch{
+		{"a message that was deleted is posted again, and edited from then on", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
 			{func(w *workspace, _ *slack.Options) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "edit 2"},
@@ -180,7 +180,7 @@ func TestAFailureThatPassesLeavesTheMessageToBeEdited(t *testing.T) {
 			}
 			w.fault = test.fault
 			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
-			if class, _ := presettest.Fate(err); class != test.class {
+			if class, _ := presettest.Result(err); class != test.class {
 				t.Errorf("%v, want %s", err, test.class)
 			}
 			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 2, "new"))

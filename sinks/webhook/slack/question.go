@@ -29,8 +29,8 @@ func (p *Preset) Questions() []webhook.Question {
 	}
 }
 
-// told is what the Web API answers to questions.
-type told struct {
+// reply is what the Web API answers to questions.
+type reply struct {
 	OK         bool   `json:"ok"`
 	Error      string `json:"error"`
 	User, Team string
@@ -42,7 +42,7 @@ type told struct {
 	}
 }
 
-func readTold(a webhook.Answer) (s told, refused *preflight.Finding) {
+func readReply(a webhook.Answer) (s reply, refused *preflight.Finding) {
 	if a.Status/100 != 2 {
 		f := a.Finding("", "is url that of Slack's methods, https://slack.com/api/?")
 		return s, &f
@@ -54,7 +54,7 @@ func readTold(a webhook.Answer) (s told, refused *preflight.Finding) {
 }
 
 func judgeToken(a webhook.Answer) preflight.Finding {
-	s, refused := readTold(a)
+	s, refused := readReply(a)
 	switch {
 	case refused != nil:
 		return *refused
@@ -65,7 +65,7 @@ func judgeToken(a webhook.Answer) preflight.Finding {
 }
 
 func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
-	s, refused := readTold(a)
+	s, refused := readReply(a)
 	lacks := []string{"missing_scope", "not_allowed_token_type", "no_permission"}
 	switch {
 	case refused != nil:

@@ -54,7 +54,7 @@ type Options struct {
 //
 // A version that is delivered again on request, and is older than the one that a
 // message shows, never takes its place: it is a reply in the message's thread. A message that is gone, or can be edited no more, is posted
-// anew.
+// again.
 type Preset struct {
 	o            Options
 	post, update *url.URL // nil: the webhook's own

@@ -209,7 +209,7 @@ func TestWhatTheIndexerDoesNotConfirmInTimeIsSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sink.Close()
-	if class, _ := presettest.Fate(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != sinks.Transient {
+	if class, _ := presettest.Result(sink.Send(t.Context(), sinktest.Events(3, 1, 0))); class != sinks.Transient {
 		t.Errorf("class %q", class)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// Place is where an answer names a ticket: names of members and indexes of lists with
+// Location is where an answer names a ticket: names of members and indexes of lists with
 // dots between them, such as result.0.number.
-type Place struct {
+type Location struct {
 	ID   string
 	Page string // its URL; empty: nowhere
 }
@@ -29,7 +29,7 @@ type Lookup struct {
 	URL *render.Template
 	// Secrets are parts of URL that no text may show.
 	Secrets []string
-	Place
+	Location
 }
 
 // GenericOptions say how a system is spoken to.
@@ -40,7 +40,7 @@ type GenericOptions struct {
 	Body *render.Template
 	// MaxBodyBytes is how large it may be.
 	MaxBodyBytes int
-	Place        // in the answer to it
+	Location     // in the answer to it
 	// Lookup is nil where the system cannot be asked. A ticket may be opened twice
 	// then, where its answer is lost.
 	Lookup *Lookup
@@ -119,7 +119,7 @@ func (g *Generic) opened(a webhook.Answer) (Ticket, error) {
 }
 
 // read reads a ticket; one without an id is none.
-func (p Place) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
+func (p Location) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
 	var body json.RawMessage
 	if err := decode(a, class, &body); err != nil {
 		return Ticket{}, err

@@ -123,7 +123,7 @@ func TestAnswers(t *testing.T) {
 			})
 			p := ticket.New(ticket.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
 			err := presettest.SendKnowing(t, s.URL, p, presettest.Memory(t), event)
-			class, wait := presettest.Fate(err)
+			class, wait := presettest.Result(err)
 			if class != c.class || wait != c.wait {
 				t.Errorf("%s, wait %v: %v", class, wait, err)
 			}

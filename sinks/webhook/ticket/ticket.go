@@ -92,7 +92,7 @@ type task struct {
 
 // Compose makes the request that opens a ticket, without looking for one.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
-	if n := leading(events, func(i int) bool { return settled(events[i]) }); n > 0 {
+	if n := leading(events, func(i int) bool { return opensNoTicket(events[i]) }); n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
 	}
 	return p.open(task{event: events[0]})
@@ -102,7 +102,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 func (p *Preset) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	n := leading(events, func(i int) bool {
 		m := remembered(known[i])
-		return settled(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
+		return opensNoTicket(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
 	})
 	if n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
@@ -132,9 +132,9 @@ func leading(events []transform.Event, nothing func(i int) bool) int {
 	return n
 }
 
-// settled tells whether an event opens no ticket, whatever is remembered: it is of no
+// opensNoTicket reports whether an event opens no ticket, whatever is remembered: it is of no
 // detection, its detection has a ticket, or it shows only what the bridge wrote.
-func settled(e transform.Event) bool {
+func opensNoTicket(e transform.Event) bool {
 	return webhook.DetectionKey(e) == "" || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
 }
 
@@ -225,10 +225,10 @@ type memory struct {
 	Attempt time.Time `json:"attempt,omitzero"`
 }
 
-// done tells whether nothing is left to do for a detection.
+// done reports whether nothing is left to do for a detection.
 func (m memory) done(links bool) bool { return m.ID != "" && (m.Linked || !links) }
 
-// unlinked tells whether a detection has a ticket that it is yet to be linked with.
+// unlinked reports whether a detection has a ticket that it is yet to be linked with.
 func (p *Preset) unlinked(m memory) bool { return m.ID != "" && !m.done(p.o.Link != nil) }
 
 // remembered reads a memory. What cannot be read is as if it were forgotten.

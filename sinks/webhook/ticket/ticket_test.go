@@ -67,7 +67,7 @@ func (o *office) insist(t testing.TB, events ...transform.Event) {
 		if err == nil {
 			return
 		}
-		_, wait := presettest.Fate(err)
+		_, wait := presettest.Result(err)
 		o.pass(wait)
 	}
 	t.Fatal("it is never delivered")
@@ -203,7 +203,7 @@ func TestOneTicketThoughSomethingFails(t *testing.T) {
 			f, before := newOffice(t, o), len(o.opened())
 			f.down = errors.New("too many commands wait")
 			err := f.send(t, event)
-			if class, _ := presettest.Fate(err); class != sinks.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
+			if class, _ := presettest.Result(err); class != sinks.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
 				t.Errorf("%v", err)
 			}
 			asked := o.requests()
@@ -239,7 +239,7 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 					f.down = errors.New("too many commands wait")
 				}
 				err := f.send(t, e)
-				_, wait := presettest.Fate(err)
+				_, wait := presettest.Result(err)
 				o.pass(wait + time.Duration(rapid.IntRange(0, 60).Draw(r, "seconds"))*time.Second)
 				delivered = err == nil
 			}

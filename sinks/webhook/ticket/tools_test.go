@@ -199,9 +199,9 @@ func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
 		}
 		return template
 	}
-	o := ticket.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Place: ticket.Place{ID: "ticket.number", Page: "ticket.page"}}
+	o := ticket.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Location: ticket.Location{ID: "ticket.number", Page: "ticket.page"}}
 	if lookup != "" {
-		o.Lookup = &ticket.Lookup{URL: compile(lookup, false), Place: ticket.Place{ID: "tickets.0.number", Page: "tickets.0.page"}}
+		o.Lookup = &ticket.Lookup{URL: compile(lookup, false), Location: ticket.Location{ID: "tickets.0.number", Page: "tickets.0.page"}}
 	}
 	system, err := ticket.NewGeneric(o)
 	if err != nil {

@@ -1,0 +1,233 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// queue is a client whose rate limit lets one request a second through, and
+// what it has sent.
+type queue struct {
+	*testing.T
+	urgent, background *Client
+	start              time.Time
+	wg                 sync.WaitGroup
+
+	mu   sync.Mutex
+	sent []string
+	at   []time.Duration
+}
+
+// newQueue has used up what may be sent at once: whatever follows lines up.
+func newQueue(t *testing.T) *queue {
+	q := &queue{T: t, start: time.Now()}
+	q.urgent = newClientOf(t, func(o *Options) {
+		o.URL, o.RateLimit = "http://sensor.example", 1
+		o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.sent = append(q.sent, strings.TrimPrefix(r.URL.Path, "/api/v1/detections/"))
+			q.at = append(q.at, time.Since(q.start))
+			return respond(r, 200, nil, `{}`)
+		})
+	})
+	q.background = q.urgent.Background()
+	q.ask(t.Context(), q.urgent, 0, 1)
+	q.wait()
+	q.sent, q.at = nil, nil
+	return q
+}
+
+// ask lets a stream make n requests for id, each after the answer to the last.
+// It returns when the first stands in line.
+func (q *queue) ask(ctx context.Context, c *Client, id int64, n int) {
+	q.wg.Go(func() {
+		for range n {
+			err := c.Detection(ctx, id, new(Page))
+			if err == nil {
+				continue
+			}
+			if e, ok := errors.AsType[*Error](err); !ok || e.Status != 0 || !errors.Is(e, context.Canceled) && !errors.Is(e, context.DeadlineExceeded) {
+				q.Errorf("%d: %v", id, err)
+			}
+		}
+	})
+	synctest.Wait()
+}
+
+// wait returns what was sent, once all streams have ended.
+func (q *queue) wait() string {
+	q.wg.Wait()
+	return strings.Join(q.sent, " ")
+}
+
+func TestStreamsOfOneLineTakeTurns(t *testing.T) {
+	for _, line := range []string{"urgent", "background"} {
+		t.Run(line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				c := map[string]*Client{"urgent": q.urgent, "background": q.background}[line]
+				for id := range int64(3) {
+					q.ask(t.Context(), c, id+1, 3)
+				}
+				if sent := q.wait(); sent != "1 2 3 1 2 3 1 2 3" {
+					t.Errorf("sent %s", sent)
+				}
+				for i, at := range q.at {
+					if at != time.Duration(i+1)*time.Second {
+						t.Errorf("request %d was sent after %s", i+1, at)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAnUrgentRequestOvertakesThoseInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		for id := range int64(4) {
+			q.ask(t.Context(), q.background, id+1, 1)
+		}
+		q.ask(t.Context(), q.urgent, 8, 1)
+		q.ask(t.Context(), q.urgent, 9, 1)
+		if sent := q.wait(); sent != "1 8 9 2 3 4" { // 1 stood in front
+			t.Errorf("sent %s", sent)
+		}
+	})
+}
+
+func TestABusyUrgentStreamDoesNotStopThoseInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t)
+		q.ask(t.Context(), q.urgent, 9, 4)
+		q.ask(t.Context(), q.background, 1, 2)
+		q.ask(t.Context(), q.background, 2, 2)
+		if sent := q.wait(); sent != "9 1 9 2 9 1 9 2" {
+			t.Errorf("sent %s", sent)
+		}
+	})
+}
+
+func TestWhoGivesUpLeavesTheLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		who  int64
+		sent string
+		last time.Duration
+	}{
+		"from the front":      {1, "2 3 4", 3 * time.Second},
+		"from the middle":     {3, "1 2 4", 3 * time.Second},
+		"from the end":        {4, "1 2 3", 3 * time.Second},
+		"after it had a turn": {5, "1 2 3 4", 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t)
+				for id := range int64(4) {
+					ctx, cancel := context.WithCancel(t.Context())
+					q.ask(ctx, q.background, id+1, 1)
+					if id+1 == test.who {
+						time.AfterFunc(100*time.Millisecond, cancel)
+					} else {
+						t.Cleanup(cancel)
+					}
+				}
+				if sent := q.wait(); sent != test.sent || q.at[len(q.at)-1] != test.last {
+					t.Errorf("sent %s at %s", sent, q.at)
+				}
+			})
+		})
+	}
+	t.Run("when its time is up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			for id := range int64(3) {
+				q.ask(ctx, q.background, id+1, 1)
+			}
+			q.ask(t.Context(), q.background, 4, 1)
+			if sent := q.wait(); sent != "1 4" || q.at[1] != 2*time.Second {
+				t.Errorf("sent %s at %s", sent, q.at)
+			}
+		})
+	})
+}
+
+func TestATurnThatComesAsItsOwnerGivesUpIsPassedOn(t *testing.T) {
+	for range 50 { // which of the two its owner sees first is left to chance
+		synctest.Test(t, func(t *testing.T) {
+			stile := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
+			if err := stile.enter(t.Context(), urgentQueue); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if stile.enter(ctx, urgentQueue) == nil {
+					stile.leave()
+				}
+			}()
+			synctest.Wait()
+			behind := make(chan error, 1)
+			go func() { behind <- stile.wait(t.Context(), backgroundQueue) }()
+			synctest.Wait()
+			stile.leave()
+			cancel()
+			synctest.Wait()
+			select {
+			case err := <-behind:
+				if err != nil {
+					t.Error(err)
+				}
+			default:
+				t.Error("who stood behind was not called")
+			}
+			if stile.taken {
+				t.Error("nobody stands in front, and it is taken")
+			}
+		})
+	}
+}
+
+func TestATurnstileIsFreeAgainWhateverHappens(t *testing.T) {
+	stile := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
+	var inFront, elapsed atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 300 {
+				ctx, cancel := context.WithCancel(t.Context())
+				if r.IntN(2) == 0 {
+					time.AfterFunc(time.Duration(r.IntN(20))*time.Microsecond, cancel)
+				}
+				if err := stile.enter(ctx, r.IntN(2)); err == nil {
+					if inFront.Add(1) != 1 {
+						t.Error("two stand in front")
+					}
+					elapsed.Add(1)
+					inFront.Add(-1)
+					stile.leave()
+				} else if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if stile.taken || len(slices.Concat(stile.waiters[:]...)) > 0 || elapsed.Load() == 0 {
+		t.Errorf("%d passed, taken %t, %d and %d wait", elapsed.Load(), stile.taken, len(stile.waiters[0]), len(stile.waiters[1]))
+	}
+}

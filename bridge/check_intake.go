@@ -1,0 +1,47 @@
+package bridge
+
+import (
+	"context"
+
+	"ndrbridge/configs"
+	"ndrbridge/preflight"
+	"ndrbridge/sinks/kafka"
+	"ndrbridge/sinks/nats"
+	"ndrbridge/transform"
+)
+
+// checkNATSIntake tries an intake as a sink on the same servers, which does not publish.
+func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) []preflight.Finding {
+	options, err := natsConnection(n.Connection())
+	if err != nil {
+		return unusable(err)
+	}
+	const unused = "tickets" // a sink needs a subject without wildcards
+	options.Sink, options.Stream, options.Subject = unused, n.Stream, unused
+	sink, err := nats.New(options)
+	if err != nil {
+		return unusable(err)
+	}
+	defer sink.Close()
+	return sink.Check(ctx, nats.Trial{Reads: n.Subject, Durable: n.Durable, Now: o.Now})
+}
+
+// checkKafkaIntake tries an intake as a sink on the same brokers, which does not produce.
+func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions) []preflight.Finding {
+	options, err := kafkaConnection(k.Connection())
+	if err != nil {
+		return unusable(err)
+	}
+	options.Topic = k.Topic
+	sink, err := kafka.New(options)
+	if err != nil {
+		return unusable(err)
+	}
+	defer sink.Close()
+	// Any event: the topic's name has no placeholder.
+	found := sink.Check(ctx, kafka.Trial{Sure: make([]transform.Event, 1), Reads: true, Now: o.Now})
+	return append(found, preflight.Finding{
+		Step: "group " + k.Group, Result: preflight.Untried, Detail: "whether the user may join the group is known once it does",
+		Advice: "give the user the operation Read on the group, and see tickets from kafka in ndrbridge status",
+	})
+}

@@ -1,0 +1,200 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// redeliveryTable is a sink's redelivery queue inside one transaction: requeued events and
+// stretches of the journal that are replayed, in the order of their numbers. A
+// bucket is nil where there is nothing of the kind.
+type redeliveryTable struct {
+	requeued, replayed *bolt.Bucket
+}
+
+func openQueue(tx *bolt.Tx, sink string) redeliveryTable {
+	return redeliveryTable{inside(tx, requeuedBucket, sink), inside(tx, replayedBucket, sink)}
+}
+
+// inside returns a bucket inside one of the file's. Files of an older version
+// that are only read do not have them all.
+func inside(tx *bolt.Tx, bucket []byte, name string) *bolt.Bucket {
+	if outer := tx.Bucket(bucket); outer != nil {
+		return outer.Bucket([]byte(name))
+	}
+	return nil
+}
+
+// item is one thing in a queue: a requeued event, or what is left of a range.
+type item struct {
+	number      uint64
+	key, event  []byte // of a requeued event; they stay in the transaction
+	first, last uint64 // of a range; 0 for an event
+}
+
+func (i *item) replays() bool { return i.last != 0 }
+
+// events counts the events of an item, those that were trimmed among them.
+func (i *item) events() uint64 {
+	if i.replays() {
+		return i.last + 1 - i.first
+	}
+	return 1
+}
+
+func (i *item) offset() RedeliveryOffset { return RedeliveryOffset{Item: i.number, Seq: i.first} }
+
+// items yields what is queued, in order, until yield returns false or an error.
+func (q redeliveryTable) items(yield func(item) (more bool, err error)) error {
+	var requeued, replayed *bolt.Cursor
+	var event, event2, span, stretch2 []byte
+	if q.requeued != nil {
+		requeued = q.requeued.Cursor()
+		event, event2 = requeued.First()
+	}
+	if q.replayed != nil {
+		replayed = q.replayed.Cursor()
+		span, stretch2 = replayed.First()
+	}
+	for event != nil || span != nil {
+		var i item
+		var err error
+		if span == nil || event != nil && string(event) < string(span) {
+			i, err = parseRequeued(event, event2)
+			event, event2 = requeued.Next()
+		} else {
+			i, err = parseReplayed(span, stretch2)
+			span, stretch2 = replayed.Next()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if more, err := yield(i); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin returns where the queue begins, and the zero Place where it is empty.
+func (q redeliveryTable) begin() (place RedeliveryOffset, err error) {
+	err = q.items(func(i item) (bool, error) {
+		place = i.offset()
+		return false, nil
+	})
+	return place, err
+}
+
+// ranges calls do with every range that is queued.
+func (q redeliveryTable) ranges(do func(item)) error {
+	if q.replayed == nil {
+		return nil
+	}
+	return q.replayed.ForEach(func(key, value []byte) error {
+		i, err := parseReplayed(key, value)
+		if err == nil {
+			do(i)
+		}
+		return err
+	})
+}
+
+// nextItem gives out the next number of a sink's queue, which is made where
+// there is none.
+func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byte, err error) {
+	if requeued, err = tx.table(requeuedBucket).make([]byte(sink)); err == nil {
+		replayed, err = tx.table(replayedBucket).make([]byte(sink))
+	}
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
+	}
+	// No number is given twice, even if a sink was forgotten or renamed and another has
+	// its name now: a target may know a redelivery by the sink's name and this number.
+	all := tx.table(requeuedBucket)
+	n := max(all.Sequence(), requeued.Sequence()) + 1
+	if err := errors.Join(all.SetSequence(n), requeued.SetSequence(n)); err != nil {
+		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
+	}
+	requeued.FillPercent = appendFill
+	return requeued, replayed, appendUint64(n), nil
+}
+
+func appendRequeued(key string, event []byte) []byte {
+	b := make([]byte, 0, 2+len(key)+len(event))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(key)))
+	return append(append(b, key...), event...)
+}
+
+func parseRequeued(key, value []byte) (item, error) {
+	if len(key) != 8 || len(value) < 2 || len(value)-2 < int(binary.BigEndian.Uint16(value)) {
+		return item{}, errors.New("a requeued event that cannot be read")
+	}
+	keyed := 2 + int(binary.BigEndian.Uint16(value))
+	return item{number: binary.BigEndian.Uint64(key), key: value[2:keyed], event: value[keyed:]}, nil
+}
+
+func appendReplayed(first, last uint64) []byte {
+	return binary.BigEndian.AppendUint64(appendUint64(first), last)
+}
+
+func parseReplayed(key, value []byte) (item, error) {
+	if len(key) != 8 || len(value) != 16 {
+		return item{}, errors.New("a replayed range that cannot be read")
+	}
+	return item{
+		number: binary.BigEndian.Uint64(key),
+		first:  binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:]),
+	}, nil
+}
+
+// counts are what is counted of a sink for its Stats.
+type counts struct {
+	requeued      uint64 // events
+	requeuedBytes int64
+	skipped       uint64
+}
+
+func countsOf(tx *bolt.Tx, sink string) counts {
+	bucket := tx.Bucket(countsBucket)
+	if bucket == nil {
+		return counts{}
+	}
+	value := bucket.Get([]byte(sink))
+	if len(value) != 24 {
+		return counts{}
+	}
+	return counts{
+		requeued:      binary.BigEndian.Uint64(value),
+		requeuedBytes: int64(binary.BigEndian.Uint64(value[8:])),
+		skipped:       binary.BigEndian.Uint64(value[16:]),
+	}
+}
+
+func (c counts) put(tx *writeTx, sink string) error {
+	value := binary.BigEndian.AppendUint64(appendUint64(c.requeued), uint64(c.requeuedBytes))
+	value = binary.BigEndian.AppendUint64(value, c.skipped)
+	if err := tx.table(countsBucket).put([]byte(sink), value); err != nil {
+		return fmt.Errorf("counts of %s: %w", sink, err)
+	}
+	return nil
+}
+
+// held returns the number of the first event that a configured sink is to get
+// again, or one beyond the journal.
+func (r *writeRound) held() (uint64, error) {
+	lowest := r.journal.last + 1
+	for sink := range r.configured {
+		err := openQueue(r.tx.Tx, sink).ranges(func(i item) {
+			if i.last >= r.journal.first {
+				lowest = min(lowest, max(i.first, r.journal.first))
+			}
+		})
+		if err != nil {
+			return 0, fmt.Errorf("redelivery queue of %s: %w", sink, err)
+		}
+	}
+	return lowest, nil
+}

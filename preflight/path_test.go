@@ -1,0 +1,114 @@
+package preflight
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+type adviser struct{}
+
+func (adviser) Error() string  { return "not there" }
+func (adviser) Advice() string { return "go elsewhere" }
+
+func TestADialThatFailedIsWorded(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for name, test := range map[string]struct {
+		err            error
+		detail, advice string
+	}{
+		"nobody listens":          {dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "refuses connections", "port in url"},
+		"no route to the host":    {dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "no route", "network and routes"},
+		"no route to anywhere":    {dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), "no route", "network and routes"},
+		"no answer in time":       {dial(os.ErrDeadlineExceeded), "does not answer", "firewall"},
+		"the caller's time is up": {fmt.Errorf("get: %w", context.DeadlineExceeded), "does not answer", "firewall"},
+		"who knows what to do":    {dial(adviser{}), "not there", "go elsewhere"},
+		"something else":          {dial(errors.New("odd")), "no connection to sensor.example:443: odd", "check url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := unconnected("sensor.example:443", "url", test.err)
+			if f.Result != Failed || !strings.Contains(f.Detail, test.detail) || !strings.Contains(f.Advice, test.advice) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestANameThatIsNotKnownIsNoNameServerThatFails(t *testing.T) {
+	unknown := unresolved("sensor.example", "url", &net.DNSError{Err: "no such host", IsNotFound: true})
+	down := unresolved("sensor.example", "url", &net.DNSError{Err: "timeout", IsTimeout: true})
+	if !strings.Contains(unknown.Advice, "the host in url") || !strings.Contains(down.Advice, "resolv.conf") {
+		t.Errorf("%+v, %+v", unknown, down)
+	}
+}
+
+func TestAWayTellsOnlyOfItsOwnAddress(t *testing.T) {
+	one, other := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
+	defer one.Close()
+	defer other.Close()
+	address := func(s *httptest.Server) string { return s.Listener.Addr().String() }
+	first, second := &Path{Address: address(one), Key: "url", Now: time.Now}, &Path{Address: address(other), Key: "url", Now: time.Now}
+	ctx := second.Watch(first.Watch(t.Context()))
+	for _, s := range []*httptest.Server{one, other} {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := one.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	for w, want := range map[*Path]string{first: "certificate tls", second: ""} {
+		found, explained := w.Findings(nil)
+		var steps []string
+		for _, f := range found[1:] {
+			steps = append(steps, f.Step)
+		}
+		if explained || found[0].Detail != "connected to "+w.Address || strings.Join(steps, " ") != want {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
+func TestAConfigurationOfTLSIsNotChanged(t *testing.T) {
+	w, config := &Path{Now: time.Now}, &tls.Config{ServerName: "sensor.example"}
+	if secured := w.Secure(config); secured == config || secured.ServerName != config.ServerName || config.VerifyConnection != nil {
+		t.Error("it is not a copy")
+	}
+	if w.Secure(nil) != nil {
+		t.Error("TLS where there is to be none")
+	}
+}
+
+func TestWhereAURLListens(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://a.example": "a.example:443", "http://a.example/x": "a.example:80", "socks5://a.example": "a.example:1080",
+		"https://a.example:8443": "a.example:8443", "https://[::1]": "[::1]:443",
+	} {
+		u, err := url.Parse(text)
+		if err != nil || HostPort(u) != want {
+			t.Errorf("%s: %s", text, HostPort(u))
+		}
+	}
+}
+
+func TestAdviceStandsApartFromTheError(t *testing.T) {
+	if f := Failure("x", fmt.Errorf("there: %w", adviser{})); f.Detail != "there: not there" || f.Advice != "go elsewhere" {
+		t.Errorf("%+v", f)
+	}
+	if f := Failure("x", errors.New("odd")); f.Detail != "odd" || f.Advice != "" {
+		t.Errorf("%+v", f)
+	}
+}

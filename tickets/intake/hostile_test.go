@@ -1,0 +1,55 @@
+package intake_test
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ndrbridge/test/hostile"
+)
+
+func TestAHostileNATSServerIsReportedAndDoesNotHoldTheStopUp(t *testing.T) {
+	for _, attack := range hostile.NATSAttacks() {
+		t.Run(attack, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			server, c := hostile.NATS(l, attack), &counter{}
+			intake := natsIntake(c, "nats://"+l.Addr().String(), "hunter2")
+			stop := running(t, intake.Run)
+			eventually(t, "it connects", func() bool { return server.Accepted() > 0 })
+			if attack != hostile.NATSDrip {
+				eventually(t, "the status says so", func() bool { return intake.Status().Error != "" })
+			}
+			stop()
+		})
+	}
+}
+
+func TestAMessageThatIsTooLargeIsRefusedAndTheNextIsTaken(t *testing.T) {
+	s := natsServer(t, t.TempDir(), 0)
+	nc := s.ClientURL()
+	js, c := publisher(t, s), &counter{}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TICKETS", Subjects: []string{"ndr.tickets"}}); err != nil {
+		t.Fatal(err)
+	}
+	large := append(command("SEC-1"), bytes.Repeat([]byte(" "), 3<<20)...)
+	publish(t, js, large, append(command("SEC-2"), bytes.Repeat([]byte(" "), 1<<20)...), command("SEC-3"))
+	intake := natsIntake(c, nc, "hunter2")
+	running(t, intake.Run)
+	if got := c.accepted(t, 1); got[0] != "SEC-3" {
+		t.Errorf("accepted %v", got)
+	}
+	for _, refusal := range c.refusals(t, 2) {
+		if !strings.Contains(refusal.Reason, "larger than 1048576 bytes") {
+			t.Errorf("of a large message it is said: %+v", refusal)
+		}
+	}
+	eventually(t, "all are acknowledged", func() bool { s := intake.Status(); return s.Stored == 1 && s.Refused == 2 && s.Error == "" })
+}

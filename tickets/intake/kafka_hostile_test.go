@@ -1,0 +1,122 @@
+package intake_test
+
+import (
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/internal/kafkawire"
+	"ndrbridge/test/hostile"
+)
+
+// highest watches how much memory is in use until stop, which returns the most.
+func highest() (stop func() uint64) {
+	end, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		var high uint64
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			high = max(high, now.HeapAlloc)
+			select {
+			case <-end:
+				most <- high
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(end)
+		return <-most
+	}
+}
+
+// Not in parallel: memory is measured.
+func TestAHostileBrokerCostsTheIntakeLittleAndHoldsNoStopUp(t *testing.T) {
+	for _, attack := range hostile.KafkaAttacks() {
+		t.Run(attack, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			broker := hostile.Kafka(listener, attack)
+			sasl := &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}
+			if attack == hostile.KafkaIterations {
+				sasl.Mechanism = "scram-sha-256"
+			}
+			intake := kafkaIntake(&counter{}, []string{listener.Addr().String()}, sasl)
+			most := highest()
+			stop := running(t, intake.Run)
+			times := 1
+			if strings.Contains(attack, "2^31-1 in") || strings.Contains(attack, "lengths in") || attack == hostile.KafkaGarbage {
+				times = 12 // the broker falsifies another place each time
+			}
+			eventually(t, "the attack is reached, or none of its business", func() bool { return broker.Reached() >= times || broker.Answered() >= 40 })
+			stop()
+			if bytes := most(); bytes > 128<<20 {
+				t.Errorf("it takes %d bytes of memory", bytes)
+			}
+			if s := intake.Status(); strings.Contains(s.Error, "hunter2") {
+				t.Errorf("it shows the password: %s", s.Error)
+			}
+		})
+	}
+}
+
+func TestAnIntakeSaysWhatAnswersOtherThanABroker(t *testing.T) {
+	for attack, text := range map[string]string{
+		hostile.KafkaHTTP:                      "HTTP",
+		hostile.KafkaTLS:                       "set tls",
+		hostile.KafkaNegative:                  "-2 bytes",
+		hostile.KafkaHuge:                      "2147483647 bytes",
+		hostile.KafkaLinkLocal:                 "169.254.169.254",
+		hostile.KafkaNoTopics:                  "UNKNOWN_TOPIC_OR_PARTITION",
+		"lists of 2^31-1 in Metadata":          "Metadata answer is malformed",
+		"lists of 2^31-1 in SyncGroup":         "malformed",
+		"lists of 2^31-1 in OffsetFetch":       "malformed",
+		"lists of 2^31-1 in ListOffsets":       "malformed",
+		"lists of 2^31-1 in Fetch":             "malformed",
+		"negative lengths in SASLAuthenticate": "malformed",
+		hostile.KafkaManyRecords:               "malformed",
+		hostile.KafkaLargeBehind:               "no whole record batch from offset 1 on",
+	} {
+		t.Run(attack, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			hostile.Kafka(listener, attack)
+			intake := kafkaIntake(&counter{}, []string{listener.Addr().String()}, &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"})
+			running(t, intake.Run)
+			eventually(t, "the status says "+text, func() bool { return strings.Contains(intake.Status().Error, text) })
+		})
+	}
+}
+
+func TestRecordBatchesThatAreTooLargeAreRefusedAndThoseBehindThemTaken(t *testing.T) {
+	for _, attack := range []string{hostile.KafkaBomb, hostile.KafkaLargeBatch} {
+		t.Run(attack, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			hostile.Kafka(listener, attack)
+			c := &counter{}
+			stop := running(t, kafkaIntake(c, []string{listener.Addr().String()}, nil).Run)
+			refusals := c.refusals(t, 3)
+			stop()
+			for i, want := range []string{"records ndr.tickets/0/0 to 0", "records ndr.tickets/0/1 to 1", "records ndr.tickets/0/2 to 2"} {
+				if r := refusals[i]; r.Message != want || !strings.Contains(r.Reason, "4194304 bytes") {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+}
