@@ -1,5 +1,6 @@
 // Package docs reads the project's documents, so that tests can try what they
-// show: README.md, the pages of docs/ and deploy/README.md.
+// show: README.md, CONTRIBUTING.md, SECURITY.md, the pages of docs/ and
+// deploy/README.md. CHANGELOG.md is not among them: it names what no longer exists.
 package docs
 
 import (
@@ -41,7 +42,9 @@ func Read(root string) ([]Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the documents: %w", err)
 	}
-	paths = append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "deploy", "README.md"))
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md"} {
+		paths = append(paths, filepath.Join(root, filepath.FromSlash(name)))
+	}
 	slices.Sort(paths)
 	var documents []Document
 	for _, path := range paths {

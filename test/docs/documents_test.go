@@ -47,7 +47,7 @@ func blocks(t *testing.T, language string) []docs.Block {
 }
 
 func TestEveryBlockOfCodeSaysWhatItHolds(t *testing.T) {
-	languages := []string{"yaml", "json", "sh", "console", "text"}
+	languages := []string{"yaml", "json", "sh", "console", "text", "mermaid"}
 	for _, d := range read(t) {
 		for _, b := range d.Blocks {
 			if !slices.Contains(languages, b.Language) {
@@ -115,6 +115,58 @@ func TestEveryTargetOfMakeExists(t *testing.T) {
 				if !strings.Contains(word, "=") && !slices.Contains(targets, word) {
 					t.Errorf("%s: make %s: the Makefile has no target %s", d.Path, strings.Join(call, " "), word)
 				}
+			}
+		}
+	}
+}
+
+func TestEveryTestThatIsNamedExists(t *testing.T) {
+	declared := make(map[string]bool)
+	declaration := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range declaration.FindAllStringSubmatch(string(text), -1) {
+			declared[found[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`^Test[A-Z]\w*$`)
+	for _, d := range read(t) {
+		for _, span := range d.Spans {
+			if named.MatchString(span) && !declared[span] {
+				t.Errorf("%s: there is no test %s", d.Path, span)
+			}
+		}
+	}
+}
+
+func TestEveryFileThatIsNamedExists(t *testing.T) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := make(map[string]bool)
+	for _, entry := range entries {
+		folders[entry.Name()] = entry.IsDir()
+	}
+	named := regexp.MustCompile(`^(\.?[a-z]+)/[A-Za-z0-9_./-]*$`)
+	for _, d := range read(t) {
+		if d.Path != "CONTRIBUTING.md" && d.Path != "docs/architecture.md" {
+			continue // others name files of other folders
+		}
+		for _, span := range d.Spans {
+			found := named.FindStringSubmatch(span)
+			if found == nil || !folders[found[1]] || found[1] == "bin" {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, span)); err != nil {
+				t.Errorf("%s: there is no %s", d.Path, span)
 			}
 		}
 	}
