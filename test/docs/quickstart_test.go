@@ -52,7 +52,7 @@ func TestTheQuickStartWorks(t *testing.T) {
 		"running for",               // status
 		"Z  hq  ",                   // tail
 		`{"specversion":"1.0"`,      // the sink's file
-		"sink grave",                // the second check
+		"sink high-risk",            // the second check
 		"detections since",          // verify
 	} {
 		if !strings.Contains(output.String(), want) {
