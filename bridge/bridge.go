@@ -1,7 +1,7 @@
-// Package bridge puts the parts together: it opens the state, starts a poller
-// for each stream and a runner for each sink, serves the admin interface, changes
-// what runs when the configuration changes, and stops it all in the order that
-// loses nothing.
+// Package bridge assembles and runs the service: it opens the state, starts a poller
+// for each stream and a runner for each sink, serves the admin interface, applies
+// configuration changes at run time, and stops everything in an order that loses
+// nothing.
 package bridge
 
 import (
@@ -26,17 +26,17 @@ import (
 	"ndrbridge/sinks"
 )
 
-// Options are what a bridge needs beside its configuration.
+// Options configure a Bridge beyond its configuration file.
 type Options struct {
 	Version string
-	// Log is what NewLog returned, or another whose level stays as it is.
+	// Log is the result of NewLog. The level of any other logger is never changed.
 	Log    *slog.Logger
-	Stdout io.Writer // where file sinks with the path - write
-	// Load returns the configuration again, for Reload; nil: there is no other.
+	Stdout io.Writer // used by file sinks with the path -
+	// Load reads the configuration again for Reload. If it is nil, Reload fails.
 	Load func() (*configs.Config, error)
 }
 
-// Bridge is a running service, or one that is about to run.
+// Bridge is the service. New makes it, Run runs it.
 type Bridge struct {
 	version  string
 	load     func() (*configs.Config, error)
@@ -45,44 +45,45 @@ type Bridge struct {
 	started  time.Time
 	metrics  *metrics
 	store    *checkpoint.Store
-	tracing  *tracing.Tracing  // nil: nothing is traced
-	pages    *appliance.Budget // of all sources
+	tracing  *tracing.Tracing  // nil if tracing is off
+	pages    *appliance.Budget // shared by all sources
 	listener net.Listener
 	admin    *http.Server
-	serving  sync.WaitGroup // of admin
+	serving  sync.WaitGroup // waits for the goroutine that serves admin
 
-	// current is replaced by a reload; nil until the state is open.
+	// current is replaced by a reload; it is nil until the state is open.
 	current  atomic.Pointer[runtime]
 	parts    parts
-	commands chan command  // carried out by Run
-	ended    chan struct{} // closed when no more orders are taken, or waited for
-	backlog  growth        // of the sink that would fill the journal
+	commands chan command  // run by Run
+	ended    chan struct{} // closed once commands are neither accepted nor waited for
+	backlog  growth        // of the sink that fillingSink returns
 	history  history
 	tails    tails
 
 	verifying, backingUp sync.Mutex
 }
 
-// pageBudget bounds the bytes of the pages that all sources hold at once, until their
-// events are committed. What is made of a page takes a few times its size.
+// pageBudget limits the total bytes of pages that all sources hold at once. A page
+// counts until its events are committed; processing it takes a few times its size.
 const pageBudget = 16 << 20
 
-// lifetimes are the contexts that parts run under.
+// lifetimes holds the parent contexts of parts.
 type lifetimes struct {
-	sources context.Context // ends when Run is to stop
-	sinks   context.Context // of parts that are stopped one by one
+	sources context.Context // cancelled when Run must stop
+	sinks   context.Context // never cancelled; such parts are stopped one by one
 }
 
-// command is what Run carries out between its start and its stop.
+// command is a function that Run calls between start and stop, one at a time.
 type command struct {
-	name string // for a person, such as "a reload"
+	name string // for log and error messages, such as "a reload"
 	do   func(lifetimes)
 }
 
-// New opens the state and makes every part, without contacting an appliance or
-// a sink's target. The error says what to do. Run must be called after it, or
-// Close. Once ctx has ended it has shutdown_timeout to return; then it returns an
-// error, and what it was at is abandoned: the process should exit.
+// New opens the state and makes every part, without contacting an appliance or a sink's
+// target. Its error includes what to do. The caller must then call Run or Close.
+//
+// If ctx is cancelled, New has shutdown_timeout left to return. After that it returns
+// an error and abandons the work in progress: the process should exit.
 func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error) {
 	b := newBridge(o)
 	if err := b.listen(config.Admin); err != nil {
@@ -109,13 +110,13 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 			defer timer.Stop()
 			stopping, late = nil, timer.C
 		case <-late:
-			return nil, fmt.Errorf("the start did not end within shutdown_timeout (%s) after the signal and was abandoned: "+
-				"it opens %s and makes the parts of the configuration; the next start goes on from the same state", config.ShutdownTimeout, config.State)
+			return nil, fmt.Errorf("start-up did not finish within shutdown_timeout (%s) after the signal and was abandoned: "+
+				"it was opening %s and making the parts of the configuration; the next start continues from the same state", config.ShutdownTimeout, config.State)
 		}
 	}
 }
 
-// newBridge returns a bridge without parts.
+// newBridge returns a Bridge without state and parts.
 func newBridge(o Options) *Bridge {
 	return &Bridge{
 		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
@@ -124,7 +125,7 @@ func newBridge(o Options) *Bridge {
 	}
 }
 
-// open opens the state and makes every part.
+// open opens the state, makes every part and registers the sinks.
 func (b *Bridge) open(ctx context.Context, config *configs.Config) (err error) {
 	b.store, err = openState(config)
 	if err != nil {
@@ -150,7 +151,7 @@ func (b *Bridge) open(ctx context.Context, config *configs.Config) (err error) {
 	return nil
 }
 
-// makeParts makes every part that needs no state, and a writer of tickets only if the
+// makeParts makes every part that needs no state, and also the ticket writers if the
 // state is open. It contacts nothing.
 func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*runtime, partErrors) {
 	var failed partErrors
@@ -161,7 +162,7 @@ func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*runtim
 	return all, append(failed, others...)
 }
 
-// openAdmin reads the token of the admin interface and takes its address.
+// openAdmin reads the token of the admin interface and listens on its address.
 func openAdmin(a configs.Admin) (token string, l net.Listener, failed *partError) {
 	token, err := a.Token.Read()
 	if err != nil {
@@ -174,8 +175,9 @@ func openAdmin(a configs.Admin) (token string, l net.Listener, failed *partError
 	return token, l, nil
 }
 
-// listen serves the admin interface from now on: a large state takes a while to
-// be opened, and who asks for health should not take that for death.
+// listen starts to serve the admin interface. It is called before the state is opened,
+// because opening a large state takes a while and health checks must be answered
+// meanwhile.
 func (b *Bridge) listen(a configs.Admin) error {
 	token, listener, failed := openAdmin(a)
 	if failed != nil {
@@ -185,25 +187,27 @@ func (b *Bridge) listen(a configs.Admin) error {
 	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
-			b.log.Error("the admin interface stopped; polling and delivery go on", "error", err)
+			b.log.Error("the admin interface stopped; polling and delivery continue", "error", err)
 		}
 	})
 	return nil
 }
 
-// AdminAddress is where the admin interface listens.
+// AdminAddress returns the address that the admin interface listens on.
 func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 
-// ShutdownTimeout is that of the configuration in use, which a reload may change.
+// ShutdownTimeout returns shutdown_timeout of the current configuration, which a reload
+// may change.
 func (b *Bridge) ShutdownTimeout() time.Duration {
 	return time.Duration(b.current.Load().config.ShutdownTimeout)
 }
 
-// Run runs until ctx ends, then stops within shutdown_timeout: first the sources, then
-// the sinks, each of which may end the batch that it has in flight. What is not done
-// at the end of shutdown_timeout is cut short, and what goes on all the same is
-// abandoned within a second: then the error names it, and the process should exit. Run
-// closes the bridge. It stops with an error if the state can no longer be used.
+// Run runs the bridge until ctx is cancelled, then stops it within shutdown_timeout:
+// first the sources, then the sinks, each of which may finish its batch in flight. At
+// the end of shutdown_timeout remaining work is cut short; anything that still runs
+// about a second later is abandoned and named in the error, and the process should
+// exit. Run also stops, with an error, if the state becomes unusable. It closes the
+// bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
 	ctx, unwatch := b.untilStateFails(ctx)
 	defer unwatch()
@@ -218,16 +222,16 @@ func (b *Bridge) Run(ctx context.Context) error {
 		streams += len(a.streams)
 	}
 	all.heartbeat.start(l.sources, &b.parts)
-	for _, d := range all.intakes {
-		d.start(l.sources, &b.parts)
+	for _, p := range all.intakes {
+		p.start(l.sources, &b.parts)
 	}
-	b.parts.start(ctx, "the bridge's own watch", sourcePhase, prompt(b.watchSpace), prompt(b.keepHistory))
+	b.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(b.watchSpace), prompt(b.keepHistory))
 	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
 
 	last := b.runCommands(ctx, l)
 	timeout := b.ShutdownTimeout()
 	d := within(timeout)
-	b.log.Info("stopping: batches in flight end first", "shutdown_timeout", timeout)
+	b.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
 	var left []string
 	if last != nil {
 		left = append(left, last.await(d.half())...)
@@ -238,7 +242,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 	err = errors.Join(err, b.store.Err())
 	left = append(left, unclosed...)
 	if len(left) > 0 {
-		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; what was not acknowledged is delivered again at the next start",
+		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; unacknowledged events are delivered again at the next start",
 			timeout, strings.Join(left, ", ")), err)
 	}
 	if err == nil {
@@ -247,14 +251,15 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return err
 }
 
-// carried is an order that is being carried out.
-type carried struct {
+// runningCommand is a command that Run has started.
+type runningCommand struct {
 	name string
 	done chan struct{}
 }
 
-// await waits for the order until a time. It returns its name if it is not done then.
-func (c *carried) await(until time.Time) []string {
+// await waits until the command is done or until the given time. It returns the
+// command's name if it is not done by then.
+func (c *runningCommand) await(until time.Time) []string {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -265,18 +270,18 @@ func (c *carried) await(until time.Time) []string {
 	}
 }
 
-// runCommands carries out orders until ctx ends. It returns the one that is under way then;
-// nil: none.
-func (b *Bridge) runCommands(ctx context.Context, l lifetimes) *carried {
+// runCommands runs commands one by one until ctx is cancelled. It returns the command
+// that is still running then, or nil.
+func (b *Bridge) runCommands(ctx context.Context, l lifetimes) *runningCommand {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case o := <-b.commands:
-			c := &carried{o.name, make(chan struct{})}
+		case cmd := <-b.commands:
+			c := &runningCommand{cmd.name, make(chan struct{})}
 			go func() {
 				defer close(c.done)
-				o.do(l)
+				cmd.do(l)
 			}()
 			select {
 			case <-c.done:
@@ -287,14 +292,14 @@ func (b *Bridge) runCommands(ctx context.Context, l lifetimes) *carried {
 	}
 }
 
-// order has Run carry out what starts, stops or steers parts, so that no two of
-// that are under way at once. It returns when that is done, even if ctx has ended
-// in the meantime. admin.ErrNotRunning once Run is about to end; admin.ErrBusy if
-// another order takes longer than a reload ever should.
-func (b *Bridge) order(ctx context.Context, name string, do func(lifetimes) error) error {
+// submit has Run call do, which may start, stop, pause or resume parts; Run never calls
+// two commands at once. submit returns when do has returned, even if ctx is cancelled
+// meanwhile. It returns admin.ErrNotRunning if Run is about to return, and
+// admin.ErrBusy if another command takes longer than a reload may take.
+func (b *Bridge) submit(ctx context.Context, name string, do func(lifetimes) error) error {
 	result := make(chan error, 1)
 	stopping := fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
-	var patience time.Duration // until a reload must be over
+	var patience time.Duration // how long a reload may take
 	if all := b.current.Load(); all != nil {
 		patience = time.Duration(all.config.ShutdownTimeout)
 	}
@@ -307,7 +312,7 @@ func (b *Bridge) order(ctx context.Context, name string, do func(lifetimes) erro
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return fmt.Errorf("%w: a reload or another command has been under way for too long; try again, or restart the bridge", admin.ErrBusy)
+		return fmt.Errorf("%w: a reload or another command has been running for too long; try again, or restart the bridge", admin.ErrBusy)
 	}
 	select {
 	case err := <-result:
@@ -322,21 +327,21 @@ func (b *Bridge) order(ctx context.Context, name string, do func(lifetimes) erro
 	}
 }
 
-// Close closes a bridge that never ran; Run closes it otherwise.
+// Close closes a Bridge that never ran. Run closes it otherwise.
 func (b *Bridge) Close() error {
 	left, err := b.close(within(maxFlush))
 	if len(left) > 0 {
-		err = errors.Join(fmt.Errorf("these did not close: %s", strings.Join(left, ", ")), err)
+		err = errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(left, ", ")), err)
 	}
 	return err
 }
 
-// closing is how long what is closed may take behind the deadline and windDown.
+// closing is how long after the deadline and windDown closing may take.
 const closing = 400 * time.Millisecond
 
-// close closes the bridge. Once the state is safe, the last spans are sent, until the
-// deadline. It returns the names of what has not closed a little later. A state that
-// has not is as safe as after a kill.
+// close closes everything. After the state is closed, it flushes the last spans until
+// the deadline. It returns the names of the items that did not close in time; a state
+// that did not close is as safe as after a kill.
 func (b *Bridge) close(d deadline) (left []string, err error) {
 	until := d.end.Add(windDown + closing)
 	do := func(name string, f func() error) {
@@ -380,8 +385,8 @@ func (b *Bridge) close(d deadline) (left []string, err error) {
 	return left, err
 }
 
-// notReady says why the bridge is not ready: a state that can no longer be used, a
-// stream that has not been read once, or a sink or a writer of tickets that is halted.
+// notReady returns the reasons why the bridge is not ready: an unusable state, a stream
+// that has never been read, or a halted sink or ticket writer.
 func (b *Bridge) notReady() []string {
 	all := b.current.Load()
 	if all == nil {
@@ -389,7 +394,7 @@ func (b *Bridge) notReady() []string {
 	}
 	var reasons []string
 	if err := b.store.Err(); err != nil {
-		reasons = append(reasons, fmt.Sprintf("the state can no longer be used: %s", err))
+		reasons = append(reasons, fmt.Sprintf("the state is unusable: %s", err))
 	}
 	for _, a := range all.appliances {
 		for _, stream := range a.streams {

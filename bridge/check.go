@@ -11,38 +11,40 @@ import (
 	"ndrbridge/preflight"
 )
 
-// CheckOptions say how Check tries.
+// CheckOptions configure Check.
 type CheckOptions struct {
 	Version string
-	// Timeout bounds the trial of each appliance, sink and intake; above 0. A silent
-	// appliance, server or broker uses up half of it at most, so that others are tried.
+	// Timeout limits the trial of each appliance, sink and intake; it must be above 0.
+	// A single unresponsive server or broker uses up at most half of it, so that the
+	// others are tried.
 	Timeout time.Duration
-	// Now is the time that clocks and certificates are held against.
+	// Now returns the time that clocks and certificates are compared with.
 	Now func() time.Time
-	// Progress, where set, is told how many of all trials are done. It is called by
-	// one goroutine at a time.
+	// Progress, if not nil, is called with the number of finished trials and of all
+	// trials. It is never called concurrently.
 	Progress func(done, all int)
 }
 
-// together is how many trials run at once.
-const together = 8
+// maxConcurrent limits the trials that run at once.
+const maxConcurrent = 8
 
-// configuration is the target of what is about no part alone.
+// configuration is the target of findings that concern no single part.
 const configuration = "configuration"
 
-// trial is one thing to try.
+// trial checks one target.
 type trial struct {
 	target string
 	try    func(context.Context) []preflight.Finding
 }
 
-// Check makes every part of a configuration as CheckSettings does, and tries the state,
-// every appliance, every sink and every intake for tickets that can be made. It returns
-// what it found, in the order of the configuration. It uses what a running bridge uses,
-// and changes nothing: it sends no event, makes no topic, stream or consumer, and only
-// reads the state. Whether tickets can be written it tries with one that no detection
-// has. No finding holds a secret.
-// When ctx ends, what is being tried has failed.
+// Check makes every part of a configuration as CheckSettings does, then tries the state
+// and every appliance, sink and ticket intake that could be made. It returns its
+// findings in the order of the configuration.
+//
+// It connects as a running bridge does but changes nothing: it sends no events, creates
+// no topics, streams or consumers, and only reads the state. It tests write access to
+// tickets with a ticket that no detection has. Findings contain no secrets. When ctx is
+// cancelled, the trials in progress fail.
 func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
 	settings := checkParts(ctx, config, o.Version)
 	trials := checkTrials(config, keptIdentities(ctx, config), o)
@@ -50,11 +52,11 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 	var running sync.WaitGroup
 	var counting sync.Mutex
 	done := 0
-	space := make(chan struct{}, together)
+	slots := make(chan struct{}, maxConcurrent)
 	for i, t := range trials {
 		running.Go(func() {
-			space <- struct{}{}
-			defer func() { <-space }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 			defer cancel()
 			results[i] = ofTarget(settings, t.target)
@@ -70,7 +72,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 	}
 	running.Wait()
 	found := preflight.Of(configuration, checkSecretFiles(config))
-	for _, target := range []string{"tracing", "tickets"} { // nothing of them is tried
+	for _, target := range []string{"tracing", "tickets"} { // these are not tried
 		found = append(found, ofTarget(settings, target)...)
 	}
 	for _, result := range results {
@@ -116,14 +118,14 @@ func ofTarget(found []preflight.Finding, target string) (of []preflight.Finding)
 	return of
 }
 
-// unusable is the finding of a part that cannot be made.
+// unusable returns the finding for a part that cannot be made.
 func unusable(err error) []preflight.Finding {
 	return []preflight.Finding{{
-		Step: "settings", Result: preflight.Failed, Detail: err.Error(), Advice: "correct the key that is named, or the file that it names",
+		Step: "settings", Result: preflight.Failed, Detail: err.Error(), Advice: "correct the named key, or the file it refers to",
 	}}
 }
 
-// checkSecretFiles tells files with secrets that everybody may read.
+// checkSecretFiles returns a warning for each secret file that everybody may read.
 func checkSecretFiles(config *configs.Config) []preflight.Finding {
 	const others = 0o004
 	var found []preflight.Finding

@@ -15,21 +15,22 @@ import (
 	"ndrbridge/preflight"
 )
 
-// applianceTrial asks an appliance what a bridge asks it, a little of each.
+// applianceTrial sends an appliance one request of each kind that a bridge sends.
 type applianceTrial struct {
 	config  configs.Appliance
 	tickets bool
 	client  *appliance.Client
 	now     func() time.Time
 	found   []preflight.Finding
-	clock   bool   // it was compared
-	raise   string // what gives a request more time
+	clock   bool   // the clocks were compared
+	raise   string // the setting that gives a request more time
 }
 
-// checkAppliance tries an appliance. kept, if set, is what the state keeps of it.
+// checkAppliance tries an appliance. kept is what the state knows of its identity, or
+// nil.
 func checkAppliance(ctx context.Context, a configs.Appliance, kept *identityPosition, tickets bool, o CheckOptions) []preflight.Finding {
-	a.RateLimit = 0 // a few requests, one after the other: waiting for a turn would only use up the time
-	// Who is late is said to be, and leaves time to what is asked next.
+	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
+	// A slow request must time out early enough to leave time for the next ones.
 	raise := "timeout"
 	if half := configs.Duration(o.Timeout / 2); half < a.Timeout {
 		a.Timeout, raise = half, "--timeout"
@@ -41,10 +42,10 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *identityPosi
 	defer client.Close()
 	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
 	if strings.HasPrefix(a.URL, "http://") {
-		t.add(preflight.Warning, "tls", "plain http: whoever is on the way can read the key, and change what is shown", "use https in url")
+		t.add(preflight.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
 	}
 	if strings.HasPrefix(a.OAuth.TokenURL.Value(), "http://") {
-		t.add(preflight.Warning, "token tls", "plain http: whoever is on the way can read the client secret", "use https in oauth.token_url")
+		t.add(preflight.Warning, "token tls", "plain http: anyone on the network path can read the client secret", "use https in oauth.token_url")
 	}
 	if !t.signIn(ctx) {
 		return t.found
@@ -71,22 +72,23 @@ func (t *applianceTrial) add(result preflight.Result, step, detail, advice strin
 	t.found = append(t.found, preflight.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
 }
 
-// signIn makes the first request, and tells all of the way there. What it asks for
-// needs a key and no privilege.
+// signIn sends the first request and adds findings for every step of the connection.
+// The request needs a valid key but no privilege. signIn reports whether the other
+// requests can be tried.
 func (t *applianceTrial) signIn(ctx context.Context) bool {
-	ways := t.ways()
-	for _, w := range ways {
-		ctx = w.Watch(ctx)
+	paths := t.paths()
+	for _, p := range paths {
+		ctx = p.Watch(ctx)
 	}
 	firmware, err := t.client.Firmware(ctx)
 	explained := false
-	for i, w := range ways {
+	for i, p := range paths {
 		var cause error
-		if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 0 && (len(ways) == 1 || forToken(failed) == (i == 0)) {
+		if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 0 && (len(paths) == 1 || forToken(failed) == (i == 0)) {
 			cause = failed.Err
 		}
-		found, why := w.Findings(cause)
-		if len(ways) > 1 && i == 0 {
+		found, why := p.Findings(cause)
+		if len(paths) > 1 && i == 0 {
 			found = preflight.At("token", found)
 		}
 		t.found = append(t.found, found...)
@@ -100,7 +102,7 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	}
 	t.add(preflight.OK, "key", "the appliance accepts it", "")
 	if least := poller.MinFirmware(); t.config.Detections.Enabled && firmware.Compare(least) < 0 {
-		t.add(preflight.Failed, "firmware", fmt.Sprintf("%s has no mod_time on detections, which they are read by", firmware),
+		t.add(preflight.Failed, "firmware", fmt.Sprintf("%s has no mod_time on detections, which the bridge reads them by", firmware),
 			fmt.Sprintf("upgrade the appliance to %s or later, or set detections.enabled to false", least))
 		return false
 	}
@@ -108,22 +110,23 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	return true
 }
 
-// ways are those to the token endpoint, if that is elsewhere, and to the appliance.
-func (t *applianceTrial) ways() []*preflight.Path {
+// paths returns the path to the appliance, preceded by the path to the token endpoint
+// if that is at another address.
+func (t *applianceTrial) paths() []*preflight.Path {
 	to := func(text, key string) *preflight.Path {
 		u, err := url.Parse(text)
 		if err != nil {
 			u = &url.URL{} // it was checked when the configuration was read
 		}
-		w := &preflight.Path{Address: preflight.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
+		p := &preflight.Path{Address: preflight.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
 		proxy, err := proxyURL(t.config.Proxy)
 		if proxy == nil && err == nil {
 			proxy, _ = http.ProxyFromEnvironment(&http.Request{URL: u})
 		}
 		if proxy != nil {
-			w.Proxy = preflight.HostPort(proxy)
+			p.Proxy = preflight.HostPort(proxy)
 		}
-		return w
+		return p
 	}
 	own := to(t.config.URL, "url")
 	if !t.config.OAuth.IsSet() {
@@ -136,11 +139,11 @@ func (t *applianceTrial) ways() []*preflight.Path {
 	return []*preflight.Path{token, own}
 }
 
-// forToken reports whether the first request failed before it was sent, since there was
-// no token for it: the version is asked for by GET.
+// forToken reports whether the first request failed because no token could be obtained:
+// tokens are requested by POST, the firmware version by GET.
 func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 
-// refused words why the first request failed.
+// refused adds a finding that explains why the first request failed.
 func (t *applianceTrial) refused(ctx context.Context, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok {
@@ -159,7 +162,7 @@ func (t *applianceTrial) refused(ctx context.Context, err error) {
 	case forToken(e):
 		t.add(preflight.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
 	case e.Refused() && t.config.OAuth.IsSet():
-		t.add(preflight.Failed, "key", "a token was given out, and the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
+		t.add(preflight.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
 	case e.Refused():
 		t.add(preflight.Failed, "key", "the appliance "+detail,
 			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization")
@@ -169,17 +172,17 @@ func (t *applianceTrial) refused(ctx context.Context, err error) {
 	case e.Status/100 == 2:
 		t.add(preflight.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
 	case e.Status/100 == 3:
-		t.add(preflight.Failed, "interface", detail, "set url to where it leads, if that is the appliance")
+		t.add(preflight.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
-		t.add(preflight.Failed, "interface", detail, "see whether the appliance starts up or is overloaded, and check again")
+		t.add(preflight.Failed, "interface", detail, "see whether the appliance is starting up or overloaded, and check again")
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		t.add(preflight.Failed, "answer", "the connection stands, and no answer comes within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
+		t.add(preflight.Failed, "answer", "the connection is established, but no answer arrives within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
 	default:
 		t.add(preflight.Failed, "answer", detail, "check url, proxy, and the files of secrets")
 	}
 }
 
-// answerText is what came back, without the advice that goes with it.
+// answerText describes the response, without advice.
 func answerText(e *appliance.Error) string {
 	if e.Status == 0 {
 		return e.Err.Error()
@@ -197,17 +200,18 @@ func answerText(e *appliance.Error) string {
 	return text
 }
 
-// outOfTime tells of a step that failed, or was not begun, since the time of the trial
-// is over: that says nothing against the appliance.
+// outOfTime reports whether the time of the trial is over, and adds a finding if so: a
+// step that failed or was not begun then proves nothing about the appliance.
 func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return false
 	}
-	t.add(preflight.Untried, step, "the time of the trial ended before there was an answer", "raise --timeout")
+	t.add(preflight.Untried, step, "the time of the trial ended before an answer arrived", "raise --timeout")
 	return true
 }
 
-// unreadable words why a stream cannot be read. privilege is what its reader needs.
+// unreadable adds a finding that explains why a stream cannot be read. privilege names
+// the privilege that reading needs, filter the keys to check if the request is invalid.
 func (t *applianceTrial) unreadable(ctx context.Context, step string, err error, privilege, filter string) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
@@ -219,6 +223,6 @@ func (t *applianceTrial) unreadable(ctx context.Context, step string, err error,
 	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
 		t.add(preflight.Failed, step, "the appliance "+answerText(e), "see "+filter)
 	default:
-		t.add(preflight.Failed, step, answerText(e), "check again; if it stays, see the appliance's own log")
+		t.add(preflight.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
 	}
 }

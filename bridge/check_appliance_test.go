@@ -172,7 +172,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		},
 		"a certificate that is not looked at": {
 			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))), keys: "tls: {insecure_skip_verify: true}",
-			want: row("tls", preflight.Warning, "any certificate is taken", "tls.ca_file"),
+			want: row("tls", preflight.Warning, "any certificate is accepted", "tls.ca_file"),
 		},
 		"a client certificate that is wanted": {
 			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), wants: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + ca.file + "}",
@@ -184,7 +184,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"a proxy that is not there":     {keys: "proxy: http://" + loopback.Closed(t), want: row("connect", preflight.Failed, "refuses connections", "port in proxy")},
 		"an appliance that hangs": {
 			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, keys: "timeout: 50ms",
-			want: row("answer", preflight.Failed, "no answer comes", "overloaded"),
+			want: row("answer", preflight.Failed, "no answer arrives", "overloaded"),
 		},
 		"an appliance that hangs for longer than a trial waits": {
 			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, within: time.Second,
@@ -232,7 +232,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"another product's word":           {options: standin.Options{Product: "ExtraHop"}, keys: "product: ExtraHop", want: row("firmware", preflight.OK, "26.3", "")},
 		"a page to sign in at":             {hazards: html, want: row("interface", preflight.Failed, "HTML page", "appliance's own address")},
 		"firmware without mod_time":        {options: standin.Options{Firmware: "8.9.1.2"}, want: row("firmware", preflight.Failed, "8.9.1.2", "9.3 or later")},
-		"an appliance that starts":         {hazards: func(h *standin.Hazards) { h.ServerError, h.ServerErrorStatus = 1, 503 }, want: row("interface", preflight.Failed, "503", "starts up")},
+		"an appliance that starts":         {hazards: func(h *standin.Hazards) { h.ServerError, h.ServerErrorStatus = 1, 503 }, want: row("interface", preflight.Failed, "503", "starting up")},
 		"a key without the NDR module":     {hazards: forbidden("/detections/search"), want: row("detections", preflight.Failed, "403", "NDR module")},
 		"a key without the audit log":      {hazards: forbidden("/auditlog"), want: row("audit log", preflight.Failed, "403", "administration")},
 		"a key that may not query records": {hazards: forbidden("/records/search"), keys: records, want: row("records dns", preflight.Failed, "403", "write privileges")},
@@ -244,7 +244,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"one that refuses to be asked for a cursor": {records: 3, refuses: cursor, keys: records, want: row("records dns", preflight.OK, "by offset: it is not the product's own", "")},
 		"one that store says to be another": {
 			records: 3, keys: storeIs("third_party"),
-			want: row("records dns", preflight.OK, "by offset, as store says", ""),
+			want: row("records dns", preflight.OK, "by offset, as configured in store", ""),
 		},
 		"one that store says to be the product's own, and that returns no cursor": {
 			records: 3, options: foreign, keys: storeIs("own"),
@@ -260,7 +260,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		},
 
 		"a clock that is a little ahead": {skew: 20 * time.Second, want: row("clock", preflight.Warning, "ahead of", "NTP")},
-		"a clock that is far behind":     {skew: -time.Hour, want: row("clock", preflight.Warning, "nothing is lost", "NTP")},
+		"a clock that is far behind":     {skew: -time.Hour, want: row("clock", preflight.Warning, "no events are lost", "NTP")},
 
 		"ticket tracking that is on":      {tickets: true, want: row("ticketing", preflight.OK, "is on", "")},
 		"ticket tracking that is off":     {tickets: true, options: standin.Options{NoTicketing: true}, want: row("ticketing", preflight.Failed, "is off", "switch it on")},
@@ -270,7 +270,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"an appliance without writes":     {tickets: true, lacks: "/detections/tickets", status: 405, want: row("write", preflight.Warning, "405", "no ticket can be written")},
 		"a write of nothing":              {tickets: true, lacks: "/detections/tickets", status: 422, want: row("write", preflight.Remark, "422", "")},
 		"a write without tracking":        {tickets: true, hazards: forbidden("/ticketing"), lacks: "/detections/tickets", status: 422, want: row("write", preflight.Warning, "422", "no ticket can be written")},
-		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", preflight.Remark, "may not look", "")},
+		"a key that may not look at that": {tickets: true, hazards: forbidden("/ticketing"), want: row("ticketing", preflight.Remark, "may not read", "")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,9 +9,9 @@ import (
 	"ndrbridge/preflight"
 )
 
-// keptIdentities returns what the state keeps of appliances, by their names. It only
-// reads the state; one that cannot be read, as beside a running bridge, keeps nothing
-// here: checkState reports it.
+// keptIdentities returns the identities that the state keeps, by appliance name. It
+// only reads the state. A state that cannot be read, for example because a bridge runs,
+// yields none; checkState reports it.
 func keptIdentities(ctx context.Context, config *configs.Config) map[string]identityPosition {
 	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, Quick: true, LockWait: -1})
 	if err != nil {
@@ -27,8 +27,8 @@ func keptIdentities(ctx context.Context, config *configs.Config) map[string]iden
 	return kept
 }
 
-// identity compares the appliance with what the state keeps of it, as a running bridge
-// does. One that does not describe itself is not compared.
+// identity compares the appliance with the identity in the state, as a running bridge
+// does. It skips appliances that do not describe themselves.
 func (t *applianceTrial) identity(ctx context.Context, kept identityPosition) {
 	if r := kept.Replaced; r != nil {
 		t.add(preflight.Warning, "identity", isReplaced+": "+r.Reason, ofReplaced)

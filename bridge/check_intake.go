@@ -10,7 +10,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// checkNATSIntake tries an intake as a sink on the same servers, which does not publish.
+// checkNATSIntake tries an intake by means of a sink on the same servers that does not
+// publish.
 func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) []preflight.Finding {
 	options, err := natsConnection(n.Connection())
 	if err != nil {
@@ -26,7 +27,8 @@ func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) 
 	return sink.Check(ctx, nats.Trial{Reads: n.Subject, Durable: n.Durable, Now: o.Now})
 }
 
-// checkKafkaIntake tries an intake as a sink on the same brokers, which does not produce.
+// checkKafkaIntake tries an intake by means of a sink on the same brokers that does not
+// produce.
 func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions) []preflight.Finding {
 	options, err := kafkaConnection(k.Connection())
 	if err != nil {
@@ -38,10 +40,10 @@ func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions
 		return unusable(err)
 	}
 	defer sink.Close()
-	// Any event: the topic's name has no placeholder.
+	// Any event will do: the topic name has no placeholders.
 	found := sink.Check(ctx, kafka.Trial{Sure: make([]transform.Event, 1), Reads: true, Now: o.Now})
 	return append(found, preflight.Finding{
-		Step: "group " + k.Group, Result: preflight.Untried, Detail: "whether the user may join the group is known once it does",
+		Step: "group " + k.Group, Result: preflight.Untried, Detail: "whether the user may join the group is not known until it joins",
 		Advice: "give the user the operation Read on the group, and see tickets from kafka in ndrbridge status",
 	})
 }

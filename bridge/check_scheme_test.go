@@ -129,7 +129,7 @@ func TestCheckSaysThatABrokersPortIsForAnotherProtocol(t *testing.T) {
 		"Kafka in plain text to NATS":                       {inKafka, plainNATS, failed("sign-in", "not Kafka's protocol", "See brokers")},
 		"Kafka in TLS to a plain port":                      {inKafkaTLS, plainKafka, failed("tls", "a Kafka broker without TLS", "take tls out")},
 		"Kafka in TLS to a plain port that hangs up":        {inKafkaTLS, kafkaPort(t, plainKafka), failed("tls", "a Kafka broker without TLS", "take tls out")},
-		"Kafka in TLS to a port for HTTP":                   {inKafkaTLS, plainWeb, failed("tls", "does not speak TLS, but HTTP", "port")},
+		"Kafka in TLS to a port for HTTP":                   {inKafkaTLS, plainWeb, failed("tls", "speaks HTTP instead of TLS", "port")},
 		"Kafka in TLS to NATS":                              {inKafkaTLS, plainNATS, failed("tls", "does not speak TLS", "port")},
 		"NATS in plain text to a port for TLS":              {inNATS, secureNATS, failed("tls", "self-signed", "tls.ca_file")}, // the server has both sides change to TLS
 		"NATS in plain text to a port that begins with TLS": {inNATS, handshakeFirst, failed("tls", "expects TLS from the first byte", "handshake_first")},
@@ -142,7 +142,7 @@ func TestCheckSaysThatABrokersPortIsForAnotherProtocol(t *testing.T) {
 		"NATS in TLS to a port for HTTPS":                   {inNATSTLS, secureWeb, failed("tls", "expects TLS from the first byte", "port for NATS")},
 		"NATS over WebSocket to a port without it":          {inWebSocket, plainNATS, failed("sign-in", "EOF", "port for WebSocket")},
 		"NATS over WebSocket to a port for HTTPS":           {inWebSocket, secureWeb, failed("tls", "expects TLS", "wss://")},
-		"NATS over WebSocket in TLS to a port for HTTP":     {inWSS, plainWeb, failed("tls", "does not speak TLS, but HTTP", "port")},
+		"NATS over WebSocket in TLS to a port for HTTP":     {inWSS, plainWeb, failed("tls", "speaks HTTP instead of TLS", "port")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

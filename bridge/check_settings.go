@@ -11,31 +11,30 @@ import (
 	"ndrbridge/preflight"
 )
 
-// CheckSettings returns findings of what a bridge with a configuration needs on this
-// machine alone: the state, which is opened for reading, but not read in full, the
-// address of the admin interface, and whatever the parts are made of, such as
-// certificates. It changes nothing and contacts nothing, but for a bridge that has the
-// address of the admin interface.
+// CheckSettings checks what a bridge with the configuration needs on this machine: the
+// state, which is opened for reading but not read in full, the address of the admin
+// interface, and everything that the parts are made of, such as certificates. It
+// changes nothing and contacts nothing, except a bridge that holds the admin address.
 func CheckSettings(ctx context.Context, config *configs.Config, version string) []preflight.Finding {
 	return append(checkState(config, true), checkParts(ctx, config, version)...)
 }
 
-// checkParts makes every part as a bridge that starts does, and returns a finding for
-// each that cannot be made.
+// checkParts makes every part as the start of a bridge does, and returns a finding for
+// each part that cannot be made.
 func checkParts(ctx context.Context, config *configs.Config, version string) []preflight.Finding {
 	found := checkAdmin(ctx, config.Admin)
 	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard})
 	all, failed := b.makeParts(ctx, config)
 	b.current.Store(all)
-	_ = b.Close() // nothing has run that could be lost
+	_ = b.Close() // nothing has run
 	for _, err := range failed {
 		found = append(found, preflight.Of(err.part, unusable(err.err))...)
 	}
 	return found
 }
 
-// checkAdmin takes the address of the admin interface for a moment. An address that a
-// bridge has is a warning: most likely it runs with this configuration.
+// checkAdmin briefly listens on the address of the admin interface. It only warns if a
+// bridge holds the address: most likely that bridge runs with this configuration.
 func checkAdmin(ctx context.Context, a configs.Admin) []preflight.Finding {
 	_, listener, failed := openAdmin(a)
 	if failed == nil {
@@ -46,7 +45,7 @@ func checkAdmin(ctx context.Context, a configs.Admin) []preflight.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if failed.part == "admin.listen" && admin.IsBridge(ctx, "http://"+admin.DialAddress(a.Listen)) {
-		f.Result, f.Advice = preflight.Warning, "a bridge runs there: if it is the one with this configuration, nothing has to be done; another one needs another address"
+		f.Result, f.Advice = preflight.Warning, "a bridge runs there: nothing has to be done if it runs with this configuration; otherwise choose another address"
 	}
 	return preflight.Of(configuration, []preflight.Finding{f})
 }

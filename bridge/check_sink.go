@@ -15,7 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// checkSink tries a sink that is opened as a runner opens it.
+// checkSink tries a sink, opened as a runner opens it.
 func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []preflight.Finding {
 	sink, err := openSink(s, nil, nil, o.Version, io.Discard, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -38,9 +38,9 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Ch
 	}
 }
 
-// samples are an event of each kind that the configuration has the bridge make: those
-// that the sink wants for sure, and those that its match did not want of a sample,
-// which says little of others.
+// samples returns one event of each kind that the configuration makes the bridge
+// produce: sure are the ones that the sink takes, possible the ones whose sample its
+// match rejects, which proves little about real events.
 func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
 	wanted, err := matchFor(s)
 	if err != nil {
@@ -49,7 +49,7 @@ func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possi
 	all, err := everyKind(config, now)
 	for _, e := range all {
 		if wanted != nil {
-			if wants, err := wanted(e); err == nil && !wants { // one over which it fails is sent
+			if matches, err := wanted(e); err == nil && !matches { // events that match fails on are sent
 				possible = append(possible, e)
 				continue
 			}
@@ -59,10 +59,10 @@ func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possi
 	return sure, possible, err
 }
 
-// sampleDetection has what a match as a rule asks for.
+// sampleDetection has the fields that match expressions usually test.
 const sampleDetection = `{"detection":{"id":1,"type":"sample","title":"Sample","categories":["sec","sec.attack"],"risk_score":99,"status":"new","start_time":1,"update_time":1,"mod_time":1},"changes":{"status":{"from":null,"to":"new"}}}`
 
-// everyKind makes an event of each kind.
+// everyKind returns a sample event of each kind.
 func everyKind(config *configs.Config, now time.Time) (all []transform.Event, err error) {
 	add := func(e transform.Event, failed error) {
 		if err == nil {

@@ -12,9 +12,9 @@ import (
 	"ndrbridge/sinks/file"
 )
 
-// checkState checks whether a bridge could start with the state of a configuration. It
-// changes nothing, and returns one finding. It reads the file as a start does, which
-// takes a while if the file is large and was not closed in order; with quick true, it
+// checkState checks whether a bridge could start with the state of a configuration, and
+// returns one finding. It changes nothing. It reads the file as a start does, which
+// takes a while if the file is large and was not closed cleanly; if quick is set, it
 // does not read such a file in full. No bridge can start with the state meanwhile.
 func checkState(config *configs.Config, quick bool) []preflight.Finding {
 	found := preflight.Of(configuration, []preflight.Finding{checkStatePath(config.State)})
@@ -34,9 +34,9 @@ func checkState(config *configs.Config, quick bool) []preflight.Finding {
 		return found
 	case errors.Is(err, checkpoint.ErrLocked):
 		// Expected beside a running bridge.
-		f.Result, f.Detail = preflight.Remark, config.State+" is in use, most likely by the bridge, which runs: another cannot start with it, and its content was neither checked nor compared with the appliances, of which ndrbridge status shows those that were replaced"
+		f.Result, f.Detail = preflight.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was neither checked nor compared with the appliances; ndrbridge status shows the appliances that were replaced"
 	case errors.Is(err, checkpoint.ErrNewer):
-		f.Detail, f.Advice = err.Error(), "see which version wrote it, or restore a backup that this version made"
+		f.Detail, f.Advice = err.Error(), "run the version that wrote it, or restore a backup made by this version"
 	case errors.Is(err, checkpoint.ErrDamaged):
 		f.Detail, f.Advice = err.Error(), "restore a backup, or move the file away"
 	default:
@@ -45,8 +45,8 @@ func checkState(config *configs.Config, quick bool) []preflight.Finding {
 	return []preflight.Finding{f}
 }
 
-// checkStatePath checks whether the state could be made or written. It neither opens nor
-// makes a file.
+// checkStatePath checks whether the state could be created or written. It neither opens
+// nor creates a file.
 func checkStatePath(path string) preflight.Finding {
 	f := file.CheckPath("state", path, "state")[0]
 	_, missing := os.Stat(path)
@@ -56,8 +56,8 @@ func checkStatePath(path string) preflight.Finding {
 	return f
 }
 
-// openState opens the state for a start. What checkStatePath finds has more advice than
-// the error of opening it.
+// openState opens the state for a start. It calls checkStatePath first because its
+// findings give better advice than the error of opening.
 func openState(config *configs.Config) (*checkpoint.Store, error) {
 	if f := checkStatePath(config.State); f.Result == preflight.Failed {
 		return nil, &partError{f.Step, &sinks.Advised{Err: errors.New(f.Detail), To: f.Advice}}

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/preflight"
 )
 
-// detections asks for one, with the stream's filter.
+// detections requests one detection with the stream's filter.
 func (t *applianceTrial) detections(ctx context.Context) {
 	const step = "detections"
 	filter, err := filterJSON(t.config.Detections.Filter)
@@ -31,7 +31,7 @@ func (t *applianceTrial) detections(ctx context.Context) {
 	t.compareClocks(page.Date)
 }
 
-// audit asks for one entry.
+// audit requests one entry of the audit log.
 func (t *applianceTrial) audit(ctx context.Context) {
 	const step = "audit log"
 	var page appliance.Page
@@ -43,8 +43,8 @@ func (t *applianceTrial) audit(ctx context.Context) {
 	t.compareClocks(page.Date)
 }
 
-// records asks for one record of the last minutes, and for a cursor, which a record
-// store that has them returns where there is another.
+// records requests one record of the last minutes together with a cursor, which a
+// record store that supports cursors returns if more records match.
 func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	step := "records " + q.Name
 	filter, err := filterJSON(q.Filter)
@@ -57,53 +57,53 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	search := appliance.RecordSearch{
 		From: now.Add(-15 * time.Minute).UnixMilli(), Until: now.UnixMilli(), Types: q.Types, Filter: filter, Limit: 1,
 	}
-	const shortest = time.Second // the appliance forgets the cursor by itself
+	const shortest = time.Second // the appliance drops the cursor after this time
 	if poller.RecordStore(q.Store) != poller.StoreThirdParty {
 		search.ContextTTL = shortest
 	}
 	err = t.client.SearchRecords(ctx, search, &page)
 	e, _ := errors.AsType[*appliance.Error](err)
 	refused := search.ContextTTL > 0 && e != nil && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
-	if refused { // it may be the cursor that is: a bridge asks without one, unless store is own
+	if refused { // perhaps because of the cursor: a bridge then asks without one, unless store is own
 		search.ContextTTL = 0
 		err = t.client.SearchRecords(ctx, search, &page)
 	}
 	switch {
 	case e != nil && e.Status == http.StatusNotFound:
-		t.add(preflight.Failed, step, "the appliance "+answerText(e), "it has no record store, or none is connected to it: connect one, or take the query out of records")
+		t.add(preflight.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
 		return
 	case err != nil:
 		t.unreadable(ctx, step, err, "full write privileges", "types and filter of the query")
 		return
 	case refused && q.Store == string(poller.StoreOwn):
-		t.add(preflight.Failed, step, "store is own, and asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
+		t.add(preflight.Failed, step, "store is own, but asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
 	default:
 		t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
 	}
 	if q.Store == string(poller.StoreOwn) && !refused && page.Cursor == "" && page.Total > 1 {
-		t.add(preflight.Warning, step, "store is own, and the record store returns no cursor", "set store to auto or third_party")
+		t.add(preflight.Warning, step, "store is own, but the record store returns no cursor", "set store to auto or third_party")
 	}
 	if len(page.Warnings) > 0 {
-		t.add(preflight.Warning, step, "the record store warns of the query", "see types and filter of the query; the log of a running bridge has the words")
+		t.add(preflight.Warning, step, "the record store warns about the query", "see types and filter of the query; a running bridge logs the warnings")
 	}
 	t.compareClocks(page.Date)
 }
 
-// kindOfStore says how a bridge pages through the record store, and why.
+// kindOfStore describes how a bridge pages through the record store, and why.
 func kindOfStore(q configs.RecordQuery, page appliance.RecordPage, refused bool) string {
 	switch {
 	case q.Store == string(poller.StoreThirdParty):
-		return "by offset, as store says"
+		return "by offset, as configured in store"
 	case page.Cursor != "":
 		return "by cursor: it is the product's own record store"
 	case refused, page.Total > 1:
 		return "by offset: it is not the product's own record store"
 	}
-	return "and too few of the last minutes match to tell whether it has cursors"
+	return "but too few recent records match to find out whether it has cursors"
 }
 
-// compareClocks holds the appliance's clock against ours, once. Its Date counts whole
-// seconds.
+// compareClocks compares the appliance's clock with this machine's, once. The Date
+// header has a resolution of one second.
 func (t *applianceTrial) compareClocks(theirs time.Time) {
 	if t.clock {
 		return
@@ -118,9 +118,9 @@ func (t *applianceTrial) compareClocks(theirs time.Time) {
 	detail := fmt.Sprintf("the appliance's is %s %s this machine's", apart.Abs(), word)
 	switch {
 	case apart.Abs() > much:
-		t.add(preflight.Warning, step, detail+": nothing is lost by it, but lags and times of events cannot be compared", "set both by NTP, the one that is wrong first")
+		t.add(preflight.Warning, step, detail+": no events are lost, but lags and event times cannot be compared", "synchronize both by NTP, starting with the one that is wrong")
 	case apart.Abs() > slight:
-		t.add(preflight.Warning, step, detail, "see whether both are set by NTP")
+		t.add(preflight.Warning, step, detail, "check that both are synchronized by NTP")
 	default:
 		t.add(preflight.OK, step, "the appliance's agrees with this machine's", "")
 	}

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/configs"
 )
 
-// newClient makes a client that is not traced where tracer is nil.
+// newClient returns the client of an appliance. It is not traced if tracer is nil.
 func newClient(a configs.Appliance, version string, observe func(code string), tracer trace.Tracer, log *slog.Logger) (*appliance.Client, error) {
 	tlsConfig, err := clientTLS(a.TLS)
 	if err != nil {
@@ -44,22 +44,22 @@ func newClient(a configs.Appliance, version string, observe func(code string), t
 	return appliance.New(o)
 }
 
-// proxyURL returns nil where the environment's proxy is to be used.
+// proxyURL returns nil if the proxy of the environment is to be used.
 func proxyURL(u configs.URL) (*url.URL, error) {
 	if u.Value() == "" {
 		return nil, nil
 	}
 	proxy, err := url.Parse(u.Value())
 	if err != nil {
-		return nil, fmt.Errorf("proxy: %s is no URL", u) // the error itself would show a password
+		return nil, fmt.Errorf("proxy: %s is not a URL", u) // url.Parse's error would show a password
 	}
 	return proxy, nil
 }
 
-// wrongClock is how far an appliance's clock is off that somebody has to look at.
+// wrongClock is the clock skew above which an operator must act.
 const wrongClock = 24 * time.Hour
 
-// logClock logs what is noticed about the appliance's clock.
+// logClock makes o log anomalies of the appliance's clock.
 func logClock(o *appliance.Options, log *slog.Logger) {
 	const every = 10 * time.Minute
 	var mu sync.Mutex
@@ -71,16 +71,16 @@ func logClock(o *appliance.Options, log *slog.Logger) {
 		if unlogged++; time.Since(last) < every && !last.IsZero() {
 			return
 		}
-		log.Warn("the Date header of an answer contradicts those before it and is not believed: "+
-			"is there a proxy with a wrong clock in front of the appliance, or was its clock set?",
+		log.Warn("the Date header of a response contradicts earlier ones and is ignored: "+
+			"check for a proxy with a wrong clock in front of the appliance, and whether its clock was set",
 			"date", date.UTC(), "expected", expected, "answers", unlogged)
 		last, unlogged = time.Now(), 0
 	}
 	o.ClockSet = func(ahead time.Duration, first bool) {
 		switch {
 		case ahead.Abs() > wrongClock:
-			log.Warn("the appliance's clock is far from this machine's; times of the configuration, such as start: now, "+
-				"count by the appliance's: set the one that is wrong", "ahead", ahead.Round(time.Second))
+			log.Warn("the appliance's clock differs widely from this machine's; times in the configuration, such as start: now, "+
+				"follow the appliance's clock: correct the wrong one", "ahead", ahead.Round(time.Second))
 		case !first:
 			log.Info("the appliance's clock was set", "ahead_of_this_machine", ahead.Round(time.Second))
 		}

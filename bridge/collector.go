@@ -11,35 +11,35 @@ import (
 
 var (
 	journalBytes  = prometheus.NewDesc("ndrbridge_journal_bytes", "Bytes of events in the journal.", nil, nil)
-	journalLimit  = prometheus.NewDesc("ndrbridge_journal_max_bytes", "Bytes at which sources pause, once no event can be trimmed.", nil, nil)
+	journalLimit  = prometheus.NewDesc("ndrbridge_journal_max_bytes", "Size of the journal at which sources pause if no event can be trimmed.", nil, nil)
 	journalEvents = prometheus.NewDesc("ndrbridge_journal_events", "Events in the journal.", nil, nil)
-	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal has no space.", nil, nil)
+	journalFull   = prometheus.NewDesc("ndrbridge_journal_full", "1 while sources pause because the journal is full.", nil, nil)
 	stateBytes    = prometheus.NewDesc("ndrbridge_state_file_bytes", "Size of the state file.", nil, nil)
-	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to settle.", []string{"sink"}, nil)
-	sinkLagBytes  = prometheus.NewDesc("ndrbridge_sink_lag_bytes", "Bytes of the events that the sink has yet to settle; the journal cannot be trimmed below the largest.", []string{"sink"}, nil)
-	sinkLagTime   = prometheus.NewDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to settle.", []string{"sink"}, nil)
-	sinkSkipped   = prometheus.NewDesc("ndrbridge_sink_skipped_total", "Events that the sink never got: its lag policy skipped them, or they were trimmed before.", []string{"sink"}, nil)
-	redeliveries  = prometheus.NewDesc("ndrbridge_sink_redeliveries", "Events that are queued to be delivered to the sink again.", []string{"sink"}, nil)
-	deadLetters   = prometheus.NewDesc("ndrbridge_dead_letters", "Dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
-	deadDropped   = prometheus.NewDesc("ndrbridge_dead_letters_dropped_total", "Dead letters of sources that gave way to newer ones, since the sources' share of dead_letters.max_bytes was full.", nil, nil)
-	deadBytes     = prometheus.NewDesc("ndrbridge_dead_letter_bytes", "Bytes of the dead letters that are kept, by sink; of sources under no sink.", []string{"sink"}, nil)
+	sinkLagEvents = prometheus.NewDesc("ndrbridge_sink_lag_events", "Events that the sink has yet to acknowledge.", []string{"sink"}, nil)
+	sinkLagBytes  = prometheus.NewDesc("ndrbridge_sink_lag_bytes", "Bytes of the events that the sink has yet to acknowledge; the journal cannot be trimmed below the largest.", []string{"sink"}, nil)
+	sinkLagTime   = prometheus.NewDesc("ndrbridge_sink_lag_seconds", "Age of the oldest event that the sink has yet to acknowledge.", []string{"sink"}, nil)
+	sinkSkipped   = prometheus.NewDesc("ndrbridge_sink_skipped_total", "Events never delivered to the sink: its lag policy skipped them, or they were trimmed.", []string{"sink"}, nil)
+	redeliveries  = prometheus.NewDesc("ndrbridge_sink_redeliveries", "Events queued for redelivery to the sink.", []string{"sink"}, nil)
+	deadLetters   = prometheus.NewDesc("ndrbridge_dead_letters", "Stored dead letters by sink; those of sources have an empty sink label.", []string{"sink"}, nil)
+	deadDropped   = prometheus.NewDesc("ndrbridge_dead_letters_dropped_total", "Dead letters of sources dropped in favour of newer ones because the sources' share of dead_letters.max_bytes was full.", nil, nil)
+	deadBytes     = prometheus.NewDesc("ndrbridge_dead_letter_bytes", "Bytes of stored dead letters by sink; those of sources have an empty sink label.", []string{"sink"}, nil)
 )
 
 var (
-	intakeMessages = prometheus.NewDesc("ndrbridge_ticket_intake_messages_total", "Messages that ticket commands came in by, by the broker and by what became of them: stored, or refused (they hold no command that can be accepted).", []string{"intake", "result"}, nil)
-	intakeUp       = prometheus.NewDesc("ndrbridge_ticket_intake_up", "1 while ticket commands are received from the broker.", []string{"intake"}, nil)
-	writerState    = prometheus.NewDesc("ndrbridge_ticket_writer_state", "What the writer of tickets is doing: 0 running, 1 retrying, 2 halted.", []string{"appliance"}, nil)
+	intakeMessages = prometheus.NewDesc("ndrbridge_ticket_intake_messages_total", "Ticket messages received, by broker and result: stored, or refused (no acceptable command).", []string{"intake", "result"}, nil)
+	intakeUp       = prometheus.NewDesc("ndrbridge_ticket_intake_up", "1 while ticket commands can be received from the broker.", []string{"intake"}, nil)
+	writerState    = prometheus.NewDesc("ndrbridge_ticket_writer_state", "State of the ticket writer: 0 running, 1 retrying, 2 halted.", []string{"appliance"}, nil)
 )
 
 var (
-	applianceUp   = prometheus.NewDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until that is known.", []string{"appliance"}, nil)
-	applianceSkew = prometheus.NewDesc("ndrbridge_appliance_clock_skew_seconds", "How far the appliance's clock is ahead of the bridge's; below 0: behind.", []string{"appliance"}, nil)
-	wrongDates    = prometheus.NewDesc("ndrbridge_appliance_dates_disbelieved_total", "Answers of the appliance whose Date header contradicted those before it, and was not believed.", []string{"appliance"}, nil)
-	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent where that is 0.", []string{"sink"}, nil)
+	applianceUp   = prometheus.NewDesc("ndrbridge_appliance_up", "1 while the appliance can be polled, 0 while it cannot; absent until known.", []string{"appliance"}, nil)
+	applianceSkew = prometheus.NewDesc("ndrbridge_appliance_clock_skew_seconds", "Seconds that the appliance's clock is ahead of the bridge's; negative if it is behind.", []string{"appliance"}, nil)
+	wrongDates    = prometheus.NewDesc("ndrbridge_appliance_dates_disbelieved_total", "Responses whose Date header contradicted earlier ones and was ignored.", []string{"appliance"}, nil)
+	deadLimit     = prometheus.NewDesc("ndrbridge_dead_letter_max_bytes", "Bytes of dead letters at which the sink halts: its share of dead_letters.max_bytes; absent if that is 0.", []string{"sink"}, nil)
 )
 
-// partsCollector reads how the parts stand when it is asked for: what is no longer
-// configured is not told.
+// partsCollector reads the status of the parts on each scrape, so parts that are no
+// longer configured disappear.
 type partsCollector struct{ bridge *Bridge }
 
 // Describe implements prometheus.Collector.
@@ -73,11 +73,11 @@ func (c partsCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(deadLimit, prometheus.GaugeValue, float64(share), s.config.Name)
 		}
 	}
-	for _, d := range all.intakes {
-		s := d.intake.Status()
-		ch <- prometheus.MustNewConstMetric(intakeUp, prometheus.GaugeValue, oneIf(s.Open), d.name)
-		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Stored), d.name, "stored")
-		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Refused), d.name, "refused")
+	for _, p := range all.intakes {
+		s := p.intake.Status()
+		ch <- prometheus.MustNewConstMetric(intakeUp, prometheus.GaugeValue, oneIf(s.Open), p.name)
+		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Stored), p.name, "stored")
+		ch <- prometheus.MustNewConstMetric(intakeMessages, prometheus.CounterValue, float64(s.Refused), p.name, "refused")
 	}
 }
 
@@ -88,7 +88,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// stateCollector reads the state's metrics when they are asked for.
+// stateCollector reads the metrics of the state on each scrape.
 type stateCollector struct{ store *checkpoint.Store }
 
 // Describe implements prometheus.Collector.
@@ -111,7 +111,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(journalEvents, float64(stats.Events))
 	gauge(journalFull, oneIf(stats.SourcesWait))
 	gauge(stateBytes, float64(stats.FileBytes))
-	dead := map[string]checkpoint.DeadStats{"": {}} // by sink; of sources under ""
+	dead := map[string]checkpoint.DeadStats{"": {}} // by sink; "" for sources
 	for name, sink := range stats.Sinks {
 		if sink.Configured {
 			dead[name] = checkpoint.DeadStats{}

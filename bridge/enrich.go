@@ -9,7 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// enrich returns what adds to detections; nil where nothing is asked for.
+// enrich returns the function that enriches detections, or nil if no enrichment is
+// configured.
 func (s *streams) enrich() func(context.Context, []transform.Detection) []transform.Enrichment {
 	parts := s.appliance.Detections.Enrich
 	if len(parts) == 0 {

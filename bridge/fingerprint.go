@@ -7,13 +7,14 @@ import (
 	"reflect"
 )
 
-// fingerprint is all that a part is made by: parts of equal ones are alike.
+// fingerprint identifies everything a part is made from: parts with equal fingerprints
+// are interchangeable.
 type fingerprint struct {
 	settings []any
-	files    map[string][sha256.Size]byte // what the files held that are read once
+	files    map[string][sha256.Size]byte // hashes of the files that are read only once
 }
 
-// newFingerprint reads the files, so that a change of what they hold is seen.
+// newFingerprint hashes the files, so that a change of their content is noticed.
 func newFingerprint(files []string, settings ...any) (fingerprint, error) {
 	made := fingerprint{settings: settings, files: make(map[string][sha256.Size]byte)}
 	for _, name := range files {
@@ -26,4 +27,4 @@ func newFingerprint(files []string, settings ...any) (fingerprint, error) {
 	return made, nil
 }
 
-func (b fingerprint) equal(other fingerprint) bool { return reflect.DeepEqual(b, other) }
+func (f fingerprint) equal(other fingerprint) bool { return reflect.DeepEqual(f, other) }

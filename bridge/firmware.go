@@ -9,43 +9,42 @@ import (
 	"ndrbridge/appliance"
 )
 
-// firmwareEvery is how often an appliance is asked for its firmware's version while
-// it can be reached all the time.
+// firmwareEvery is how often the firmware version is read while the appliance stays
+// reachable.
 const firmwareEvery = time.Hour
 
-// firmware knows what firmware an appliance runs.
+// firmware reads and keeps the firmware version of an appliance.
 type firmware struct {
 	client *appliance.Client
-	// system takes what the appliance says of itself, each time that it is asked; nil:
-	// it is not asked.
+	// system, if not nil, receives the appliance's description of itself on each read.
 	system  func(context.Context, appliance.System) error
 	log     *slog.Logger
-	back    chan struct{} // the appliance can be reached, for the first time or again
-	version atomic.Value  // a string; nil: not known
+	back    chan struct{} // signals that the appliance became reachable
+	version atomic.Value  // a string; nil until known
 }
 
-// newFirmware returns a firmware whose requests let those of others go first.
+// newFirmware returns a firmware whose requests have background priority.
 func newFirmware(client *appliance.Client, log *slog.Logger) *firmware {
 	return &firmware{client: client.Background(), log: log, back: make(chan struct{}, 1)}
 }
 
-// String is the version, empty while it is not known.
+// String returns the version, or "" until it is known.
 func (f *firmware) String() string {
 	version, _ := f.version.Load().(string)
 	return version
 }
 
-// reached says that the appliance can be reached, for the first time or again: it may
-// have been upgraded in between. It never waits.
+// reached notes that the appliance became reachable, for the first time or again: it
+// may have been upgraded in between. It never blocks.
 func (f *firmware) reached() {
 	select {
 	case f.back <- struct{}{}:
-	default: // run has yet to look
+	default: // a signal is already pending
 	}
 }
 
-// run asks for the version when the appliance can be reached, and now and then from
-// there on, until ctx ends. An appliance that does not tell is none the worse for it.
+// run reads the version when the appliance becomes reachable and every firmwareEvery
+// after, until ctx is done. Errors are only logged: nothing depends on the version.
 func (f *firmware) run(ctx context.Context) {
 	for {
 		select {
@@ -56,13 +55,13 @@ func (f *firmware) run(ctx context.Context) {
 		}
 		version, err := f.client.Firmware(ctx)
 		if err != nil {
-			f.log.Debug("the firmware's version could not be read; it is tried again later", "error", err)
+			f.log.Debug("failed to read the firmware version; trying again later", "error", err)
 			continue
 		}
 		if err := f.askSystem(ctx); err != nil && ctx.Err() == nil {
-			f.log.Debug("what the appliance says of itself could not be read or kept; it is tried again later", "error", err)
+			f.log.Debug("failed to read or store the appliance's identity; trying again later", "error", err)
 		}
-		f.version.Store(version.String()) // last: who sees it knows that all was asked for
+		f.version.Store(version.String()) // last: a known version implies that all requests were made
 	}
 }
 

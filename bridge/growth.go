@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// growthOver is the time over which growth is measured.
+// growthOver is the window over which growth is measured.
 const growthOver = 5 * time.Minute
 
-// growth is how fast a number of bytes has grown lately. It is safe for
+// growth measures how fast a number of bytes has grown recently. It is safe for
 // concurrent use.
 type growth struct {
 	mu      sync.Mutex
@@ -29,8 +29,8 @@ func (g *growth) add(at time.Time, bytes int64) {
 	}
 }
 
-// secondsUntil returns how long it takes, at the pace of late, until the bytes
-// reach a limit; 0 where they do not grow.
+// secondsUntil returns the seconds until the bytes reach limit at the recent rate, or 0
+// if they do not grow.
 func (g *growth) secondsUntil(limit int64) float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,23 +10,23 @@ import (
 	"ndrbridge/transform"
 )
 
-// heartbeat tells, by events in the journal, that the bridge lives, so that whoever
-// listens can tell silence from a bridge that is gone.
+// heartbeat journals a periodic event, by which receivers can distinguish silence from
+// a bridge that is gone.
 type heartbeat struct {
 	config  configs.Events
 	every   time.Duration // 0: never
 	events  transform.Encoder
 	store   checkpoint.Sources
 	version string
-	started time.Time // when the bridge was
+	started time.Time // start of the bridge
 	log     *slog.Logger
 }
 
-// buildHeartbeat returns now, where it is to beat as it does.
-func (b *Bridge) buildHeartbeat(config *configs.Config, now *heartbeat) *heartbeat {
+// buildHeartbeat returns current if its configuration is unchanged, or a new heartbeat.
+func (b *Bridge) buildHeartbeat(config *configs.Config, current *heartbeat) *heartbeat {
 	e := config.Events
-	if now != nil && now.config == e {
-		return now
+	if current != nil && current.config == e {
+		return current
 	}
 	return &heartbeat{
 		config: e, every: time.Duration(e.Heartbeat),
@@ -35,14 +35,14 @@ func (b *Bridge) buildHeartbeat(config *configs.Config, now *heartbeat) *heartbe
 	}
 }
 
-// heartbeatName is the part's name.
+// heartbeatName is the name of the part.
 const heartbeatName = "heartbeat"
 
 func (h *heartbeat) start(ctx context.Context, ps *parts) {
 	ps.start(ctx, heartbeatName, sourcePhase, prompt(h.run))
 }
 
-// run commits an event every so often until ctx ends.
+// run journals an event at each interval until ctx is done.
 func (h *heartbeat) run(ctx context.Context) {
 	if h.every == 0 {
 		return
@@ -55,12 +55,12 @@ func (h *heartbeat) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		// One that waits for space in the journal gives way to the next, so that none
-		// is old when it gets in.
+		// An event that waits for space in the journal is dropped in favour of the
+		// next, so that none is old when it is journalled.
 		limited, cancel := context.WithTimeout(ctx, h.every)
 		err := h.emit(limited)
 		if err != nil && limited.Err() == nil {
-			h.log.Warn("a heartbeat could not be journalled", "error", err)
+			h.log.Warn("failed to journal a heartbeat", "error", err)
 		}
 		cancel()
 	}

@@ -9,36 +9,36 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// The history holds so many moments, so far apart: an hour.
+// The history covers one hour.
 const (
 	historyStep   = 15 * time.Second
 	historyLength = 240
 )
 
-// history is how a bridge did lately. It is safe for concurrent use; the zero
-// history is ready for use.
+// history holds recent samples of the bridge's counts and lags. It is safe for
+// concurrent use; its zero value is ready to use.
 type history struct {
 	mu      sync.Mutex
 	moments []moment // in the order of their times
 }
 
-// moment is how a bridge did at one time. What is not known is not there, or nil.
-// It does not change.
+// moment is one sample. Unknown values are absent or nil. A moment is immutable once it
+// was added to a history.
 type moment struct {
 	at      time.Time
 	journal *int64 // bytes
 	rows    map[checkpoint.Owner]row
 }
 
-// row is how a stream or a sink did at one time.
+// row is the sample of one stream or sink.
 type row struct {
-	count      uint64   // of its events, since the start
-	perSecond  *float64 // since the moment before
-	lagEvents  *uint64  // of a sink
+	count      uint64   // of its events since the start
+	perSecond  *float64 // since the previous moment
+	lagEvents  *uint64  // nil for streams
 	lagSeconds *float64
 }
 
-// keepHistory samples how the bridge does until ctx ends.
+// keepHistory adds a sample at each historyStep until ctx is done.
 func (b *Bridge) keepHistory(ctx context.Context) {
 	ticker := time.NewTicker(historyStep)
 	defer ticker.Stop()
@@ -52,7 +52,7 @@ func (b *Bridge) keepHistory(ctx context.Context) {
 	}
 }
 
-// sample tells how the bridge does now. It costs what Stats costs.
+// sample returns the current state of the bridge. It costs as much as Stats.
 func (b *Bridge) sample(ctx context.Context) moment {
 	all := b.current.Load()
 	m := moment{at: time.Now(), rows: make(map[checkpoint.Owner]row)}
@@ -68,7 +68,7 @@ func (b *Bridge) sample(ctx context.Context) moment {
 	}
 	stats, err := b.store.Stats(ctx)
 	if err == nil {
-		m.journal = new(stats.Bytes) // and not all of stats with it
+		m.journal = new(stats.Bytes) // a copy, which does not keep all of stats in memory
 	}
 	for _, s := range all.sinks {
 		r := row{count: s.runner.Status().Delivered}
@@ -80,7 +80,7 @@ func (b *Bridge) sample(ctx context.Context) moment {
 	return m
 }
 
-// ageSeconds is the age of what was seen at a time; 0 of nothing, the zero time.
+// ageSeconds returns the seconds from seen until now, or 0 if seen is zero.
 func ageSeconds(seen, now time.Time) float64 {
 	if seen.IsZero() {
 		return 0
@@ -88,8 +88,8 @@ func ageSeconds(seen, now time.Time) float64 {
 	return max(0, now.Sub(seen).Seconds())
 }
 
-// add takes a moment, the latest, and tells it the rates since the one before. The
-// moments that it pushes out of the history are gone.
+// add appends m and sets its rates since the previous moment. It drops the oldest
+// moment if the history is full.
 func (h *history) add(m moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,8 +108,8 @@ func (h *history) add(m moment) {
 	h.moments = append(h.moments, m)
 }
 
-// perSecond is the rate at which a count has grown; nil where it began again, as
-// that of a sink that was away does.
+// perSecond returns the rate at which a count has grown, or nil if the count restarted,
+// for example because a sink was removed and added again.
 func perSecond(was, is uint64, elapsed time.Duration) *float64 {
 	if is < was || elapsed <= 0 {
 		return nil
@@ -117,8 +117,8 @@ func perSecond(was, is uint64, elapsed time.Duration) *float64 {
 	return new(float64(is-was) / elapsed.Seconds())
 }
 
-// rate is the mean rate of a stream or sink over about the last minute, or since it
-// came; 0 where that was just now.
+// rate returns the mean rate of a stream or sink over about the last minute, or since
+// it was added; 0 if it was added just now.
 func (h *history) rate(owner checkpoint.Owner, count uint64, now time.Time) float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *live) History(context.Context) (admin.History, error) {
 	return of, nil
 }
 
-// column is one value of each moment.
+// column returns one value of each moment.
 func column[T any](moments []moment, value func(moment) *T) []*T {
 	values := make([]*T, len(moments))
 	for i, m := range moments {

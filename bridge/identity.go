@@ -17,35 +17,35 @@ import (
 	"ndrbridge/poller"
 )
 
-// streamIdentity is under which the state keeps what an appliance said of itself. No
-// stream that is polled has this name.
+// streamIdentity is the stream name under which the state keeps what an appliance
+// reports about itself. No polled stream has this name.
 const streamIdentity = "identity"
 
-// identity notices that another appliance answers under the name of one that is known.
-// There is no id of a system to go by, so it takes evidence that one machine does not
-// give by an upgrade, a renamed host or another address: two of three facts that changed
-// at once, or a detection's id that another detection had. What was noticed is kept in
-// the state until an operator drops it, and nothing is reported a second time until then.
-// Its methods are safe for concurrent use.
+// identity detects that another appliance answers under the name of a known one.
+// Appliances have no system id, so it takes evidence that upgrading, renaming or
+// readdressing one machine does not produce: two of three facts that changed at once,
+// or a detection id that another detection had before. The finding is kept in the state
+// until an operator drops it and is reported only once. Its methods are safe for
+// concurrent use.
 type identity struct {
 	store  checkpoint.Sources
 	source checkpoint.Source
 	now    func() time.Time
 	log    *slog.Logger
 
-	mu sync.Mutex // held while the state is changed
+	mu sync.Mutex // held while changing the state
 }
 
-// What is reported of an appliance that changed, and what to do about it.
+// Messages about an appliance that changed, and what to do about it.
 const (
-	isReplaced = "another appliance seems to answer under this name: its ids can be those of known detections, " +
-		"and what it has from before the streams' positions is not read"
-	ofReplaced = "give it a name of its own, or forget the other with ndrbridge state forget --appliance"
-	isRenamed  = "the appliance names itself otherwise, and its streams go on"
+	isReplaced = "another appliance seems to answer under this name: its ids can collide with those of known detections, " +
+		"and its data from before the streams' positions is not read"
+	ofReplaced = "give it a name of its own, or forget the previous one with ndrbridge state forget --appliance"
+	isRenamed  = "the appliance has a new name or address; its streams continue"
 	ofRenamed  = "if another machine took its place, see ndrbridge state forget --appliance"
 )
 
-// identityPosition is what the state keeps.
+// identityPosition is the position of streamIdentity in the state.
 type identityPosition struct {
 	appliance.System
 	Replaced *admin.Replaced `json:"replaced,omitempty"`
@@ -59,8 +59,9 @@ func newIdentity(appliance string, store checkpoint.Sources, log *slog.Logger) *
 	return &identity{store: store, source: identitySource(appliance), now: time.Now, log: log}
 }
 
-// matches compares what the appliance says of itself with what it said before.
-func (i *identity) matches(ctx context.Context, is appliance.System) error {
+// observe compares what the appliance reports about itself with what it reported
+// before.
+func (i *identity) observe(ctx context.Context, is appliance.System) error {
 	var changed []string
 	replaced, err := i.change(ctx, func(p *identityPosition) (reason string) {
 		changed = differences(p.System, is)
@@ -75,7 +76,7 @@ func (i *identity) matches(ctx context.Context, is appliance.System) error {
 	return err
 }
 
-// reused takes note of an id that another detection had before.
+// reused records that a detection id was reused.
 func (i *identity) reused(ctx context.Context, r poller.ReusedID) error {
 	_, err := i.change(ctx, func(*identityPosition) string {
 		return fmt.Sprintf("detection %d was created %s, and another one with this id %s",
@@ -84,8 +85,9 @@ func (i *identity) reused(ctx context.Context, r poller.ReusedID) error {
 	return err
 }
 
-// change commits what f makes of what is kept, if that differs. If f returns a reason to
-// take the appliance for another one, and none is kept yet, that is kept and reported.
+// change applies f to the stored identity and commits the result if it differs. If f
+// returns a reason to believe that the appliance was replaced and none is stored yet,
+// the reason is stored and logged. replaced reports whether a reason is stored.
 func (i *identity) change(ctx context.Context, f func(*identityPosition) (reason string)) (replaced bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -109,18 +111,20 @@ func (i *identity) change(ctx context.Context, f func(*identityPosition) (reason
 	return p.Replaced != nil, nil
 }
 
-// readIdentity returns what the state keeps, and its encoding; zero and nil: nothing.
+// readIdentity returns the stored identity and its encoding, which is nil if there is
+// none.
 func readIdentity(ctx context.Context, store checkpoint.Sources, source checkpoint.Source) (committed []byte, p identityPosition, err error) {
 	if committed, err = store.Position(ctx, source); err != nil || committed == nil {
 		return nil, p, err
 	}
 	if err := json.Unmarshal(committed, &p); err != nil {
-		return nil, p, fmt.Errorf("read what is kept of %s: %w", source, err)
+		return nil, p, fmt.Errorf("read the stored identity of %s: %w", source, err)
 	}
 	return committed, p, nil
 }
 
-// differences words the facts that differ. What one of them does not say is none.
+// differences describes the facts that differ. A fact that either side does not report
+// is skipped.
 func differences(was, is appliance.System) []string {
 	var all []string
 	for _, fact := range []struct{ name, was, is string }{
@@ -135,7 +139,7 @@ func differences(was, is appliance.System) []string {
 	return all
 }
 
-// nameOf is the host's name: its several names are one fact.
+// nameOf returns the host's name. Its several names count as one fact.
 func nameOf(s appliance.System) string {
 	return cmp.Or(s.Hostname, s.ExternalHostname, s.DisplayHost)
 }

@@ -152,7 +152,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 }
 
 func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
-	const oneFact = "the appliance names itself otherwise"
+	const oneFact = "the appliance has a new name or address"
 	for name, test := range map[string]struct {
 		identity standin.Identity
 		warned   bool
@@ -231,7 +231,7 @@ func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.
 		},
 		"one that was renamed": {
 			identity: standin.Identity{Host: "renamed.example"},
-			want:     preflighttest.Row{Step: "identity", Result: preflight.Remark, Detail: "names itself otherwise", Advice: "took its place"},
+			want:     preflighttest.Row{Step: "identity", Result: preflight.Remark, Detail: "has a new name or address", Advice: "took its place"},
 		},
 		"the same": {},
 	} {

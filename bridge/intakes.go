@@ -19,13 +19,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// The intakes, by what they receive from.
+// The names of the intakes.
 const (
 	natsIntake  = "nats"
 	kafkaIntake = "kafka"
 )
 
-// intakePart is a way in for ticket commands from a broker.
+// intakePart is an intake of ticket commands from a broker.
 type intakePart struct {
 	name   string // natsIntake or kafkaIntake
 	made   fingerprint
@@ -38,14 +38,14 @@ type ticketIntake interface {
 	Status() intake.Status
 }
 
-// arrangeIntakes makes the intakes that the configuration has, but those of now that
-// would be made alike. It adds the errors of those that cannot be made.
-func (b *Bridge) buildIntakes(config *configs.Config, now *runtime, failed *partErrors) (intakes []*intakePart) {
+// buildIntakes returns the intakes of the configuration, keeping those of current that
+// are unchanged. It adds the errors of intakes that cannot be made to failed.
+func (b *Bridge) buildIntakes(config *configs.Config, current *runtime, failed *partErrors) (intakes []*intakePart) {
 	if !config.Tickets.Enabled {
 		return nil
 	}
 	add := func(name string, files []string, settings any, open func() (ticketIntake, error)) {
-		p, err := buildIntake(name, now, files, settings, open)
+		p, err := buildIntake(name, current, files, settings, open)
 		failed.add(intakeTarget(name), err)
 		if err == nil {
 			intakes = append(intakes, p)
@@ -60,20 +60,20 @@ func (b *Bridge) buildIntakes(config *configs.Config, now *runtime, failed *part
 	return intakes
 }
 
-// intakeTarget names an intake in errors and findings.
+// intakeTarget returns the name of an intake in errors and findings.
 func intakeTarget(name string) string { return "tickets from " + name }
 
-// arrangeIntake returns the intake of now, if it is made of the same, or else another part.
-func buildIntake(name string, now *runtime, files []string, settings any, open func() (ticketIntake, error)) (*intakePart, error) {
+// buildIntake returns the intake of current if it is unchanged, or a new one.
+func buildIntake(name string, current *runtime, files []string, settings any, open func() (ticketIntake, error)) (*intakePart, error) {
 	made, err := newFingerprint(files, settings)
 	if err != nil {
 		return nil, err
 	}
-	if p := now.intake(name); p != nil && p.made.equal(made) {
+	if p := current.intake(name); p != nil && p.made.equal(made) {
 		return p, nil
 	}
-	d, err := open()
-	return &intakePart{name: name, made: made, intake: d}, err
+	in, err := open()
+	return &intakePart{name: name, made: made, intake: in}, err
 }
 
 func (p *intakePart) partName() string { return "tickets." + p.name }
@@ -83,7 +83,7 @@ func (p *intakePart) start(ctx context.Context, ps *parts) {
 }
 
 func (b *Bridge) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
-	// Mistakes of the configuration itself are errors now, not while running.
+	// Report configuration errors now, not while running.
 	if _, err := natsConnection(n.Connection()); err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (b *Bridge) openKafkaIntake(k configs.TicketKafka) (ticketIntake, error) {
 	}), nil
 }
 
-// intakeOptions are what intakes have in common. secrets reads those that no text may
-// show.
+// intakeOptions returns the options that all intakes share. secrets returns the secrets
+// to be removed from messages.
 func (b *Bridge) intakeOptions(name string, secrets func() redact.Secrets) intake.Options {
 	return intake.Options{
 		Acceptor: currentAcceptor{b}, Refuse: b.refuse,
@@ -138,22 +138,23 @@ func (b *Bridge) intakeOptions(name string, secrets func() redact.Secrets) intak
 	}
 }
 
-// currentAcceptor is the acceptor of now: an intake outlives those that a reload replaces.
+// currentAcceptor delegates to the acceptor of the current runtime: an intake may
+// outlive the acceptor that it was made with.
 type currentAcceptor struct{ bridge *Bridge }
 
-// Accept implements intake.Desk.
-func (d currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
-	acceptor := d.bridge.tickets().Acceptor
+// Accept implements intake.Acceptor.
+func (c currentAcceptor) Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+	acceptor := c.bridge.tickets().Acceptor
 	if acceptor == nil {
 		return nil, errors.New("tickets.enabled is false")
 	}
 	return acceptor.Accept(ctx, key, commands)
 }
 
-// refuse journals that a message brought no command. It does not wait for space in the
-// journal, since the commands behind the message would wait with it: once half of the
-// reserve is used up too, the log alone has it. The other half is left to the answers to
-// tickets.
+// refuse journals that a message held no acceptable command. It does not wait for space
+// in the journal, because the commands after the message would wait, too: if its half
+// of the reserve is used up, the refusal is only logged. The other half of the reserve
+// is for the answers to tickets.
 func (b *Bridge) refuse(ctx context.Context, r intake.Refusal) error {
 	now := time.Now()
 	event, err := ownEvents(b.current.Load().config).MessageRefused(transform.RefusedMessage{Message: r.Message, Reason: r.Reason, Sent: r.Sent}, now)
@@ -166,12 +167,12 @@ func (b *Bridge) refuse(ctx context.Context, r intake.Refusal) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("journal that a message was refused: %w", err)
+		return fmt.Errorf("journal the refusal of a message: %w", err)
 	}
 	return nil
 }
 
-// status tells how an intake stands, for an operator.
+// status returns the status of the intake for an operator.
 func (p *intakePart) status() admin.IntakeStatus {
 	s := p.intake.Status()
 	of := admin.IntakeStatus{Intake: p.name, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}

@@ -14,7 +14,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// live is a running bridge, for an operator.
+// live implements admin.Control for a running bridge.
 type live struct {
 	operator
 	bridge *Bridge
@@ -23,7 +23,7 @@ type live struct {
 
 var _ admin.Control = (*live)(nil)
 
-// control is what the admin API acts on; nil until the state is open.
+// control returns the admin.Control of the bridge, or nil until the state is open.
 func (b *Bridge) control() admin.Control {
 	all := b.current.Load()
 	if all == nil {
@@ -42,17 +42,17 @@ func (l *live) Pause(ctx context.Context, sink string) error { return l.control(
 // Resume implements admin.Control.
 func (l *live) Resume(ctx context.Context, sink string) error { return l.control(ctx, sink, false) }
 
-// control pauses or resumes a sink, in the state first: a runner that is made
-// meanwhile would not know of it otherwise.
+// control pauses or resumes a sink. It changes the state first: otherwise a runner made
+// meanwhile would miss it.
 func (l *live) control(ctx context.Context, sink string, paused bool) error {
-	return l.bridge.order(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
+	return l.bridge.submit(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
 		if err := l.pause(ctx, sink, paused); err != nil {
 			return err
 		}
 		if paused {
-			l.log.Info("sink is paused on request", "sink", sink)
+			l.log.Info("sink paused on request", "sink", sink)
 		} else {
-			l.log.Info("sink goes on, on request", "sink", sink)
+			l.log.Info("sink resumed on request", "sink", sink)
 		}
 		p := l.bridge.current.Load().sink(sink)
 		switch {
@@ -69,25 +69,27 @@ func (l *live) control(ctx context.Context, sink string, paused bool) error {
 // Reload implements admin.Control.
 func (l *live) Reload(ctx context.Context) (admin.Reloaded, error) { return l.bridge.Reload(ctx) }
 
-// Backup is operator.Backup, which takes space for a copy on the disk: one at a time.
+// Backup is operator.Backup limited to one at a time, because each needs disk space for
+// a copy.
 func (l *live) Backup(ctx context.Context, w io.Writer) error {
 	if !l.bridge.backingUp.TryLock() {
-		return fmt.Errorf("another backup is under way; try again when it has ended: %w", admin.ErrBusy)
+		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer l.bridge.backingUp.Unlock()
 	return l.operator.Backup(ctx, w)
 }
 
-// Verify is operator.Verify, which asks much of an appliance: one at a time.
+// Verify is operator.Verify limited to one at a time, because each sends an appliance
+// many requests.
 func (l *live) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	if !l.bridge.verifying.TryLock() {
-		return nil, fmt.Errorf("another verification is under way; try again when it has ended: %w", admin.ErrBusy)
+		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
 	}
 	defer l.bridge.verifying.Unlock()
 	return l.operator.Verify(ctx, name, since, report)
 }
 
-// Tail implements admin.Control. The journal is read at the pace of yield.
+// Tail implements admin.Control. It reads the journal no faster than yield returns.
 func (l *live) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
 	after, err := l.before(ctx, from)
 	for err == nil {
@@ -105,8 +107,8 @@ func (l *live) Tail(ctx context.Context, from admin.From, yield func(transform.E
 	return err
 }
 
-// before returns the number of the event in front of the first that from names; of
-// the journal's last where it names none.
+// before returns the sequence number preceding the first event that from selects, or
+// the journal's last if it selects none.
 func (l *live) before(ctx context.Context, from admin.From) (uint64, error) {
 	if !from.Since.IsZero() {
 		first, err := l.bridge.store.Since(ctx, from.Since)

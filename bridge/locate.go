@@ -15,9 +15,9 @@ import (
 	"ndrbridge/tickets"
 )
 
-// locate returns the appliances that know a command's detection, or its ticket where
-// it names none: by the state, and where that has neither, by what they answer. An
-// error says that one of them could not be asked, and no other knows it.
+// locate returns the appliances that know a command's detection, or its ticket if it
+// names no detection. It looks in the state first, then asks the appliances. It returns
+// an error if an appliance could not be asked and no other one knows it.
 func (b *Bridge) locate(ctx context.Context, c tickets.Command) ([]string, error) {
 	all := b.current.Load().appliances
 	known := b.remembersTicket
@@ -60,8 +60,8 @@ func (b *Bridge) remembersDetection(ctx context.Context, c tickets.Command, all 
 	return names, nil
 }
 
-// remembersTicket returns the appliances that earlier commands of the ticket were
-// for.
+// remembersTicket returns the appliances that earlier commands for the ticket were sent
+// to.
 func (b *Bridge) remembersTicket(ctx context.Context, c tickets.Command, all []*appliancePart) (names []string, err error) {
 	for _, p := range all {
 		for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandPending} {
@@ -77,7 +77,7 @@ func (b *Bridge) remembersTicket(ctx context.Context, c tickets.Command, all []*
 	return names, nil
 }
 
-// hasDetection asks an appliance for the detection of a command.
+// hasDetection asks an appliance whether it has the detection of a command.
 func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
 	_, _, err := client.DetectionModTime(ctx, c.DetectionID)
 	var refused *appliance.Error
@@ -87,7 +87,7 @@ func hasDetection(ctx context.Context, client *appliance.Client, c tickets.Comma
 	return err == nil, err
 }
 
-// hasTicket asks an appliance for a detection with the ticket of a command.
+// hasTicket asks an appliance whether it has a detection with the ticket of a command.
 func hasTicket(ctx context.Context, client *appliance.Client, c tickets.Command) (bool, error) {
 	filter, err := json.Marshal(map[string][]string{"ticket_id": {c.TicketID}})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"ndrbridge/configs"
 )
 
-// NewLog returns the log that a configuration asks for. A bridge that is given it
-// as Options.Log changes its level with the configuration.
+// NewLog returns the logger that a configuration describes. If it is passed to a bridge
+// as Options.Log, its level follows the configuration on a reload.
 func NewLog(w io.Writer, l configs.Log) *slog.Logger {
 	level := new(slog.LevelVar)
 	level.Set(levelOf(l))
@@ -19,8 +19,7 @@ func NewLog(w io.Writer, l configs.Log) *slog.Logger {
 	return slog.New(levelled{slog.NewTextHandler(w, o), level})
 }
 
-// levelled is a handler whose level can be changed, also of what was derived from
-// it.
+// levelled is a handler whose level can be changed, also for loggers derived from it.
 type levelled struct {
 	slog.Handler
 	level *slog.LevelVar
@@ -29,7 +28,7 @@ type levelled struct {
 func levelOf(l configs.Log) slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
-		return slog.LevelInfo // configs has refused what is no level
+		return slog.LevelInfo // cannot happen: configs validated it
 	}
 	return level
 }

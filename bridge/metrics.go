@@ -9,7 +9,7 @@ import (
 	"ndrbridge/tickets"
 )
 
-// metrics are made once for a bridge, whatever parts come and go.
+// metrics are registered once per bridge; parts come and go.
 type metrics struct {
 	registry *prometheus.Registry
 	vectors  *vectors
@@ -30,7 +30,7 @@ func newMetrics() *metrics {
 	m.sources = poller.NewMetrics(m.vectors)
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_source_requests_total",
-		Help: "Requests to the appliance, by status code, or by what failed where no answer came: dns, connect, tls, timeout, canceled, other.",
+		Help: "Requests to the appliance by status code, or by the failure if no response arrived: dns, connect, tls, timeout, canceled, other.",
 	}, []string{"appliance", "code"})
 	m.vectors.MustRegister(m.requests)
 	m.writerVectors = &vectors{Registerer: m.registry}
@@ -39,16 +39,16 @@ func newMetrics() *metrics {
 	return m
 }
 
-// forget drops the metrics of what there was before and is there no more.
-func (m *metrics) forget(before, now *runtime) {
+// forget drops the metrics of parts that before has and after lacks.
+func (m *metrics) forget(before, after *runtime) {
 	for _, p := range before.sinks {
-		if now.sink(p.config.Name) == nil {
+		if after.sink(p.config.Name) == nil {
 			m.vectors.forget(prometheus.Labels{"sink": p.config.Name})
 		}
 	}
 	for _, p := range before.appliances {
 		name := p.config.Name
-		stays := now.appliance(name)
+		stays := after.appliance(name)
 		if stays == nil || stays.writer == nil {
 			m.writerVectors.forget(prometheus.Labels{"appliance": name})
 		}

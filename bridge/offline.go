@@ -14,9 +14,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// Offline is the state of a bridge that does not run, for an operator. Until
-// something is to be changed, the file is only read. Its methods must not be called
-// concurrently; what only a running bridge can do fails with admin.ErrNotRunning.
+// Offline gives an operator access to the state of a bridge that does not run. The file
+// is opened for reading only until a method changes something. Its methods must not be
+// called concurrently. Methods that need a running bridge return admin.ErrNotRunning.
 type Offline struct {
 	operator
 	store    *checkpoint.Store
@@ -26,8 +26,8 @@ type Offline struct {
 
 var _ admin.Control = (*Offline)(nil)
 
-// OpenOffline opens the state of a configuration, which must be there. The error
-// wraps checkpoint.ErrLocked while a bridge runs on it.
+// OpenOffline opens the state of a configuration, which must exist. The error wraps
+// checkpoint.ErrLocked if a bridge is using it.
 func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
 	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", config.State)
@@ -48,8 +48,7 @@ func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
 	return f, nil
 }
 
-// open returns the state, which is opened again for the first time that something is
-// to be changed.
+// open returns the state. The first call that requires writing reopens it.
 func (f *Offline) open(a access) (*checkpoint.Store, error) {
 	if a == reading || f.writable {
 		return f.store, nil
@@ -65,7 +64,7 @@ func (f *Offline) open(a access) (*checkpoint.Store, error) {
 	return store, nil
 }
 
-// Close closes the state.
+// Close closes the state and the clients of appliances.
 func (f *Offline) Close() error {
 	for _, c := range f.clients {
 		c.Close()
@@ -79,34 +78,34 @@ func (f *Offline) Status(ctx context.Context) (admin.Status, error) {
 	return status, err
 }
 
-// History is of a running bridge alone.
+// History returns admin.ErrNotRunning.
 func (f *Offline) History(context.Context) (admin.History, error) {
-	return admin.History{}, fmt.Errorf("nothing is sampled: %w", admin.ErrNotRunning)
+	return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
 }
 
-// Tail is of a running bridge alone.
+// Tail returns admin.ErrNotRunning.
 func (f *Offline) Tail(context.Context, admin.From, func(transform.Event) error) error {
-	return fmt.Errorf("events are shown as they come: %w", admin.ErrNotRunning)
+	return fmt.Errorf("new events come only from a running bridge: %w", admin.ErrNotRunning)
 }
 
-// Pause implements admin.Control: the bridge does not deliver to the sink when it
-// runs again.
+// Pause implements admin.Control. The bridge does not deliver to the sink when it runs
+// again.
 func (f *Offline) Pause(ctx context.Context, sink string) error { return f.pause(ctx, sink, true) }
 
 // Resume implements admin.Control.
 func (f *Offline) Resume(ctx context.Context, sink string) error { return f.pause(ctx, sink, false) }
 
-// Reload is of a running bridge alone.
+// Reload returns admin.ErrNotRunning.
 func (f *Offline) Reload(context.Context) (admin.Reloaded, error) {
 	return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
 }
 
-// Forget drops what the state holds of a sink: its cursor, what it is to get again,
-// and its dead letters. It is an error while the configuration has the sink;
-// admin.ErrUnknown where the state does not.
+// Forget drops a sink from the state: its cursor, its queued redeliveries and its dead
+// letters. It is an error if the configuration has the sink. It returns
+// admin.ErrUnknown if the state does not have it.
 func (f *Offline) Forget(ctx context.Context, sink string) error {
 	if configures(f.config, sink) {
-		return fmt.Errorf("the configuration has the sink %s: take it out first", sink)
+		return fmt.Errorf("the configuration has the sink %s: remove it there first", sink)
 	}
 	store, err := f.cursorOf(ctx, sink, writing)
 	if err != nil {
@@ -115,9 +114,9 @@ func (f *Offline) Forget(ctx context.Context, sink string) error {
 	return store.Forget(ctx, sink)
 }
 
-// ForgetAppliance drops what the state holds of an appliance, but for the events in the
-// journal and the dead letters, so that its streams begin at their start.
-// admin.ErrUnknown if it holds nothing.
+// ForgetAppliance drops an appliance from the state, except for events in the journal
+// and dead letters, so that its streams begin at their configured start. It returns
+// admin.ErrUnknown if the state holds nothing of it.
 func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
 	store, err := f.open(writing)
 	if err != nil {
@@ -130,9 +129,9 @@ func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
 	return err
 }
 
-// ForgetIdentity drops by what an appliance is recognised, and that another one was
-// noticed in its place. Its streams go on where they stand. admin.ErrUnknown if the state
-// holds nothing of that.
+// ForgetIdentity drops the stored identity of an appliance, and the finding that it was
+// replaced. Its streams continue at their positions. It returns admin.ErrUnknown if the
+// state holds neither.
 func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
 	store, err := f.open(writing)
 	if err != nil {
@@ -141,7 +140,7 @@ func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
 	source := identitySource(name)
 	position, _, err := readIdentity(ctx, store, source)
 	if err == nil && position == nil {
-		err = fmt.Errorf("%w appliance %q: the state does not know what it is", admin.ErrUnknown, name)
+		err = fmt.Errorf("%w appliance %q: the state holds no identity of it", admin.ErrUnknown, name)
 	}
 	if err != nil {
 		return err
@@ -149,10 +148,10 @@ func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
 	return store.Commit(ctx, checkpoint.Commit{Source: source, Expect: position, Position: []byte("{}")})
 }
 
-// Rename gives what the state holds of a sink to another name, so that a sink that
-// was renamed in the configuration goes on where it stood. It is an error while
-// the configuration has the old name, and where the state holds something of the
-// new one; admin.ErrUnknown where it holds nothing of the old one.
+// Rename moves everything that the state holds of a sink to another name, so that a
+// sink that was renamed in the configuration continues at its cursor. It is an error if
+// the configuration has the old name or the state has the new one. It returns
+// admin.ErrUnknown if the state does not have the old one.
 func (f *Offline) Rename(ctx context.Context, old, name string) error {
 	if configures(f.config, old) {
 		return fmt.Errorf("the configuration has the sink %s: rename it there first", old)

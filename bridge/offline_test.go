@@ -105,7 +105,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	})
 	t.Run("a sink that is configured is neither forgotten nor renamed", func(t *testing.T) {
 		f := openOffline(t, yaml)
-		if err := f.Forget(t.Context(), "soc"); err == nil || !strings.Contains(err.Error(), "take it out first") {
+		if err := f.Forget(t.Context(), "soc"); err == nil || !strings.Contains(err.Error(), "remove it there first") {
 			t.Errorf("%v", err)
 		}
 		if err := f.Rename(t.Context(), "soc", "other"); err == nil || !strings.Contains(err.Error(), "rename it there first") {

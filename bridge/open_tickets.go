@@ -18,7 +18,7 @@ import (
 // linkFunc is ticket.Options.Link.
 type linkFunc = func(context.Context, transform.Event, ticket.Ticket) error
 
-// ticketPreset makes what opens tickets.
+// ticketPreset returns the preset that opens tickets.
 func ticketPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	system, err := w.TicketSystem()
 	if err != nil {
@@ -32,8 +32,8 @@ func ticketPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	}), nil
 }
 
-// linkFor hands the tickets that a sink opened to the acceptor of now, as commands that
-// link their detections.
+// linkFor returns a function that passes the tickets a sink opened to the current
+// acceptor, as commands that link them with their detections.
 func (b *Bridge) linkFor(sink string) linkFunc {
 	return func(ctx context.Context, e transform.Event, t ticket.Ticket) error {
 		acceptor := b.tickets().Acceptor
@@ -42,13 +42,13 @@ func (b *Bridge) linkFor(sink string) linkFunc {
 		}
 		id, err := strconv.ParseInt(e.Subject, 10, 64)
 		if err != nil {
-			return sinks.Errorf(sinks.Rejected, "%.40q is no detection's id", e.Subject)
+			return sinks.Errorf(sinks.Rejected, "%.40q is not a detection id", e.Subject)
 		}
 		key := "sink/" + sink + "/" + webhook.DetectionKey(e) + "/" + t.ID
 		_, err = acceptor.Accept(ctx, key, []tickets.Command{{TicketID: t.ID, Appliance: e.Appliance, DetectionID: id}})
 		var wrong *tickets.FieldError
 		if errors.As(err, &wrong) {
-			return &sinks.Error{Class: sinks.Rejected, Err: err} // it will be as wrong the next time
+			return &sinks.Error{Class: sinks.Rejected, Err: err} // a retry would fail the same way
 		}
 		return err
 	}

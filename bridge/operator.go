@@ -18,19 +18,19 @@ import (
 	"ndrbridge/transform"
 )
 
-// operator does what an operator asks for on a state, whether its bridge runs or
+// operator carries out an operator's requests on a state, whether its bridge runs or
 // not.
 type operator struct {
 	config  *configs.Config
 	version string
 	log     *slog.Logger
-	// state returns the state, for reading alone or not.
+	// state returns the state, opened for reading only or for writing.
 	state func(access) (*checkpoint.Store, error)
 	// client returns the client of an appliance.
 	client func(configs.Appliance) (*appliance.Client, error)
 }
 
-// access is what is done to a state.
+// access is the kind of access to a state.
 type access int
 
 const (
@@ -55,7 +55,7 @@ func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key s
 	}
 	deadLetter, found, err := store.DeadLetterOf(ctx, owner, key)
 	if err == nil && !found {
-		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list those that there are", admin.ErrUnknown, key)
+		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list the dead letters to see which exist", admin.ErrUnknown, key)
 	}
 	return deadLetter, err
 }
@@ -78,7 +78,7 @@ func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int
 		return 0, err
 	}
 	n, err := store.Requeue(ctx, sink, keys)
-	p.log.Info("dead letters were queued on request, to be delivered again", "sink", sink, "events", n)
+	p.log.Info("dead letters were queued for redelivery on request", "sink", sink, "events", n)
 	return n, err
 }
 
@@ -93,11 +93,11 @@ func (p *operator) Replay(ctx context.Context, sink string, since time.Time) (ui
 		return 0, err
 	}
 	n := r.Last + 1 - r.First
-	p.log.Info("events were queued on request, to be delivered again", "sink", sink, "since", since, "events", n)
+	p.log.Info("events were queued for redelivery on request", "sink", sink, "since", since, "events", n)
 	return n, nil
 }
 
-// pause keeps in the state whether a sink is paused.
+// pause stores whether a sink is paused.
 func (p *operator) pause(ctx context.Context, sink string, paused bool) error {
 	store, err := p.cursorOf(ctx, sink, writing)
 	if err != nil {
@@ -116,8 +116,8 @@ func (p *operator) Backup(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// Rewind moves the position of a stream back to a time, as poller.Rewind does.
-// admin.ErrUnknown where the appliance has no such stream.
+// Rewind moves the position of a stream back to a time, as poller.Rewind does. It
+// returns admin.ErrUnknown if the appliance has no such stream.
 func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
 	a, err := p.appliance(source.Appliance)
 	if err != nil {
@@ -133,8 +133,8 @@ func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time
 	return poller.Rewind(ctx, store, source, to)
 }
 
-// deadLettersOf opens the state for what is done to an owner's dead letters.
-// admin.ErrUnknown where neither the configuration nor the state has the owner.
+// deadLettersOf opens the state for an operation on an owner's dead letters. It returns
+// admin.ErrUnknown if neither the configuration nor the state has the owner.
 func (p *operator) deadLettersOf(ctx context.Context, owner checkpoint.Owner, a access) (*checkpoint.Store, error) {
 	store, err := p.state(a)
 	if err != nil {
@@ -178,8 +178,8 @@ func (p *operator) deadLettersOf(ctx context.Context, owner checkpoint.Owner, a 
 	return nil, fmt.Errorf("%w stream %q: there is %s", admin.ErrUnknown, strings.TrimPrefix(string(owner), "source/"), strings.Join(streams, ", "))
 }
 
-// cursorOf opens the state for what needs the cursor of a sink. admin.ErrUnknown
-// where the state has none.
+// cursorOf opens the state for an operation on the cursor of a sink. It returns
+// admin.ErrUnknown if the state has no such cursor.
 func (p *operator) cursorOf(ctx context.Context, sink string, a access) (*checkpoint.Store, error) {
 	store, err := p.state(a)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p *operator) appliance(name string) (configs.Appliance, error) {
 	return configs.Appliance{}, fmt.Errorf("%w appliance %q: the configuration has %s", admin.ErrUnknown, name, strings.Join(names, ", "))
 }
 
-// streamsOf names the streams that an appliance is polled for.
+// streamsOf returns the names of the streams that an appliance is polled for.
 func streamsOf(a configs.Appliance) []string {
 	var names []string
 	if a.Detections.Enabled {

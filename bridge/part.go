@@ -7,47 +7,47 @@ import (
 	"time"
 )
 
-// phase is when a part is stopped.
+// phase is the point of the shutdown at which a part is stopped.
 type phase int
 
 const (
-	sourcePhase   phase = iota // it commits events, or takes commands in: stopped first
-	deliveryPhase              // it delivers events
+	sourcePhase   phase = iota // parts that commit events or accept commands; stopped first
+	deliveryPhase              // parts that deliver events
 )
 
-// windDown is how long a part whose work was cut short at the end of
-// shutdown_timeout has to commit what is done, before it is abandoned.
+// windDown is how long a part has to commit completed work after it was cut short at
+// the end of shutdown_timeout, before it is abandoned.
 const windDown = 400 * time.Millisecond
 
-// task is work of a part. It takes nothing up once ctx has ended, and what it has in
-// hand then may go on until late ends.
+// task is the work of a part. It must start nothing new once ctx is done, and must
+// abandon work in progress once late is done.
 type task func(ctx, late context.Context)
 
-// prompt is a task that ends with its first context.
+// prompt returns a task that ignores late: run ends with ctx.
 func prompt(run func(context.Context)) task {
 	return func(ctx, _ context.Context) { run(ctx) }
 }
 
-// part is something that runs until it is stopped. It owns its goroutines.
+// part is a group of tasks that runs until it is stopped. It owns its goroutines.
 type part struct {
-	name  string // for a person, such as "sink lake"
+	name  string // for log and error messages, such as "sink lake"
 	phase phase
-	stop  context.CancelFunc // takes up nothing more
-	cut   context.CancelFunc // ends what is in hand
+	stop  context.CancelFunc // cancels ctx of the tasks
+	cut   context.CancelFunc // cancels late of the tasks
 	ended chan struct{}      // closed when all tasks have returned
 }
 
-// parts are the parts of a bridge that run, those too that were asked to stop and
-// have not. It is safe for concurrent use.
+// parts is the set of parts that run, including those that were asked to stop and have
+// not yet. It is safe for concurrent use.
 type parts struct {
 	mu      sync.Mutex
 	running []*part
-	stopped bool // nothing begins any more
+	stopped bool // start does nothing
 }
 
-// start runs tasks under ctx as a part. While others of its name have not ended,
-// which were stopped before, it waits for them: no two may read one stream or deliver
-// to one sink.
+// start runs tasks under ctx as a part. It first waits, in the background, for earlier
+// parts of the same name that are stopping: no two may read one stream or deliver to
+// one sink.
 func (ps *parts) start(ctx context.Context, name string, at phase, tasks ...task) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -57,11 +57,11 @@ func (ps *parts) start(ctx context.Context, name string, at phase, tasks ...task
 	late, cut := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	p := &part{name: name, phase: at, stop: stop, cut: cut, ended: make(chan struct{})}
-	before := ps.named(name)
+	earlier := ps.named(name)
 	ps.running = append(ps.running, p)
 	go func() {
 		defer ps.end(p)
-		for _, b := range before {
+		for _, b := range earlier {
 			select {
 			case <-b.ended:
 			case <-ctx.Done():
@@ -76,7 +76,7 @@ func (ps *parts) start(ctx context.Context, name string, at phase, tasks ...task
 	}()
 }
 
-// named returns the parts of a name. mu is held.
+// named returns the running parts with a name. ps.mu must be held.
 func (ps *parts) named(name string) []*part {
 	var all []*part
 	for _, p := range ps.running {
@@ -96,14 +96,14 @@ func (ps *parts) end(p *part) {
 	close(p.ended)
 }
 
-// of returns the parts of names that run.
+// of returns the running parts with one of the names.
 func (ps *parts) of(names ...string) []*part {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(ps.running), func(p *part) bool { return !slices.Contains(names, p.name) })
 }
 
-// all returns the parts that run, and lets none begin after them.
+// all returns the running parts and prevents any further start.
 func (ps *parts) all() []*part {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -111,7 +111,7 @@ func (ps *parts) all() []*part {
 	return slices.Clone(ps.running)
 }
 
-// deadline is when a stop has to be over.
+// deadline is the period in which a stop must finish.
 type deadline struct {
 	begun, end time.Time
 }
@@ -122,12 +122,13 @@ func within(timeout time.Duration) deadline {
 	return deadline{now, now.Add(timeout)}
 }
 
-// half is when the next phase begins, whatever has become of the first.
+// half returns the time at which the delivery phase begins, even if the source phase
+// has not ended.
 func (d deadline) half() time.Time { return d.begun.Add(d.end.Sub(d.begun) / 2) }
 
-// stop stops parts in the order of their phases. What they have in hand is cut short
-// at the deadline, and what has not ended windDown later is abandoned: it is
-// returned. It returns early, with what runs then, if ctx ends.
+// stop stops parts phase by phase. Work in progress at the deadline is cut short. It
+// returns the parts that have not ended windDown later; they are abandoned. If ctx is
+// done it returns early, with the parts that still run.
 func stop(ctx context.Context, all []*part, d deadline) []*part {
 	each := func(at phase, do func(*part)) {
 		for _, p := range all {
@@ -149,8 +150,8 @@ func stop(ctx context.Context, all []*part, d deadline) []*part {
 	return await(ctx, left, d.end.Add(windDown))
 }
 
-// await waits until parts have ended, or until a time, or ctx ends. It returns those
-// that run.
+// await waits until all parts have ended, until the given time, or until ctx is done.
+// It returns the parts that still run.
 func await(ctx context.Context, all []*part, until time.Time) []*part {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -173,7 +174,7 @@ func await(ctx context.Context, all []*part, until time.Time) []*part {
 	})
 }
 
-// names are those of parts, sorted, each once.
+// names returns the sorted, distinct names of parts.
 func names(all []*part) []string {
 	var found []string
 	for _, p := range all {

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/sinks/webhook/teams"
 )
 
-// openPreset makes the preset of a webhook, with its key read again; nil: it has
-// none. link is that of one that opens tickets.
+// openPreset returns the preset of a webhook, or nil if it has none. It reads the key
+// again on each call. link is used if the preset opens tickets.
 func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	if w.Ticket != nil {
 		return ticketPreset(w, link)
@@ -43,10 +43,10 @@ func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
 	case configs.PresetDatadog:
 		return orNil(datadog.New(datadog.Options{URL: url, APIKey: key, Service: w.Service, Tags: w.Tags}))
 	}
-	return nil, fmt.Errorf("preset %q is not known", w.Preset)
+	return nil, fmt.Errorf("unknown preset %q", w.Preset)
 }
 
-// orNil is a preset, or nil beside an error, which a nil pointer would not be.
+// orNil returns a nil interface with an error, instead of one that holds a nil pointer.
 func orNil[P webhook.Preset](preset P, err error) (webhook.Preset, error) {
 	if err != nil {
 		return nil, err

@@ -12,8 +12,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// registerSinks tells the state which sinks there are, and those that were not
-// configured for a while what they missed. It returns what the state holds.
+// registerSinks configures the sinks in the state. A sink that was not configured for a
+// while and missed trimmed events is moved past them, which is logged and journalled.
+// It returns the stats of the state.
 func (b *Bridge) registerSinks(ctx context.Context, all []configs.Sink, events transform.Encoder) (checkpoint.Stats, error) {
 	if err := b.configure(ctx, all); err != nil {
 		return checkpoint.Stats{}, err
@@ -27,10 +28,10 @@ func (b *Bridge) registerSinks(ctx context.Context, all []configs.Sink, events t
 		if of.Trimmed == 0 {
 			continue
 		}
-		b.log.Warn("events were trimmed while the sink was not configured; it goes on behind them",
+		b.log.Warn("events were trimmed while the sink was not configured; delivery continues after them",
 			"sink", s.Name, "missed_events", of.Trimmed)
 		if err := b.reportMissed(ctx, events, s.Name, of); err != nil {
-			return stats, fmt.Errorf("sink %s: tell what it missed: %w", s.Name, err)
+			return stats, fmt.Errorf("sink %s: journal the events it missed: %w", s.Name, err)
 		}
 	}
 	return stats, nil
@@ -42,30 +43,30 @@ func (b *Bridge) configure(ctx context.Context, all []configs.Sink) error {
 		starts[s.Name] = checkpoint.Start{Now: s.Start.IsNow(), Since: s.Start.At(time.Now())}
 	}
 	if err := b.store.Configure(ctx, starts); err != nil {
-		return fmt.Errorf("tell the state which sinks there are: %w", err)
+		return fmt.Errorf("configure the sinks in the state: %w", err)
 	}
 	return nil
 }
 
-// logUnconfigured tells which sinks the state keeps that a configuration does not
-// have, and what to do about them.
+// logUnconfigured logs the sinks that the state keeps and the configuration lacks, and
+// what to do about them.
 func (b *Bridge) logUnconfigured(config *configs.Config, stats checkpoint.Stats) {
 	for _, name := range slices.Sorted(maps.Keys(stats.Sinks)) {
 		if !configures(config, name) {
-			b.log.Warn("the state has a cursor of a sink that is not configured; it holds nothing back, and is kept. "+
-				"Stop the bridge, and drop it with 'ndrbridge state forget NAME', or give it to another sink with 'ndrbridge state rename NAME OTHER'",
+			b.log.Warn("the state has the cursor of a sink that is not configured; it is kept and does not hold the journal. "+
+				"To remove it, stop the bridge and run 'ndrbridge state forget NAME'; to give it to another sink, run 'ndrbridge state rename NAME OTHER'",
 				"sink", name, "lag_events", stats.Sinks[name].LagEvents)
 		}
 	}
 }
 
-// configures reports whether a configuration has a sink.
+// configures reports whether the configuration has the sink.
 func configures(config *configs.Config, sink string) bool {
 	return slices.ContainsFunc(config.Sinks, func(s configs.Sink) bool { return s.Name == sink })
 }
 
-// reportMissed moves the cursor of a sink behind what was trimmed, and tells it by an
-// event. The sink must not run.
+// reportMissed moves the cursor of a sink past trimmed events and journals an event
+// that reports them. The sink must not run.
 func (b *Bridge) reportMissed(ctx context.Context, events transform.Encoder, sink string, s checkpoint.SinkStats) error {
 	until := s.Cursor + s.Trimmed
 	event, err := events.SinkSkipped(transform.Skipped{

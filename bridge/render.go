@@ -11,26 +11,27 @@ import (
 	"ndrbridge/transform"
 )
 
-// Renderer shows what a webhook with a preset or a template would be sent, and with
-// what one that opens tickets would open them. It contacts nobody.
+// Renderer renders the requests of a webhook that has a preset or a template, or that
+// opens tickets. It contacts nothing.
 type Renderer struct {
-	compose func([]transform.Event) (webhook.Request, error) // as webhook.Preset has it
+	compose func([]transform.Event) (webhook.Request, error) // like webhook.Preset.Compose
 	method  string
 	webhook configs.Webhook
 	secrets redact.Secrets
-	matches func(transform.Event) (bool, error)            // nil: all
-	prepare func(transform.Event) (transform.Event, error) // nil: all of it
+	matches func(transform.Event) (bool, error)            // nil if it takes all
+	prepare func(transform.Event) (transform.Event, error) // nil if nothing is redacted
 }
 
-// Rendered is a request as a person may see it: without secrets.
+// Rendered is a request without its secrets.
 type Rendered struct {
-	Events      int // that it carries
+	Events      int // number of events in the request
 	Method, URL string
 	Body        []byte
 }
 
-// NewRenderer makes the renderer of a sink. The error tells that it has no preset and
-// no template, and opens no tickets, or what is wrong with the sink's settings, without a secret.
+// NewRenderer returns the renderer of a sink. It returns an error without secrets if
+// the sink has no preset and no template and opens no tickets, or if its settings are
+// wrong.
 func NewRenderer(s configs.Sink) (*Renderer, error) {
 	w := s.Webhook
 	if w == nil || w.Preset == "" && w.Ticket == nil && !w.HasTemplate() {
@@ -62,10 +63,9 @@ func NewRenderer(s configs.Sink) (*Renderer, error) {
 	return r, nil
 }
 
-// Render makes the requests for events that come at once, of which it leaves out
-// those that the sink's match does not want. An error takes the place of a request
-// and is about one event: that it cannot be sent, or that its match failed, and
-// then it is sent all the same.
+// Render yields the requests for events that arrive at once, except those that the
+// sink's match excludes. An error concerns one event: the event cannot be sent, or its
+// match failed, in which case it is sent nevertheless and its request follows.
 func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	return func(yield func(Rendered, error) bool) {
 		wanted := make([]transform.Event, 0, len(events))
@@ -95,8 +95,8 @@ func (r *Renderer) Render(events []transform.Event) iter.Seq2[Rendered, error] {
 	}
 }
 
-// take is what the sink sends of an event, if it does. One over which the match
-// fails is sent, as a runner does.
+// take applies the sink's match and redaction to an event and reports whether it is
+// sent. An event on which the match fails is sent, as a runner does.
 func (r *Renderer) take(e transform.Event) (_ transform.Event, send bool, err error) {
 	send = true
 	if r.matches != nil {

@@ -8,8 +8,8 @@ import (
 	"ndrbridge/configs"
 )
 
-// runtime is what there is by one configuration. A reload makes another, which
-// takes over the parts that stay as they are.
+// runtime holds the parts made from one configuration. A reload builds a new one that
+// takes over the unchanged parts.
 type runtime struct {
 	config     *configs.Config
 	appliances []*appliancePart // in the order of the configuration
@@ -19,7 +19,7 @@ type runtime struct {
 	tickets    admin.Tickets
 }
 
-// partError is the reason why a part of the configuration cannot be made.
+// partError reports why a part of the configuration cannot be made.
 type partError struct {
 	part string // such as "sink lake"
 	err  error
@@ -29,7 +29,8 @@ func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
 
 func (e *partError) Unwrap() error { return e.err }
 
-// partErrors are those of all parts. They are one error for a start.
+// partErrors collects the errors of all parts. At a start they are joined into one
+// error.
 type partErrors []*partError
 
 func (p *partErrors) add(part string, err error) {
@@ -38,7 +39,7 @@ func (p *partErrors) add(part string, err error) {
 	}
 }
 
-// join returns all of them; nil if there is none.
+// join returns all errors as one, or nil if there are none.
 func (p partErrors) join() error {
 	var all []error
 	for _, err := range p {
@@ -47,37 +48,37 @@ func (p partErrors) join() error {
 	return errors.Join(all...)
 }
 
-// build makes the parts that a configuration asks for, but those of now that
-// would be made alike: these are kept. Nothing runs yet of what is new. The errors
-// are those of all parts that cannot be made, which the arrangement is without.
-func (b *Bridge) build(ctx context.Context, config *configs.Config, now *runtime) (*runtime, partErrors) {
+// build makes the parts of a configuration, except those in current that would be the
+// same: these are kept. New parts are not started. It also returns the errors of the
+// parts that cannot be made; the runtime lacks those.
+func (b *Bridge) build(ctx context.Context, config *configs.Config, current *runtime) (*runtime, partErrors) {
 	next := &runtime{config: config}
 	var failed partErrors
 	for _, a := range config.Appliances {
-		p, err := b.buildAppliance(ctx, a, config, now.appliance(a.Name))
+		p, err := b.buildAppliance(ctx, a, config, current.appliance(a.Name))
 		failed.add("appliance "+a.Name, err)
 		if err == nil {
 			next.appliances = append(next.appliances, p)
 		}
 	}
 	for _, s := range config.Sinks {
-		p, err := b.buildSink(s, config, now.sink(s.Name))
+		p, err := b.buildSink(s, config, current.sink(s.Name))
 		failed.add("sink "+s.Name, err)
 		if err == nil {
 			next.sinks = append(next.sinks, p)
 		}
 	}
-	next.heartbeat = b.buildHeartbeat(config, now.heartbeat)
-	next.intakes = b.buildIntakes(config, now, &failed)
+	next.heartbeat = b.buildHeartbeat(config, current.heartbeat)
+	next.intakes = b.buildIntakes(config, current, &failed)
 	var err error
 	next.tickets, err = b.buildTickets(config)
 	failed.add("tickets", err)
 	return next, failed
 }
 
-// intake returns the part of a name; nil where there is none.
-func (a *runtime) intake(name string) *intakePart {
-	for _, p := range a.intakes {
+// intake returns the intake with the given name, or nil.
+func (r *runtime) intake(name string) *intakePart {
+	for _, p := range r.intakes {
 		if p.name == name {
 			return p
 		}
@@ -85,9 +86,9 @@ func (a *runtime) intake(name string) *intakePart {
 	return nil
 }
 
-// sink returns the part of a name; nil where there is none.
-func (a *runtime) sink(name string) *sinkPart {
-	for _, p := range a.sinks {
+// sink returns the sink with the given name, or nil.
+func (r *runtime) sink(name string) *sinkPart {
+	for _, p := range r.sinks {
 		if p.config.Name == name {
 			return p
 		}
@@ -95,9 +96,9 @@ func (a *runtime) sink(name string) *sinkPart {
 	return nil
 }
 
-// appliance returns the part of a name; nil where there is none.
-func (a *runtime) appliance(name string) *appliancePart {
-	for _, p := range a.appliances {
+// appliance returns the appliance with the given name, or nil.
+func (r *runtime) appliance(name string) *appliancePart {
+	for _, p := range r.appliances {
 		if p.config.Name == name {
 			return p
 		}
@@ -105,43 +106,43 @@ func (a *runtime) appliance(name string) *appliancePart {
 	return nil
 }
 
-// less returns the parts of a that other does not have.
-func (a *runtime) less(other *runtime) *runtime {
+// without returns the parts of r that other does not have.
+func (r *runtime) without(other *runtime) *runtime {
 	rest := new(runtime)
-	for _, p := range a.appliances {
+	for _, p := range r.appliances {
 		if other.appliance(p.config.Name) != p {
 			rest.appliances = append(rest.appliances, p)
 		}
 	}
-	for _, p := range a.sinks {
+	for _, p := range r.sinks {
 		if other.sink(p.config.Name) != p {
 			rest.sinks = append(rest.sinks, p)
 		}
 	}
-	for _, p := range a.intakes {
+	for _, p := range r.intakes {
 		if other.intake(p.name) != p {
 			rest.intakes = append(rest.intakes, p)
 		}
 	}
-	if a.heartbeat != other.heartbeat {
-		rest.heartbeat = a.heartbeat
+	if r.heartbeat != other.heartbeat {
+		rest.heartbeat = r.heartbeat
 	}
 	return rest
 }
 
-// names are those of its parts.
-func (a *runtime) names() []string {
+// names returns the names of all parts.
+func (r *runtime) names() []string {
 	var all []string
-	for _, p := range a.intakes {
+	for _, p := range r.intakes {
 		all = append(all, p.partName())
 	}
-	if a.heartbeat != nil {
+	if r.heartbeat != nil {
 		all = append(all, heartbeatName)
 	}
-	for _, p := range a.appliances {
+	for _, p := range r.appliances {
 		all = append(all, p.name())
 	}
-	for _, p := range a.sinks {
+	for _, p := range r.sinks {
 		all = append(all, p.name())
 	}
 	return all

@@ -21,28 +21,28 @@ import (
 	"ndrbridge/transform/match"
 )
 
-// sinkPart is one sink and what delivers to it.
+// sinkPart is a sink with its runner.
 type sinkPart struct {
 	config  configs.Sink
 	made    fingerprint
-	options sinks.Options // but for PausedSince
+	options sinks.Options // without PausedSince, which attach sets
 	runner  *sinks.Runner
 }
 
-// buildSink returns now, if it is made as the configuration says, or else a part
-// in its place, without its runner.
-func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, now *sinkPart) (*sinkPart, error) {
+// buildSink returns current if its configuration is unchanged, or a new part that
+// replaces it. A new part has no runner until attach is called.
+func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, current *sinkPart) (*sinkPart, error) {
 	made, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
 	if err != nil {
 		return nil, err
 	}
-	if now != nil && now.made.equal(made) {
-		return now, nil
+	if current != nil && current.made.equal(made) {
+		return current, nil
 	}
 	open := func() (sinks.Sink, error) {
 		return openSink(s, b.store, b.linkFor(s.Name), b.version, b.stdout, b.log.With("sink", s.Name))
 	}
-	// What is wrong with the configuration itself is told now, not while running.
+	// Open it once so that configuration errors are reported now, not while running.
 	sink, err := open()
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, now *sinkPart
 	}}, nil
 }
 
-// attach makes the runner of a sink that the state knows. No other of that sink
-// may run.
+// attach makes the runner of a sink that is registered in the state. No other runner of
+// that sink may run.
 func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
 	p.options.PausedSince = stats.PausedSince
 	p.runner = sinks.NewRunner(journal, p.options)
@@ -94,7 +94,8 @@ func (p *sinkPart) start(ctx context.Context, ps *parts) {
 	ps.start(ctx, p.name(), deliveryPhase, p.runner.Run)
 }
 
-// matchFor says which events a sink wants; nil: all.
+// matchFor returns the predicate that selects the sink's events, or nil if it takes
+// all.
 func matchFor(s configs.Sink) (func(transform.Event) (bool, error), error) {
 	if s.Match == "" {
 		return nil, nil
@@ -106,7 +107,8 @@ func matchFor(s configs.Sink) (func(transform.Event) (bool, error), error) {
 	return wanted.Matches, nil
 }
 
-// prepareFor is what a sink sends of an event; nil: all of it.
+// prepareFor returns the function that redacts an event before it is sent, or nil if
+// nothing is redacted.
 func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error), error) {
 	if len(s.Redact) == 0 {
 		return nil, nil
@@ -118,11 +120,12 @@ func prepareFor(s configs.Sink) (func(transform.Event) (transform.Event, error),
 	return redaction.Apply, nil
 }
 
-// memoryKept is how long a sink remembers what it made of a detection of which it gets
-// no new version, at the least: what is of a detection that is still known is kept.
+// memoryKept is the least time that a sink keeps its memory of a detection after the
+// last new version of it. The memory of a detection that is still tracked is kept
+// longer.
 const memoryKept = 90 * 24 * time.Hour
 
-// openSink makes a sink. It reads the secrets again each time.
+// openSink makes a sink. It reads the secrets again on each call.
 func openSink(s configs.Sink, memories checkpoint.Memories, link linkFunc, version string, stdout io.Writer, log *slog.Logger) (sinks.Sink, error) {
 	mode := transform.Mode(s.Mode)
 	switch {
@@ -153,7 +156,7 @@ func openKafka(k configs.Kafka, mode transform.Mode) (sinks.Sink, error) {
 	return kafka.New(o)
 }
 
-// kafkaConnection reads what it takes to connect.
+// kafkaConnection returns the options needed to connect, with the secrets read.
 func kafkaConnection(k configs.Kafka) (kafka.Options, error) {
 	tlsConfig, err := optionalTLS(k.TLS)
 	if err != nil {
@@ -181,7 +184,7 @@ func openNATS(name string, n configs.NATS, mode transform.Mode) (sinks.Sink, err
 	return nats.New(o)
 }
 
-// natsConnection reads what it takes to connect.
+// natsConnection returns the options needed to connect, with the secrets read.
 func natsConnection(n configs.NATS) (nats.Options, error) {
 	tlsConfig, err := optionalTLS(n.TLS)
 	if err != nil {
@@ -251,7 +254,8 @@ func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory,
 	})
 }
 
-// webhookTemplate is what makes bodies; nil: CloudEvents.
+// webhookTemplate returns the template that renders bodies, or nil if bodies are
+// CloudEvents.
 func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 	text, err := w.ReadTemplate()
 	if err != nil || text == "" {
@@ -260,8 +264,8 @@ func webhookTemplate(w configs.Webhook) (*render.Template, error) {
 	return render.Compile(text, w.JSON())
 }
 
-// optionalTLS returns nil where there is no tls block: the connection is in the
-// clear, or the address says.
+// optionalTLS returns nil if there is no tls block; the scheme of the address then
+// decides whether TLS is used.
 func optionalTLS(t *configs.TLS) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/tickets"
 )
 
-// appliancePart is one appliance and what polls it. Appliances share nothing but
-// the state.
+// appliancePart is an appliance with its pollers and its ticket writer. Appliances
+// share only the state.
 type appliancePart struct {
 	config   configs.Appliance
 	made     fingerprint
@@ -23,31 +23,31 @@ type appliancePart struct {
 	watch    *poller.Watch
 	firmware *firmware
 	streams  []stream
-	// ownWrites go over to the part that takes this one's place: what was written is
-	// yet to be seen. Both are nil where no tickets are written.
+	// ownWrites passes to the part that replaces this one, because the pollers have yet
+	// to see what was written. ownWrites and writer are nil if tickets are disabled.
 	ownWrites *tickets.OwnWrites
 	writer    *tickets.Writer
 }
 
-// stream is one that is polled.
+// stream is a source with its poller.
 type stream struct {
 	source poller.Source
 	poller *poller.Poller
 }
 
-// buildAppliance returns now, if it is made as the configuration says, or else a
-// part in its place.
-func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, now *appliancePart) (*appliancePart, error) {
+// buildAppliance returns current if its configuration is unchanged, or a new part that
+// replaces it.
+func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, current *appliancePart) (*appliancePart, error) {
 	var files []string
 	if a.TLS.CAFile != "" {
-		files = append(files, a.TLS.CAFile) // the others are read again when they are needed
+		files = append(files, a.TLS.CAFile) // the others are read again on each use
 	}
 	made, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
 	if err != nil {
 		return nil, err
 	}
-	if now != nil && now.made.equal(made) {
-		return now, nil
+	if current != nil && current.made.equal(made) {
+		return current, nil
 	}
 	p := &appliancePart{config: a, made: made}
 	tracer := b.tracer()
@@ -57,13 +57,13 @@ func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config
 	}
 	p.firmware = newFirmware(p.client, b.log.With("appliance", a.Name))
 	known := newIdentity(a.Name, b.store, b.log.With("appliance", a.Name))
-	p.firmware.system = known.matches
+	p.firmware.system = known.observe
 	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
 	})
-	if config.Tickets.Enabled && b.store != nil { // nil: a check, which reads no state
-		if err := b.buildWriter(ctx, p, config, now); err != nil {
+	if config.Tickets.Enabled && b.store != nil { // it is nil in a check, which reads no state
+		if err := b.buildWriter(ctx, p, config, current); err != nil {
 			return nil, err
 		}
 	}
@@ -121,15 +121,15 @@ type streams struct {
 	client    *appliance.Client
 	store     checkpoint.Sources
 	metrics   *poller.Metrics
-	ownWrites *tickets.OwnWrites // nil: nothing is written
+	ownWrites *tickets.OwnWrites // nil if tickets are disabled
 	reused    func(context.Context, poller.ReusedID) error
 	log       *slog.Logger
 }
 
-// source is one that is polled.
+// source is a polled source with its interval.
 type source struct {
 	poller.Source
-	interval configs.Duration // while it is idle
+	interval configs.Duration // between polls while idle
 }
 
 func (s *streams) sources() ([]source, error) {
@@ -141,7 +141,7 @@ func (s *streams) sources() ([]source, error) {
 		}
 		all = append(all, source{poller.NewDetections(s.client, s.store, o), d.Interval})
 	}
-	// Detections go first where the rate limit makes requests wait.
+	// Requests for detections take precedence under the rate limit.
 	background := s.client.Background()
 	if a := s.appliance.Audit; a.Enabled {
 		all = append(all, source{poller.NewAudit(background, s.store, s.audit()), a.Interval})
@@ -223,8 +223,8 @@ func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) 
 	}, nil
 }
 
-// filterJSON is a filter as the interface takes it; nil where it filters
-// nothing.
+// filterJSON returns a filter as the appliance's REST interface expects it, or nil if
+// it is empty.
 func filterJSON(f any) (json.RawMessage, error) {
 	b, err := json.Marshal(f)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"ndrbridge/configs"
 )
 
-// watchSpace measures how the journal fills, and tells when sources begin to wait
-// for space in it and when a sink is too far behind, and when that is over, until
-// ctx ends.
+// watchSpace samples the growth of the journal until ctx is done. It logs when sources
+// start or stop waiting for space and when a sink exceeds its lag budget or is within
+// it again.
 func (b *Bridge) watchSpace(ctx context.Context) {
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()
@@ -26,7 +26,7 @@ func (b *Bridge) watchSpace(ctx context.Context) {
 			continue
 		}
 		config := b.current.Load().config
-		b.backlog.add(time.Now(), stats.Sinks[filling(config, stats)].LagBytes)
+		b.backlog.add(time.Now(), stats.Sinks[fillingSink(config, stats)].LagBytes)
 		if stats.SourcesWait != waiting {
 			waiting = stats.SourcesWait
 			b.reportSpace(stats)
@@ -37,9 +37,10 @@ func (b *Bridge) watchSpace(ctx context.Context) {
 	}
 }
 
-// filling names the sink that would fill the journal: of those that skip nothing,
-// the one with most to settle. It is empty where each of them skips.
-func filling(config *configs.Config, stats checkpoint.Stats) string {
+// fillingSink returns the sink that would fill the journal: the one with the most
+// unacknowledged bytes among those whose lag policy is block. It returns "" if there is
+// no such sink.
+func fillingSink(config *configs.Config, stats checkpoint.Stats) string {
 	most := ""
 	for _, s := range config.Sinks {
 		if s.Lag.Policy == configs.LagBlock && (most == "" || stats.Sinks[s.Name].LagBytes > stats.Sinks[most].LagBytes) {
@@ -49,10 +50,10 @@ func filling(config *configs.Config, stats checkpoint.Stats) string {
 	return most
 }
 
-// reportSpace tells that sources wait, or that they wait no more.
+// reportSpace logs whether sources wait for space in the journal.
 func (b *Bridge) reportSpace(stats checkpoint.Stats) {
 	if !stats.SourcesWait {
-		b.log.Info("the journal has space again; polling goes on")
+		b.log.Info("the journal has space again; polling continues")
 		return
 	}
 	slowest := ""
@@ -65,8 +66,8 @@ func (b *Bridge) reportSpace(stats checkpoint.Stats) {
 		"sink_that_is_behind", slowest, "lag_events", stats.Sinks[slowest].LagEvents, "max_bytes", stats.MaxBytes)
 }
 
-// reportLag tells that a sink that skips nothing has come to be too far behind, or is
-// no more. behind holds those that are.
+// reportLag logs when a sink whose lag policy is block exceeds its lag budget or is
+// within it again. behind holds the sinks that exceed it.
 func (b *Bridge) reportLag(ctx context.Context, s configs.Sink, stats checkpoint.Stats, behind map[string]bool) {
 	over, err := overLag(ctx, b.store, s, stats)
 	if err != nil || s.Lag.Policy != configs.LagBlock || over == behind[s.Name] {
@@ -77,7 +78,7 @@ func (b *Bridge) reportLag(ctx context.Context, s configs.Sink, stats checkpoint
 		b.log.Info("the sink is within its lag budget again", "sink", s.Name)
 		return
 	}
-	b.log.Warn("the sink is too far behind; its events are kept, and may in the end fill the journal",
+	b.log.Warn("the sink is too far behind; its events are kept and may eventually fill the journal",
 		"sink", s.Name, "lag_events", stats.Sinks[s.Name].LagEvents, "oldest", stats.Sinks[s.Name].Oldest,
 		"max_age", s.Lag.MaxAge, "max_bytes", s.Lag.MaxBytes)
 }

@@ -50,7 +50,7 @@ func TestABridgeWhoseStateIsGoneStopsWithAnError(t *testing.T) {
 			if err := <-ended; !errors.Is(err, test.want) {
 				t.Fatalf("ended with %v, want %v", err, test.want)
 			}
-			if !log.tells("level=ERROR", "the state can no longer be used", filepath.Base(config.State)) {
+			if !log.tells("level=ERROR", "the state is unusable", filepath.Base(config.State)) {
 				t.Errorf("the log does not say why:\n%s", log)
 			}
 			if !test.goesOn {

@@ -14,7 +14,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-// status is what the state and the configuration tell.
+// status returns the status as far as the state and the configuration know it.
 func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
 	store, err := p.state(reading)
 	if err != nil {
@@ -38,8 +38,8 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		for _, stream := range streamsOf(a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}
 			owner := checkpoint.SourceOwner(source)
-			// One that cannot be read is told by the stream's polls, and is no reason to
-			// tell nothing at all.
+			// An unreadable position is reported by the stream's polls; the rest of the
+			// status is still returned.
 			position, _ := poller.ReadUpTo(ctx, store, source)
 			of.Streams = append(of.Streams, admin.StreamStatus{
 				Stream: stream, Position: position,
@@ -73,7 +73,7 @@ func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 		Name: name, LagEvents: s.LagEvents, LagBytes: s.LagBytes, Oldest: s.Oldest, LagSeconds: ageSeconds(s.Oldest, time.Now()),
 		DeadLetters: dead.Count, DeadLetterBytes: dead.Bytes,
 		Redeliveries: s.Queued,
-		// What was trimmed is counted for good when the sink is told of it.
+		// Trimmed events move into Skipped when the sink is moved past them.
 		Skipped: s.Skipped + s.Trimmed,
 	}
 	if !s.PausedSince.IsZero() {
@@ -82,7 +82,7 @@ func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 	return of
 }
 
-// overLag reports whether a sink has more to settle than its lag allows.
+// overLag reports whether the sink's unacknowledged events exceed its lag budget.
 func overLag(ctx context.Context, store checkpoint.Skips, s configs.Sink, stats checkpoint.Stats) (bool, error) {
 	if _, known := stats.Sinks[s.Name]; !known || !s.Lag.IsBounded() {
 		return false, nil
@@ -119,10 +119,10 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 			status.Appliances[i].Tickets = &admin.TicketStatus{State: string(s.State), Since: s.Since, Error: s.Error}
 		}
 	}
-	for _, d := range l.all.intakes {
-		status.Intakes = append(status.Intakes, d.status())
+	for _, p := range l.all.intakes {
+		status.Intakes = append(status.Intakes, p.status())
 	}
-	fills := filling(l.config, stats)
+	fills := fillingSink(l.config, stats)
 	for i, p := range l.all.sinks {
 		of, s := &status.Sinks[i], p.runner.Status()
 		of.State, of.Since, of.Error = string(s.State), s.Since, s.Error
@@ -135,7 +135,7 @@ func (l *live) Status(ctx context.Context) (admin.Status, error) {
 	return status, nil
 }
 
-// report completes a status by how the appliance is reached.
+// report adds the appliance's reachability, firmware and clock to of.
 func (p *appliancePart) report(of *admin.ApplianceStatus) {
 	r := p.watch.Reach()
 	if of.Since, of.Error = r.Since, r.Error; r.Known {
@@ -148,7 +148,7 @@ func (p *appliancePart) report(of *admin.ApplianceStatus) {
 	}
 }
 
-// backlogOf is nil where no backlog is read.
+// backlogOf returns nil if the source is not behind.
 func backlogOf(p poller.Progress) *admin.Backlog {
 	if p.Behind == 0 {
 		return nil

@@ -303,7 +303,7 @@ func TestAStartThatHangsEndsWithTheSignal(t *testing.T) {
 		result <- err
 	}()
 	<-out.writing
-	if err := ends(t, cancel, result); err == nil || !strings.Contains(err.Error(), "start did not end") {
+	if err := ends(t, cancel, result); err == nil || !strings.Contains(err.Error(), "start-up did not finish") {
 		t.Errorf("error %v, want one that says that the start did not end", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/tickets"
 )
 
-// buildTickets makes the ways in for ticket commands; none while tickets.enabled
-// is false.
+// buildTickets returns the acceptor and the webhook receivers of ticket commands. The
+// result is empty if tickets.enabled is false.
 func (b *Bridge) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	if !config.Tickets.Enabled {
 		return admin.Tickets{}, nil
@@ -29,7 +29,7 @@ func (b *Bridge) buildTickets(config *configs.Config) (admin.Tickets, error) {
 	}, nil
 }
 
-// tickets are the ways in of now. The state is open.
+// tickets returns the current acceptor and receivers. The state must be open.
 func (b *Bridge) tickets() admin.Tickets { return b.current.Load().tickets }
 
 func applianceNames(config *configs.Config) []string {
@@ -57,7 +57,7 @@ func (p *operator) Command(ctx context.Context, id uint64) (checkpoint.Command, 
 	}
 	c, found, err := store.Command(ctx, id)
 	if err == nil && !found {
-		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or done so long ago that it is forgotten", admin.ErrUnknown, id)
+		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or completed so long ago that it was removed", admin.ErrUnknown, id)
 	}
 	return c, err
 }
@@ -75,7 +75,7 @@ func (p *operator) RetryCommand(ctx context.Context, id uint64) error {
 	if err != nil {
 		return err
 	}
-	p.log.Info("a ticket command is tried again on request", "command", id)
+	p.log.Info("a ticket command is retried on request", "command", id)
 	return store.RetryCommand(ctx, id)
 }
 

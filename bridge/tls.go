@@ -9,8 +9,8 @@ import (
 	"ndrbridge/configs"
 )
 
-// clientTLS reads the files that t names. A client certificate is read again at
-// every handshake, so that it can be renewed in place.
+// clientTLS returns the TLS configuration that t describes. A client certificate is
+// read again on each handshake, so that it can be renewed in place.
 func clientTLS(t configs.TLS) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -24,7 +24,7 @@ func clientTLS(t configs.TLS) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: %s holds no certificate in PEM", t.CAFile)
+			return nil, fmt.Errorf("tls.ca_file: %s contains no PEM certificate", t.CAFile)
 		}
 	}
 	if t.CertFile != "" {

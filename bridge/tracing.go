@@ -16,7 +16,7 @@ import (
 	"ndrbridge/internal/tracing"
 )
 
-// openTracing returns nil where nothing is to be traced.
+// openTracing returns nil if tracing is off.
 func (b *Bridge) openTracing(t configs.Tracing) (*tracing.Tracing, error) {
 	if t.Endpoint.Value() == "" {
 		return nil, nil
@@ -35,7 +35,7 @@ func (b *Bridge) openTracing(t configs.Tracing) (*tracing.Tracing, error) {
 	})
 }
 
-// tracer is nil where nothing is traced.
+// tracer returns nil if tracing is off.
 func (b *Bridge) tracer() trace.Tracer {
 	if b.tracing == nil {
 		return nil
@@ -43,11 +43,10 @@ func (b *Bridge) tracer() trace.Tracer {
 	return b.tracing.Tracer()
 }
 
-// maxFlush bounds the wait for a collector that does not answer.
+// maxFlush limits the wait for an unresponsive collector.
 const maxFlush = 5 * time.Second
 
-// closeTracing sends the last spans, for as long as ctx and maxFlush allow. What is
-// not sent then is lost, which nothing depends on.
+// closeTracing flushes the last spans within ctx and maxFlush. Unsent spans are lost.
 func (b *Bridge) closeTracing(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, maxFlush)
 	defer cancel()
@@ -56,8 +55,9 @@ func (b *Bridge) closeTracing(ctx context.Context) {
 	}
 }
 
-// spanAttributes are those of every delivery to a sink, by OpenTelemetry's conventions
-// for messaging (1.43.0). The address is told where there is one alone.
+// spanAttributes returns the attributes of every delivery to a sink, by OpenTelemetry's
+// semantic conventions for messaging (1.43.0). They include the server address if there
+// is exactly one.
 func spanAttributes(s configs.Sink) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{attribute.String("messaging.system", s.Kind())}
 	host, port := "", ""
@@ -78,8 +78,8 @@ func spanAttributes(s configs.Sink) []attribute.KeyValue {
 	return attributes
 }
 
-// addressOf is a URL's host and port; empty where they are not told, or there are
-// several.
+// addressOf returns a URL's host and port, each empty if absent; both are empty if the
+// URL has several hosts.
 func addressOf(u configs.URL) (host, port string) {
 	parsed, err := url.Parse(u.Value())
 	if err != nil || strings.Contains(parsed.Host, ",") {
@@ -88,7 +88,7 @@ func addressOf(u configs.URL) (host, port string) {
 	return parsed.Hostname(), parsed.Port()
 }
 
-// readHeaders reads the values of headers, which may be in files.
+// readHeaders returns the values of headers, reading those that are in files.
 func readHeaders(headers configs.Headers) (map[string]string, error) {
 	read := make(map[string]string, len(headers))
 	for name, value := range headers {

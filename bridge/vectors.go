@@ -2,8 +2,8 @@ package bridge
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// vectors registers metrics that are made once and have labels, and drops those
-// of what is gone.
+// vectors is a Registerer that remembers labelled metrics, so that the series of
+// removed parts can be dropped.
 type vectors struct {
 	prometheus.Registerer
 	all []vector
@@ -23,7 +23,7 @@ func (v *vectors) MustRegister(collectors ...prometheus.Collector) {
 	v.Registerer.MustRegister(collectors...)
 }
 
-// forget drops the metrics that have all of these labels.
+// forget drops the series that have all of these labels.
 func (v *vectors) forget(labels prometheus.Labels) {
 	for _, vector := range v.all {
 		vector.DeletePartialMatch(labels)

@@ -9,8 +9,8 @@ import (
 	"ndrbridge/poller"
 )
 
-// Verify compares what an appliance shows since a time with what was
-// journalled, stream by stream.
+// Verify compares what an appliance shows since a time with what was journalled, stream
+// by stream.
 func (p *operator) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
 	a, err := p.appliance(name)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"ndrbridge/tickets"
 )
 
-// buildWriter makes what carries ticket commands out for an appliance. What now
-// expects to see goes over: it may go on to write until p starts.
-func (b *Bridge) buildWriter(ctx context.Context, p *appliancePart, config *configs.Config, now *appliancePart) (err error) {
-	if now != nil && now.ownWrites != nil {
-		p.ownWrites = now.ownWrites
+// buildWriter sets p's writer of ticket commands. It takes over the own writes of
+// current, which may continue to write until p starts.
+func (b *Bridge) buildWriter(ctx context.Context, p *appliancePart, config *configs.Config, current *appliancePart) (err error) {
+	if current != nil && current.ownWrites != nil {
+		p.ownWrites = current.ownWrites
 	} else if p.ownWrites, err = tickets.LoadOwnWrites(ctx, b.store, p.config.Name); err != nil {
 		return err
 	}
@@ -32,16 +32,16 @@ func (b *Bridge) buildWriter(ctx context.Context, p *appliancePart, config *conf
 	return nil
 }
 
-// logWaiting tells which ticket commands nobody carries out, and what to do about
-// them.
+// logWaiting logs the pending ticket commands that no appliance carries out, and what
+// to do about them.
 func (b *Bridge) logWaiting(ctx context.Context, config *configs.Config) error {
-	waiting := make(map[string]int) // commands, by their appliance
+	waiting := make(map[string]int) // number of commands by appliance
 	names := applianceNames(config)
 	for after := uint64(0); ; {
 		const page = 1000
 		commands, err := b.store.Commands(ctx, checkpoint.CommandFilter{State: checkpoint.CommandPending}, after, page)
 		if err != nil {
-			return fmt.Errorf("read the ticket commands that wait: %w", err)
+			return fmt.Errorf("read the pending ticket commands: %w", err)
 		}
 		for _, c := range commands {
 			after = c.ID
@@ -55,11 +55,11 @@ func (b *Bridge) logWaiting(ctx context.Context, config *configs.Config) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
 		if !config.Tickets.Enabled {
-			b.log.Warn("ticket commands wait, and tickets.enabled is false; they are kept until it is true, or 'ndrbridge tickets drop' drops them",
+			b.log.Warn("ticket commands are pending but tickets.enabled is false; they are kept until it is true or 'ndrbridge tickets drop' drops them",
 				"appliance", name, "commands", waiting[name])
 			continue
 		}
-		b.log.Warn("ticket commands wait for an appliance that is not configured; they are kept until it is, or 'ndrbridge tickets drop' drops them",
+		b.log.Warn("ticket commands are pending for an appliance that is not configured; they are kept until it is configured or 'ndrbridge tickets drop' drops them",
 			"appliance", name, "commands", waiting[name])
 	}
 	return nil

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// soon is how long before its end a certificate is worth a warning.
+// soon is the remaining validity below which a certificate is worth a warning.
 const soon = 30 * 24 * time.Hour
 
-// certificate tells what a certificate says.
+// certificate returns a finding that describes a certificate.
 func certificate(c *x509.Certificate, now time.Time) Finding {
 	f := Finding{Step: "certificate", Result: OK}
 	issuer := "issued by " + c.Issuer.String()
@@ -38,7 +38,7 @@ func certificate(c *x509.Certificate, now time.Time) Finding {
 
 func selfSigned(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }
 
-// subject is whose certificate it is: some have names in place of a subject.
+// subject returns the subject of a certificate, or its names if the subject is empty.
 func subject(c *x509.Certificate) string {
 	if text := c.Subject.String(); text != "" {
 		return text
@@ -46,7 +46,7 @@ func subject(c *x509.Certificate) string {
 	return names(c)
 }
 
-// fingerprint is written as openssl and browsers write it.
+// fingerprint returns the SHA-256 fingerprint in the notation of openssl and browsers.
 func fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	parts := make([]string, len(sum))
@@ -56,7 +56,7 @@ func fingerprint(c *x509.Certificate) string {
 	return strings.Join(parts, ":")
 }
 
-// names are those that a certificate is for.
+// names returns the names that a certificate is valid for.
 func names(c *x509.Certificate) string {
 	all := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -68,8 +68,8 @@ func names(c *x509.Certificate) string {
 	return strings.Join(all, ", ")
 }
 
-// handshakeFailure words an error of TLS; empty: err is none. shown are the
-// certificates that the other side showed.
+// handshakeFailure explains an error of the TLS handshake; detail is empty if err is
+// not one. shown are the certificates that the server presented.
 func handshakeFailure(err error, address string, shown []*x509.Certificate, now time.Time) (detail, advice string) {
 	if err == nil {
 		return "", ""
@@ -78,7 +78,7 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 		return unknownAuthority(address, shown)
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is not for %s, but for %s", e.Host, names(e.Certificate)),
+		return fmt.Sprintf("the certificate is not valid for %s, but for %s", e.Host, names(e.Certificate)),
 			"set tls.server_name to one of these names, if the certificate is the right one, or fix the address"
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
@@ -86,42 +86,43 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 		if now.Before(e.Cert.NotBefore) {
 			detail = fmt.Sprintf("the certificate is not valid before %s", e.Cert.NotBefore.UTC().Format(time.DateOnly))
 		}
-		return detail, "renew the certificate, or fix this machine's clock, which says " + now.UTC().Format(time.DateTime) + " UTC"
+		return detail, "renew the certificate, or fix this machine's clock, which shows " + now.UTC().Format(time.DateTime) + " UTC"
 	}
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "the certificate is not trusted: " + e.Err.Error(), "see tls.ca_file and tls.server_name"
 	}
 	header, ok := errors.AsType[tls.RecordHeaderError](err)
 	if errors.Is(err, http.ErrSchemeMismatch) || string(header.RecordHeader[:]) == "HTTP/" {
-		return "what answers does not speak TLS, but HTTP", "check the port of " + address + ", and whether it is one for TLS: see scheme or tls"
+		return "the server speaks HTTP instead of TLS", "check the port of " + address + ", and whether it expects TLS: see scheme or tls"
 	}
 	if ok {
-		return "what answers does not speak TLS", "check the port of " + address + ", and whether it is one for TLS: see scheme or tls"
+		return "the server does not speak TLS", "check the port of " + address + ", and whether it expects TLS: see scheme or tls"
 	}
-	// The alerts of the other side have no type of their own.
+	// Alerts of the remote side have no exported error type.
 	switch text := err.Error(); {
 	case strings.Contains(text, "tls: certificate required"), strings.Contains(text, "tls: bad certificate"), strings.Contains(text, "tls: unknown certificate"):
-		return "the other side wants a client certificate that it trusts", "set tls.cert_file and tls.key_file to one"
+		return "the server requires a client certificate that it trusts", "set tls.cert_file and tls.key_file"
 	case strings.Contains(text, "remote error: tls: "):
 		_, alert, _ := strings.Cut(text, "remote error: tls: ")
-		return "the other side refuses the TLS handshake: " + alert, "does it want a client certificate (tls.cert_file), or an older version of TLS?"
+		return "the server refuses the TLS handshake: " + alert, "check whether it requires a client certificate (tls.cert_file) or an older version of TLS"
 	case strings.HasPrefix(text, "tls: "):
-		return "TLS cannot be agreed on: " + strings.TrimPrefix(text, "tls: "), "see the tls keys"
+		return "the TLS handshake fails: " + strings.TrimPrefix(text, "tls: "), "see the tls keys"
 	}
 	return "", ""
 }
 
-// unknownAuthority words a chain that ends at nobody whom this machine trusts.
+// unknownAuthority explains a chain that ends at an authority this machine does not
+// trust.
 func unknownAuthority(address string, shown []*x509.Certificate) (detail, advice string) {
 	if len(shown) == 0 {
-		return "the certificate comes from an authority that is not trusted", "set tls.ca_file to the authority's certificate, in PEM"
+		return "the certificate was issued by an untrusted authority", "set tls.ca_file to the authority's certificate, in PEM"
 	}
 	last := shown[len(shown)-1]
 	if selfSigned(shown[0]) {
-		return "the certificate is self-signed, and not trusted",
-			"compare the fingerprint with that on the other side; if they agree, save the certificate (openssl s_client -connect " + address +
+		return "the certificate is self-signed and not trusted",
+			"compare the fingerprint with the one on the server; if they match, save the certificate (openssl s_client -connect " + address +
 				" </dev/null | openssl x509 -out FILE) and set tls.ca_file to FILE"
 	}
-	return "the certificate comes from an authority that is not trusted: " + last.Issuer.String(),
-		"set tls.ca_file to the certificate of that authority, in PEM; whoever runs the other side has it"
+	return "the certificate was issued by an untrusted authority: " + last.Issuer.String(),
+		"set tls.ca_file to the certificate of that authority, in PEM; the operator of the server has it"
 }

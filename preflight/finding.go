@@ -1,5 +1,5 @@
-// Package preflight holds what trying a connection found: whether it would work, and
-// where it would not, what a person can do about it.
+// Package preflight describes the results of connection trials: whether a connection
+// works and, if not, what to do about it.
 package preflight
 
 import (
@@ -7,38 +7,38 @@ import (
 	"strings"
 )
 
-// Result is what became of one step of a trial.
+// Result is the outcome of one step of a trial.
 type Result string
 
-// The results, from good to bad.
+// The results, from best to worst.
 const (
-	// OK says that the step works.
+	// OK means that the step works.
 	OK Result = "ok"
-	// Remark tells something to know of what works.
+	// Remark is information about a step that works.
 	Remark Result = "remark"
-	// Untried says that the step cannot be tried without changing something, or that
-	// there was no time left for it.
+	// Untried means that the step cannot be tried without changing something, or that
+	// no time was left for it.
 	Untried Result = "not tried"
-	// Warning says that it works, and will not always, or not well.
+	// Warning means that the step works now but may fail later, or works with a flaw.
 	Warning Result = "warning"
-	// Failed says that it would not work.
+	// Failed means that the step does not work.
 	Failed Result = "failed"
 )
 
-// Finding is what one step found. No part of it holds a secret. Its JSON is stable.
+// Finding is the result of one step. It contains no secrets. Its JSON is stable.
 type Finding struct {
 	// Target is what was tried, such as "sink lake".
 	Target string `json:"target"`
-	// Step is which part of it.
+	// Step is the step of the trial.
 	Step   string `json:"step"`
 	Result Result `json:"result"`
-	// Detail is what was found, as one line.
+	// Detail describes the result in one line.
 	Detail string `json:"detail"`
-	// Advice is what a person can do; empty: nothing has to be done.
+	// Advice says what to do; it is empty if nothing has to be done.
 	Advice string `json:"advice,omitempty"`
 }
 
-// Of makes the findings those of a target, and returns them.
+// Of sets the target of the findings and returns them.
 func Of(target string, found []Finding) []Finding {
 	for i := range found {
 		found[i].Target = target
@@ -46,17 +46,17 @@ func Of(target string, found []Finding) []Finding {
 	return found
 }
 
-// At puts a place in front of the findings' steps, such as one of several servers, and
-// returns them.
-func At(place string, found []Finding) []Finding {
+// At prefixes the steps of the findings with a location, such as one of several
+// servers, and returns them.
+func At(location string, found []Finding) []Finding {
 	for i := range found {
-		found[i].Step = place + " " + found[i].Step
+		found[i].Step = location + " " + found[i].Step
 	}
 	return found
 }
 
-// Hide passes what others had a part in through hide, which takes secrets out, and
-// returns the findings.
+// Hide applies hide, which removes secrets, to the texts of the findings and returns
+// them.
 func Hide(found []Finding, hide func(string) string) []Finding {
 	for i, f := range found {
 		found[i].Step, found[i].Detail, found[i].Advice = hide(f.Step), hide(f.Detail), hide(f.Advice)
@@ -64,8 +64,8 @@ func Hide(found []Finding, hide func(string) string) []Finding {
 	return found
 }
 
-// Failure is the finding of a step that failed with err. Where an error of its chain
-// has a method Advice, that is the advice, and the detail is without it.
+// Failure returns the finding of a step that failed with err. If an error in its chain
+// has a method Advice, that supplies the advice, which is removed from the detail.
 func Failure(step string, err error) Finding {
 	f := Finding{Step: step, Result: Failed, Detail: err.Error()}
 	if e, ok := errors.AsType[advised](err); ok && e.Advice() != "" {
@@ -75,7 +75,7 @@ func Failure(step string, err error) Finding {
 	return f
 }
 
-// advised is an error that knows what to do.
+// advised is an error that carries advice.
 type advised interface {
 	error
 	Advice() string

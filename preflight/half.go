@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Half returns a context that ends after half of the time that ctx has left, or with
-// ctx: whoever does not answer leaves time to what is tried next. Where ctx has no
-// deadline, it has none.
+// Half returns a context that ends with ctx or after half of its remaining time, so
+// that an unresponsive peer leaves time for the next trial. If ctx has no deadline,
+// neither has the result.
 func Half(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

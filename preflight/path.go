@@ -16,20 +16,20 @@ import (
 	"time"
 )
 
-// Path watches how far a connection comes that other code makes: it dials with the
-// context of Watch, and secures by the configuration of Secure. It tells the steps
-// apart and explains them; that code alone decides whether they succeed. A Way is
-// for one address, and safe for concurrent use.
+// Path traces the steps of a connection that other code makes: the code dials with the
+// context of Watch and uses the TLS configuration of Secure. Path only distinguishes
+// and explains the steps; the code alone decides whether they succeed. A Path is for
+// one address and is safe for concurrent use.
 type Path struct {
-	// Address is the host and port that is meant.
+	// Address is the host and port of the target.
 	Address string
-	// Proxy is the host and port that is dialled in its place; empty: none.
+	// Proxy is the host and port that is dialled instead; empty if there is none.
 	Proxy string
-	// Key is the key of the configuration that has the address, such as url.
+	// Key is the configuration key that holds the address, such as url.
 	Key string
-	// Now is the time that certificates are held against.
+	// Now returns the time that certificates are checked against.
 	Now func() time.Time
-	// Insecure says that certificates are not verified. Secure sets it.
+	// Insecure means that certificates are not verified. Secure sets it.
 	Insecure bool
 
 	mu         sync.Mutex
@@ -37,114 +37,115 @@ type Path struct {
 	unresolved error
 	dialling   bool
 	connected  string
-	refused    error // of the last address
+	refused    error // error of the last address
 	shaking    bool
 	state      *tls.ConnectionState
 	broken     error
-	elsewhere  bool // an http.Transport connects to another address
+	elsewhere  bool // an http.Transport is connecting to another address
 }
 
 // Watch returns a context for dials by net.Dialer and requests by http.Transport.
-func (w *Path) Watch(ctx context.Context) context.Context {
+func (p *Path) Watch(ctx context.Context) context.Context {
 	locked := func(note func()) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.elsewhere {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.elsewhere {
 			note()
 		}
 	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(address string) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.elsewhere = address != cmp.Or(w.Proxy, w.Address)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.elsewhere = address != cmp.Or(p.Proxy, p.Address)
 		},
 		DNSDone: func(d httptrace.DNSDoneInfo) {
 			locked(func() {
-				w.resolved, w.unresolved = nil, d.Err
+				p.resolved, p.unresolved = nil, d.Err
 				for _, a := range d.Addrs {
-					w.resolved = append(w.resolved, a.String())
+					p.resolved = append(p.resolved, a.String())
 				}
 			})
 		},
-		ConnectStart: func(_, _ string) { locked(func() { w.dialling = true }) },
+		ConnectStart: func(_, _ string) { locked(func() { p.dialling = true }) },
 		ConnectDone: func(_, address string, err error) {
 			locked(func() {
 				if err == nil {
-					w.connected = address
+					p.connected = address
 				} else if !errors.Is(err, context.Canceled) {
-					w.refused = err
+					p.refused = err
 				}
 			})
 		},
-		TLSHandshakeStart: func() { locked(func() { w.shaking = true }) },
+		TLSHandshakeStart: func() { locked(func() { p.shaking = true }) },
 		TLSHandshakeDone: func(state tls.ConnectionState, err error) {
 			locked(func() {
-				w.shaking = false
-				if w.broken = err; err == nil {
-					w.state = &state
+				p.shaking = false
+				if p.broken = err; err == nil {
+					p.state = &state
 				}
 			})
 		},
 	})
 }
 
-// Secure returns a configuration like c that tells w of the handshake. nil stays
+// Secure returns a copy of c that records the handshake in p. It returns nil if c is
 // nil.
-func (w *Path) Secure(c *tls.Config) *tls.Config {
+func (p *Path) Secure(c *tls.Config) *tls.Config {
 	if c == nil {
 		return nil
 	}
 	c = c.Clone()
-	w.Insecure = c.InsecureSkipVerify
+	p.Insecure = c.InsecureSkipVerify
 	c.VerifyConnection = func(state tls.ConnectionState) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.state = &state
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.state = &state
 		return nil
 	}
 	return c
 }
 
-// Findings tells the steps that were taken. err is the error of the code that was
-// watched, nil for none. explained says that one of the findings is why it failed.
-func (w *Path) Findings(err error) (found []Finding, explained bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	where, key := w.Address, w.Key
-	if w.Proxy != "" {
-		where, key = w.Proxy, "proxy"
-		found = append(found, Finding{Step: "proxy", Result: Remark, Detail: "it is reached through the proxy " + w.Proxy})
+// Findings returns findings for the steps taken. err is the error of the traced code,
+// or nil. explained reports whether one of the findings explains err.
+func (p *Path) Findings(err error) (found []Finding, explained bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	where, key := p.Address, p.Key
+	if p.Proxy != "" {
+		where, key = p.Proxy, "proxy"
+		found = append(found, Finding{Step: "proxy", Result: Remark, Detail: "it is reached through the proxy " + p.Proxy})
 	}
 	host, _, _ := net.SplitHostPort(where)
-	lookup := w.unresolved
-	if e, ok := errors.AsType[*net.DNSError](err); ok && lookup == nil && w.connected == "" {
+	lookup := p.unresolved
+	if e, ok := errors.AsType[*net.DNSError](err); ok && lookup == nil && p.connected == "" {
 		lookup = e
 	}
 	switch {
 	case lookup != nil:
 		return append(found, unresolved(host, key, lookup)), true
-	case len(w.resolved) > 0:
-		found = append(found, Finding{Step: "address", Result: OK, Detail: host + " is " + strings.Join(w.resolved, ", ")})
+	case len(p.resolved) > 0:
+		found = append(found, Finding{Step: "address", Result: OK, Detail: host + " is " + strings.Join(p.resolved, ", ")})
 	}
-	refused := w.refused
+	refused := p.refused
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && refused == nil {
 		refused = err
 	}
-	if refused == nil && w.dialling && err != nil {
+	if refused == nil && p.dialling && err != nil {
 		refused = err
 	}
 	switch {
-	case w.connected != "":
-		found = append(found, Finding{Step: "connect", Result: OK, Detail: "connected to " + w.connected})
+	case p.connected != "":
+		found = append(found, Finding{Step: "connect", Result: OK, Detail: "connected to " + p.connected})
 	case refused != nil:
 		return append(found, unconnected(where, key, refused)), true
 	}
-	secured, explained := w.secured(err)
+	secured, explained := p.secured(err)
 	return append(found, secured...), explained
 }
 
-// HostPort is where the host of a URL listens.
+// HostPort returns the host and port of a URL, with the default port of its scheme if
+// it has none.
 func HostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -153,7 +154,7 @@ func HostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// unresolved words a name that has no address.
+// unresolved returns the finding for a name that cannot be resolved.
 func unresolved(host, key string, err error) Finding {
 	f := Finding{Step: "address", Result: Failed, Detail: host + " cannot be looked up", Advice: "check this machine's name servers (/etc/resolv.conf), and that they answer"}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
@@ -162,20 +163,20 @@ func unresolved(host, key string, err error) Finding {
 	return f
 }
 
-// unconnected words a dial that failed.
+// unconnected returns the finding for a failed dial.
 func unconnected(where, key string, err error) Finding {
 	f := Finding{Step: "connect", Result: Failed}
 	timeout, _ := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		f.Detail = where + " refuses connections"
-		f.Advice = "nothing listens there: check host and port in " + key + ", and that the other side runs"
+		f.Advice = "nothing listens there: check host and port in " + key + ", and that the server is running"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		f.Detail = where + " cannot be reached: no route leads there"
+		f.Detail = where + " cannot be reached: there is no route to it"
 		f.Advice = "check the host in " + key + ", and this machine's network and routes"
 	case errors.Is(err, context.DeadlineExceeded), timeout != nil && timeout.Timeout():
 		f.Detail = where + " does not answer"
-		f.Advice = "a firewall may drop what is sent: check host and port in " + key + ", and that this machine may connect there"
+		f.Advice = "a firewall may drop the packets: check host and port in " + key + ", and that this machine may connect there"
 	default:
 		f.Detail = "no connection to " + where + ": " + lastOf(err).Error()
 		f.Advice = "check " + key + ", and this machine's network"
@@ -186,7 +187,8 @@ func unconnected(where, key string, err error) Finding {
 	return f
 }
 
-// lastOf is the cause of a failed dial, without the addresses that are told anyway.
+// lastOf returns the cause of a failed dial without the addresses, which the finding
+// has already.
 func lastOf(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err
@@ -194,40 +196,40 @@ func lastOf(err error) error {
 	return err
 }
 
-// secured words the handshake, of which there may have been none.
-func (w *Path) secured(err error) (found []Finding, explained bool) {
-	broken := w.broken
+// secured returns findings for the handshake; it may not have begun.
+func (p *Path) secured(err error) (found []Finding, explained bool) {
+	broken := p.broken
 	if broken == nil && err != nil {
 		broken = err
 	}
 	var shown []*x509.Certificate
-	if w.state != nil {
-		shown = w.state.PeerCertificates
+	if p.state != nil {
+		shown = p.state.PeerCertificates
 	} else if e, ok := errors.AsType[*tls.CertificateVerificationError](broken); ok {
 		shown = e.UnverifiedCertificates
 	}
-	now := w.Now()
+	now := p.Now()
 	for _, c := range shown {
 		found = append(found, certificate(c, now))
 	}
-	if detail, advice := handshakeFailure(broken, w.Address, shown, now); detail != "" {
+	if detail, advice := handshakeFailure(broken, p.Address, shown, now); detail != "" {
 		return append(found, Finding{Step: "tls", Result: Failed, Detail: detail, Advice: advice}), true
 	}
 	switch {
-	case w.state == nil && w.shaking && err != nil:
+	case p.state == nil && p.shaking && err != nil:
 		return append(found, Finding{
 			Step: "tls", Result: Failed, Detail: "the TLS handshake is not answered",
-			Advice: "does the other side speak TLS on this port? Check scheme and port in " + w.Key,
+			Advice: "check scheme and port in " + p.Key + ": the server must speak TLS on this port",
 		}), true
-	case w.state == nil:
+	case p.state == nil:
 		return found, false
-	case w.Insecure:
+	case p.Insecure:
 		found = append(found, Finding{
-			Step: "tls", Result: Warning, Detail: tls.VersionName(w.state.Version) + ", and any certificate is taken: whoever is on the way can read and change what is sent",
-			Advice: "set tls.ca_file to the certificate whose fingerprint you have compared, and take tls.insecure_skip_verify out",
+			Step: "tls", Result: Warning, Detail: tls.VersionName(p.state.Version) + ", but any certificate is accepted: anyone on the network path can read and alter the traffic",
+			Advice: "set tls.ca_file to the certificate whose fingerprint you have compared, and remove tls.insecure_skip_verify",
 		})
 	default:
-		found = append(found, Finding{Step: "tls", Result: OK, Detail: fmt.Sprintf("%s, and the certificate is trusted", tls.VersionName(w.state.Version))})
+		found = append(found, Finding{Step: "tls", Result: OK, Detail: fmt.Sprintf("%s, and the certificate is trusted", tls.VersionName(p.state.Version))})
 	}
 	return found, false
 }

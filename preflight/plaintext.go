@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// ExpectsTLS reports whether what listens at an address, host and port, answers a TLS
-// handshake. Who is spoken to in plain text there says nothing, or something else than
-// its protocol. It sends nothing but the handshake, and verifies nothing.
+// ExpectsTLS reports whether the server at address, a host and port, answers a TLS
+// handshake. Such a server sends nothing, or nothing of its protocol, over a plaintext
+// connection. ExpectsTLS sends only a handshake and verifies nothing.
 func ExpectsTLS(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // a plain port may wait for more
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a plaintext port never answers a TLS handshake
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -30,9 +30,10 @@ func ExpectsTLS(ctx context.Context, address string) bool {
 	return err == nil || alert || strings.Contains(err.Error(), "remote error: tls: ")
 }
 
-// Recognize reports what listens at an address, host and port, that does not answer as it
-// should: a port that expects TLS, as ExpectsTLS reports, or one that answers HTTP. It
-// takes a second at most, and no more than half of the time that ctx has left.
+// Recognize examines a server at address, a host and port, that does not answer as it
+// should. It reports whether the server expects TLS, as ExpectsTLS does, and whether it
+// answers HTTP. It takes at most one second, and at most half of the time that ctx has
+// left.
 func Recognize(ctx context.Context, address string) (expectsTLS, answersHTTP bool) {
 	ctx, cancel := Half(ctx)
 	defer cancel()
@@ -62,11 +63,11 @@ func answersInHTTP(ctx context.Context, address string) bool {
 	return err == nil && string(begin) == "HTTP/"
 }
 
-// PlainToTLS is the finding of a plain connection to an address where ExpectsTLS is
-// true. scheme is that of a secured one.
+// PlainToTLS returns the finding for a plaintext connection to a server that expects
+// TLS. scheme is the scheme of a TLS connection.
 func PlainToTLS(scheme string) Finding {
 	return Finding{
-		Step: "tls", Result: Failed, Detail: "what listens there expects TLS, and is spoken to in plain text",
-		Advice: "use " + scheme + ":// in url, or the port for plain connections",
+		Step: "tls", Result: Failed, Detail: "the server expects TLS, but the connection is in plain text",
+		Advice: "use " + scheme + ":// in url, or the server's plaintext port",
 	}
 }

@@ -14,41 +14,42 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// AcceptorOptions say whom a Desk takes commands for.
+// AcceptorOptions configure an Acceptor.
 type AcceptorOptions struct {
-	// Appliances are the names of all there are.
+	// Appliances are the names of all configured appliances.
 	Appliances []string
-	// Locate returns the appliances that know a command's detection, or its ticket
-	// where it names none. It is asked where there are several appliances and a
-	// command names none of them; nil: such a command is refused.
+	// Locate returns the appliances that know a command's detection, or its ticket if
+	// it names no detection. It is called if there are several appliances and a command
+	// names none of them. If it is nil, such a command is refused.
 	Locate func(ctx context.Context, c Command) (appliances []string, err error)
-	// Now is the clock by which commands are accepted.
+	// Now is the clock for the time at which commands are accepted.
 	Now     func() time.Time
 	Metrics *AcceptorMetrics // never nil
 }
 
-// Acceptor takes commands in, from whatever intake: it checks them, finds out whose they
-// are, and stores them. Its methods are safe for concurrent use.
+// Acceptor checks commands from any intake, determines their appliances, and stores
+// them. Its methods are safe for concurrent use.
 type Acceptor struct {
 	store checkpoint.Commands
 	AcceptorOptions
 }
 
-// NewAcceptor returns a Desk that stores in store.
+// NewAcceptor returns an Acceptor that stores commands in store.
 func NewAcceptor(store checkpoint.Commands, o AcceptorOptions) *Acceptor {
 	return &Acceptor{store: store, AcceptorOptions: o}
 }
 
-// Accept stores commands, all of them or none, and returns what became of each, in
-// their order: once it has returned, they will be carried out. key names the call,
-// as an Idempotency-Key or the id of a message does, and begins with its intake's
-// name; the same call again stores nothing. The same key with other commands is
-// another call, so that a key used twice by mistake loses none. Empty: the call has
-// no name.
+// Accept stores all of the commands or none and returns their acceptances in the same
+// order. Once it has returned, the commands will be carried out.
 //
-// A *FieldError says which command is wrong and how, ErrCommandsFull of checkpoint
-// that there is no space now. Any other error passes: try again, with the same key.
-func (d *Acceptor) Accept(ctx context.Context, key string, commands []Command) ([]checkpoint.Acceptance, error) {
+// key identifies the call, as an Idempotency-Key or a message id does, and begins with
+// the name of its intake; a repeated call stores nothing. The same key with different
+// commands is a different call, so that a key reused by mistake loses no command. An
+// empty key disables this.
+//
+// Accept returns a *FieldError if a command is invalid, and checkpoint.ErrCommandsFull
+// if there is no space now. Any other error is temporary: retry with the same key.
+func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) ([]checkpoint.Acceptance, error) {
 	name := ""
 	if key != "" {
 		var err error
@@ -56,12 +57,12 @@ func (d *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 			return nil, err
 		}
 	}
-	now := d.Now()
+	now := a.Now()
 	stored := make([]checkpoint.Command, len(commands))
 	for i, c := range commands {
-		appliance, err := d.appliance(ctx, c)
+		appliance, err := a.appliance(ctx, c)
 		if err != nil {
-			return nil, d.refuse(i, err)
+			return nil, a.refuse(i, err)
 		}
 		c.Appliance = appliance
 		body, err := json.Marshal(c)
@@ -73,34 +74,34 @@ func (d *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 			stored[i].Key = name + "/" + strconv.Itoa(i)
 		}
 	}
-	accepted, err := d.store.Accept(ctx, stored)
+	accepted, err := a.store.Accept(ctx, stored)
 	if err != nil {
 		if errors.Is(err, checkpoint.ErrCommandsFull) {
-			d.Count(ReceivedFull)
+			a.Count(ReceivedFull)
 		}
 		return nil, fmt.Errorf("store ticket commands: %w", err)
 	}
-	for _, a := range accepted {
-		if a.Again {
-			d.Count(ReceivedDuplicate)
+	for _, c := range accepted {
+		if c.Again {
+			a.Count(ReceivedDuplicate)
 		} else {
-			d.Count(ReceivedAccepted)
+			a.Count(ReceivedAccepted)
 		}
 	}
 	return accepted, nil
 }
 
-// refuse says which command an error is about, and counts it.
-func (d *Acceptor) refuse(index int, err error) error {
+// refuse counts a *FieldError and sets the index of the command that it is about.
+func (a *Acceptor) refuse(index int, err error) error {
 	var wrong *FieldError
 	if errors.As(err, &wrong) {
 		wrong.Index = index
-		d.Count(ReceivedRefused)
+		a.Count(ReceivedRefused)
 	}
 	return err
 }
 
-// digest names a call by its key and by all that it asks for.
+// digest returns a key that is unique to a call: to its key and all of its commands.
 func digest(key string, commands []Command) (string, error) {
 	call, err := json.Marshal(struct {
 		Key      string
@@ -114,31 +115,31 @@ func digest(key string, commands []Command) (string, error) {
 }
 
 // appliance checks a command and returns the name of its appliance.
-func (d *Acceptor) appliance(ctx context.Context, c Command) (string, error) {
+func (a *Acceptor) appliance(ctx context.Context, c Command) (string, error) {
 	if err := c.Check(); err != nil {
 		return "", err
 	}
 	if c.Appliance != "" {
-		if !slices.Contains(d.Appliances, c.Appliance) {
-			return "", &FieldError{Field: "appliance", Problem: fmt.Sprintf("%.80q is none of the configuration", c.Appliance), Allowed: d.Appliances}
+		if !slices.Contains(a.Appliances, c.Appliance) {
+			return "", &FieldError{Field: "appliance", Problem: fmt.Sprintf("%.80q is not configured", c.Appliance), Allowed: a.Appliances}
 		}
 		return c.Appliance, nil
 	}
-	if len(d.Appliances) == 1 {
-		return d.Appliances[0], nil
+	if len(a.Appliances) == 1 {
+		return a.Appliances[0], nil
 	}
 	var found []string
-	if d.Locate != nil {
+	if a.Locate != nil {
 		var err error
-		if found, err = d.Locate(ctx, c); err != nil {
-			return "", fmt.Errorf("find out which appliance a ticket belongs to: %w", err)
+		if found, err = a.Locate(ctx, c); err != nil {
+			return "", fmt.Errorf("find the appliance of a ticket: %w", err)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", &FieldError{Field: "appliance", Problem: "is missing, and none is known to have the detection or the ticket", Allowed: d.Appliances}
+		return "", &FieldError{Field: "appliance", Problem: "is missing, and no appliance is known to have the detection or the ticket", Allowed: a.Appliances}
 	case 1:
 		return found[0], nil
 	}
-	return "", &FieldError{Field: "appliance", Problem: "is missing, and several have the detection or the ticket", Allowed: found}
+	return "", &FieldError{Field: "appliance", Problem: "is missing, and several appliances have the detection or the ticket", Allowed: found}
 }

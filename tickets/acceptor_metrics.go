@@ -2,41 +2,42 @@ package tickets
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Received is what became of something that came in at an intake.
+// Received is the result of something that arrived at an intake.
 type Received string
 
-// What becomes of what comes in. Accept counts each command of a call that succeeds;
-// a call that it refuses or has no space for counts once, however many commands it has,
-// and one that ends with another error does not count. What the API does not hand to
-// Accept, it counts by Desk.Count, once a request. A message of a broker that cannot be
-// read is counted by its intake alone.
+// The results. Accept counts each command of a successful call; a call that it refuses
+// or has no space for counts once, however many commands it has, and a call that ends
+// with another error does not count. The API counts requests that it does not pass to
+// Accept by Acceptor.Count, once per request. An unreadable message of a broker is
+// counted only by its intake.
 const (
 	ReceivedAccepted   Received = "accepted"
-	ReceivedDuplicate  Received = "again"      // the command was accepted before
-	ReceivedRefused    Received = "refused"    // something is wrong with the call
+	ReceivedDuplicate  Received = "again"      // the command had been accepted before
+	ReceivedRefused    Received = "refused"    // the call is invalid
 	ReceivedFull       Received = "full"       // there is no space for the call
-	ReceivedIgnored    Received = "ignored"    // the webhook asks for nothing
-	ReceivedUnverified Received = "unverified" // it is not known who sent the webhook
+	ReceivedIgnored    Received = "ignored"    // the webhook requests no change
+	ReceivedUnverified Received = "unverified" // the sender of the webhook was not verified
 )
 
-// AcceptorMetrics are the metrics of a Desk, made once whatever Desks come and go.
+// AcceptorMetrics are the metrics of all Acceptors. They are registered once, whatever
+// Acceptors come and go.
 type AcceptorMetrics struct {
 	received *prometheus.CounterVec
 }
 
-// NewAcceptorMetrics registers the metrics.
+// NewAcceptorMetrics registers and returns the metrics.
 func NewAcceptorMetrics(r prometheus.Registerer) *AcceptorMetrics {
 	m := &AcceptorMetrics{received: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_ticket_commands_received_total",
-		Help: "What came in at the intake. By command: accepted, again (accepted before). By request, or by attempt at a message, whatever it holds: refused (something is wrong with it; of messages those that can be read), full (no space), ignored (a webhook that asks for nothing), unverified (a webhook of which it is not known who sent it).",
+		Help: "Ticket commands received, by result. Per command: accepted, again (accepted before). Per request, or per attempt at a message: refused (invalid; messages only if readable), full (no space), ignored (a webhook that requests no change), unverified (a webhook whose sender was not verified).",
 	}, []string{"result"})}
 	r.MustRegister(m.received)
-	// The first count is to be an increase, and not a new series.
+	// Create all series, so that the first count is an increase.
 	for _, what := range []Received{ReceivedAccepted, ReceivedDuplicate, ReceivedRefused, ReceivedFull, ReceivedIgnored, ReceivedUnverified} {
 		m.received.WithLabelValues(string(what))
 	}
 	return m
 }
 
-// Count counts what an intake did not hand to Accept.
-func (d *Acceptor) Count(what Received) { d.Metrics.received.WithLabelValues(string(what)).Inc() }
+// Count counts something that was not passed to Accept.
+func (a *Acceptor) Count(what Received) { a.Metrics.received.WithLabelValues(string(what)).Inc() }

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Client is what a Writer asks of an appliance. *appliance.Client is one. Its
-// methods return an *appliance.Error.
+// Client is the part of *appliance.Client that a Writer needs. Its methods return an
+// *appliance.Error.
 type Client interface {
 	PatchDetection(ctx context.Context, id int64, change appliance.DetectionChange) error
 	PatchTicket(ctx context.Context, ticketID string, change appliance.DetectionChange) error
@@ -24,13 +24,13 @@ type Client interface {
 	Ticketing(ctx context.Context) (enabled, known bool, err error)
 }
 
-// progress is what the state notes of a command that is being carried out.
+// progress is stored with a command that is being carried out.
 type progress struct {
-	Linked bool `json:"linked"` // the detection has the ticket
+	Linked bool `json:"linked"` // the ticket is linked with the detection
 }
 
-// write carries out a command: it links the ticket with the detection, if there is
-// one, then changes what has the ticket.
+// write carries out a command: it links the ticket with the detection, if the command
+// names one, then changes the detections that have the ticket.
 func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	var command Command
 	if err := json.Unmarshal(c.Body, &command); err != nil {
@@ -39,7 +39,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	var done progress
 	if len(c.Note) > 0 {
 		if err := json.Unmarshal(c.Note, &done); err != nil {
-			return sinks.Errorf(sinks.Rejected, "read how far the command was carried out: %w", err)
+			return sinks.Errorf(sinks.Rejected, "read the progress of the command: %w", err)
 		}
 	}
 	all := command.change()
@@ -49,7 +49,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 			texts: textsOf(link),
 			read: func(offset int, page *appliance.Page) error {
 				if offset > 0 {
-					*page = appliance.Page{} // there is but one
+					*page = appliance.Page{} // there is only one
 					return nil
 				}
 				return w.client.Detection(late, command.DetectionID, page)
@@ -79,7 +79,7 @@ func (w *Writer) write(ctx, late context.Context, c checkpoint.Command) error {
 	})
 }
 
-// change is what a command changes of all that has its ticket.
+// change returns the changes to all detections that have the command's ticket.
 func (c Command) change() appliance.DetectionChange {
 	change := appliance.DetectionChange{Assignee: c.Assignee}
 	if c.Status != "" {
@@ -91,7 +91,7 @@ func (c Command) change() appliance.DetectionChange {
 	return change
 }
 
-// textsOf is what a detection has after a change.
+// textsOf returns the tracked fields that a change sets.
 func textsOf(c appliance.DetectionChange) texts {
 	f := make(texts)
 	for name, value := range map[string]*string{"ticket_id": c.TicketID, "status": c.Status, "resolution": c.Resolution, "assignee": c.Assignee} {
@@ -105,18 +105,18 @@ func textsOf(c appliance.DetectionChange) texts {
 	return f
 }
 
-// edit is one write to the appliance.
+// edit is a single write to the appliance.
 type edit struct {
 	texts texts
-	// read reads some of the detections that are changed, behind the first offset;
-	// none where there are no more.
+	// read reads a page of the detections that are changed, starting at offset; the
+	// page is empty if there are no more.
 	read  func(offset int, page *appliance.Page) error
 	patch func() error
-	// keep keeps in the state that it was made, and what is expected of it.
+	// keep stores that the edit was made, and which own writes to expect.
 	keep func(expect []checkpoint.Entry) error
 }
 
-// change makes an edit while nobody reads the appliance's detections, and finds out
+// change makes an edit while the appliance's detections are not read, and determines
 // which versions it made.
 func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit) error {
 	end, err := w.turn(ctx)
@@ -143,7 +143,7 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 		}
 		return fmt.Errorf("write ticket %s: %w", c.Subject, err)
 	}
-	// Where it cannot be read what the edit made, the loose rule of Echoes holds.
+	// If the result of the edit cannot be read, OwnWrites matches by the fields alone.
 	if after, _, err := readDetections(e); err == nil {
 		intended = witness(intended, before, after)
 		w.ownWrites.put(intended)
@@ -158,34 +158,34 @@ func (w *Writer) change(ctx, late context.Context, c checkpoint.Command, e edit)
 	return w.forget(late, before)
 }
 
-// errWaitsForTurn says why a command is not carried out yet.
-var errWaitsForTurn = errors.New("a page of the appliance's detections is being read for long; tickets are written between two pages")
+// errWaitsForTurn reports why a command is not carried out yet.
+var errWaitsForTurn = errors.New("reading a page of the appliance's detections takes long; tickets are written between two pages")
 
-// turn takes the turn to write, and reports by the status if that takes long.
+// turn acquires the turn to write, and sets the status if that takes long.
 func (w *Writer) turn(ctx context.Context) (end func(), err error) {
 	const long = 30 * time.Second
-	soon, cancel := context.WithTimeout(ctx, long)
+	limited, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
-	if end, err = w.ownWrites.Turn(soon); err == nil || ctx.Err() != nil {
+	if end, err = w.ownWrites.Turn(limited); err == nil || ctx.Err() != nil {
 		return end, err
 	}
 	w.enter(sinks.StateRetrying, errWaitsForTurn)
 	return w.ownWrites.Turn(ctx)
 }
 
-// expect keeps in the state what is expected of detections.
+// expect stores the own writes that are expected.
 func (w *Writer) expect(ctx context.Context, c checkpoint.Command, chains map[int64][]write) error {
 	entries, err := entriesOf(chains)
 	if err != nil {
 		return err
 	}
 	if err := w.store.Note(ctx, c.ID, c.Note, entries); err != nil {
-		return fmt.Errorf("keep what command %d is to change: %w", c.ID, err)
+		return fmt.Errorf("store the changes of command %d: %w", c.ID, err)
 	}
 	return nil
 }
 
-// forget drops what was waited for too long.
+// forget drops own writes that were awaited for too long.
 func (w *Writer) forget(ctx context.Context, written []transform.Detection) error {
 	var now int64
 	for _, d := range written {
@@ -196,45 +196,44 @@ func (w *Writer) forget(ctx context.Context, written []transform.Detection) erro
 		return nil
 	}
 	if err := w.store.Unexpect(ctx, w.o.Appliance, nil, before); err != nil {
-		// It is tried again in a day: what stays does no harm.
-		w.o.Log.Warn("what was written long ago could not be dropped from the state", "error", err)
+		// It is retried in a day; stale entries do no harm.
+		w.o.Log.Warn("failed to drop old writes from the state", "error", err)
 	}
 	return nil
 }
 
-// readBefore reads what an edit is about to change. Where the appliance refuses
-// that for what is asked, and not for who asks, the edit itself will tell why: then
-// there is nothing to expect of it.
+// readBefore reads the detections that an edit is about to change. If the appliance
+// refuses the request itself, not its sender, it returns nothing and no error: the edit
+// will fail with the reason, and no own write is to be expected.
 func readBefore(e edit) (found []transform.Detection, clock int64, err error) {
 	found, clock, err = readDetections(e)
 	if refusal, ok := errors.AsType[*appliance.Error](err); ok && !refusal.Refused() && !refusal.Throttled() && refusal.Status/100 == 4 {
 		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read what is to be changed: %w", err)
+		return nil, 0, fmt.Errorf("read the detections to be changed: %w", err)
 	}
 	return found, clock, nil
 }
 
-// Bounds of what is read of the detections that one command changes. Polling waits
-// meanwhile.
+// Limits on reading the detections that one command changes. Polling waits meanwhile.
 const (
 	maxLookupRows  = 10_000
-	maxLookupPages = 1000     // an appliance may return fewer rows a page than it is asked for
-	maxLookupBytes = 32 << 20 // that are kept
+	maxLookupPages = 1000     // an appliance may return fewer rows per page than requested
+	maxLookupBytes = 32 << 20 // kept in memory
 	maxLookupRead  = 128 << 20
 	maxLookupTime  = 2 * time.Minute
 )
 
-// errLookupSlow reports that a lookup took too long: for the appliance's rate limit, or
-// its load. Both pass.
-var errLookupSlow = fmt.Errorf("the appliance did not show all detections with the ticket within %s; "+
-	"raise its rate limit, or reduce its load, if this remains", maxLookupTime)
+// errLookupSlow reports that a lookup took too long because of the appliance's rate
+// limit or load. It is temporary.
+var errLookupSlow = fmt.Errorf("the appliance did not return all detections with the ticket within %s; "+
+	"raise its rate limit or reduce its load if this persists", maxLookupTime)
 
-// readDetections reads what an edit changes, without what is no detection that can
-// be recognized. An appliance that shows no end of it, or more than a command may
-// change, is an error that rejects the command; one that takes too long is
-// errLookupSlow. clock is the appliance's in its first answer, in milliseconds.
+// readDetections reads the detections that an edit changes, skipping objects that are
+// not valid detections. It rejects the command if the appliance returns more than a
+// command may change, or never ends; if it is too slow, the error is errLookupSlow.
+// clock is the appliance's time in its first response, in milliseconds.
 func readDetections(e edit) (found []transform.Detection, clock int64, err error) {
 	var page appliance.Page
 	seen := make(map[int64]bool)
@@ -246,19 +245,19 @@ func readDetections(e edit) (found []transform.Detection, clock int64, err error
 		if pages == 0 {
 			clock = page.Date.UnixMilli()
 		}
-		if len(page.Objects) == 0 { // a short page is not the last one everywhere
+		if len(page.Objects) == 0 { // some appliances return short pages before the last one
 			return found, clock, nil
 		}
 		fresh := false
 		for _, o := range page.Objects {
 			d, err := transform.ParseDetection(o.Raw, o.Repaired)
-			if seen[d.ID] { // what has no id counts as one detection
+			if seen[d.ID] { // objects without an id count as one detection
 				continue
 			}
 			if seen[d.ID], fresh = true, true; err != nil {
 				continue
 			}
-			// The object is the page's, and not needed.
+			// Object belongs to the page and is not needed.
 			found = append(found, transform.Detection{ID: d.ID, ModTime: d.ModTime, Tracked: d.Tracked})
 			size += len(d.Tracked)
 		}
@@ -266,19 +265,19 @@ func readDetections(e edit) (found []transform.Detection, clock int64, err error
 		bytes += page.Size()
 		switch {
 		case !fresh:
-			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows the same detections at offset %d again: it ignores offset, so that it cannot be known what has the ticket",
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance returned the same detections again at offset %d: it ignores offset, so the detections with the ticket cannot be listed",
 				rows-len(page.Objects))
 		case rows > maxLookupRows || size > maxLookupBytes:
-			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance shows more than %d detections, or %d MiB of them, with the ticket: a command changes no more", maxLookupRows, maxLookupBytes>>20)
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance has more than %d detections, or %d MiB of them, with the ticket: a command cannot change more", maxLookupRows, maxLookupBytes>>20)
 		case pages >= maxLookupPages || bytes > maxLookupRead:
-			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance did not show all detections with the ticket within %d pages and %d MiB", maxLookupPages, maxLookupRead>>20)
+			return nil, 0, sinks.Errorf(sinks.Rejected, "the appliance did not return all detections with the ticket within %d pages and %d MiB", maxLookupPages, maxLookupRead>>20)
 		case time.Since(began) > maxLookupTime:
 			return nil, 0, errLookupSlow
 		}
 	}
 }
 
-// refused reports whether an appliance answered that it did not do what it was asked.
+// refused reports whether the appliance answered that it did not carry out the request.
 func refused(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && e.Status/100 == 4 && e.Status != http.StatusRequestTimeout

@@ -64,18 +64,18 @@ func TestCommandsAreParsed(t *testing.T) {
 		{name: "several", text: "\n[{\"ticket_id\": \"SEC-1\"}, {\"ticket_id\": \"SEC-2\"}]", n: 2, several: true},
 		{name: "a field that is null is left as it is", text: `{"ticket_id": "SEC-1", "assignee": null, "resolution": null}`, n: 1},
 		{name: "a field that no command has is told", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
-		{name: "a field in other letters is another", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "no command has"},
+		{name: "a field in other letters is another", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "is an unknown field"},
 		{name: "a number in the place of text is told", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},
 		{name: "text in the place of a number is told", text: `{"detection_id": "7"}`, field: "detection_id", problem: "must be a whole number"},
 		{name: "a fraction is no id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
 		{name: "a number beyond 64 bits is no id", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
 		{name: "a field that comes twice is told", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
 		{name: "an empty list is told", text: `[]`, several: true, problem: "empty"},
-		{name: "nothing is told", text: ``, problem: "no JSON"},
+		{name: "nothing is told", text: ``, problem: "not valid JSON"},
 		{name: "text alone is told", text: `"closed"`, problem: "must be an object"},
 		{name: "null is no command", text: `null`, problem: ""},
-		{name: "what breaks off is told", text: `{"ticket_id": "a"`, problem: "no JSON"},
-		{name: "a second value behind the first is told", text: `{"ticket_id": "a"} {}`, problem: "no JSON"},
+		{name: "what breaks off is told", text: `{"ticket_id": "a"`, problem: "not valid JSON"},
+		{name: "a second value behind the first is told", text: `{"ticket_id": "a"} {}`, problem: "not valid JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			commands, several, err := tickets.Parse([]byte(c.text))

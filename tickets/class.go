@@ -10,12 +10,12 @@ import (
 	"ndrbridge/sinks"
 )
 
-var errTrackingOff = errors.New("the appliance does not take tickets: external ticket tracking is off; " +
-	"turn it on in its settings, or with PATCH of its resource ticketing, and what waits is written")
+var errTrackingOff = errors.New("the appliance does not accept tickets: external ticket tracking is off; " +
+	"turn it on in its settings or by PATCH of its resource ticketing; pending commands are then written")
 
-// classOf says what a failure means for the command and for the writer, and how long
-// the appliance wants to be left alone. Where tracking is off, that is asked before
-// the next write.
+// classOf returns the class of a failure, and how long to wait before the next request.
+// If the failure may mean that ticket tracking is off, it makes the writer ask for that
+// before the next write.
 func (w *Writer) classOf(ctx context.Context, err error) (sinks.Class, time.Duration) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok {
@@ -27,8 +27,8 @@ func (w *Writer) classOf(ctx context.Context, err error) (sinks.Class, time.Dura
 	case e.Throttled():
 		return sinks.Throttled, e.RetryAfter
 	case e.Status == http.StatusUnprocessableEntity:
-		// Where it cannot be told which of the two a 422 is about, it is not the
-		// command, whose values were checked when it came in.
+		// A 422 is about the command or about ticket tracking. If that cannot be
+		// determined, assume tracking: the command was checked when it was accepted.
 		enabled, known, err := w.client.Ticketing(ctx)
 		if err == nil && known && enabled {
 			return sinks.Rejected, 0
@@ -46,14 +46,15 @@ func (w *Writer) classOf(ctx context.Context, err error) (sinks.Class, time.Dura
 	return sinks.Transient, e.RetryAfter
 }
 
-// isTrackingOff asks whether the appliance takes no tickets. An answer of unknown
-// shape, or none, means: try.
+// isTrackingOff reports whether the appliance is known not to accept tickets. If it
+// does not answer, or not as expected, the write is tried.
 func (w *Writer) isTrackingOff(ctx context.Context) bool {
 	enabled, known, err := w.client.Ticketing(ctx)
 	return err == nil && known && !enabled
 }
 
-// answered reports whether the appliance said what is wrong: other commands may pass.
+// answered reports whether the appliance answered the request: other commands may
+// succeed.
 func answered(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && e.Status != 0

@@ -1,21 +1,22 @@
-// Package tickets writes the state of tickets back to appliances: it takes
-// commands in, stores them, carries them out in order, and knows what it wrote
-// when the appliance shows it.
+// Package tickets writes the state of tickets back to appliances: it accepts commands,
+// stores them, carries them out in order, and recognizes its own writes when the
+// appliance shows them.
 package tickets
 
-// Command is what a detection's ticket is to become (PATCH /detections/tickets,
-// and PATCH /detections/{id} where it names a detection). An empty field is left
-// as it is. At least TicketID and one more field are set.
+// Command is a change of a detection's ticket (PATCH /detections/tickets, and PATCH
+// /detections/{id} if it names a detection). Empty fields stay unchanged. At least
+// TicketID and one more field must be set.
 type Command struct {
 	TicketID string `json:"ticket_id"`
-	// Appliance is the appliance's name; empty: the one that there is, or that
-	// knows the detection or the ticket.
+	// Appliance is the appliance's name. If it is empty, it is the only appliance, or
+	// the one that knows the detection or the ticket.
 	Appliance string `json:"appliance,omitempty"`
-	// DetectionID is the detection that the ticket is linked with first; 0: none.
+	// DetectionID is the detection that is first linked with the ticket; 0 for none.
 	DetectionID int64 `json:"detection_id,omitempty"`
 	// Status is new, in_progress, closed or acknowledged.
 	Status string `json:"status,omitempty"`
-	// Resolution is action_taken or no_action_taken, with the status closed alone.
+	// Resolution is action_taken or no_action_taken, and only valid with the status
+	// closed.
 	Resolution string  `json:"resolution,omitempty"`
-	Assignee   *string `json:"assignee,omitempty"` // empty: nobody's
+	Assignee   *string `json:"assignee,omitempty"` // nil: unchanged; empty: unassigned
 }

@@ -10,21 +10,20 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// task is a command that is to be carried out.
+// task is a command that waits to be carried out.
 type task struct {
-	id   uint64
-	keys []orderingKey // in which it waits: that of its ticket, that of its detection
-	due  time.Time
-	// queued says that it is among the ready.
-	queued bool
+	id     uint64
+	keys   []orderingKey // of its ticket and its detection
+	due    time.Time
+	queued bool // in orderedTasks.ready
 
 	retry      backoff.BackOff // nil until it failed
-	othersDone uint64          // how many others had passed when it failed last
-	failures   int             // how often it failed although others passed
+	othersDone uint64          // Writer.done when it last failed
+	failures   int             // failures between which other commands succeeded
 }
 
-// orderingKey stands for a ticket or a detection. Two of them that share one by chance wait
-// for each other, which does no harm.
+// orderingKey identifies a ticket or a detection. If two of them have the same key by
+// chance, their commands wait for each other, which does no harm.
 type orderingKey uint64
 
 func newOrderingKey(name string) orderingKey {
@@ -33,53 +32,54 @@ func newOrderingKey(name string) orderingKey {
 	return orderingKey(h.Sum64())
 }
 
-// orderedTasks order commands: of those that are about the same ticket, or the same
-// detection, only the one accepted first may be carried out. Others do not wait for
-// each other. Nothing here costs more with many lines than their logarithm.
+// orderedTasks is a queue of commands. Of the commands with a common ordering key only
+// the one accepted first may be carried out; others do not wait for each other. Its
+// methods take time logarithmic in the number of keys.
 type orderedTasks struct {
 	tasks map[uint64]*task
-	of    map[orderingKey][]*task // in the order of their ids; none is empty
-	ready readiness               // every task that is the first of all its lines, and some that were
+	byKey map[orderingKey][]*task // sorted by id; never empty
+	ready readiness               // every task that is first for all of its keys; may also hold tasks that no longer are
 }
 
 func newOrderedTasks() *orderedTasks {
-	return &orderedTasks{tasks: make(map[uint64]*task), of: make(map[orderingKey][]*task)}
+	return &orderedTasks{tasks: make(map[uint64]*task), byKey: make(map[orderingKey][]*task)}
 }
 
-// add lets a task wait, in its place by its id. One that is there stays as it is.
-func (l *orderedTasks) add(t *task) {
-	if l.tasks[t.id] != nil {
+// add inserts a task by its id. It does nothing if the task is there already.
+func (q *orderedTasks) add(t *task) {
+	if q.tasks[t.id] != nil {
 		return
 	}
-	l.tasks[t.id] = t
-	for _, name := range t.keys {
-		i, _ := slices.BinarySearchFunc(l.of[name], t.id, func(t *task, id uint64) int { return cmp.Compare(t.id, id) })
-		l.of[name] = slices.Insert(l.of[name], i, t)
+	q.tasks[t.id] = t
+	for _, key := range t.keys {
+		i, _ := slices.BinarySearchFunc(q.byKey[key], t.id, func(t *task, id uint64) int { return cmp.Compare(t.id, id) })
+		q.byKey[key] = slices.Insert(q.byKey[key], i, t)
 	}
-	l.queue(t)
+	q.enqueue(t)
 }
 
-// remove takes out a task that next returned: those behind it may be the first now.
-func (l *orderedTasks) remove(t *task) {
-	delete(l.tasks, t.id)
-	for _, name := range t.keys {
-		rest := l.of[name][1:]
+// remove removes a task that next returned. The tasks after it may become ready.
+func (q *orderedTasks) remove(t *task) {
+	delete(q.tasks, t.id)
+	for _, key := range t.keys {
+		rest := q.byKey[key][1:]
 		if len(rest) == 0 {
-			delete(l.of, name)
+			delete(q.byKey, key)
 			continue
 		}
-		l.of[name] = rest
-		l.queue(rest[0])
+		q.byKey[key] = rest
+		q.enqueue(rest[0])
 	}
 }
 
-// next returns the first task that is due; else nil, and how long it is until one
-// is. 0: there is none. Whoever has tried it removes or postpones it.
-func (l *orderedTasks) next(now time.Time) (*task, time.Duration) {
-	for len(l.ready) > 0 {
-		t := l.ready[0]
-		if !l.isFirst(t) {
-			heap.Pop(&l.ready)
+// next returns the first task that is due. If none is due it returns nil and the time
+// until one is, or 0 if there is none. After trying the task, the caller must call
+// remove or postpone.
+func (q *orderedTasks) next(now time.Time) (*task, time.Duration) {
+	for len(q.ready) > 0 {
+		t := q.ready[0]
+		if !q.isFirst(t) {
+			heap.Pop(&q.ready)
 			t.queued = false
 			continue
 		}
@@ -91,29 +91,29 @@ func (l *orderedTasks) next(now time.Time) (*task, time.Duration) {
 	return nil, 0
 }
 
-// postpone lets the task that next returned wait until due.
-func (l *orderedTasks) postpone(t *task, due time.Time) {
+// postpone makes the task that next returned wait until due.
+func (q *orderedTasks) postpone(t *task, due time.Time) {
 	t.due = due
-	heap.Fix(&l.ready, 0) // it is the first of the ready
+	heap.Fix(&q.ready, 0) // next returned it, so it is the first
 }
 
-func (l *orderedTasks) queue(t *task) {
-	if !t.queued && l.isFirst(t) {
+func (q *orderedTasks) enqueue(t *task) {
+	if !t.queued && q.isFirst(t) {
 		t.queued = true
-		heap.Push(&l.ready, t)
+		heap.Push(&q.ready, t)
 	}
 }
 
-func (l *orderedTasks) isFirst(t *task) bool {
-	for _, name := range t.keys {
-		if line := l.of[name]; len(line) == 0 || line[0] != t {
+func (q *orderedTasks) isFirst(t *task) bool {
+	for _, key := range t.keys {
+		if waiting := q.byKey[key]; len(waiting) == 0 || waiting[0] != t {
 			return false
 		}
 	}
 	return true
 }
 
-// readiness is a heap: what is due first, then what was accepted first.
+// readiness is a heap of tasks ordered by due time, then by id.
 type readiness []*task
 
 func (r readiness) Len() int { return len(r) }

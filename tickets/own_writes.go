@@ -16,64 +16,66 @@ import (
 	"ndrbridge/transform"
 )
 
-// OwnWrites is what the bridge wrote to one appliance and has yet to see there. Its
-// methods are safe for concurrent use. Its invariants:
+// OwnWrites tracks the writes to one appliance that the bridge has made and the pollers
+// have not seen yet. Its methods are safe for concurrent use.
+//
+// Invariants:
 //
 //   - Writing (a detection is read, changed, and read again) and reading (a page
-//     is fetched and committed) exclude each other, by Turn. Nobody keeps the turn
-//     while it waits for space in the journal, if somebody else wants it.
-//   - The writes to a detection follow one another: each was made on the version
-//     that the one before it made. Of the last alone it may not be known yet
-//     which version it made, and whether it arrived.
+//     is fetched and committed) exclude each other by Turn. No holder keeps the
+//     turn while it waits for space in the journal if another caller wants it.
+//   - The writes to a detection form a chain: each was made on the version that
+//     the previous one made. Only for the last one it may be unknown which
+//     version it made and whether it arrived.
 //
-// So a version is an own write where the version delivered last is the one that some of
-// these writes was made on, and its own mod_time is that of a later one's result.
-// One whose result is not known, after a crash or a lost answer, is matched by what
-// it set, with the first version that is not older.
+// A version is an own write if the version delivered last is the one that some write of
+// the chain was made on, and its mod_time is that of the result of a later one. A write
+// whose result is unknown, after a crash or a lost response, matches the first version
+// that is not older and has the fields it set.
 //
-// An appliance may show what was written at once, and raise mod_time some time later:
-// then a write results in two versions, of which the second changes nothing, and
-// somebody else may have made others in between. While such a raise is due, a version
+// An appliance may show the written fields at once and raise mod_time some time later.
+// The write then results in two versions, of which the second changes nothing, and
+// other users may have made versions in between. While such a raise is due, a version
 // without changes is an own write, unless a later write was made on a version of that
-// mod_time with changes. If somebody else's edit leaves no trace in the tracked fields,
-// or the write overwrites it, it is taken for the raise, and the raise that follows is
-// not marked: it looks like another such edit.
+// mod_time that has changes. If another user's edit leaves no trace in the tracked
+// fields, or the write overwrites it, it is mistaken for the raise; the raise that
+// follows is then not marked as an own write, and looks like another such edit.
 type OwnWrites struct {
-	turn chan struct{} // holds the token of whose turn it is
+	turn chan struct{} // semaphore
 
 	mu        sync.Mutex
-	waiting   int           // callers of Turn that wait
-	contended chan struct{} // closed while there are any
+	waiting   int           // number of callers waiting in Turn
+	contended chan struct{} // closed while waiting > 0
 
-	writes map[int64][]write // by the detection's id; none is empty
-	pruned int64             // up to which mod_time they were dropped
+	writes map[int64][]write // by detection id; never empty
+	pruned int64             // mod_time up to which writes were dropped
 }
 
-// write is what was written to a detection at once.
+// write is a single write to a detection.
 type write struct {
-	Since int64 `json:"since"` // the mod_time of the version that it was made on
-	// ModTime is that of the version that it made: 0 if that is not known, Since if
-	// the fields were shown and mod_time was not raised.
+	Since int64 `json:"since"` // mod_time of the version that it was made on
+	// ModTime is the mod_time of the version that it made: 0 if unknown, Since if the
+	// fields were shown but mod_time was not raised.
 	ModTime int64 `json:"mod_time,omitempty"`
 	Fields  texts `json:"fields,omitempty"`
-	// Before is the Tracked of the version that it was made on, until ModTime is
-	// known to have been raised.
+	// Before is the Tracked of the version that it was made on. It is nil once ModTime
+	// is known to have been raised.
 	Before []byte `json:"before,omitempty"`
-	// Base is a digest of the Tracked of the version that it was made on, if a write
-	// before it may have raised the mod_time of that.
+	// Base is a digest of the Tracked of the version that it was made on. It is set
+	// only if an earlier write may have raised the mod_time of that version.
 	Base []byte `json:"base,omitempty"`
-	// RaiseBy is up to which mod_time a version without changes is what it made, or
-	// 0 if mod_time was raised with the fields. A write with a Since of 0 stands for
-	// those that were overtaken, and has nothing but this.
+	// RaiseBy is the mod_time up to which a version without changes counts as the
+	// result of this write, or 0 if mod_time was raised with the fields. A write whose
+	// Since is 0 stands for overtaken writes and has no other fields.
 	RaiseBy int64 `json:"raise_by,omitempty"`
 }
 
 // lateRaise is how much later than its fields a write's mod_time may be raised and
-// still be recognized, in the appliance's milliseconds, if other versions came in
-// between.
+// still be recognized if other versions came in between, in milliseconds of the
+// appliance's clock.
 const lateRaise = 10 * 60_000
 
-// made records which version it made.
+// made records the mod_time of the version that w made.
 func (w *write) made(modTime int64) {
 	if w.ModTime = modTime; modTime > w.Since {
 		w.Before, w.RaiseBy = nil, 0
@@ -83,18 +85,19 @@ func (w *write) made(modTime int64) {
 // raised reports whether mod_time is known to have been raised.
 func (w *write) raised() bool { return w.ModTime > w.Since }
 
-// raiseDue reports whether some writes may still raise mod_time to a time.
+// raiseDue reports whether a write of the chain may still raise mod_time to modTime.
 func raiseDue(chain []write, modTime int64) bool {
 	return slices.ContainsFunc(chain, func(w write) bool { return modTime <= w.RaiseBy })
 }
 
-// trackedDigest identifies the Tracked of a version.
+// trackedDigest returns a digest of the Tracked of a version.
 func trackedDigest(tracked []byte) []byte {
 	sum := sha256.Sum256(tracked)
 	return sum[:8]
 }
 
-// overtaken returns what is left to expect of writes after a newer version was shown.
+// overtaken returns the raises that a chain may still produce after a newer version of
+// modTime was shown.
 func overtaken(chain []write, modTime int64) []write {
 	var by int64
 	for _, w := range chain {
@@ -106,37 +109,37 @@ func overtaken(chain []write, modTime int64) []write {
 	return []write{{RaiseBy: by}}
 }
 
-// texts are what was written to tracked fields of a detection, by their names; empty:
-// null.
+// texts are the values written to the tracked fields of a detection, by field name; an
+// empty value is null.
 type texts map[string]string
 
-// keepOwnWrites is how long an own write is waited for, by the appliance's clock. A version
-// that no stream reads, for its filter, never comes.
+// keepOwnWrites is how long an own write is awaited, by the appliance's clock. A
+// version that no stream reads, because of its filter, never arrives.
 const keepOwnWrites = 7 * 24 * time.Hour
 
-// LoadOwnWrites returns what is expected of an appliance by what store holds.
+// LoadOwnWrites returns the own writes to an appliance that store holds.
 func LoadOwnWrites(ctx context.Context, store checkpoint.Commands, appliance string) (*OwnWrites, error) {
 	entries, err := store.Expected(ctx, appliance)
 	if err != nil {
-		return nil, fmt.Errorf("read what was written to %s: %w", appliance, err)
+		return nil, fmt.Errorf("read the own writes to %s: %w", appliance, err)
 	}
 	e := &OwnWrites{turn: make(chan struct{}, 1), contended: make(chan struct{}), writes: make(map[int64][]write)}
 	for _, entry := range entries {
 		id, err := strconv.ParseInt(entry.Key, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("read what was written to %s: detection %q: %w", appliance, entry.Key, err)
+			return nil, fmt.Errorf("read the own writes to %s: detection %q: %w", appliance, entry.Key, err)
 		}
 		var chain []write
 		if err := json.Unmarshal(entry.Value, &chain); err != nil {
-			return nil, fmt.Errorf("read what was written to detection %d of %s: %w", id, appliance, err)
+			return nil, fmt.Errorf("read the own writes to detection %d of %s: %w", id, appliance, err)
 		}
 		e.put(map[int64][]write{id: chain})
 	}
 	return e, nil
 }
 
-// Turn waits until nobody reads or writes, and keeps it so until end is called. The
-// error is that of ctx.
+// Turn waits for the exclusive right to read or write the appliance's detections, which
+// the caller holds until it calls end. It returns an error only if ctx is done.
 func (e *OwnWrites) Turn(ctx context.Context) (end func(), err error) {
 	end = func() { <-e.turn }
 	select {
@@ -154,7 +157,7 @@ func (e *OwnWrites) Turn(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// wait counts a caller of Turn that begins to wait, or ends it.
+// wait adds n to the number of callers waiting in Turn.
 func (e *OwnWrites) wait(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,15 +168,15 @@ func (e *OwnWrites) wait(n int) {
 	}
 }
 
-// Contended returns a channel that is closed once somebody waits for the turn.
+// Contended returns a channel that is closed while a caller waits in Turn.
 func (e *OwnWrites) Contended() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.contended
 }
 
-// IsOwnWrite reports whether all that happened to a detection since the version that was
-// delivered last, of that mod_time and Tracked, is what the bridge wrote.
+// IsOwnWrite reports whether the bridge itself made all changes to a detection since
+// the version that was delivered last, which has the given mod_time and Tracked.
 func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last []byte) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -187,7 +190,7 @@ func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last
 	for later < len(chain) && chain[later].Since == lastModTime {
 		later++
 	}
-	// on reports whether w was made on last with its mod_time raised.
+	// on reports whether w was made on last after its mod_time was raised.
 	on := func(w write) bool { return w.Base != nil && bytes.Equal(w.Base, trackedDigest(last)) }
 	raise := seen.ModTime > lastModTime && raiseDue(chain, seen.ModTime)
 	if raise && raiseDue(chain[:later], seen.ModTime) && wrote.explain(last, seen.Tracked) &&
@@ -203,7 +206,7 @@ func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last
 		switch {
 		case w.ModTime == seen.ModTime, w.ModTime == 0 && w.Since <= seen.ModTime:
 		case len(rest) > 1 || len(rest) == 1 && rest[0].ModTime != 0:
-			continue // what was written later is shown, too
+			continue // a later write is shown, too
 		case w.ModTime == w.Since && w.Since < seen.ModTime, raise:
 		default:
 			continue
@@ -215,7 +218,7 @@ func (e *OwnWrites) IsOwnWrite(seen transform.Detection, lastModTime int64, last
 	return false
 }
 
-// Delivered ends the wait for what these versions show, or have overtaken.
+// Delivered drops the writes that the versions show or have overtaken.
 func (e *OwnWrites) Delivered(versions []transform.Detection) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -233,8 +236,8 @@ func (e *OwnWrites) Delivered(versions []transform.Detection) {
 	}
 }
 
-// before returns what is expected of detections as they stand, without what a
-// version that somebody else made has overtaken.
+// before returns the chains of detections as they are now, without writes that another
+// user's version has overtaken.
 func (e *OwnWrites) before(detections []transform.Detection) map[int64][]write {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -245,9 +248,8 @@ func (e *OwnWrites) before(detections []transform.Detection) map[int64][]write {
 	return chains
 }
 
-// resolve finds out what became of the last write where that is not known, and
-// returns nothing but raises that are due where the version that is there was made by
-// somebody else.
+// resolve determines the outcome of the last write if it is unknown. If the current
+// version was made by another user, it returns only the raises that are still due.
 func resolve(chain []write, now transform.Detection) []write {
 	if len(chain) == 0 {
 		return nil
@@ -261,7 +263,7 @@ func resolve(chain []write, now transform.Detection) []write {
 	case last.Fields.explain(last.Before, now.Tracked):
 		last.made(now.ModTime)
 	case last.ModTime == 0 && (last.Since == now.ModTime || texts{}.explain(last.Before, now.Tracked)):
-		// It did not arrive. If mod_time rose, that may be the raise of the one before.
+		// It did not arrive. If mod_time rose, the previous write may have raised it.
 		return resolve(chain[:len(chain)-1], now)
 	default:
 		return overtaken(chain, now.ModTime)
@@ -272,11 +274,11 @@ func resolve(chain []write, now transform.Detection) []write {
 	return chain
 }
 
-// maxChain bounds the writes to one detection that are waited for one by one.
+// maxChain limits the writes per detection that are tracked individually.
 const maxChain = 16
 
-// intend adds a write of f to detections as they stand, which is about to be made
-// when the appliance's clock shows clock, in milliseconds.
+// intend appends a write of f to the chains of detections as they are now. clock is the
+// appliance's time shortly before the write, in milliseconds.
 func intend(chains map[int64][]write, detections []transform.Detection, f texts, clock int64) map[int64][]write {
 	next := make(map[int64][]write, len(chains))
 	for _, d := range detections {
@@ -285,7 +287,7 @@ func intend(chains map[int64][]write, detections []transform.Detection, f texts,
 			w.Base = trackedDigest(d.Tracked)
 		}
 		chain := append(slices.Clone(chains[d.ID]), w)
-		if len(chain) > maxChain { // the first two count as one
+		if len(chain) > maxChain { // merge the first two
 			n := 0
 			if chain[0].Since == 0 {
 				n = 1
@@ -301,9 +303,9 @@ func intend(chains map[int64][]write, detections []transform.Detection, f texts,
 	return next
 }
 
-// witness finds the versions that a write made, given the detections before and
-// after it in one turn. Where somebody else changed one in between, nothing is
-// expected of it.
+// witness determines the versions that a write made from the detections before and
+// after it, both read in one turn. If another user changed a detection in between, its
+// write is no longer expected.
 func witness(chains map[int64][]write, before, after []transform.Detection) map[int64][]write {
 	is := make(map[int64]transform.Detection, len(after))
 	for _, d := range after {
@@ -315,7 +317,7 @@ func witness(chains map[int64][]write, before, after []transform.Detection) map[
 		last := &chain[len(chain)-1]
 		switch now, there := is[was.ID]; {
 		case there && now.ModTime == was.ModTime && !last.Fields.shownBy(now.Tracked):
-			// It is not to be seen yet.
+			// The write is not visible yet.
 		case there && last.Fields.explain(was.Tracked, now.Tracked):
 			last.made(now.ModTime)
 		default:
@@ -326,7 +328,7 @@ func witness(chains map[int64][]write, before, after []transform.Detection) map[
 	return next
 }
 
-// put replaces what is expected.
+// put replaces the chains of the given detections.
 func (e *OwnWrites) put(chains map[int64][]write) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -343,15 +345,15 @@ func (e *OwnWrites) set(id int64, chain []write) {
 	e.writes[id] = chain
 }
 
-// prune drops what was waited for too long when something was written to a version
-// of mod_time now, and says up to where the store should. Most often there is
-// nothing to be done: ok is false.
+// prune drops writes that were awaited for too long; now is the mod_time of a version
+// just written to. If ok is set, the caller must drop entries before that mod_time from
+// the store, too. Most calls have nothing to do.
 func (e *OwnWrites) prune(now int64) (before int64, ok bool) {
-	const seldom = 24 * time.Hour
+	const interval = 24 * time.Hour
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before = now - keepOwnWrites.Milliseconds()
-	if before < e.pruned+seldom.Milliseconds() {
+	if before < e.pruned+interval.Milliseconds() {
 		return 0, false
 	}
 	e.pruned = before
@@ -359,20 +361,20 @@ func (e *OwnWrites) prune(now int64) (before int64, ok bool) {
 	return before, true
 }
 
-// lastTime is the time by which the age of what is expected is measured.
+// lastTime returns the time that determines the age of a chain.
 func lastTime(chain []write) int64 { return max(chain[0].RaiseBy, chain[len(chain)-1].Since) }
 
-// entriesOf encodes what is expected for the store.
+// entriesOf encodes chains for the store.
 func entriesOf(chains map[int64][]write) ([]checkpoint.Entry, error) {
 	entries := make([]checkpoint.Entry, 0, len(chains))
 	for _, id := range slices.Sorted(maps.Keys(chains)) {
 		chain := chains[id]
 		value, err := json.Marshal(chain)
 		if err != nil {
-			return nil, fmt.Errorf("encode what is written to detection %d: %w", id, err)
+			return nil, fmt.Errorf("encode the own writes to detection %d: %w", id, err)
 		}
 		entry := checkpoint.Entry{Key: strconv.FormatInt(id, 10), Value: value}
-		if len(chain) > 0 { // else it is kept as null, until it is dropped by its age
+		if len(chain) > 0 { // an empty chain is stored as null until it is pruned
 			entry.At = lastTime(chain)
 		}
 		entries = append(entries, entry)
@@ -380,8 +382,7 @@ func entriesOf(chains map[int64][]write) ([]checkpoint.Entry, error) {
 	return entries, nil
 }
 
-// explain reports whether a version shows f, and nothing else that differs from
-// another.
+// explain reports whether after has the values of f and otherwise equals before.
 func (f texts) explain(before, after []byte) bool {
 	for c := range transform.Changes(before, after) {
 		if text, ok := f[c.Field]; !ok || text != transform.Text(c.To) {
@@ -391,7 +392,7 @@ func (f texts) explain(before, after []byte) bool {
 	return f.shownBy(after)
 }
 
-// shownBy reports whether a version, by its Tracked, has the texts of f.
+// shownBy reports whether a version with the given Tracked has the values of f.
 func (f texts) shownBy(tracked []byte) bool {
 	found := make(texts, len(f))
 	for name, value := range transform.Fields(tracked) {

@@ -10,19 +10,19 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ErrSyntax says that what was sent is no command, whatever its values: no JSON, a
-// field that no command has, a value of the wrong type. It comes wrapped.
+// ErrSyntax means that the data is not a command, whatever its values: invalid JSON, an
+// unknown field, or a value of the wrong type. It is always wrapped.
 var ErrSyntax = errors.New("not a ticket command")
 
-// SyntaxError is an ErrSyntax whose place in the JSON is known.
+// SyntaxError is an ErrSyntax with its location in the JSON.
 type SyntaxError struct {
-	// Field is the path of what is wrong, such as status or [1].status; empty: the
-	// JSON as a whole.
+	// Field is the path of the invalid value, such as status or [1].status; it is empty
+	// if the error concerns the JSON as a whole.
 	Field   string
 	Problem string
 }
 
-// Error is one line for a person.
+// Error returns the problem in one line.
 func (e *SyntaxError) Error() string {
 	if e.Field == "" {
 		return ErrSyntax.Error() + ": " + e.Problem
@@ -30,12 +30,12 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%v: %s %s", ErrSyntax, e.Field, e.Problem)
 }
 
-// Is makes it an ErrSyntax.
+// Is reports whether target is ErrSyntax.
 func (e *SyntaxError) Is(target error) bool { return target == ErrSyntax }
 
-// Parse reads a command, or a list of them, from JSON. several tells that it was a
-// list, which is never empty. The error is a *SyntaxError; the values are not
-// checked.
+// Parse reads a command or a list of commands from JSON. several reports whether it was
+// a list; the list is never empty. The error is a *SyntaxError. Parse does not check
+// the values of fields.
 func Parse(data []byte) (commands []Command, several bool, err error) {
 	several = bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("["))
 	strict := json.RejectUnknownMembers(true)
@@ -57,7 +57,7 @@ func Parse(data []byte) (commands []Command, several bool, err error) {
 func newSyntaxError(err error) error {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return &SyntaxError{Problem: "it is no JSON (" + strings.TrimPrefix(err.Error(), "jsontext: ") + ")"}
+		return &SyntaxError{Problem: "it is not valid JSON (" + strings.TrimPrefix(err.Error(), "jsontext: ") + ")"}
 	}
 	e := &SyntaxError{}
 	for token := range semantic.JSONPointer.Tokens() {
@@ -72,17 +72,17 @@ func newSyntaxError(err error) error {
 	}
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		e.Problem = "is a field that no command has: it has " + strings.Join(fields(), ", ")
+		e.Problem = "is an unknown field: a command has " + strings.Join(fields(), ", ")
 	case semantic.GoType != nil:
-		e.Problem = "must be " + wanted(semantic.GoType)
+		e.Problem = "must be " + jsonType(semantic.GoType)
 	default:
 		e.Problem = "has a value that cannot be read"
 	}
 	return e
 }
 
-// wanted names what JSON must hold for a type.
-func wanted(t reflect.Type) string {
+// jsonType describes the JSON value that a type requires.
+func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int64:
 		return "a whole number"
@@ -94,7 +94,7 @@ func wanted(t reflect.Type) string {
 	return "text"
 }
 
-// fields are the names of a command's fields in JSON.
+// fields returns the JSON names of a command's fields.
 func fields() []string {
 	var names []string
 	for f := range reflect.TypeFor[Command]().Fields() {

@@ -17,52 +17,52 @@ import (
 	"ndrbridge/transform"
 )
 
-// WriterOptions say how a Writer carries commands out.
+// WriterOptions configure a Writer.
 type WriterOptions struct {
 	Appliance  string // its name
-	TypePrefix string // of the events that tell what became of commands
-	// RetryInitial and RetryMax bound the wait before what failed is tried again.
+	TypePrefix string // of the events that report the results of commands
+	// RetryInitial and RetryMax limit the wait before a retry.
 	RetryInitial, RetryMax time.Duration
-	// Probe is how often a writer that is halted tries again.
+	// Probe is how often a halted writer tries again.
 	Probe   time.Duration
 	Log     *slog.Logger
 	Metrics *WriterMetrics
 }
 
-// Writer carries out what one appliance is told. Its invariants:
+// Writer carries out the commands for one appliance. Invariants:
 //
-//   - A command that was accepted is written once at least, or ends as rejected
-//     with its reason; one that was interrupted is written again.
-//   - Of two commands about the same ticket or the same detection, the one accepted
-//     first is done first. No other command waits for one that is tried again.
-//   - Nothing is written that the state does not know of before.
+//   - An accepted command is written at least once, or ends as rejected with a
+//     reason. An interrupted command is written again.
+//   - Of two commands for the same ticket or the same detection, the one accepted
+//     first is carried out first. No other command waits for one that is retried.
+//   - Nothing is written before the state holds it.
 type Writer struct {
 	client    Client
 	store     checkpoint.Commands
 	ownWrites *OwnWrites
 	o         WriterOptions
 	events    transform.Encoder
-	retry     backoff.BackOff // of what concerns all commands
+	retry     backoff.BackOff // for failures that concern all commands
 
 	waiting   *orderedTasks
-	received  uint64 // the id up to which the state was read
-	done      uint64 // commands that were done
-	untracked bool   // the appliance may not take tickets: ask before the next write
+	received  uint64 // id up to which commands were read from the state
+	done      uint64 // number of commands carried out
+	untracked bool   // ticket tracking may be off: ask before the next write
 
 	mu     sync.Mutex
 	status Status
 }
 
-// Status is how a Writer is doing.
+// Status is the status of a Writer.
 type Status struct {
 	State sinks.State
 	Since time.Time // of State
-	// Error tells the last failure; empty while State is sinks.StateRunning.
+	// Error is the last failure; it is empty while State is sinks.StateRunning.
 	Error string
 }
 
-// NewWriter returns a Writer that goes on from what store holds. It shares echoes
-// with whoever reads the appliance's detections.
+// NewWriter returns a Writer that continues from the commands in store. It shares
+// ownWrites with the pollers of the appliance's detections.
 func NewWriter(client Client, store checkpoint.Commands, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
@@ -83,15 +83,15 @@ func (w *Writer) newRetry() backoff.BackOff {
 	)
 }
 
-// Status is safe for concurrent use.
+// Status returns the current status. It is safe for concurrent use.
 func (w *Writer) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.status
 }
 
-// Run carries commands out until ctx ends. One that is being carried out then may go
-// on until late ends.
+// Run carries out commands until ctx is done. A command that is in progress then may
+// continue until late is done.
 func (w *Writer) Run(ctx, late context.Context) {
 	w.o.Metrics.begin(w.o.Appliance)
 	for ctx.Err() == nil {
@@ -104,8 +104,8 @@ func (w *Writer) Run(ctx, late context.Context) {
 	}
 }
 
-// step carries out the next command, or waits for one. It returns how long nothing
-// should be done.
+// step carries out the next command or waits for one. It returns how long to wait
+// before the next step.
 func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
 	if w.untracked {
 		if w.isTrackingOff(ctx) {
@@ -124,15 +124,15 @@ func (w *Writer) step(ctx, late context.Context) (pause time.Duration) {
 	return w.await(ctx, wait)
 }
 
-// readAhead bounds the commands that are known at once. It is all that can wait: however
-// many wait behind one ticket, those of others are found. A command is known by a few
-// numbers.
+// readAhead limits the tasks in memory. It equals the number of commands that the state
+// can hold, so however many commands wait for one ticket, those for others are found. A
+// task is small.
 const readAhead = checkpoint.MaxCommands
 
-// readPage is how many commands are read at once.
+// readPage is how many commands are read from the state at once.
 const readPage = 500
 
-// receive lets the commands wait that were accepted since. It reports whether there were
+// receive adds the commands accepted since the last call. It reports whether there were
 // any.
 func (w *Writer) receive(ctx context.Context) (some bool, err error) {
 	for len(w.waiting.tasks) < readAhead {
@@ -154,13 +154,13 @@ func (w *Writer) receive(ctx context.Context) (some bool, err error) {
 	return some, nil
 }
 
-// look finds commands that were made pending once more: their ids are old.
-func (w *Writer) look(ctx context.Context) error {
+// rescan adds commands that became pending again: their ids precede w.received.
+func (w *Writer) rescan(ctx context.Context) error {
 	f := checkpoint.CommandFilter{Appliance: w.o.Appliance, State: checkpoint.CommandPending}
 	for after := uint64(0); len(w.waiting.tasks) < readAhead; {
 		commands, err := w.store.Commands(ctx, f, after, readPage)
 		if err != nil {
-			return fmt.Errorf("read the commands that wait: %w", err)
+			return fmt.Errorf("read the pending commands: %w", err)
 		}
 		for _, c := range commands {
 			after = c.ID
@@ -176,15 +176,14 @@ func (w *Writer) look(ctx context.Context) error {
 func taskOf(c checkpoint.Command) *task {
 	t := &task{id: c.ID, keys: []orderingKey{newOrderingKey("ticket " + c.Subject)}}
 	var command Command
-	// One that cannot be read says so when it is carried out.
+	// An unreadable command fails when it is carried out.
 	if err := json.Unmarshal(c.Body, &command); err == nil && command.DetectionID != 0 {
 		t.keys = append(t.keys, newOrderingKey("detection "+strconv.FormatInt(command.DetectionID, 10)))
 	}
 	return t
 }
 
-// await waits for a command, or until one that is there is due, where due is above
-// 0.
+// await waits for a new command, or until due has passed if it is above 0.
 func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Duration) {
 	if len(w.waiting.tasks) >= readAhead {
 		return due
@@ -197,40 +196,39 @@ func (w *Writer) await(ctx context.Context, due time.Duration) (pause time.Durat
 	defer stop()
 	err := w.store.WaitCommands(waiting, w.received)
 	if err != nil && waiting.Err() == nil {
-		return w.stumble(ctx, fmt.Errorf("wait for commands: %w", err))
+		return w.failState(ctx, fmt.Errorf("wait for commands: %w", err))
 	}
 	some, err := w.receive(ctx)
 	if err == nil && !some {
-		err = w.look(ctx)
+		err = w.rescan(ctx)
 	}
 	if err != nil {
-		return w.stumble(ctx, err)
+		return w.failState(ctx, err)
 	}
 	return 0
 }
 
-// stumble tells of an error of the state.
-func (w *Writer) stumble(ctx context.Context, err error) (pause time.Duration) {
+// failState sets the status after an error of the state.
+func (w *Writer) failState(ctx context.Context, err error) (pause time.Duration) {
 	if ctx.Err() == nil {
 		w.enter(sinks.StateRetrying, err)
 	}
 	return w.retry.NextBackOff()
 }
 
-// maxFailures is how often a command fails, while others pass, before it counts as
-// rejected.
+// maxFailures is how many times a command may fail, while other commands succeed,
+// before it is rejected.
 const maxFailures = 20
 
-// errJournalFull says why no command is carried out: the event that answers it would
-// not fit.
-var errJournalFull = errors.New("the journal is full, and so is what it reserves for the answers to tickets; " +
-	"tickets are written once the sink that is behind catches up")
+// errJournalFull reports why no command is carried out: its result event would not fit.
+var errJournalFull = errors.New("the journal is full, and so is its reserve for the answers to tickets; " +
+	"tickets are written once the slowest sink catches up")
 
-// carryOut carries out one command, and takes the consequences of its failure.
+// carryOut carries out one command and handles its failure.
 func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Duration) {
 	c, found, err := w.store.Command(ctx, t.id)
 	if err != nil {
-		return w.stumble(ctx, fmt.Errorf("read a command that waits: %w", err))
+		return w.failState(ctx, fmt.Errorf("read a pending command: %w", err))
 	}
 	if !found || c.State != checkpoint.CommandPending { // it was dropped
 		w.waiting.remove(t)
@@ -238,7 +236,7 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	}
 	space, err := w.store.HasSpace(ctx, true)
 	if err != nil {
-		return w.stumble(ctx, fmt.Errorf("find out whether the journal is full: %w", err))
+		return w.failState(ctx, fmt.Errorf("check whether the journal is full: %w", err))
 	}
 	if !space {
 		w.enter(sinks.StateRetrying, errJournalFull)
@@ -261,12 +259,12 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	class, retryAfter := w.classOf(ctx, err)
 	if class == sinks.Transient && w.countFailure(t) >= maxFailures {
 		class = sinks.Rejected
-		err = fmt.Errorf("it failed %d times while other commands passed: %w", maxFailures, err)
+		err = fmt.Errorf("it failed %d times while other commands succeeded: %w", maxFailures, err)
 	}
 	if class == sinks.Rejected {
 		err := w.finish(late, c, checkpoint.CommandRejected, err.Error(), nil)
 		if err != nil && !errors.Is(err, checkpoint.ErrFenced) {
-			return w.stumble(ctx, err)
+			return w.failState(ctx, err)
 		}
 		w.waiting.remove(t)
 		w.retry.Reset()
@@ -291,12 +289,13 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 	}
 	w.waiting.postpone(t, time.Now().Add(max(t.retry.NextBackOff(), retryAfter)))
 	if answered(err) || errors.Is(err, errLookupSlow) {
-		return 0 // others may pass
+		return 0 // other commands may succeed
 	}
 	return w.retry.NextBackOff()
 }
 
-// countFailure counts a failure of a command if others have passed since the last.
+// countFailure counts a failure of a task if other commands succeeded since its last
+// one.
 func (w *Writer) countFailure(t *task) int {
 	if t.othersDone != w.done {
 		t.failures++
@@ -305,12 +304,12 @@ func (w *Writer) countFailure(t *task) int {
 	return t.failures
 }
 
-// finish ends a command, and tells so by an event.
+// finish stores the result of a command and journals an event that reports it.
 func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpoint.CommandState, reason string, expect []checkpoint.Entry) error {
 	now := time.Now()
 	ticket := transform.Ticket{Command: c.ID, TicketID: c.Subject, Reason: reason}
 	var command Command
-	// One that cannot be read is told by its ticket alone.
+	// An unreadable command is reported by its ticket alone.
 	if err := json.Unmarshal(c.Body, &command); err == nil {
 		ticket.DetectionID, ticket.Status, ticket.Resolution, ticket.Assignee = command.DetectionID, command.Status, command.Resolution, command.Assignee
 	}
@@ -324,16 +323,16 @@ func (w *Writer) finish(ctx context.Context, c checkpoint.Command, state checkpo
 	}
 	outcome := checkpoint.Outcome{ID: c.ID, State: state, Reason: reason, Done: now, Events: []transform.Event{event}, Expect: expect}
 	if err := w.store.Finish(ctx, outcome); err != nil {
-		return fmt.Errorf("keep what became of command %d: %w", c.ID, err)
+		return fmt.Errorf("store the result of command %d: %w", c.ID, err)
 	}
 	w.o.Metrics.finished(w.o.Appliance, state, now.Sub(c.Accepted))
 	if state == checkpoint.CommandRejected {
-		w.o.Log.Warn("a ticket command was rejected; tickets retry tries it again", "command", c.ID, "ticket", c.Subject, "reason", reason)
+		w.o.Log.Warn("a ticket command was rejected; 'ndrbridge tickets retry' retries it", "command", c.ID, "ticket", c.Subject, "reason", reason)
 	}
 	return nil
 }
 
-// enter takes note of a state, and tells what changed by it.
+// enter sets the status and logs a change of state.
 func (w *Writer) enter(state sinks.State, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,7 +350,7 @@ func (w *Writer) enter(state sinks.State, err error) {
 	case sinks.StateHalted:
 		w.o.Log.Error("tickets are not written until this is fixed; commands are kept", "error", err)
 	case sinks.StateRetrying:
-		w.o.Log.Warn("a ticket could not be written; it is tried again", "error", err)
+		w.o.Log.Warn("a ticket could not be written; it is retried", "error", err)
 	default:
 		w.o.Log.Info("tickets are written again", "since", was.Since, "was", was.State)
 	}

@@ -16,20 +16,20 @@ type WriterMetrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// NewWriterMetrics registers the metrics of Writers.
+// NewWriterMetrics registers and returns the metrics.
 func NewWriterMetrics(r prometheus.Registerer) *WriterMetrics {
 	m := &WriterMetrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_ticket_commands_total",
-			Help: "Ticket commands by result: applied (again where they were written again), or rejected.",
+			Help: "Ticket commands by result: applied (counted again if written again), or rejected.",
 		}, []string{"appliance", "result"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_ticket_retries_total",
-			Help: "Ticket commands that are to be tried again, by the class of the failure.",
+			Help: "Retries of ticket commands, by the class of the failure.",
 		}, []string{"appliance", "class"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_ticket_write_seconds",
-			Help:    "Time from when a ticket command was accepted until it was written to the appliance.",
+			Help:    "Time from acceptance of a ticket command until it was written to the appliance.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"appliance"}),
 	}
@@ -37,8 +37,7 @@ func NewWriterMetrics(r prometheus.Registerer) *WriterMetrics {
 	return m
 }
 
-// begin shows what is counted of an appliance before there is anything to count, so
-// that the first count is an increase and not a new series.
+// begin creates the series of an appliance, so that the first count is an increase.
 func (m *WriterMetrics) begin(appliance string) {
 	for _, state := range []checkpoint.CommandState{checkpoint.CommandApplied, checkpoint.CommandRejected} {
 		m.commands.WithLabelValues(appliance, string(state))

@@ -269,7 +269,7 @@ func TestACommandThatFailsWhileOthersPassIsGivenUp(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		c, _, err := store.Command(t.Context(), 1)
-		if err != nil || c.State != checkpoint.CommandRejected || !strings.Contains(c.Reason, "while other commands passed") {
+		if err != nil || c.State != checkpoint.CommandRejected || !strings.Contains(c.Reason, "while other commands succeeded") {
 			t.Fatalf("%s: %s, %v", c.State, c.Reason, err)
 		}
 		failing.Store(0)

@@ -1,4 +1,4 @@
-// Package preflighttest looks at findings in tests.
+// Package preflighttest checks findings in tests.
 package preflighttest
 
 import (
@@ -9,20 +9,20 @@ import (
 	"ndrbridge/preflight"
 )
 
-// Row is a finding that is expected. Texts are parts of the finding's; an empty
+// Row is an expected finding. Its texts are substrings of the finding's; an empty
 // Advice means that there is none.
 type Row struct {
 	Step, Detail, Advice string
 	Result               preflight.Result
 }
 
-// Expect fails the test where none of the findings is as the row says, or where one
-// that is bad says nothing of what to do.
+// Expect fails the test if no finding matches want, or if a failure or a warning has no
+// advice.
 func Expect(t testing.TB, found []preflight.Finding, want Row) {
 	t.Helper()
 	for _, f := range found {
 		if (f.Result == preflight.Failed || f.Result == preflight.Warning) && f.Advice == "" {
-			t.Errorf("there is no advice: %+v", f)
+			t.Errorf("finding without advice: %+v", f)
 		}
 	}
 	for _, f := range found {
@@ -31,10 +31,10 @@ func Expect(t testing.TB, found []preflight.Finding, want Row) {
 			return
 		}
 	}
-	t.Errorf("no finding is %+v, of\n%s", want, Lines(found))
+	t.Errorf("no finding matches %+v, of\n%s", want, Lines(found))
 }
 
-// ExpectGood fails the test where a finding has failed or warns.
+// ExpectGood fails the test if any finding is a failure or a warning.
 func ExpectGood(t testing.TB, found []preflight.Finding) {
 	t.Helper()
 	for _, f := range found {
@@ -44,7 +44,7 @@ func ExpectGood(t testing.TB, found []preflight.Finding) {
 	}
 }
 
-// Lines are the findings, one a line.
+// Lines formats findings, one per line.
 func Lines(found []preflight.Finding) string {
 	var b strings.Builder
 	for _, f := range found {

@@ -83,7 +83,7 @@ func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: secure(t), TLS: &tls.Config{InsecureSkipVerify: true}}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "any certificate is taken", Advice: "tls.ca_file"},
+			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "any certificate is accepted", Advice: "tls.ca_file"},
 		},
 		"nobody listens": {
 			func(t *testing.T) webhook.Options {

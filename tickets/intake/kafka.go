@@ -13,39 +13,40 @@ import (
 	"ndrbridge/internal/kafkawire"
 )
 
-// KafkaOptions say where commands are produced.
+// KafkaOptions configure a Kafka intake.
 type KafkaOptions struct {
 	Options
 	Brokers []string // host:port
 	Topic   string   // must exist
 	Group   string   // the consumer group
-	// Connect returns TLS and authentication, nil where there is none. It is called
-	// for each session, so that files are read again.
+	// Connect returns the TLS configuration and the authentication, each nil for none.
+	// It is called for each session, so that files are read again.
 	Connect func() (*tls.Config, *kafkawire.SASL, error)
 }
 
-// Headers of a record that name it, so that a producer that sends it twice is
-// understood. The second is CloudEvents' id.
+// Headers that identify a record, so that a record sent twice is recognized. The second
+// one is the id of CloudEvents.
 const (
 	keyHeader = "idempotency-key"
 	idHeader  = "ce_id"
 )
 
-// Kafka receives commands as a member of a consumer group. Commands of one ticket
-// keep their order if they are produced to one partition, as those with one key are.
-// An offset is committed once its record is stored or refused, never before.
+// Kafka receives commands as a member of a consumer group. Commands for one ticket keep
+// their order if they are produced to one partition, as records with the same key are.
+// An offset is committed only after its record was stored or refused.
 type Kafka struct {
 	connection
 	o KafkaOptions
 }
 
-// NewKafka returns an intake that has not contacted any broker.
+// NewKafka returns an intake. It does not contact any broker.
 func NewKafka(o KafkaOptions) *Kafka { return &Kafka{connection: connection{o: o.Options}, o: o} }
 
-// Run receives until ctx ends.
+// Run receives until ctx is done.
 func (k *Kafka) Run(ctx context.Context) { k.run(ctx, k.session) }
 
-// session receives as one member of the group, for as long as its coordinator knows it.
+// session receives as one member of the group, until its coordinator no longer knows
+// it.
 func (k *Kafka) session(ctx context.Context) error {
 	config, sasl, err := k.o.Connect()
 	if err != nil {
@@ -85,13 +86,13 @@ func (k *Kafka) session(ctx context.Context) error {
 	}
 }
 
-// receive takes a record, and tries until it is stored: what lies behind it in its
-// partition must not overtake it. The error is that of ctx.
+// receive takes a record and retries until it is stored, because later records of the
+// partition must not overtake it. It returns an error only if ctx is done.
 func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record) (verdict, error) {
 	at := fmt.Sprintf("%s/%d/%d", k.o.Topic, partition, r.Offset)
-	// Without an id, the position is the key. A topic that was made again counts from 0
-	// again: the record's time tells it from that of the first one. No id gives a key of
-	// this form, which begins otherwise.
+	// A record without an id is identified by its position. The offsets of a recreated
+	// topic start at 0 again; the record's time distinguishes it from an earlier one.
+	// Keys made from ids begin with another prefix.
 	key := fmt.Sprintf("kafka-position/%s/%d", at, r.Time.UnixMilli())
 	if id := cmp.Or(r.Header(keyHeader), r.Header(idHeader)); id != "" {
 		key = "kafka/" + k.o.Topic + "/" + id
@@ -101,7 +102,7 @@ func (k *Kafka) receive(ctx context.Context, partition int32, r kafkawire.Record
 	})
 }
 
-// refuseBatch takes a record batch that is too large to be read.
+// refuseBatch refuses a record batch that is too large to be read.
 func (k *Kafka) refuseBatch(ctx context.Context, partition int32, b kafkawire.Batch) (verdict, error) {
 	at := fmt.Sprintf("records %s/%d/%d to %d", k.o.Topic, partition, b.First, b.Last)
 	return k.untilDone(ctx, "refuse the "+at, func() (verdict, error) {

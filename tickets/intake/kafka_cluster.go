@@ -12,7 +12,8 @@ import (
 	"ndrbridge/internal/kafkawire"
 )
 
-// ask asks the brokers of the configuration in turn, until one answers. m.mu is held.
+// ask sends a request to the configured brokers in turn until one answers. m.mu must be
+// held.
 func (m *member) ask(ctx context.Context, request kmsg.Request) (answer kmsg.Response, err error) {
 	var first error
 	for _, address := range m.dialer.Brokers {
@@ -34,7 +35,8 @@ func (m *member) ask(ctx context.Context, request kmsg.Request) (answer kmsg.Res
 	return nil, first
 }
 
-// layout asks for the topic's partitions, unless they are known since after.
+// layout returns the number of the topic's partitions. It requests them unless they
+// were requested after the given time.
 func (m *member) layout(ctx context.Context, after time.Time) (partitions int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,14 +76,14 @@ func (m *member) layout(ctx context.Context, after time.Time) (partitions int, e
 	return 0, failure(kerr.UnknownTopicOrPartition.Code, tried)
 }
 
-// leader is the address of a partition's leader; empty: there is none now.
+// leader returns the address of a partition's leader, or "" if it has none now.
 func (m *member) leader(partition int32) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.leaders[partition]
 }
 
-// locate asks for the address of the group's coordinator.
+// locate returns the address of the group's coordinator.
 func (m *member) locate(ctx context.Context) (address string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// maxFetchers bounds the answers that are held at once.
+	// maxFetchers limits the responses in memory.
 	maxFetchers = 4
-	// fetchBytes is what is asked for at once.
+	// fetchBytes is the maximum size of a fetch.
 	fetchBytes = 1 << 20
-	// maxWait is how long a broker may take to answer that there are no records.
+	// maxWait is how long a broker may wait for records before it answers.
 	maxWait = time.Second
 )
 
-// consume takes records until ctx or the membership ends. It returns errRebalance if
-// the group is to be joined again.
+// consume takes records until ctx is done or the membership ends. It returns
+// errRebalance if m must join the group again.
 func (m *member) consume(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var parts sync.WaitGroup
-	parts.Go(func() { end(m.heartbeats(ctx)) })
+	var loops sync.WaitGroup
+	loops.Go(func() { end(m.heartbeats(ctx)) })
 	if m.leads {
-		parts.Go(func() { end(m.watch(ctx)) })
+		loops.Go(func() { end(m.watch(ctx)) })
 	}
 	fetchers := make([]*fetcher, min(maxFetchers, len(m.positions)))
 	for i := range fetchers {
@@ -43,30 +43,30 @@ func (m *member) consume(ctx context.Context) error {
 		f.partitions = append(f.partitions, &source{partition: p, position: m.positions[p]})
 	}
 	for _, f := range fetchers {
-		parts.Go(func() { end(f.run(ctx)) })
+		loops.Go(func() { end(f.run(ctx)) })
 	}
-	parts.Wait()
+	loops.Wait()
 	return context.Cause(ctx)
 }
 
-// fetcher takes the records of some of the partitions, one after the other.
+// fetcher takes the records of some partitions, one after the other.
 type fetcher struct {
 	m          *member
 	partitions []*source
 	links      map[string]*kafkawire.Link // by address
 }
 
-// source is a partition that is fetched.
+// source is a fetched partition.
 type source struct {
 	partition int32
-	position  int64 // of the next record; negative: the first that there is
+	position  int64 // of the next record; negative: the first one available
 	wait      time.Duration
-	retry     time.Time // when it is fetched again, not before
-	failed    time.Time // what was known of leaders then is in doubt
+	retry     time.Time // earliest time of the next fetch
+	failed    time.Time // leaders known at this time may be outdated
 }
 
-// run fetches until ctx ends, or an offset cannot be committed: what was taken by then
-// comes again, and is known by its key.
+// run fetches until ctx is done or an offset cannot be committed. The record of that
+// offset is delivered again and recognized by its key.
 func (f *fetcher) run(ctx context.Context) error {
 	defer func() {
 		for _, l := range f.links {
@@ -91,12 +91,12 @@ func (f *fetcher) run(ctx context.Context) error {
 			}
 			if err == nil {
 				s.wait = 0
-				f.m.troubles.end(what)
+				f.m.failures.end(what)
 				continue
 			}
 			s.wait = min(max(2*s.wait, f.m.k.o.RetryInitial), f.m.k.o.RetryMax)
 			s.failed, s.retry = time.Now(), time.Now().Add(s.wait)
-			f.m.troubles.begin(what, fmt.Errorf("%s: %w", what, err))
+			f.m.failures.begin(what, fmt.Errorf("%s: %w", what, err))
 		}
 		if !next.IsZero() {
 			sleep(ctx, time.Until(next))
@@ -112,7 +112,7 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// fetch asks a partition's leader for records once, and takes them.
+// fetch requests records from a partition's leader once and takes them.
 func (f *fetcher) fetch(ctx context.Context, s *source) error {
 	if !s.failed.IsZero() {
 		if _, err := f.m.layout(ctx, s.failed); err != nil {
@@ -141,7 +141,7 @@ func (f *fetcher) fetch(ctx context.Context, s *source) error {
 		s.position = first
 	}
 	wait := maxWait / time.Duration(len(f.partitions))
-	// A broker that has nothing answers after that time, or else is asked no sooner.
+	// A broker without records answers after wait; ask no sooner if it answers earlier.
 	s.retry = time.Now().Add(wait)
 	request := kmsg.NewPtrFetchRequest()
 	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = int32(wait.Milliseconds()), 1, fetchBytes
@@ -169,12 +169,12 @@ func (f *fetcher) fetch(ctx context.Context, s *source) error {
 			}
 		}
 	}
-	return errors.New("the broker's answer leaves it out")
+	return errors.New("the broker's answer does not contain it")
 }
 
-// reread goes back to the offset that is committed. It is the position, unless the topic
-// was deleted, and the group's offsets with it: one that was created again begins at its
-// first record, not at the offset where the other one was left.
+// reread sets the position to the committed offset. They are equal unless the topic was
+// deleted, and the group's offsets with it: a recreated topic is read from its first
+// record, not from the position in the deleted one.
 func (f *fetcher) reread(ctx context.Context, s *source) error {
 	f.m.one.Lock()
 	defer f.m.one.Unlock()
@@ -185,7 +185,7 @@ func (f *fetcher) reread(ctx context.Context, s *source) error {
 	return err
 }
 
-// prune closes connections to brokers that lead none of the partitions any more.
+// prune closes connections to brokers that no longer lead any of the partitions.
 func (f *fetcher) prune() {
 	for address, l := range f.links {
 		if !slices.ContainsFunc(f.partitions, func(s *source) bool { return f.m.leader(s.partition) == address }) {
@@ -195,7 +195,7 @@ func (f *fetcher) prune() {
 	}
 }
 
-// take takes the records of a fetch, from the position on.
+// take takes the records of a fetch, starting at the position.
 func (f *fetcher) take(ctx context.Context, s *source, set []byte) error {
 	began := s.position
 	for rest := set; ; {
@@ -221,23 +221,23 @@ func (f *fetcher) take(ctx context.Context, s *source, set []byte) error {
 				return err
 			}
 		}
-		s.position = max(s.position, b.Last+1) // what a compaction took away, and control batches
+		s.position = max(s.position, b.Last+1) // skips compacted records and control batches
 	}
 	if s.position > began {
 		s.retry = time.Time{}
 	} else if len(set) > 0 {
-		return fmt.Errorf("the broker answers with %d bytes that hold no whole record batch from offset %d on", len(set), began)
+		return fmt.Errorf("the broker's answer of %d bytes holds no complete record batch from offset %d", len(set), began)
 	}
 	return nil
 }
 
-// commitError says that what was taken could not be committed.
+// commitError reports that the offset of a taken record could not be committed.
 type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
 
-// one takes a record, or several, and commits the offset behind them. One is taken at a
-// time, of whatever partition.
+// one takes a record, or a whole batch, and commits the offset after it. Only one is
+// taken at a time across all partitions.
 func (f *fetcher) one(ctx context.Context, s *source, offset int64, take func() (verdict, error)) error {
 	f.m.one.Lock()
 	defer f.m.one.Unlock()
@@ -250,17 +250,18 @@ func (f *fetcher) one(ctx context.Context, s *source, offset int64, take func() 
 	}
 	s.position = offset + 1
 	f.m.k.acknowledged(v)
-	f.m.troubles.end("") // it may have been tried several times
+	f.m.failures.end("") // earlier attempts may have failed
 	return nil
 }
 
-// The edges of a partition, as the protocol numbers them.
+// The timestamps of the protocol that stand for the ends of a partition.
 const (
 	earliest = -2
 	latest   = -1
 )
 
-// edge asks for the offset of a partition's first record, or of the one that comes next.
+// edge returns the offset of a partition's first record, or of the next one to be
+// produced.
 func (f *fetcher) edge(ctx context.Context, l *kafkawire.Link, partition int32, which int64) (int64, error) {
 	p := kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.Timestamp = partition, which
@@ -284,11 +285,11 @@ func (f *fetcher) edge(ctx context.Context, l *kafkawire.Link, partition int32, 
 			return p.Offset, nil
 		}
 	}
-	return 0, errors.New("ask for offsets: the broker's answer leaves it out")
+	return 0, errors.New("ask for offsets: the broker's answer does not contain the partition")
 }
 
-// outOfRange goes on from the first record if those before it were deleted. An offset
-// behind the last one is left alone, since going back would carry out again what was
+// outOfRange moves the position to the first record if earlier ones were deleted. It is
+// an error if the position is after the end: going back would repeat commands that were
 // carried out long ago.
 func (f *fetcher) outOfRange(ctx context.Context, l *kafkawire.Link, s *source) error {
 	first, err := f.edge(ctx, l, s.partition, earliest)
@@ -305,5 +306,5 @@ func (f *fetcher) outOfRange(ctx context.Context, l *kafkawire.Link, s *source) 
 	if err != nil || s.position <= end {
 		return err
 	}
-	return fmt.Errorf("the group's offset %d lies behind the end of the partition, %d: records were lost; reset the group's offset", s.position, end)
+	return fmt.Errorf("the group's offset %d is after the end of the partition, %d: records were lost; reset the group's offset", s.position, end)
 }

@@ -82,7 +82,7 @@ func TestAnIntakeSaysWhatAnswersOtherThanABroker(t *testing.T) {
 		"lists of 2^31-1 in Fetch":             "malformed",
 		"negative lengths in SASLAuthenticate": "malformed",
 		hostile.KafkaManyRecords:               "malformed",
-		hostile.KafkaLargeBehind:               "no whole record batch from offset 1 on",
+		hostile.KafkaLargeBehind:               "no complete record batch from offset 1",
 	} {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()

@@ -15,21 +15,21 @@ import (
 	"ndrbridge/sinks"
 )
 
-// What members of the group agree on. A member that crashed is waited for by its
-// successor.
+// Parameters of the group membership. The partitions of a crashed member stay unread
+// until its session times out.
 const (
 	heartbeatInterval = time.Second
 	rebalanceTimeout  = 5 * time.Second
 	sessionTimeout    = 10 * time.Second
-	// assignor is how the leader of the group deals out partitions.
+	// assignor is the strategy by which the leader assigns partitions.
 	assignor = "range"
-	// watchInterval is how often the leader looks whether there are more partitions.
+	// watchInterval is how often the leader checks for new partitions.
 	watchInterval = 10 * time.Second
-	// leaveTimeout bounds the farewell to the coordinator at a stop.
+	// leaveTimeout limits the request to leave the group at a stop.
 	leaveTimeout = time.Second
 )
 
-// errRebalance says that the group deals out the partitions again.
+// errRebalance reports that the group reassigns its partitions.
 var errRebalance = errors.New("the group is rebalanced")
 
 // member is a member of the consumer group:
@@ -37,8 +37,8 @@ var errRebalance = errors.New("the group is rebalanced")
 //	joining ──join──▶ consuming ──errRebalance, or rejoins──▶ joining
 //	   └────────────any other error: the session ends────────────┘
 //
-// The coordinator knows it by an id, and each deal of partitions by a generation, with
-// which it refuses offsets of members that it does not count on any more.
+// The coordinator identifies it by an id, and each assignment of partitions by a
+// generation. It refuses offsets from members of an earlier generation.
 type member struct {
 	k      *Kafka
 	dialer *kafkawire.Dialer
@@ -47,25 +47,25 @@ type member struct {
 	control     *kafkawire.Link
 	id          string
 	generation  int32
-	leads       bool // it deals out the partitions
-	dealt       int  // partitions of the topic, when it last did
+	leads       bool // it assigns the partitions
+	assigned    int  // number of the topic's partitions at the last assignment
 	positions   map[int32]int64
 	confirmed   time.Time // when the coordinator last confirmed the membership
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards asking, leaders and asked
 	asking  map[string]*kafkawire.Link
 	leaders map[int32]string // addresses by partition; empty: none
-	asked   time.Time        // when leaders were true
+	asked   time.Time        // when leaders were requested
 
 	one      sync.Mutex // held while a record is taken
-	troubles troubles
+	failures failures
 }
 
 func newMember(k *Kafka, d *kafkawire.Dialer) *member {
-	return &member{k: k, dialer: d, control: kafkawire.NewLink(d, ""), asking: map[string]*kafkawire.Link{}, troubles: troubles{k: k}}
+	return &member{k: k, dialer: d, control: kafkawire.NewLink(d, ""), asking: map[string]*kafkawire.Link{}, failures: failures{k: k}}
 }
 
-// failure is an error code of a broker, nil for none.
+// failure returns the error of a broker's error code, or nil if there is none.
 func failure(code int16, tried string) error {
 	if code == 0 {
 		return nil
@@ -73,7 +73,7 @@ func failure(code int16, tried string) error {
 	return fmt.Errorf("%s: %w", tried, kerr.ErrorForCode(code))
 }
 
-// find connects control with the group's coordinator.
+// find connects m.control to the group's coordinator.
 func (m *member) find(ctx context.Context) error {
 	address, err := m.locate(ctx)
 	if err != nil {
@@ -86,24 +86,24 @@ func (m *member) find(ctx context.Context) error {
 	return nil
 }
 
-// participate joins the group and receives until it is to be joined again. The error
-// is errRebalance, or why the membership is in doubt.
+// participate joins the group and receives until m must join again. It returns
+// errRebalance, or the reason why the membership is in doubt.
 func (m *member) participate(ctx context.Context) error {
 	if err := m.join(ctx); err != nil {
 		return fmt.Errorf("join the group %s: %w", m.k.o.Group, err)
 	}
-	m.troubles.forget()
+	m.failures.clear()
 	if err := m.consume(ctx); !errors.Is(err, errRebalance) {
 		return fmt.Errorf("receive from the topic %s: %w", m.k.o.Topic, err)
 	}
 	return errRebalance
 }
 
-// rejoins reports whether m should join again after err with the id that it has: a
-// member that comes back under another id is waited for under the first one.
+// rejoins reports whether m should join again after err with its current id. Under a
+// new id the group would wait for the old one to time out.
 func (m *member) rejoins(err error) bool {
 	if time.Since(m.confirmed) > sessionTimeout {
-		return false // the coordinator has given it up
+		return false // the coordinator has removed the member
 	}
 	if errors.Is(err, kerr.UnknownMemberID) {
 		m.id = ""
@@ -112,8 +112,8 @@ func (m *member) rejoins(err error) bool {
 	return unreachable(err) || errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration)
 }
 
-// unreachable reports whether the coordinator did not answer, or is another broker, or
-// not ready, which says nothing about the membership.
+// unreachable reports whether err means that the coordinator did not answer, has moved
+// or is not ready, which does not affect the membership.
 func unreachable(err error) bool {
 	if e, ok := errors.AsType[*sinks.Error](err); ok {
 		return e.Class == sinks.Transient
@@ -121,8 +121,8 @@ func unreachable(err error) bool {
 	return errors.Is(err, kerr.NotCoordinator) || errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress)
 }
 
-// join becomes a member of the group, or stays one, and learns its partitions and where
-// they were left.
+// join makes m a member of the group, or renews its membership, and gets its partitions
+// and their committed offsets.
 func (m *member) join(ctx context.Context) error {
 	if _, err := m.layout(ctx, time.Now()); err != nil {
 		return err
@@ -130,11 +130,11 @@ func (m *member) join(ctx context.Context) error {
 	if err := m.find(ctx); err != nil {
 		return err
 	}
-	joined, err := m.enter(ctx)
+	joined, err := m.joinGroup(ctx)
 	if err != nil {
 		return err
 	}
-	partitions, err := m.synchronise(ctx, joined)
+	partitions, err := m.syncGroup(ctx, joined)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (m *member) join(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) enter(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
+func (m *member) joinGroup(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 	subscription := kmsg.NewConsumerMemberMetadata()
 	subscription.Version, subscription.Topics = 0, []string{m.k.o.Topic}
 	request := kmsg.NewPtrJoinGroupRequest()
@@ -159,7 +159,7 @@ func (m *member) enter(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 		}
 		response := answer.(*kmsg.JoinGroupResponse)
 		switch response.ErrorCode {
-		case kerr.MemberIDRequired.Code: // it gives one, and expects it back (KIP-394)
+		case kerr.MemberIDRequired.Code: // retry with the id it returned (KIP-394)
 			m.id = response.MemberID
 			continue
 		}
@@ -173,14 +173,13 @@ func (m *member) enter(ctx context.Context) (*kmsg.JoinGroupResponse, error) {
 	return nil, failure(kerr.MemberIDRequired.Code, "join")
 }
 
-// synchronise learns which partitions m is dealt. As the group's leader it deals them
-// out.
-func (m *member) synchronise(ctx context.Context, joined *kmsg.JoinGroupResponse) ([]int32, error) {
+// syncGroup returns the partitions assigned to m. The leader of the group assigns them.
+func (m *member) syncGroup(ctx context.Context, joined *kmsg.JoinGroupResponse) ([]int32, error) {
 	request := kmsg.NewPtrSyncGroupRequest()
 	request.Group, request.Generation, request.MemberID = m.k.o.Group, m.generation, m.id
 	if m.leads {
 		var err error
-		if request.GroupAssignment, err = m.deal(joined.Members); err != nil {
+		if request.GroupAssignment, err = m.assign(joined.Members); err != nil {
 			return nil, err
 		}
 	}
@@ -189,17 +188,17 @@ func (m *member) synchronise(ctx context.Context, joined *kmsg.JoinGroupResponse
 		return nil, err
 	}
 	response := answer.(*kmsg.SyncGroupResponse)
-	if err := failure(response.ErrorCode, "synchronise"); err != nil {
+	if err := failure(response.ErrorCode, "sync"); err != nil {
 		return nil, err
 	}
 	return kafkawire.Assignment(response.MemberAssignment, m.k.o.Topic)
 }
 
-// deal gives each member that is subscribed to the topic a range of its partitions.
-func (m *member) deal(members []kmsg.JoinGroupResponseMember) (all []kmsg.SyncGroupRequestGroupAssignment, err error) {
+// assign gives each member that subscribes to the topic a range of its partitions.
+func (m *member) assign(members []kmsg.JoinGroupResponseMember) (all []kmsg.SyncGroupRequestGroupAssignment, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dealt = len(m.leaders)
+	m.assigned = len(m.leaders)
 	var subscribed []string
 	for _, other := range members {
 		topics, err := kafkawire.Subscription(other.ProtocolMetadata)
@@ -214,17 +213,17 @@ func (m *member) deal(members []kmsg.JoinGroupResponseMember) (all []kmsg.SyncGr
 	for i, id := range subscribed {
 		topic := kmsg.NewConsumerMemberAssignmentTopic()
 		topic.Topic = m.k.o.Topic
-		for p := i * m.dealt / len(subscribed); p < (i+1)*m.dealt/len(subscribed); p++ {
+		for p := i * m.assigned / len(subscribed); p < (i+1)*m.assigned/len(subscribed); p++ {
 			topic.Partitions = append(topic.Partitions, int32(p))
 		}
-		dealt := kmsg.NewConsumerMemberAssignment()
-		dealt.Topics = []kmsg.ConsumerMemberAssignmentTopic{topic}
-		all = append(all, kmsg.SyncGroupRequestGroupAssignment{MemberID: id, MemberAssignment: dealt.AppendTo(nil)})
+		assignment := kmsg.NewConsumerMemberAssignment()
+		assignment.Topics = []kmsg.ConsumerMemberAssignmentTopic{topic}
+		all = append(all, kmsg.SyncGroupRequestGroupAssignment{MemberID: id, MemberAssignment: assignment.AppendTo(nil)})
 	}
 	return all, nil
 }
 
-// committed returns the offsets from which partitions go on; -1: from the beginning.
+// committed returns the committed offsets of partitions; -1 for none.
 func (m *member) committed(ctx context.Context, partitions []int32) (map[int32]int64, error) {
 	positions := map[int32]int64{}
 	if len(partitions) == 0 {
@@ -253,13 +252,14 @@ func (m *member) committed(ctx context.Context, partitions []int32) (map[int32]i
 	}
 	for _, p := range partitions {
 		if _, ok := positions[p]; !ok {
-			return nil, fmt.Errorf("the answer leaves out partition %d", p)
+			return nil, fmt.Errorf("the answer does not contain partition %d", p)
 		}
 	}
 	return positions, nil
 }
 
-// commit commits the offset behind what was taken of a partition. m.one is held.
+// commit commits the offset after the records taken from a partition. m.one must be
+// held.
 func (m *member) commit(ctx context.Context, partition int32, offset int64) error {
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Partition, p.Offset = partition, offset
@@ -278,11 +278,11 @@ func (m *member) commit(ctx context.Context, partition int32, offset int64) erro
 			}
 		}
 	}
-	return fmt.Errorf("%s: the answer leaves it out", tried)
+	return fmt.Errorf("%s: the answer does not contain it", tried)
 }
 
-// heartbeats keeps the membership until ctx ends. It returns errRebalance if the group
-// is to be joined again, or why the membership is lost.
+// heartbeats keeps the membership until ctx is done. It returns errRebalance if m must
+// join again, or the reason why the membership is lost.
 func (m *member) heartbeats(ctx context.Context) error {
 	l := kafkawire.NewLink(m.dialer, m.coordinator)
 	defer l.Close()
@@ -296,7 +296,7 @@ func (m *member) heartbeats(ctx context.Context) error {
 		switch {
 		case err == nil:
 			m.confirmed = time.Now()
-			m.troubles.end("heartbeat")
+			m.failures.end("heartbeat")
 		case errors.Is(err, kerr.RebalanceInProgress):
 			m.confirmed = time.Now()
 			return errRebalance
@@ -305,7 +305,7 @@ func (m *member) heartbeats(ctx context.Context) error {
 		case time.Since(m.confirmed) > sessionTimeout:
 			return fmt.Errorf("no heartbeat was confirmed for %v: %w", sessionTimeout, err)
 		default:
-			m.troubles.begin("heartbeat", fmt.Errorf("heartbeat: %w", err))
+			m.failures.begin("heartbeat", fmt.Errorf("heartbeat: %w", err))
 			if address, err := m.locate(ctx); err == nil && address != m.coordinator {
 				return errRebalance
 			}
@@ -314,27 +314,27 @@ func (m *member) heartbeats(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watch returns errRebalance once the topic has another number of partitions than were
-// dealt out. It is the leader's part.
+// watch returns errRebalance if the number of the topic's partitions differs from the
+// last assignment. Only the leader calls it.
 func (m *member) watch(ctx context.Context) error {
 	for sleep(ctx, watchInterval) {
-		if n, err := m.layout(ctx, time.Now()); err == nil && n != m.dealt {
+		if n, err := m.layout(ctx, time.Now()); err == nil && n != m.assigned {
 			return errRebalance
 		}
 	}
 	return ctx.Err()
 }
 
-// close leaves the group, so that its other members need not wait for this one, and
-// closes the connections. ctx is the session's, and may have ended, which has closed the
-// connection that was waited for.
+// close leaves the group, so that the other members need not wait for a timeout, and
+// closes the connections. ctx is the session's and may be done, in which case the
+// connection in use is closed already.
 func (m *member) close(ctx context.Context) {
 	if m.id != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
 		request := kmsg.NewPtrLeaveGroupRequest()
 		request.Group, request.MemberID = m.k.o.Group, m.id
-		_, _ = m.control.Exchange(ctx, request) // it is missed soon in any case
+		_, _ = m.control.Exchange(ctx, request) // on failure, the session times out
 	}
 	m.control.Close()
 	for _, l := range m.asking {

@@ -15,48 +15,49 @@ import (
 	"ndrbridge/internal/natswire"
 )
 
-// NATSOptions say where commands are published.
+// NATSOptions configure a NATS intake.
 type NATSOptions struct {
 	Options
-	// URL is the address of a server, or of several by comma.
+	// URL is the address of a server, or a comma-separated list.
 	URL string
-	// Connect returns TLS, nil if there is none, and credentials. It is called for each
-	// connection, so that files are read again.
+	// Connect returns the TLS configuration, nil for none, and the credentials. It is
+	// called for each connection, so that files are read again.
 	Connect func() (*tls.Config, []nats.Option, error)
 	Stream  string // must exist
 	Subject string
-	// Durable is the consumer's name. It is made where it is missing.
+	// Durable is the name of the consumer, which is created if it does not exist.
 	Durable string
 }
 
-// timeout bounds a request to a server.
+// timeout limits a request to a server.
 const timeout = 10 * time.Second
 
 // ackWait is how long the server waits for an acknowledgement before it delivers a
-// message again, and so how long the successor of a bridge that crashed waits for
-// the message that it had in hand. One that takes longer comes again meanwhile, with
-// its key.
+// message again, and thus how long the successor of a crashed bridge waits for the
+// message in flight. A message that takes longer is redelivered meanwhile and
+// recognized by its key.
 const ackWait = 5 * time.Second
 
-// pullExpiry is how long a request for the next message stands. One that the server
-// does not answer, as under load it may happen, holds nothing up for longer.
+// pullExpiry is how long a request for the next message is valid. A request that the
+// server leaves unanswered, as may happen under load, delays messages no longer than
+// that.
 const pullExpiry = 2 * time.Second
 
-// NATS receives commands by a durable JetStream consumer, one at a time: the next
-// message comes when the one before it is dealt with, so that none is overtaken by
-// another while it has to come again.
+// NATS receives commands through a durable JetStream consumer, one at a time: the next
+// message is requested when the previous one is done, so that none overtakes a message
+// that must be redelivered.
 type NATS struct {
 	connection
 	o NATSOptions
 }
 
-// NewNATS returns an intake that has not contacted any server.
+// NewNATS returns an intake. It does not contact any server.
 func NewNATS(o NATSOptions) *NATS { return &NATS{connection: connection{o: o.Options}, o: o} }
 
-// Run receives until ctx ends.
+// Run receives until ctx is done.
 func (n *NATS) Run(ctx context.Context) { n.run(ctx, n.session) }
 
-// session receives over one connection, until it breaks.
+// session receives over one connection until it breaks.
 func (n *NATS) session(ctx context.Context) error {
 	secure, options, err := n.o.Connect()
 	if err != nil {
@@ -68,11 +69,11 @@ func (n *NATS) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
-	// The library does not know ctx where it waits for the network.
+	// The library ignores ctx while it waits for the network.
 	stop := context.AfterFunc(ctx, conn.Cut)
 	defer func() {
 		stop()
-		conn.Cut() // a server that does not read would keep Close waiting
+		conn.Cut() // otherwise a server that does not read blocks Close
 		conn.Close()
 		<-closed
 	}()
@@ -89,7 +90,7 @@ func (n *NATS) session(ctx context.Context) error {
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			// Why the connection broke says more than that the consumer was closed.
+			// The connection's error says more than that the consumer was closed.
 			return fmt.Errorf("receive from the consumer %s: %w", n.o.Durable, cmp.Or(conn.LastError(), err))
 		}
 		if err := n.receive(ctx, m, created); err != nil {
@@ -98,8 +99,8 @@ func (n *NATS) session(ctx context.Context) error {
 	}
 }
 
-// consumer makes the consumer, or sets an existing one to what is needed. It returns
-// when the stream was created, too.
+// consumer creates the consumer, or updates an existing one. It also returns the
+// creation time of the stream.
 func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstream.Consumer, created time.Time, err error) {
 	js, err := jetstream.New(conn)
 	if err != nil {
@@ -112,7 +113,7 @@ func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstrea
 	consumer, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: n.o.Durable, FilterSubject: n.o.Subject,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
-		MaxAckPending: 1, // the order depends on it
+		MaxAckPending: 1, // required for the order
 		MaxDeliver:    -1,
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -124,7 +125,7 @@ func (n *NATS) consumer(ctx context.Context, conn *nats.Conn) (consumer jetstrea
 // streamError explains an error of a request about the stream; nil stays nil.
 func (n *NATS) streamError(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("there is no stream %s: make it with `nats stream add`, or see tickets.nats.stream", n.o.Stream)
+		return fmt.Errorf("there is no stream %s: create it with `nats stream add`, or correct tickets.nats.stream", n.o.Stream)
 	}
 	if err != nil {
 		return fmt.Errorf("the stream %s: %w", n.o.Stream, err)
@@ -132,24 +133,24 @@ func (n *NATS) streamError(err error) error {
 	return nil
 }
 
-// receive takes a message of the stream that was created then, and acknowledges it once
-// it is dealt with. The error is one of the connection.
+// receive takes a message and acknowledges it once it is done. created is the creation
+// time of its stream. It returns only errors of the connection.
 func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) error {
 	about, err := m.Metadata()
 	if err != nil {
-		return fmt.Errorf("read what the stream says of a message: %w", err)
+		return fmt.Errorf("read the metadata of a message: %w", err)
 	}
 	number := strconv.FormatUint(about.Sequence.Stream, 10)
-	// Without an id, the position is the key. A stream that was made again counts from 1
-	// again: the times tell its messages from those of the first one. No id gives a key
-	// of this form, which begins otherwise.
+	// A message without an id is identified by its position. The positions of a
+	// recreated stream start at 1 again; the times distinguish its messages from
+	// earlier ones. Keys made from ids begin with another prefix.
 	key := fmt.Sprintf("nats-position/%s/%d/%s/%d", about.Stream, created.UnixNano(), number, about.Timestamp.UnixNano())
 	if id := m.Headers().Get(nats.MsgIdHdr); id != "" {
 		key = "nats/" + about.Stream + "/" + id
 	}
 	v, err := n.take(ctx, message{key: key, at: "stream " + about.Stream + ", message " + number, sent: about.Timestamp, data: m.Data()})
 	if ctx.Err() != nil {
-		return ctx.Err() // it comes again
+		return ctx.Err() // the message is redelivered
 	}
 	if err == nil {
 		n.opened()
@@ -163,7 +164,7 @@ func (n *NATS) receive(ctx context.Context, m jetstream.Msg, created time.Time) 
 	}
 	n.failed(true, fmt.Errorf("store message %s of the stream %s: %w", number, about.Stream, err))
 	if err := m.NakWithDelay(n.o.RetryMax); err != nil {
-		return fmt.Errorf("ask for message %s again: %w", number, err)
+		return fmt.Errorf("request redelivery of message %s: %w", number, err)
 	}
 	return nil
 }

@@ -10,54 +10,51 @@ import (
 	"ndrbridge/tickets"
 )
 
-// Mapping says where in a body of JSON each field of a command is, and what its
-// values mean. A path holds names of members and indexes of lists with dots between
-// them, such as issue.fields.labels.0; an empty one leads nowhere. A field that is
-// not there, or null, is left as it is at the appliance; but an assignee of null is
-// nobody.
+// Mapping says where each field of a command is in a JSON body, and how its values
+// translate. A path consists of member names and list indexes separated by dots, such
+// as issue.fields.labels.0; an empty path finds nothing. If a field is absent or null,
+// the appliance's value stays unchanged, except that a null assignee unassigns.
 type Mapping struct {
-	// Event is the path of what happened, and Events are those that are taken;
-	// others are ignored. Where there are no Events, or the body does not tell, all
-	// are taken.
+	// Event is the path of the event name. Events are the accepted names; others are
+	// ignored. If Events is empty or the body has no event name, all are accepted.
 	Event  string
 	Events []string
-	// Actor are the paths of who did it, by any of the names that the system has
-	// for them.
+	// Actor are the paths of the user who made the change, by any of the names that the
+	// system uses.
 	Actor []string
-	// Changes is the path of a list of what changed, objects whose field is status,
-	// resolution, assignee or something else. Where there is such a list, only what
-	// it names is taken: what somebody changed at the appliance meanwhile stays.
+	// Changes is the path of a list of changes: objects whose field is status,
+	// resolution, assignee or something else. If the list exists, only the named fields
+	// are applied, so that changes made at the appliance meanwhile are kept.
 	Changes string
-	// KeyHeader is the header that names the request, and Key are the paths whose
-	// values name it together where there is no such header. Neither is used for a
-	// request with a signature.
+	// KeyHeader is the header that identifies the request. Key are the paths whose
+	// values together identify it if the header is absent. Neither is used for signed
+	// requests.
 	KeyHeader string
 	Key       []string
 
-	TicketID    string // never empty
+	TicketID    string // must not be empty
 	Appliance   string
 	DetectionID string
 	Assignee    string
-	// Status are paths: the first whose value Statuses has is taken. A body that has
-	// values there, and none of them known, is refused.
+	// Status are paths: the first value that Statuses maps is used. A body that has
+	// values there but no mapped one is refused.
 	Status []string
-	// Statuses map the system's values, in whatever case, to the appliance's, or to
-	// Ignore; Any stands for those that it does not name.
+	// Statuses maps the system's values, ignoring case, to the appliance's or to
+	// Ignore. Any stands for all unmapped values.
 	Statuses map[string]string
-	// Resolution is read where the ticket is closed, and Resolutions are as Statuses.
+	// Resolution is read if the ticket is closed. Resolutions works like Statuses.
 	Resolution  string
 	Resolutions map[string]string
 }
 
-// Ignore is what a value is mapped to that means nothing to the appliance, and Any
-// is every value that a table does not name.
+// Ignore is the target of values that the appliance does not need to know. Any is the
+// key that stands for every unmapped value.
 const (
 	Ignore = "ignore"
 	Any    = "*"
 )
 
-// Over returns the mapping with what o sets over it: a field that o has empty is
-// kept, and tables are merged.
+// Over returns m overridden by the non-empty fields of o. Tables are merged.
 func (m Mapping) Over(o Mapping) Mapping {
 	for _, f := range []struct {
 		to   *string
@@ -93,7 +90,7 @@ func merged(table, over map[string]string) map[string]string {
 	return all
 }
 
-// compiled is a Mapping that can be followed.
+// compiled is a Mapping with parsed paths and tables.
 type compiled struct {
 	event                                               path
 	events                                              []string
@@ -125,7 +122,7 @@ func (m Mapping) compile() (compiled, error) {
 	c.assignee, c.resolution = one("assignee", m.Assignee), several("resolution", []string{m.Resolution})
 	c.actor, c.key, c.status = several("actor", m.Actor), several("key", m.Key), several("status", m.Status)
 	if m.TicketID == "" {
-		errs = append(errs, errors.New("ticket_id: is missing: write the path of the ticket's id"))
+		errs = append(errs, errors.New("ticket_id: is missing: write the path of the ticket id"))
 	}
 	var err error
 	if c.statuses, err = newTable(m.Statuses, tickets.Statuses()); err != nil {
@@ -137,22 +134,22 @@ func (m Mapping) compile() (compiled, error) {
 	return c, errors.Join(errs...)
 }
 
-// table maps values in lower case to the appliance's.
+// table maps values, in lower case, to the appliance's.
 type table map[string]string
 
 func newTable(values map[string]string, allowed []string) (table, error) {
 	for from, to := range values {
 		if to != Ignore && !slices.Contains(allowed, to) {
-			return nil, fmt.Errorf("%q is mapped to %q, which is none of %s, %s", from, to, strings.Join(allowed, ", "), Ignore)
+			return nil, fmt.Errorf("%q is mapped to %q, which is not one of %s, %s", from, to, strings.Join(allowed, ", "), Ignore)
 		}
 	}
 	return merged(nil, values), nil
 }
 
-// look returns what the first value that the table names means, or what Any does:
-// empty where that is Ignore, or where there is no value. A *tickets.FieldError where
-// there are values and the table has none of them.
-func (t table) look(paths []path, root any) (string, error) {
+// lookup returns the mapped value of the first path whose value is in the table, or
+// else that of Any. It returns "" if the result is Ignore or no path has a value, and a
+// *tickets.FieldError if the table maps none of the values.
+func (t table) lookup(paths []path, root any) (string, error) {
 	var unknown *tickets.FieldError
 	for _, p := range paths {
 		value, found, err := p.text(root)
@@ -162,8 +159,8 @@ func (t table) look(paths []path, root any) (string, error) {
 		if !found || value == "" {
 			continue
 		}
-		if to, named := t[strings.ToLower(value)]; named {
-			return meaning(to), nil
+		if to, ok := t[strings.ToLower(value)]; ok {
+			return target(to), nil
 		}
 		unknown = &tickets.FieldError{
 			Field:   p.String(),
@@ -174,13 +171,13 @@ func (t table) look(paths []path, root any) (string, error) {
 	if unknown == nil {
 		return "", nil
 	}
-	if to, any := t[Any]; any {
-		return meaning(to), nil
+	if to, ok := t[Any]; ok {
+		return target(to), nil
 	}
 	return "", unknown
 }
 
-func meaning(to string) string {
+func target(to string) string {
 	if to == Ignore {
 		return ""
 	}

@@ -9,12 +9,12 @@ import (
 	"ndrbridge/tickets"
 )
 
-// path leads to a value in JSON: names of members and indexes of lists; empty: to
+// path locates a value in JSON by member names and list indexes. An empty path finds
 // nothing.
 type path []string
 
-// parsePath reads names and indexes with dots between them, such as
-// issue.fields.labels.0; empty: nowhere.
+// parsePath parses member names and list indexes separated by dots, such as
+// issue.fields.labels.0. An empty text yields an empty path.
 func parsePath(text string) (path, error) {
 	if text == "" {
 		return nil, nil
@@ -22,7 +22,7 @@ func parsePath(text string) (path, error) {
 	p := path(strings.Split(text, "."))
 	for _, step := range p {
 		if step == "" {
-			return nil, fmt.Errorf("%q is no path: write names and indexes with dots between them, such as issue.key", text)
+			return nil, fmt.Errorf("%q is not a path: separate names and indexes by dots, such as issue.key", text)
 		}
 	}
 	return p, nil
@@ -30,8 +30,8 @@ func parsePath(text string) (path, error) {
 
 func (p path) String() string { return strings.Join(p, ".") }
 
-// find returns what the path leads to; nil for JSON's null, and where it ends at
-// one before.
+// find returns the value at the path. value is nil for JSON null, also if the path
+// continues below a null.
 func (p path) find(root any) (value any, found bool) {
 	if len(p) == 0 {
 		return nil, false
@@ -58,14 +58,14 @@ func (p path) find(root any) (value any, found bool) {
 	return value, true
 }
 
-// isNull reports whether the path leads to null.
+// isNull reports whether the value at the path is null.
 func (p path) isNull(root any) bool {
 	value, found := p.find(root)
 	return found && value == nil
 }
 
-// text returns the text, the number as it is written, or the truth value that the
-// path leads to; not found where that is null.
+// text returns the value at the path if it is a string, a number, which is not
+// reformatted, or a boolean. found is false if there is no value or it is null.
 func (p path) text(root any) (text string, found bool, err error) {
 	value, _ := p.find(root)
 	switch v := value.(type) {
@@ -81,8 +81,8 @@ func (p path) text(root any) (text string, found bool, err error) {
 	return "", false, &tickets.FieldError{Field: p.String(), Problem: "must be text or a number"}
 }
 
-// want is text that must be there.
-func (p path) want(root any) (string, error) {
+// require returns the text at the path, and an error if there is none.
+func (p path) require(root any) (string, error) {
 	text, _, err := p.text(root)
 	if err == nil && text == "" {
 		err = &tickets.FieldError{Field: p.String(), Problem: "is missing"}

@@ -1,7 +1,7 @@
-// Package webhooks reads what ticket systems send when a ticket changes: it
-// verifies who sent it, and maps it to a ticket command by a table. Jira's own
-// bodies are known, and those that ServiceNow's REST messages usually hold; the
-// table of any other system is the user's.
+// Package webhooks reads the webhooks that ticket systems send when a ticket changes:
+// it verifies the sender and maps the body to a ticket command. It has mappings for
+// Jira's bodies and for the usual bodies of ServiceNow's REST messages; users define
+// the mappings of other systems.
 package webhooks
 
 import (
@@ -20,16 +20,16 @@ import (
 	"ndrbridge/tickets"
 )
 
-// MaxBody is how large a body a ticket system may send, in bytes.
+// MaxBody is the maximum size of a body, in bytes.
 const MaxBody = 1 << 20
 
-// Options say what a Receiver takes.
+// Options configure a Receiver.
 type Options struct {
-	// Verify finds out whether a request comes from the ticket system; nil: it is
-	// not this Receiver's to know.
+	// Verify verifies that a request comes from the ticket system; nil if something
+	// else does.
 	Verify *Verification
-	// Accounts are the bridge's own accounts at the ticket system, by any of the
-	// values of Mapping.Actor. What they did is ignored: the bridge did it.
+	// Accounts are the bridge's own accounts at the ticket system, as values of
+	// Mapping.Actor. Changes that they made are ignored: the bridge made them.
 	Accounts []string
 	Mapping  Mapping
 }
@@ -41,7 +41,7 @@ type Receiver struct {
 	mapping  compiled
 }
 
-// New returns a Receiver. The error says which part of the mapping is wrong.
+// New returns a Receiver. It returns an error if the mapping is invalid.
 func New(o Options) (*Receiver, error) {
 	mapping, err := o.Mapping.compile()
 	if err != nil {
@@ -50,11 +50,12 @@ func New(o Options) (*Receiver, error) {
 	return &Receiver{verify: o.Verify, accounts: o.Accounts, mapping: mapping}, nil
 }
 
-// Verifies reports whether Verify refuses anybody.
+// Verifies reports whether requests are verified.
 func (r *Receiver) Verifies() bool { return r.verify != nil }
 
-// VerifyHeader returns ErrUnverified where the header alone shows that a request was
-// not sent by the ticket system, whatever its body is: Verify has the last word.
+// VerifyHeader returns ErrUnverified if the header alone proves that the ticket system
+// did not send the request. If it returns nil, Verify must still be called with the
+// body.
 func (r *Receiver) VerifyHeader(header http.Header) error {
 	switch {
 	case r.verify == nil:
@@ -67,8 +68,8 @@ func (r *Receiver) VerifyHeader(header http.Header) error {
 	return nil
 }
 
-// Verify returns ErrUnverified where a request was not sent by the ticket system;
-// another error where that cannot be found out now.
+// Verify returns ErrUnverified if the ticket system did not send the request, and
+// another error if that cannot be determined now.
 func (r *Receiver) Verify(header http.Header, body []byte) error {
 	if r.verify == nil {
 		return nil
@@ -76,23 +77,24 @@ func (r *Receiver) Verify(header http.Header, body []byte) error {
 	return r.verify.check(header, body)
 }
 
-// Notice is what a request of a ticket system says.
+// Notice is the content of a ticket system's request.
 type Notice struct {
-	// Key names it, so that one that is sent again is known; empty: it has no name. Of
-	// a request with a signature it follows from the body, which the signature covers.
+	// Key identifies the request, so that a repeated one is recognized; it is empty if
+	// the request has no identity. The key of a signed request is derived from the
+	// body, because only the body is signed.
 	Key     string
 	Command tickets.Command
-	// Ignored says why there is nothing to be done; empty: there is, and Command
-	// says what.
+	// Ignored is the reason why there is nothing to do. If it is empty, Command is to
+	// be carried out.
 	Ignored string
 }
 
-// ErrSyntax says that a body is no JSON. It comes wrapped.
-var ErrSyntax = errors.New("the body is no JSON")
+// ErrSyntax means that a body is not valid JSON. It is always wrapped.
+var ErrSyntax = errors.New("the body is not valid JSON")
 
-// Read maps a request to a command, which is not checked. A *tickets.FieldError
-// names the field of the body that cannot be mapped, and the values that can;
-// otherwise the error is ErrSyntax.
+// Read maps a request to a command, which it does not check. It returns a
+// *tickets.FieldError that names the field that cannot be mapped and the valid values,
+// or else ErrSyntax.
 func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	root, err := decode(body)
 	if err != nil {
@@ -102,7 +104,7 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	if event, ok, err := m.event.text(root); err != nil {
 		return Notice{}, err
 	} else if ok && len(m.events) > 0 && !slices.Contains(m.events, event) {
-		return Notice{Ignored: fmt.Sprintf("the event %.80q is none of those that are taken", event)}, nil
+		return Notice{Ignored: fmt.Sprintf("the event %.80q is not one of the accepted events", event)}, nil
 	}
 	for _, p := range m.actor {
 		actor, ok, err := p.text(root)
@@ -110,7 +112,7 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 			return Notice{}, err
 		}
 		if ok && slices.Contains(r.accounts, actor) {
-			return Notice{Ignored: "it was done by the bridge's own account"}, nil
+			return Notice{Ignored: "it was made by the bridge's own account"}, nil
 		}
 	}
 	command, err := m.command(root)
@@ -118,23 +120,24 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 		return Notice{}, err
 	}
 	if command.Status == "" && command.Assignee == nil && command.DetectionID == 0 {
-		return Notice{Ignored: "it changes nothing that the appliance keeps"}, nil
+		return Notice{Ignored: "it changes nothing that the appliance stores"}, nil
 	}
 	key, err := r.key(header, body, root)
 	return Notice{Key: key, Command: command}, err
 }
 
-// key names a request. A signature covers the body alone: whoever has recorded a
-// request can send it again with other headers, so that the body itself is the name.
+// key returns the key of a request. A signature covers only the body: anyone who has
+// recorded a signed request can replay it with other headers, so its key is a digest of
+// the body.
 func (r *Receiver) key(header http.Header, body []byte, root any) (string, error) {
 	if r.verify != nil && r.verify.Method == MethodSignature {
 		sum := sha256.Sum256(body)
 		return hex.EncodeToString(sum[:]), nil
 	}
-	return r.mapping.name(header, root)
+	return r.mapping.requestKey(header, root)
 }
 
-// decode reads one JSON value. Numbers stay as they are written.
+// decode reads one JSON value. Numbers are not converted.
 func decode(body []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
@@ -143,19 +146,19 @@ func decode(body []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows it")
+		return nil, errors.New("unexpected data after the JSON value")
 	}
 	return root, nil
 }
 
-// command makes a command of what changed.
+// command returns the command for the changes in a body.
 func (m *compiled) command(root any) (tickets.Command, error) {
 	var c tickets.Command
 	changed, err := m.changed(root)
 	if err != nil {
 		return c, err
 	}
-	if c.TicketID, err = m.ticketID.want(root); err != nil {
+	if c.TicketID, err = m.ticketID.require(root); err != nil {
 		return c, err
 	}
 	if c.Appliance, _, err = m.appliance.text(root); err != nil {
@@ -165,12 +168,12 @@ func (m *compiled) command(root any) (tickets.Command, error) {
 		return c, err
 	}
 	if changed("status") || changed("resolution") {
-		if c.Status, err = m.statuses.look(m.status, root); err != nil {
+		if c.Status, err = m.statuses.lookup(m.status, root); err != nil {
 			return c, err
 		}
 	}
 	if c.Status == "closed" {
-		if c.Resolution, err = m.resolutions.look(m.resolution, root); err != nil {
+		if c.Resolution, err = m.resolutions.lookup(m.resolution, root); err != nil {
 			return c, err
 		}
 	}
@@ -186,7 +189,7 @@ func (m *compiled) command(root any) (tickets.Command, error) {
 	return c, nil
 }
 
-// detection is the id of the detection; 0 where there is none.
+// detection returns the detection id, or 0 if there is none.
 func (m *compiled) detection(root any) (int64, error) {
 	text, found, err := m.detectionID.text(root)
 	if err != nil || !found || text == "" {
@@ -194,13 +197,13 @@ func (m *compiled) detection(root any) (int64, error) {
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, &tickets.FieldError{Field: m.detectionID.String(), Problem: fmt.Sprintf("%.80q is no id of a detection: write a number above 0", text)}
+		return 0, &tickets.FieldError{Field: m.detectionID.String(), Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)}
 	}
 	return id, nil
 }
 
-// changed returns which of status, resolution and assignee a request tells to have
-// changed: all of them where it does not tell.
+// changed returns a predicate that reports whether a field (status, resolution or
+// assignee) was changed. If the body has no list of changes, it is true for all.
 func (m *compiled) changed(root any) (func(field string) bool, error) {
 	all := func(string) bool { return true }
 	value, found := m.changes.find(root)
@@ -220,9 +223,9 @@ func (m *compiled) changed(root any) (func(field string) bool, error) {
 	return func(field string) bool { return slices.Contains(names, field) }, nil
 }
 
-// name is the key of a request: that of the header, or of the body where all its
-// parts are there.
-func (m *compiled) name(header http.Header, root any) (string, error) {
+// requestKey returns the key of a request: the key header, or the values of the key
+// paths if all are present, or else "".
+func (m *compiled) requestKey(header http.Header, root any) (string, error) {
 	if m.keyHeader != "" {
 		if key := header.Get(m.keyHeader); key != "" {
 			return key, nil

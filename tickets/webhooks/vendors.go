@@ -2,18 +2,18 @@ package webhooks
 
 import "ndrbridge/tickets"
 
-// Jira is the mapping of the webhooks that Jira sends about issues
-// (https://developer.atlassian.com/cloud/jira/platform/webhooks/): a workflow's own
-// statuses fall into three categories that every workflow has. Resolutions are those
-// that a new site has, and some that are common; any other is left out, since it is
-// no reason to keep a detection open.
+// Jira returns the mapping of Jira's issue webhooks
+// (https://developer.atlassian.com/cloud/jira/platform/webhooks/). The statuses of a
+// workflow belong to three categories that every workflow has. The resolutions are
+// those of a new site and some common ones; others are ignored, because an unknown
+// resolution is no reason to keep a detection open.
 func Jira() Mapping {
 	return Mapping{
 		Event:     "webhookEvent",
 		Events:    []string{"jira:issue_created", "jira:issue_updated"},
 		Actor:     []string{"user.accountId", "user.name", "user.emailAddress"},
 		Changes:   "changelog.items",
-		KeyHeader: "X-Atlassian-Webhook-Identifier", // the same when it is sent again
+		KeyHeader: "X-Atlassian-Webhook-Identifier", // unchanged when a webhook is repeated
 		TicketID:  "issue.key",
 		Status:    []string{"issue.fields.status.name", "issue.fields.status.statusCategory.key"},
 		Statuses: map[string]string{
@@ -30,10 +30,10 @@ func Jira() Mapping {
 	}
 }
 
-// ServiceNow is the mapping of a record of the table incident, as a REST message
-// sends it whose body names the table's own columns. The states are those of the
-// incident's life cycle: 1 new, 2 in progress, 3 on hold, 6 resolved, 7 closed,
-// 8 canceled. Close codes are those of old and new instances; any other is left out.
+// ServiceNow returns the mapping of a record of the table incident, sent by a REST
+// message whose body uses the table's column names. The states are those of the
+// incident life cycle: 1 new, 2 in progress, 3 on hold, 6 resolved, 7 closed, 8
+// canceled. The close codes are those of old and new instances; others are ignored.
 func ServiceNow() Mapping {
 	return Mapping{
 		Event:    "operation",
@@ -59,8 +59,8 @@ func ServiceNow() Mapping {
 	}
 }
 
-// Generic is the mapping of a body that has the fields of a command, with who sent
-// it beside them.
+// Generic returns the mapping of a body that has the fields of a command and the
+// sender's account.
 func Generic() Mapping {
 	m := Mapping{
 		Actor: []string{"account"}, KeyHeader: "Idempotency-Key",

@@ -12,39 +12,40 @@ import (
 	"strings"
 )
 
-// Method is how a ticket system shows who it is.
+// Method is how a ticket system authenticates.
 type Method string
 
 // The methods.
 const (
-	// MethodSignature is an HMAC-SHA256 of the body with the secret, as
-	// sha256=<hexadecimal>, which is how WebSub and Jira write it.
+	// MethodSignature is an HMAC-SHA256 of the body with the secret, written as
+	// sha256=<hexadecimal> like in WebSub and Jira.
 	MethodSignature Method = "signature"
-	// MethodHeader is the secret itself in a header.
+	// MethodHeader is the secret in a header.
 	MethodHeader Method = "header"
 	// MethodBasic is a user name and a password (RFC 7617).
 	MethodBasic Method = "basic"
 )
 
-// Verification is what a request must show.
+// Verification describes how requests are verified.
 type Verification struct {
 	Method Method
-	// Header is the one that holds the signature or the secret.
+	// Header is the name of the header with the signature or the secret.
 	Header string
-	// Username is that of MethodBasic, whose password is the secret.
+	// Username is the user name of MethodBasic. The password is the secret.
 	Username string
-	// Secret returns the secret, again with each request so that it can be changed.
+	// Secret returns the secret. It is called for each request, so that the secret can
+	// be changed.
 	Secret func() (string, error)
 }
 
-// ErrUnverified says that a request does not show what it must. It comes wrapped,
-// with what is due and no secret.
-var ErrUnverified = errors.New("it is not known who sent this")
+// ErrUnverified means that a request is not authenticated. It is always wrapped, with
+// the requirement and without secrets.
+var ErrUnverified = errors.New("the sender is not verified")
 
 func (v *Verification) check(header http.Header, body []byte) error {
 	secret, err := v.Secret()
 	if err != nil {
-		return fmt.Errorf("the secret of the webhook: %w", err)
+		return fmt.Errorf("read the secret of the webhook: %w", err)
 	}
 	if secret == "" {
 		return errors.New("the secret of the webhook is empty")
@@ -74,7 +75,7 @@ func (v *Verification) unsigned() error {
 	return fmt.Errorf("%w: %s must hold sha256= and the HMAC-SHA256 of the body with the webhook's secret", ErrUnverified, v.Header)
 }
 
-// equal compares in a time that tells nothing of either.
+// equal compares in constant time.
 func equal(a, b string) bool {
 	sumA, sumB := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(sumA[:], sumB[:]) == 1

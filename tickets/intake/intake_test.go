@@ -129,9 +129,9 @@ func numbered(n int) (bodies [][]byte, names []string) {
 
 // wrong are messages that hold no command, and what their refusals say.
 var wrong = []struct{ body, says string }{
-	{"close it", "it is no JSON"},
-	{`{"ticket_id": "SEC-1", "state": "closed"}`, "a field that no command has"},
+	{"close it", "it is not valid JSON"},
+	{`{"ticket_id": "SEC-1", "state": "closed"}`, "is an unknown field"},
 	{`{"ticket_id": "SEC-1", "status": "done"}`, "new, in_progress, closed, acknowledged"},
 	{`[{"ticket_id": "SEC-1", "status": "closed"}, {"status": "closed"}]`, "ticket_id is missing"},
-	{"", "it is no JSON"},
+	{"", "it is not valid JSON"},
 }
