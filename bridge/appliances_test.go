@@ -17,7 +17,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestAnApplianceInTroubleIsToldAndHindersNoOther(t *testing.T) {
+func TestAFailingApplianceIsReportedAndDelaysNoOther(t *testing.T) {
 	const backlog = 300
 	a, url := startAppliance(t, backlog)
 	a.AddAudit(20)
@@ -35,7 +35,7 @@ func TestAnApplianceInTroubleIsToldAndHindersNoOther(t *testing.T) {
 
 	book := ledger.New()
 	var mu sync.Mutex
-	var told []string
+	var seen []string
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -47,7 +47,7 @@ func TestAnApplianceInTroubleIsToldAndHindersNoOther(t *testing.T) {
 			t.Errorf("%v: %s", err, body)
 		case e.Stream() == transform.StreamEvents:
 			mu.Lock()
-			told = append(told, e.Type+" of "+e.Appliance)
+			seen = append(seen, e.Type+" of "+e.Appliance)
 			mu.Unlock()
 		default:
 			book.Receive(e.Appliance, e)
@@ -65,18 +65,18 @@ func TestAnApplianceInTroubleIsToldAndHindersNoOther(t *testing.T) {
     detections: {start: beginning, interval: 20ms}
 sinks:`, other.URL, standin.DefaultAPIKey), 1)
 	run(t, yaml)
-	await(t, "everything of the appliance that is well", func() bool { return book.Received("hq") == backlog+20 })
-	await(t, "the word about the other", func() bool {
+	await(t, "all events of the healthy appliance", func() bool { return book.Received("hq") == backlog+20 })
+	await(t, "the event about the other appliance", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Equal(told, []string{"io.ndrbridge.appliance.unreachable of branch"})
+		return slices.Equal(seen, []string{"io.ndrbridge.appliance.unreachable of branch"})
 	})
 	well.Store(true)
-	await(t, "everything of the other, too", func() bool { return book.Received("branch") == 10 })
-	await(t, "the word that it is back", func() bool {
+	await(t, "all events of the other appliance", func() bool { return book.Received("branch") == 10 })
+	await(t, "the event that it is reachable again", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Equal(told, []string{"io.ndrbridge.appliance.unreachable of branch", "io.ndrbridge.appliance.reachable of branch"})
+		return slices.Equal(seen, []string{"io.ndrbridge.appliance.unreachable of branch", "io.ndrbridge.appliance.reachable of branch"})
 	})
 }
 

@@ -49,8 +49,8 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// tells reports whether one line has all of some words.
-func (l *lines) tells(words ...string) bool {
+// hasLine reports whether a line contains all of the words.
+func (l *lines) hasLine(words ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
 			return true
@@ -224,7 +224,7 @@ func TestASinkThatIsDownOrSlowDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestABridgeThatStopsInOrderRepeatsNothing(t *testing.T) {
+func TestABridgeThatStopsCleanlyRepeatsNothing(t *testing.T) {
 	a, url := startAppliance(t, 300)
 	book := ledger.New()
 	soc := startReceiver(t, book, "soc")
@@ -277,7 +277,7 @@ func TestTheBridgeIsReadyOnceEveryStreamWasRead(t *testing.T) {
 	if status != http.StatusServiceUnavailable || !strings.Contains(body, "hq/detections") {
 		t.Errorf("%d %s", status, body)
 	}
-	await(t, "a failed poll of detections", func() bool { return r.log.tells("stream=detections", "500") })
+	await(t, "a failed poll of detections", func() bool { return r.log.hasLine("stream=detections", "500") })
 	a.SetHazards(standin.Hazards{})
 	await(t, "readiness", func() bool {
 		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
@@ -336,7 +336,7 @@ func get(t *testing.T, url string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-func TestMistakesThatTheLogExplains(t *testing.T) {
+func TestErrorsThatTheLogExplains(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -441,7 +441,7 @@ func TestABrokerThatIsDownAtTheStartGetsItsEventsLater(t *testing.T) {
 	r.stop()
 }
 
-func TestMistakesThatStopTheStart(t *testing.T) {
+func TestErrorsThatPreventTheStart(t *testing.T) {
 	discard := "  - {name: log, file: {path: \"-\"}}\n"
 	good := configuration(t, "http://"+loopback.Closed(t), discard)
 	path := statePath(t, good)

@@ -96,7 +96,7 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 	}
 	if err != nil {
 		if !explained {
-			t.refused(ctx, err)
+			t.explainFailure(ctx, err)
 		}
 		return false
 	}
@@ -143,8 +143,8 @@ func (t *applianceTrial) paths() []*preflight.Path {
 // tokens are requested by POST, the firmware version by GET.
 func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 
-// refused adds a finding that explains why the first request failed.
-func (t *applianceTrial) refused(ctx context.Context, err error) {
+// explainFailure adds a finding that explains why the first request failed.
+func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok {
 		t.found = append(t.found, preflight.Failure("answer", err))
@@ -210,9 +210,9 @@ func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
 	return true
 }
 
-// unreadable adds a finding that explains why a stream cannot be read. privilege names
+// explainUnreadable adds a finding that explains why a stream cannot be read. privilege names
 // the privilege that reading needs, filter the keys to check if the request is invalid.
-func (t *applianceTrial) unreadable(ctx context.Context, step string, err error, privilege, filter string) {
+func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err error, privilege, filter string) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {
 	case t.outOfTime(ctx, step):

@@ -97,7 +97,7 @@ func (a *authority) certify(t *testing.T, name string, until time.Time) tls.Cert
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
+func TestCheckAppliance(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	ca := newAuthority(t)
@@ -122,20 +122,20 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		return preflighttest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
 	for name, test := range map[string]struct {
-		options standin.Options
-		hazards func(*standin.Hazards)
-		skew    time.Duration
-		shows   *tls.Certificate // nil: http
-		wants   tls.ClientAuthType
-		url     string // in the place of the stand-in's
-		keys    string // of the appliance; a key where it is empty
-		tickets bool
-		records int           // of the last minutes
-		lacks   string        // a path that is answered with status
-		status  int           // 0: 404
-		refuses string        // what no body may hold, or it is answered with 400
-		within  time.Duration // 0: 20s
-		want    preflighttest.Row
+		options    standin.Options
+		hazards    func(*standin.Hazards)
+		skew       time.Duration
+		shows      *tls.Certificate // nil: http
+		clientAuth tls.ClientAuthType
+		url        string // in the place of the stand-in's
+		keys       string // of the appliance; a key where it is empty
+		tickets    bool
+		records    int           // of the last minutes
+		lacks      string        // a path that is answered with status
+		status     int           // 0: 404
+		refuses    string        // what no body may hold, or it is answered with 400
+		within     time.Duration // 0: 20s
+		want       preflighttest.Row
 	}{
 		"an appliance that works": {want: row("detections", preflight.OK, "can be read", "")},
 		"its firmware":            {want: row("firmware", preflight.OK, "26.3.0.1234", "")},
@@ -175,7 +175,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			want: row("tls", preflight.Warning, "any certificate is accepted", "tls.ca_file"),
 		},
 		"a client certificate that is wanted": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), wants: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), clientAuth: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + ca.file + "}",
 			want: row("tls", preflight.Failed, "client certificate", "tls.cert_file"),
 		},
 
@@ -205,8 +205,8 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 		"a rate limit that a bridge bears with": {keys: "rate_limit: 0.1", want: row("audit log", preflight.OK, "can be read", "")},
 		"TLS where there is none":               {url: "https", want: row("tls", preflight.Failed, "does not speak TLS", "scheme")},
 
-		"a wrong key":                 {keys: "api_key: wrong", want: row("key", preflight.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
-		"a key that is told by a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", preflight.Failed, "400", "check the API key")},
+		"a wrong key":                      {keys: "api_key: wrong", want: row("key", preflight.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
+		"a key that is refused with a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", preflight.Failed, "400", "check the API key")},
 		"a wrong client secret": {
 			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
 			keys:    "oauth: {token_url: TOKEN, client_id: bridge, client_secret: wrong}",
@@ -308,7 +308,7 @@ func TestCheckSaysWhatIsWrongWithAnAppliance(t *testing.T) {
 			}))
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
 			if test.shows != nil {
-				server.TLS = &tls.Config{Certificates: []tls.Certificate{*test.shows}, ClientAuth: test.wants}
+				server.TLS = &tls.Config{Certificates: []tls.Certificate{*test.shows}, ClientAuth: test.clientAuth}
 				server.StartTLS()
 			} else {
 				server.Start()

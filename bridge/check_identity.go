@@ -31,7 +31,7 @@ func keptIdentities(ctx context.Context, config *configs.Config) map[string]iden
 // does. It skips appliances that do not describe themselves.
 func (t *applianceTrial) identity(ctx context.Context, kept identityPosition) {
 	if r := kept.Replaced; r != nil {
-		t.add(preflight.Warning, "identity", isReplaced+": "+r.Reason, ofReplaced)
+		t.add(preflight.Warning, "identity", replacedMessage+": "+r.Reason, replacedAdvice)
 		return
 	}
 	is, err := t.client.System(ctx)
@@ -41,8 +41,8 @@ func (t *applianceTrial) identity(ctx context.Context, kept identityPosition) {
 	switch changed := differences(kept.System, is); len(changed) {
 	case 0:
 	case 1:
-		t.add(preflight.Remark, "identity", isRenamed+": "+changed[0], ofRenamed)
+		t.add(preflight.Remark, "identity", renamedMessage+": "+changed[0], renamedAdvice)
 	default:
-		t.add(preflight.Warning, "identity", isReplaced+": "+strings.Join(changed, ", "), ofReplaced)
+		t.add(preflight.Warning, "identity", replacedMessage+": "+strings.Join(changed, ", "), replacedAdvice)
 	}
 }

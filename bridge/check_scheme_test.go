@@ -25,7 +25,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-func TestCheckSaysThatTheSchemeOfAnApplianceIsWrong(t *testing.T) {
+func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
 	t.Parallel()
 	plain, secured := httptest.NewServer(standin.New(standin.Options{Seed: 1})), httptest.NewTLSServer(standin.New(standin.Options{Seed: 1}))
 	defer plain.Close()
@@ -84,7 +84,7 @@ func kafkaPort(t *testing.T, broker string) string {
 	return l.Addr().String()
 }
 
-func TestCheckSaysThatABrokersPortIsForAnotherProtocol(t *testing.T) {
+func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	appliance := httptest.NewServer(standin.New(standin.Options{Seed: 1}))
 	t.Cleanup(appliance.Close)

@@ -73,7 +73,7 @@ func filesOf(folder string) map[string]string {
 	return files
 }
 
-func TestCheckSaysOfAStateWhatAStartWouldSay(t *testing.T) {
+func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 	refused := func(detail, advice string) preflighttest.Row {
 		return preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: detail, Advice: advice}
 	}

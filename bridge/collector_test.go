@@ -11,7 +11,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func TestDeadLettersAreTold(t *testing.T) {
+func TestDeadLetterMetrics(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestDeadLettersAreTold(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&stateCollector{store})
-	told := func(t *testing.T, want map[string]float64) {
+	expectDeadLetters := func(t *testing.T, want map[string]float64) {
 		t.Helper()
 		families, err := registry.Gather()
 		if err != nil {
@@ -41,11 +41,11 @@ func TestDeadLettersAreTold(t *testing.T) {
 			}
 		}
 		if !maps.Equal(got, want) {
-			t.Errorf("told are %v, want %v", got, want)
+			t.Errorf("metrics %v, want %v", got, want)
 		}
 	}
 	t.Run("of a sink and of sources that have none, too", func(t *testing.T) {
-		told(t, map[string]float64{"": 0, "soc": 0})
+		expectDeadLetters(t, map[string]float64{"": 0, "soc": 0})
 	})
 	for _, stream := range []string{"detections", "audit"} {
 		deadLetter := checkpoint.DeadLetter{Key: "7", Class: "invalid", Reason: "no id", Time: time.Now()}
@@ -57,6 +57,6 @@ func TestDeadLettersAreTold(t *testing.T) {
 		}
 	}
 	t.Run("of all sources in one", func(t *testing.T) {
-		told(t, map[string]float64{"": 2, "soc": 0})
+		expectDeadLetters(t, map[string]float64{"": 2, "soc": 0})
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestASinkIsSentWhatItsConfigurationSays(t *testing.T) {
+func TestASinkFollowsItsConfiguration(t *testing.T) {
 	_, url := startAppliance(t, 40)
 	book := ledger.New()
 	var flying, most atomic.Int64

@@ -16,15 +16,15 @@ type fingerprint struct {
 
 // newFingerprint hashes the files, so that a change of their content is noticed.
 func newFingerprint(files []string, settings ...any) (fingerprint, error) {
-	made := fingerprint{settings: settings, files: make(map[string][sha256.Size]byte)}
+	fp := fingerprint{settings: settings, files: make(map[string][sha256.Size]byte)}
 	for _, name := range files {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return fingerprint{}, fmt.Errorf("read a file that the configuration names: %w", err)
 		}
-		made.files[name] = sha256.Sum256(content)
+		fp.files[name] = sha256.Sum256(content)
 	}
-	return made, nil
+	return fp, nil
 }
 
 func (f fingerprint) equal(other fingerprint) bool { return reflect.DeepEqual(f, other) }

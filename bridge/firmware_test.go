@@ -12,7 +12,7 @@ import (
 	"ndrbridge/appliance"
 )
 
-func TestTheFirmwareIsKnown(t *testing.T) {
+func TestFirmwareVersion(t *testing.T) {
 	begin := func(t *testing.T) (f *firmware, version *atomic.Value, asked *atomic.Int64, stop func()) {
 		version, asked = new(atomic.Value), new(atomic.Int64)
 		version.Store("26.3.0.1")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWhenTheJournalFills(t *testing.T) {
+func TestTimeUntilTheJournalIsFull(t *testing.T) {
 	const every = 5 * time.Second
 	for _, c := range []struct {
 		name  string
@@ -31,7 +31,7 @@ func TestWhenTheJournalFills(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what was long ago does not count", func(t *testing.T) {
+	t.Run("old samples do not count", func(t *testing.T) {
 		var g growth
 		now := time.Now()
 		g.add(now, 0)

@@ -12,9 +12,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// newHeart returns a heart that beats every minute, and the state that it beats
-// into.
-func newHeart(t *testing.T, limits checkpoint.Limits) (*heartbeat, *checkpoint.Store) {
+// newTestHeartbeat returns a heartbeat with an interval of one minute, and its state.
+func newTestHeartbeat(t *testing.T, limits checkpoint.Limits) (*heartbeat, *checkpoint.Store) {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: limits})
 	if err != nil {
@@ -25,8 +24,8 @@ func newHeart(t *testing.T, limits checkpoint.Limits) (*heartbeat, *checkpoint.S
 	return b.buildHeartbeat(config, nil), store
 }
 
-// beats returns the heartbeats of the journal.
-func beats(t *testing.T, store *checkpoint.Store) []transform.Event {
+// heartbeats returns the heartbeats in the journal.
+func heartbeats(t *testing.T, store *checkpoint.Store) []transform.Event {
 	t.Helper()
 	records, err := store.Read(t.Context(), 0, checkpoint.Batch{})
 	if err != nil {
@@ -42,18 +41,18 @@ func beats(t *testing.T, store *checkpoint.Store) []transform.Event {
 }
 
 func TestHeartbeat(t *testing.T) {
-	t.Run("it comes as often as it is configured", func(t *testing.T) {
+	t.Run("at the configured interval", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newHeart(t, checkpoint.Limits{})
+			h, store := newTestHeartbeat(t, checkpoint.Limits{})
 			defer store.Close()
 			start := time.Now()
 			var ps parts
 			h.start(t.Context(), &ps)
 			time.Sleep(5*time.Minute + time.Second)
 			endAll(t, &ps)
-			all := beats(t, store)
+			all := heartbeats(t, store)
 			if len(all) != 5 {
-				t.Fatalf("%d beats", len(all))
+				t.Fatalf("%d heartbeats", len(all))
 			}
 			for i, e := range all {
 				if want := start.Add(time.Duration(i+1) * time.Minute); !e.Time.Equal(want) || e.Source != "ndrbridge://bridge/events" {
@@ -62,9 +61,9 @@ func TestHeartbeat(t *testing.T) {
 			}
 		})
 	})
-	t.Run("it goes on over restarts", func(t *testing.T) {
+	t.Run("again after a restart", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newHeart(t, checkpoint.Limits{})
+			h, store := newTestHeartbeat(t, checkpoint.Limits{})
 			defer store.Close()
 			for range 2 {
 				var ps parts
@@ -72,32 +71,32 @@ func TestHeartbeat(t *testing.T) {
 				time.Sleep(time.Minute + time.Second)
 				endAll(t, &ps)
 			}
-			if n := len(beats(t, store)); n != 2 {
-				t.Errorf("%d beats", n)
+			if n := len(heartbeats(t, store)); n != 2 {
+				t.Errorf("%d heartbeats", n)
 			}
 		})
 	})
-	t.Run("those that wait for space do not pile up", func(t *testing.T) {
+	t.Run("heartbeats that wait for space do not accumulate", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h, store := newHeart(t, checkpoint.Limits{MaxBytes: 1})
+			h, store := newTestHeartbeat(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
 			var ps parts
 			h.start(t.Context(), &ps)
 			time.Sleep(time.Hour + time.Second)
-			if n := len(beats(t, store)); n != 1 { // one commit may pass the bound
-				t.Errorf("%d beats in a full journal", n)
+			if n := len(heartbeats(t, store)); n != 1 { // one commit may pass the bound
+				t.Errorf("%d heartbeats in a full journal", n)
 			}
 			store.SetLimits(checkpoint.Limits{})
 			time.Sleep(time.Second)
-			all := beats(t, store)
+			all := heartbeats(t, store)
 			if len(all) != 2 || time.Since(all[1].Time) > time.Minute {
-				t.Errorf("with space there are %d beats, the last of %s", len(all), all[len(all)-1].Time)
+				t.Errorf("with space there are %d heartbeats, the last of %s", len(all), all[len(all)-1].Time)
 			}
 			endAll(t, &ps)
 		})
 	})
 	t.Run("it is off by default", func(t *testing.T) {
-		h, store := newHeart(t, checkpoint.Limits{})
+		h, store := newTestHeartbeat(t, checkpoint.Limits{})
 		defer store.Close()
 		h.every = 0
 		var ps parts

@@ -31,8 +31,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// sampled is a bridge with a stream and sinks of which nothing runs but these and
-// what keeps the history.
+// sampled is a bridge that runs only a stream, sinks and the history.
 type sampled struct {
 	*Bridge
 	config *configs.Config
@@ -45,13 +44,13 @@ func keepHistory(t *testing.T, a *standin.Appliance, sinks string) *sampled {
 		t.Fatal(err)
 	}
 	s := &sampled{Bridge: &Bridge{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(), stdout: io.Discard, started: time.Now()}}
-	s.arrangeAll(t, a, sinks)
+	s.replace(t, a, sinks)
 	s.parts.start(t.Context(), "history", sourcePhase, prompt(s.keepHistory))
 	return s
 }
 
-// arrangeAll puts what polls a and delivers to sinks in the place of what did.
-func (s *sampled) arrangeAll(t *testing.T, a *standin.Appliance, sinks string) {
+// replace replaces the running poller of a and the running sinks.
+func (s *sampled) replace(t *testing.T, a *standin.Appliance, sinks string) {
 	t.Helper()
 	var err error
 	s.config, err = configs.Parse("ndrbridge.yaml", []byte(`
@@ -110,7 +109,7 @@ func (s *sampled) stop(t *testing.T) {
 	}
 }
 
-func (s *sampled) told(t *testing.T) (admin.Status, admin.History) {
+func (s *sampled) report(t *testing.T) (admin.Status, admin.History) {
 	t.Helper()
 	synctest.Wait()
 	status, err := s.control().Status(t.Context())
@@ -124,7 +123,7 @@ func (s *sampled) told(t *testing.T) (admin.Status, admin.History) {
 	return status, h
 }
 
-// plain is a list with -1 in the place of what is not known.
+// plain returns a list with -1 for unknown values.
 func plain[T uint64 | float64](values []*T) []T {
 	var all []T
 	for _, v := range values {
@@ -137,9 +136,9 @@ func plain[T uint64 | float64](values []*T) []T {
 	return all
 }
 
-func TestTheLastHourIsKept(t *testing.T) {
+func TestHistoryCoversAnHour(t *testing.T) {
 	const one = `[{name: log, file: {path: "-"}, start: beginning}]`
-	t.Run("rates are those since the sample before, and the status tells the mean of a minute", func(t *testing.T) {
+	t.Run("rates are since the previous sample, and the status has the mean of a minute", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
 			s := keepHistory(t, a, one)
@@ -147,7 +146,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			a.AddBacklog(150, time.Second)
 			time.Sleep(50 * time.Second) // to 10 s behind the sample at 60 s
-			status, h := s.told(t)
+			status, h := s.report(t)
 			stream, sink := status.Appliances[0].Streams[0], status.Sinks[0]
 			if stream.Events != 150 || sink.Delivered != 150 {
 				t.Errorf("%d events, %d delivered, want 150", stream.Events, sink.Delivered)
@@ -171,7 +170,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 			time.Sleep(2 * time.Minute)
-			if status, _ := s.told(t); status.Sinks[0].EventsPerSecond != 0 || status.Sinks[0].Delivered != 150 {
+			if status, _ := s.report(t); status.Sinks[0].EventsPerSecond != 0 || status.Sinks[0].Delivered != 150 {
 				t.Errorf("later: %+v", status.Sinks[0])
 			}
 		})
@@ -184,7 +183,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 			s.current.Load().sinks[0].runner.Pause()
 			a.AddBacklog(7, time.Second)
 			time.Sleep(40 * time.Second)
-			status, h := s.told(t)
+			status, h := s.report(t)
 			if got, want := plain(h.Sinks[0].LagEvents), []uint64{7, 7}; !slices.Equal(got[1:], want) {
 				t.Errorf("lag in events %v, want %v", got, want)
 			}
@@ -194,7 +193,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a sink that a reload adds begins with nothing known, and one that it removes is gone", func(t *testing.T) {
+	t.Run("an added sink begins without values, and a removed one disappears", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
 			a.AddBacklog(3, time.Second)
@@ -202,9 +201,9 @@ func TestTheLastHourIsKept(t *testing.T) {
 			defer s.stop(t)
 			time.Sleep(20 * time.Second)
 			other := `[{name: other, file: {path: ` + filepath.Join(t.TempDir(), "other") + `}, start: beginning}`
-			s.arrangeAll(t, a, other+`, {name: log, file: {path: "-"}, start: beginning}]`)
+			s.replace(t, a, other+`, {name: log, file: {path: "-"}, start: beginning}]`)
 			time.Sleep(30 * time.Second)
-			_, h := s.told(t)
+			_, h := s.report(t)
 			if len(h.Sinks) != 2 || h.Sinks[0].Sink != "other" || h.Sinks[1].Sink != "log" {
 				t.Fatalf("%+v", h.Sinks)
 			}
@@ -218,8 +217,8 @@ func TestTheLastHourIsKept(t *testing.T) {
 					t.Errorf("%s: %v, want %v", what, c.got, c.want)
 				}
 			}
-			s.arrangeAll(t, a, other+`]`)
-			if _, h := s.told(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
+			s.replace(t, a, other+`]`)
+			if _, h := s.report(t); len(h.Sinks) != 1 || h.Sinks[0].Sink != "other" {
 				t.Errorf("%+v", h.Sinks)
 			}
 		})
@@ -229,7 +228,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 			s := keepHistory(t, standin.New(standin.Options{Seed: 1, Now: time.Now}), one)
 			defer s.stop(t)
 			time.Sleep(90*time.Minute + time.Second)
-			_, h := s.told(t)
+			_, h := s.report(t)
 			for _, n := range []int{
 				len(h.Journal.Bytes), len(h.Streams[0].EventsPerSecond), len(h.Streams[0].LagSeconds),
 				len(h.Sinks[0].EventsPerSecond), len(h.Sinks[0].LagEvents), len(h.Sinks[0].LagSeconds),
@@ -245,7 +244,7 @@ func TestTheLastHourIsKept(t *testing.T) {
 	})
 }
 
-func TestARateIsNotKnownWhereACountBeganAgain(t *testing.T) {
+func TestARateIsUnknownAfterACountRestarts(t *testing.T) {
 	owner, now := checkpoint.SinkOwner("lake"), time.Now()
 	var h history
 	for i, count := range []uint64{5, 20, 3, 6} {

@@ -38,11 +38,11 @@ type identity struct {
 
 // Messages about an appliance that changed, and what to do about it.
 const (
-	isReplaced = "another appliance seems to answer under this name: its ids can collide with those of known detections, " +
+	replacedMessage = "another appliance seems to answer under this name: its ids can collide with those of known detections, " +
 		"and its data from before the streams' positions is not read"
-	ofReplaced = "give it a name of its own, or forget the previous one with ndrbridge state forget --appliance"
-	isRenamed  = "the appliance has a new name or address; its streams continue"
-	ofRenamed  = "if another machine took its place, see ndrbridge state forget --appliance"
+	replacedAdvice = "give it a name of its own, or forget the previous one with ndrbridge state forget --appliance"
+	renamedMessage = "the appliance has a new name or address; its streams continue"
+	renamedAdvice  = "if another machine took its place, see ndrbridge state forget --appliance"
 )
 
 // identityPosition is the position of streamIdentity in the state.
@@ -71,7 +71,7 @@ func (i *identity) observe(ctx context.Context, is appliance.System) error {
 		return reason
 	})
 	if err == nil && !replaced && len(changed) == 1 {
-		i.log.Warn(isRenamed+"; "+ofRenamed, "changed", changed[0])
+		i.log.Warn(renamedMessage+"; "+renamedAdvice, "changed", changed[0])
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (i *identity) change(ctx context.Context, f func(*identityPosition) (reason
 		return false, err
 	}
 	if replaced {
-		i.log.Error(isReplaced+"; "+ofReplaced, "reason", p.Replaced.Reason)
+		i.log.Error(replacedMessage+"; "+replacedAdvice, "reason", p.Replaced.Reason)
 	}
 	return p.Replaced != nil, nil
 }

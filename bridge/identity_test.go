@@ -22,7 +22,7 @@ import (
 
 const replacedLine = "another appliance seems to answer under this name"
 
-// socket is an address at which one stand-in after another answers.
+// socket is an address at which successive stand-ins answer.
 type socket struct {
 	url string
 	of  atomic.Pointer[standin.Appliance]
@@ -95,9 +95,9 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 			soc := startReceiver(t, book, "soc")
 			yaml := configuration(t, front.url, webhookSink("soc", soc.url))
 			r := runUntilLooked(t, yaml, first)
-			await(t, "what the first one has", func() bool { return book.Received("soc") == known })
+			await(t, "the events of the first appliance", func() bool { return book.Received("soc") == known })
 			r.stop()
-			if r.log.tells(replacedLine) {
+			if r.log.hasLine(replacedLine) {
 				t.Fatalf("the first one is reported:\n%s", r.log)
 			}
 
@@ -112,12 +112,12 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				front.of.Store(second)
 			}
 			r = run(t, yaml)
-			await(t, "the report", func() bool { return r.log.tells("level=ERROR", replacedLine, test.reason) })
+			await(t, "the report", func() bool { return r.log.hasLine("level=ERROR", replacedLine, test.reason) })
 			if replaced := replacedOf(t, r.control(t)); replaced == nil || !strings.Contains(replaced.Reason, test.reason) {
 				t.Errorf("the status has %+v", replaced)
 			}
 			second.AddMany(known)
-			await(t, "all of the second that the first's ids could hide", func() bool { return missing(book, second) == 0 })
+			await(t, "all events of the second appliance that the first's ids could hide", func() bool { return missing(book, second) == 0 })
 			r.stop()
 			if n := strings.Count(r.log.String(), replacedLine); n != 1 {
 				t.Errorf("reported %d times", n)
@@ -127,7 +127,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 			if replacedOf(t, r.control(t)) == nil {
 				t.Error("the status has forgotten it at the next start")
 			}
-			if r.stop(); r.log.tells(replacedLine) {
+			if r.stop(); r.log.hasLine(replacedLine) {
 				t.Error("it is reported again at the next start")
 			}
 
@@ -137,21 +137,21 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				}
 				return state.ForgetAppliance(t.Context(), "hq")
 			})
-			// What it has from before it was connected is hidden no more.
+			// Its data from before the replacement is no longer hidden.
 			second.AddBacklog(known, 240*time.Hour)
 			r = runUntilLooked(t, yaml, second)
-			await(t, "everything of the second", func() bool { return missing(book, second) == 0 })
+			await(t, "all events of the second appliance", func() bool { return missing(book, second) == 0 })
 			if replaced := replacedOf(t, r.control(t)); replaced != nil {
 				t.Errorf("the status still has %+v", replaced)
 			}
-			if r.stop(); r.log.tells(replacedLine) {
-				t.Errorf("what took the name is reported:\n%s", r.log)
+			if r.stop(); r.log.hasLine(replacedLine) {
+				t.Errorf("the replacement is reported again:\n%s", r.log)
 			}
 		})
 	}
 }
 
-func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
+func TestTheSameApplianceIsNotReportedAsReplaced(t *testing.T) {
 	const oneFact = "the appliance has a new name or address"
 	for name, test := range map[string]struct {
 		identity standin.Identity
@@ -167,7 +167,7 @@ func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
 			book := ledger.New()
 			yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
 			r := runUntilLooked(t, yaml, a)
-			await(t, "what it has", func() bool { return book.Received("soc") == 20 })
+			await(t, "the backlog", func() bool { return book.Received("soc") == 20 })
 			r.stop()
 			a.SetIdentity(test.identity)
 			if err := a.Update(func(d *standin.Detection) { d.Title += "!" }, a.Latest()[0].ID); err != nil {
@@ -177,7 +177,7 @@ func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
 				r = runUntilLooked(t, yaml, a)
 				await(t, "the update", func() bool { return book.Received("soc") == 21 })
 				replaced := replacedOf(t, r.control(t))
-				if r.stop(); replaced != nil || r.log.tells(replacedLine) || r.log.tells("level=WARN", oneFact) != warned {
+				if r.stop(); replaced != nil || r.log.hasLine(replacedLine) || r.log.hasLine("level=WARN", oneFact) != warned {
 					t.Errorf("status %+v, want a warning: %v\n%s", replaced, warned, r.log)
 				}
 			}
@@ -185,26 +185,26 @@ func TestTheSameApplianceIsNotTakenForAnother(t *testing.T) {
 	}
 }
 
-func TestAnApplianceThatIsTheSameAfterAllGoesOn(t *testing.T) {
+func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 20)
 	book := ledger.New()
 	yaml := configuration(t, url, webhookSink("soc", startReceiver(t, book, "soc").url))
 	r := runUntilLooked(t, yaml, a)
-	await(t, "what it has", func() bool { return book.Received("soc") == 20 })
+	await(t, "the backlog", func() bool { return book.Received("soc") == 20 })
 	r.stop()
 	a.SetIdentity(standin.Identity{Host: "moved.example", Address: "192.0.2.77"})
 	r = run(t, yaml)
-	await(t, "the report", func() bool { return r.log.tells(replacedLine) })
+	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
 	r.stop()
 	whileStopped(t, yaml, func(state *bridge.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)
-	await(t, "what is new", func() bool { return book.Received("soc") == 21 })
+	await(t, "the new events", func() bool { return book.Received("soc") == 21 })
 	if replaced := replacedOf(t, r.control(t)); replaced != nil {
 		t.Errorf("the status still has %+v", replaced)
 	}
-	if r.stop(); r.log.tells(replacedLine) || book.Repeated("soc") > 0 {
+	if r.stop(); r.log.hasLine(replacedLine) || book.Repeated("soc") > 0 {
 		t.Errorf("reported again, or %d events again", book.Repeated("soc"))
 	}
 }

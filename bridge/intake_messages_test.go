@@ -8,7 +8,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// inbox is a webhook that keeps the events that it takes.
+// inbox is a webhook that stores the events it receives.
 type inbox struct{ *loopback.Receiver }
 
 func startInbox(t *testing.T) *inbox {
@@ -35,13 +35,13 @@ func (i *inbox) redelivered() int {
 	return n
 }
 
-// refuseDuplicates tells events that came twice.
+// refuseDuplicates fails the test if an event was delivered twice.
 func (i *inbox) refuseDuplicates(t *testing.T) {
 	t.Helper()
 	seen := make(map[string]bool)
 	for _, e := range i.of("") {
 		if key := e.Source + " " + e.ID; seen[key] {
-			t.Errorf("event %s came twice", key)
+			t.Errorf("event %s was delivered twice", key)
 		} else {
 			seen[key] = true
 		}

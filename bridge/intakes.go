@@ -27,9 +27,9 @@ const (
 
 // intakePart is an intake of ticket commands from a broker.
 type intakePart struct {
-	name   string // natsIntake or kafkaIntake
-	made   fingerprint
-	intake ticketIntake
+	name        string // natsIntake or kafkaIntake
+	fingerprint fingerprint
+	intake      ticketIntake
 }
 
 // ticketIntake receives ticket commands from a broker.
@@ -65,15 +65,15 @@ func intakeTarget(name string) string { return "tickets from " + name }
 
 // buildIntake returns the intake of current if it is unchanged, or a new one.
 func buildIntake(name string, current *runtime, files []string, settings any, open func() (ticketIntake, error)) (*intakePart, error) {
-	made, err := newFingerprint(files, settings)
+	fp, err := newFingerprint(files, settings)
 	if err != nil {
 		return nil, err
 	}
-	if p := current.intake(name); p != nil && p.made.equal(made) {
+	if p := current.intake(name); p != nil && p.fingerprint.equal(fp) {
 		return p, nil
 	}
 	in, err := open()
-	return &intakePart{name: name, made: made, intake: in}, err
+	return &intakePart{name: name, fingerprint: fp, intake: in}, err
 }
 
 func (p *intakePart) partName() string { return "tickets." + p.name }

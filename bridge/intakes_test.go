@@ -22,8 +22,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// startNATS starts a server with the stream TICKETS, and returns its address and
-// what publishes to it.
+// startNATS starts a server with the stream TICKETS and returns its address and a
+// publisher.
 func startNATS(t *testing.T) (string, jetstream.JetStream) {
 	t.Helper()
 	s := loopback.NATS(t, func(o *server.Options) { o.Username, o.Password = "bridge", "hunter2" })
@@ -34,8 +34,8 @@ func startNATS(t *testing.T) (string, jetstream.JetStream) {
 	return s.ClientURL(), js
 }
 
-// startKafka starts a broker with the topic ndr.tickets, and returns its address
-// and what produces to it.
+// startKafka starts a broker with the topic ndr.tickets and returns its address and a
+// producer.
 func startKafka(t *testing.T) (string, *kgo.Client) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "bridge", "hunter2"))
@@ -52,7 +52,7 @@ func startKafka(t *testing.T) (string, *kgo.Client) {
 	return address, producer
 }
 
-// intakes waits until the status of the intakes is what is wanted.
+// intakes waits until holds is true of the status of the intakes.
 func (r *running) intakes(t *testing.T, what string, holds func([]admin.IntakeStatus) bool) {
 	t.Helper()
 	await(t, what, func() bool {
@@ -103,9 +103,9 @@ tickets:
 		}
 	}
 	publish(assign("ana"))
-	await(t, "what was published", func() bool { return soc.applied("ana") })
+	await(t, "the published command", func() bool { return soc.applied("ana") })
 	produce(assign("bob"))
-	await(t, "what was produced", func() bool { return soc.applied("bob") })
+	await(t, "the produced command", func() bool { return soc.applied("bob") })
 
 	publish([]byte(`{"ticket_id": "SEC-1", "status": "done"}`))
 	produce([]byte(`{"ticket": "SEC-1"}`))
@@ -126,7 +126,7 @@ tickets:
 		t.Errorf("metrics: %s", body)
 	}
 
-	t.Run("a reload restarts the intake that differs alone", func(t *testing.T) {
+	t.Run("a reload restarts only the changed intake", func(t *testing.T) {
 		if changes := r.reload(t, intakes("second")); !slices.Equal(changes, []string{"tickets: changed", "tickets.nats: changed"}) {
 			t.Errorf("%q", changes)
 		}
@@ -134,10 +134,10 @@ tickets:
 			return all[0].Stored == 1 && all[0].Refused == 1 && all[1].Stored == 1 && all[1].State == "running"
 		})
 	})
-	t.Run("an intake that stays hands on to the desk of now", func(t *testing.T) {
+	t.Run("an unchanged intake uses the current acceptor", func(t *testing.T) {
 		r.reload(t, strings.Replace(intakes("second"), "rate_limit: 1000", "rate_limit: 999", 1))
 		produce(assign("eve"))
-		await(t, "what was produced", func() bool { return soc.applied("eve") })
+		await(t, "the produced command", func() bool { return soc.applied("eve") })
 	})
 	t.Run("there are none without tickets", func(t *testing.T) {
 		if changes := r.reload(t, base); !slices.Contains(changes, "tickets.nats: removed") || !slices.Contains(changes, "tickets.kafka: removed") {
@@ -147,7 +147,7 @@ tickets:
 	})
 }
 
-func TestAnIntakeThatIsDownHoldsNothingUp(t *testing.T) {
+func TestAnIntakeThatIsDownDelaysNothing(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 3)
 	ticketed(t, a)
@@ -159,7 +159,7 @@ tickets:
   nats: {url: %q, stream: TICKETS, username: bridge, password: s3cret}
   kafka: {brokers: ["127.0.0.1:1"]}
 `, natsURL))
-	r.intakes(t, "both tell what fails", func(all []admin.IntakeStatus) bool {
+	r.intakes(t, "both report what fails", func(all []admin.IntakeStatus) bool {
 		return len(all) == 2 && all[0].State == "retrying" && strings.Contains(all[0].Error, "Authorization Violation") &&
 			all[1].State == "retrying" && strings.Contains(all[1].Error, "refused")
 	})
@@ -167,12 +167,12 @@ tickets:
 	if status, answer := r.send(t, "", string(assign("ana"))); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, answer)
 	}
-	await(t, "what was posted", func() bool { return soc.applied("ana") })
+	await(t, "the posted command", func() bool { return soc.applied("ana") })
 	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code != http.StatusOK {
 		t.Errorf("ready: %d %s", code, body)
 	}
 	if strings.Contains(r.log.String(), "s3cret") {
-		t.Error("the log tells the password")
+		t.Error("the log shows the password")
 	}
 }
 
@@ -184,7 +184,7 @@ func ticketed(t *testing.T, a *standin.Appliance) {
 	}
 }
 
-func TestARefusedMessageHoldsNoIntakeUpWhileTheJournalIsFull(t *testing.T) {
+func TestARefusedMessageDoesNotBlockItsIntakeWhileTheJournalIsFull(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 0)
 	soc := startReceiver(t, ledger.New(), "soc")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
+func TestAnEventReportsWhatASinkMissedWhileUnconfigured(t *testing.T) {
 	a, url := startAppliance(t, 100)
 	here, away := startInbox(t), startInbox(t)
 	away.Answer(http.StatusServiceUnavailable)
@@ -16,7 +16,7 @@ func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	r.stop()
 	r = run(t, strings.Replace(both, webhookSink("away", away.URL), "", 1))
 	a.AddMany(1)
-	await(t, "what is new, and the journal to be trimmed", func() bool {
+	await(t, "the new events, and the journal to be trimmed", func() bool {
 		if here.count("") < 101 {
 			return false
 		}
@@ -29,11 +29,11 @@ func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	away.Answer(0)
 	// It comes back by a reload, as it would by a restart.
 	r.reload(t, both)
-	await(t, "the word of it", func() bool {
+	await(t, "the event that reports it", func() bool {
 		return away.count("io.ndrbridge.sink.skipped") == 1 && here.count("io.ndrbridge.sink.skipped") == 1
 	})
 	if data := string(away.of("")[0].Data()); !strings.Contains(data, `"sink":"away"`) || !strings.Contains(data, `"events":101`) {
-		t.Errorf("it is told %s", data)
+		t.Errorf("the event reports %s", data)
 	}
 	r.stop()
 	for _, want := range []string{"a sink that is not configured", "ndrbridge state rename NAME OTHER", "sink=away missed_events=101"} {
@@ -44,15 +44,15 @@ func TestASinkThatWasAwayIsToldWhatItMissed(t *testing.T) {
 	r = run(t, both)
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	if !strings.Contains(metrics, `ndrbridge_sink_skipped_total{sink="away"} 101`) {
-		t.Error("what was missed is not counted")
+		t.Error("the missed events are not counted")
 	}
 	r.stop()
 	if strings.Contains(r.log.String(), "missed_events") {
-		t.Errorf("it is told twice:\n%s", r.log)
+		t.Errorf("it is reported twice:\n%s", r.log)
 	}
 }
 
-func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
+func TestASinkThatSkipsDoesNotFillTheJournal(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 0)
 	siem, chat := startInbox(t), startInbox(t)
@@ -71,14 +71,14 @@ func TestASinkThatSkipsLetsTheJournalNeverFill(t *testing.T) {
 			t.Fatalf("%+v, %v", status, err)
 		}
 		if round == 0 {
-			await(t, "what is too much to be skipped", func() bool { return sinkStatus(t, c, "chat").LagBytes < 3<<20 && siem.count(kind) > 0 })
+			await(t, "the excess to be skipped", func() bool { return sinkStatus(t, c, "chat").LagBytes < 3<<20 && siem.count(kind) > 0 })
 		}
 	}
 	chat.Answer(0)
 	if err := c.Resume(t.Context(), "chat"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the rest, and the word of what was skipped", func() bool {
+	await(t, "the rest, and the event that reports the skipped ones", func() bool {
 		s := sinkStatus(t, c, "chat")
 		return s.LagEvents == 0 && chat.count(kind) > 0 && chat.count("")+int(s.Skipped) == 2*large+siem.count(kind)
 	})

@@ -62,7 +62,7 @@ func TestAMessageIsEditedByTheBridgeThatFollowsACrash(t *testing.T) {
 	r := run(t, yaml)
 	await(t, "the detection's message", func() bool { return len(chat.got()) == 1 })
 	await(t, "the sink's cursor", func() bool { return sinkStatus(t, r.control(t), "chat").LagEvents == 0 })
-	// What is on the disk at one moment is what a crash at that moment leaves.
+	// A copy of the disk at some moment is what a crash at that moment leaves.
 	var left bytes.Buffer
 	if err := r.control(t).Backup(t.Context(), &left); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 	yaml := strings.Replace(both, webhookSink("away", away.URL), "", 1)
 	path := statePath(t, yaml)
 
-	t.Run("it is told without being written to", func(t *testing.T) {
+	t.Run("its status is read without writing to it", func(t *testing.T) {
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			t.Error("the file has changed", err)
 		}
 	})
-	t.Run("what a running bridge alone can do is refused", func(t *testing.T) {
+	t.Run("operations that need a running bridge are refused", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		if err := f.Tail(t.Context(), admin.From{}, nil); !errors.Is(err, admin.ErrNotRunning) {
 			t.Errorf("%v", err)
@@ -82,7 +82,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("a sink is paused for when it runs again", func(t *testing.T) {
+	t.Run("a sink is paused for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		if err := f.Pause(t.Context(), "soc"); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("events are queued for when it runs again", func(t *testing.T) {
+	t.Run("events are queued for the next run", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		if n, err := f.Replay(t.Context(), "soc", time.Now().Add(-time.Hour)); n != 12 || err != nil {
 			t.Fatalf("%d, %v", n, err)
@@ -112,7 +112,7 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("a sink that was renamed in the configuration goes on where it stood", func(t *testing.T) {
+	t.Run("a sink renamed in the configuration continues at its cursor", func(t *testing.T) {
 		renamed := strings.Replace(yaml, "name: soc", "name: siem", 1)
 		f := openOffline(t, renamed)
 		if err := f.Rename(t.Context(), "soc", "siem"); err != nil {
@@ -122,13 +122,13 @@ func TestTheStateOfABridgeThatDoesNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := run(t, renamed)
-		await(t, "what was queued", func() bool { return soc.redelivered() == 12 })
+		await(t, "the queued events", func() bool { return soc.redelivered() == 12 })
 		r.stop()
 		if n := soc.count(""); n != 24 {
 			t.Errorf("%d events came", n)
 		}
 	})
-	t.Run("a sink is forgotten once", func(t *testing.T) {
+	t.Run("a sink can be forgotten only once", func(t *testing.T) {
 		f := openOffline(t, yaml)
 		if err := f.Forget(t.Context(), "away"); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// ticketTool is a ticket system that detections get tickets in.
+// ticketTool is a ticket system in which tickets for detections are opened.
 type ticketTool struct {
 	name    string
 	sink    string // webhook of a sink, without its braces
@@ -136,7 +136,7 @@ func withoutTicket(t *testing.T) (a *standin.Appliance, address string) {
 	return a, address
 }
 
-// ours counts the versions that show only what the bridge wrote, of a field.
+// ours counts the versions in which only the bridge changed a field.
 func (i *inbox) ours(field string) int {
 	n := 0
 	for _, e := range i.of("io.ndrbridge.detection.updated") {
@@ -169,7 +169,7 @@ func TestATicketComesFullCircle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if commands, err := r.control(t).Commands(t.Context(), checkpoint.CommandFilter{}, 0, 10); err != nil || len(commands) != 1 {
-			t.Errorf("what our own account did is a command: %+v, %v", commands, err)
+			t.Errorf("a change by the bridge's own account became a command: %+v, %v", commands, err)
 		}
 		if err := o.finish(t.Context(), id, "ana"); err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 	}
 }
 
-// remember has a state remember a detection's ticket.
+// remember stores a detection's ticket in the memory of a sink.
 func remember(t *testing.T, path, detection, ticket string) {
 	t.Helper()
 	store, err := checkpoint.Open(path, checkpoint.Options{})
@@ -265,7 +265,7 @@ func remember(t *testing.T, path, detection, ticket string) {
 	}
 }
 
-func TestRenderShowsWhatOpensATicket(t *testing.T) {
+func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
 	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
 	n := 0
 	for request, err := range r.Render([]transform.Event{detectionEvent(t, 1, 90), detectionEvent(t, 2, 90)}) {

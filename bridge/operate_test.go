@@ -37,7 +37,7 @@ func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
 	return admin.SinkStatus{}
 }
 
-func TestAPausedSinkStaysSoOverARestartUntilItIsResumed(t *testing.T) {
+func TestAPausedSinkStaysPausedOverARestart(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	soc, other := startInbox(t), startInbox(t)
 	yaml := configuration(t, url, webhookSink("soc", soc.URL)+webhookSink("other", other.URL))
@@ -59,7 +59,7 @@ func TestAPausedSinkStaysSoOverARestartUntilItIsResumed(t *testing.T) {
 	if n := soc.count(""); n != 10 {
 		t.Errorf("a sink that is paused got %d events", n-10)
 	}
-	// A reload is no reason to go on, either.
+	// A reload does not resume it, either.
 	yaml = strings.Replace(yaml, "max_events: 50", "max_events: 10", 1)
 	r.reload(t, yaml)
 	if s := sinkStatus(t, r.control(t), "soc"); s.State != "paused" || s.LagEvents != 10 {
@@ -68,7 +68,7 @@ func TestAPausedSinkStaysSoOverARestartUntilItIsResumed(t *testing.T) {
 	if err := r.control(t).Resume(t.Context(), "soc"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "what is new", func() bool { return soc.count("") == 20 })
+	await(t, "the new events", func() bool { return soc.count("") == 20 })
 	soc.refuseDuplicates(t)
 }
 
@@ -82,7 +82,7 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	await(t, "the rejected events", func() bool { return sinkStatus(t, c, "soc").DeadLetters == 5 })
 	soc.Answer(0)
 	a.AddMany(10)
-	await(t, "what is taken", func() bool { return soc.count("") == 10 })
+	await(t, "the accepted events", func() bool { return soc.count("") == 10 })
 
 	deadLetters, err := c.Dead(t.Context(), owner, "", 100)
 	if err != nil || len(deadLetters) != 5 {
@@ -98,21 +98,21 @@ func TestEventsAreDeliveredAgainOnRequest(t *testing.T) {
 	if n, err := c.Requeue(t.Context(), "soc", nil); n != 4 || err != nil {
 		t.Errorf("%d requeued, %v", n, err)
 	}
-	await(t, "what was requeued", func() bool { return soc.redelivered() == 4 })
+	await(t, "the requeued events", func() bool { return soc.redelivered() == 4 })
 	if n, err := c.Replay(t.Context(), "soc", time.Now().Add(-time.Hour)); n != 15 || err != nil {
 		t.Errorf("%d replayed, %v", n, err)
 	}
-	await(t, "what is replayed", func() bool { return soc.redelivered() == 19 })
+	await(t, "the replayed events", func() bool { return soc.redelivered() == 19 })
 	await(t, "an empty queue", func() bool {
 		s := sinkStatus(t, c, "soc")
 		return s.Redeliveries == 0 && s.DeadLetters == 0
 	})
 	if n, err := c.Replay(t.Context(), "soc", time.Now().Add(time.Hour)); n != 0 || err != nil {
-		t.Errorf("%d of the time to come replayed, %v", n, err)
+		t.Errorf("%d events of the future replayed, %v", n, err)
 	}
 }
 
-func TestWhatIsNotThereIsUnknown(t *testing.T) {
+func TestUnknownNames(t *testing.T) {
 	_, url := startAppliance(t, 1)
 	yaml := configuration(t, url, webhookSink("soc", startInbox(t).URL))
 	r := run(t, yaml)
@@ -141,7 +141,7 @@ func TestWhatIsNotThereIsUnknown(t *testing.T) {
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
 				if err := call(c); !errors.Is(err, admin.ErrUnknown) {
-					t.Errorf("error %v, want one that is ErrUnknown", err)
+					t.Errorf("error %v, want ErrUnknown", err)
 				}
 			})
 		}
@@ -151,7 +151,7 @@ func TestWhatIsNotThereIsUnknown(t *testing.T) {
 	t.Run("while it does not", func(t *testing.T) { check(t, openOffline(t, yaml)) })
 }
 
-func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsRoom(t *testing.T) {
+func TestDeadLettersThatFillTheirShareHaltTheSinkUntilThereIsSpace(t *testing.T) {
 	t.Parallel()
 	a, url := startAppliance(t, 0)
 	soc := startInbox(t)
@@ -212,7 +212,7 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 			for range c.first {
 				<-got
 			}
-			await(t, "what is new", func() bool {
+			await(t, "the new events", func() bool {
 				a.AddMany(1)
 				return len(got) > 0
 			})
@@ -225,7 +225,7 @@ func TestTailShowsWhatIsJournalled(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what the reader says ends it", func(t *testing.T) {
+	t.Run("an error of the reader ends it", func(t *testing.T) {
 		enough := errors.New("enough")
 		err := r.control(t).Tail(t.Context(), admin.From{Since: time.Now().Add(-time.Hour)}, func(transform.Event) error { return enough })
 		if !errors.Is(err, enough) {

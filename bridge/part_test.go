@@ -60,7 +60,7 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the end of the process ends the stop of a reload", func(t *testing.T) {
+	t.Run("the end of the process ends a reload's stop", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
 			defer close(release)
@@ -75,7 +75,7 @@ func TestStop(t *testing.T) {
 			}
 		})
 	})
-	t.Run("what has the name of one that goes on waits for it", func(t *testing.T) {
+	t.Run("a part waits for an earlier one of its name", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
 			var ps parts
@@ -89,7 +89,7 @@ func TestStop(t *testing.T) {
 			time.Sleep(time.Hour)
 			select {
 			case <-begun:
-				t.Error("it begins beside the other")
+				t.Error("it started while the other was running")
 			default:
 			}
 			close(release)
@@ -97,7 +97,7 @@ func TestStop(t *testing.T) {
 			endAll(t, &ps)
 		})
 	})
-	t.Run("nothing begins once all are stopped", func(t *testing.T) {
+	t.Run("nothing starts once all are stopped", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var ps parts
 			endAll(t, &ps)
@@ -109,7 +109,7 @@ func TestStop(t *testing.T) {
 
 func use(t task) func(<-chan struct{}) task { return func(<-chan struct{}) task { return t } }
 
-// ignorant is a task that ignores both of its contexts.
+// ignorant is a task that ignores both contexts.
 func ignorant(release <-chan struct{}) task {
 	return func(context.Context, context.Context) { <-release }
 }

@@ -58,7 +58,7 @@ func (c *chat) saw(token string) bool {
 	return c.tokens["Bearer "+token]
 }
 
-func TestASinkWithAPresetSpeaksToItsService(t *testing.T) {
+func TestASinkWithAPresetSendsToItsService(t *testing.T) {
 	_, url := startAppliance(t, 40)
 	service := &chat{token: "xoxb-new", tokens: make(map[string]bool)}
 	server := httptest.NewServer(service)
@@ -149,10 +149,10 @@ func TestRender(t *testing.T) {
 	t.Run("a template makes a request for each event that it does not fail for", func(t *testing.T) {
 		r := renderer(t, `webhook: {url: "https://h.example/in?key=s3cret", method: PUT, template: '{{if eq (int .detection.risk_score) 90}}{{truncate 0 .event.id}}{{end}}{"id": {{.detection.id}}}'}`)
 		var bodies []string
-		told := 0
+		failed := 0
 		for request, err := range r.Render(events) {
 			if err != nil {
-				told++
+				failed++
 				continue
 			}
 			if request.Method != "PUT" || request.URL != "https://h.example/***?***" || request.Events != 1 {
@@ -160,48 +160,48 @@ func TestRender(t *testing.T) {
 			}
 			bodies = append(bodies, string(request.Body))
 		}
-		if strings.Join(bodies, " ") != `{"id": 1} {"id": 3}` || told != 1 {
-			t.Errorf("bodies %q, %d errors", bodies, told)
+		if strings.Join(bodies, " ") != `{"id": 1} {"id": 3}` || failed != 1 {
+			t.Errorf("bodies %q, %d errors", bodies, failed)
 		}
 	})
-	t.Run("an event that no service takes is told, and the others are shown", func(t *testing.T) {
+	t.Run("an event that no service accepts is reported, and the others are shown", func(t *testing.T) {
 		r := renderer(t, `webhook: {preset: datadog, url: "https://h.example", key: k}`)
 		huge := detectionEvent(t, 7, 50, strings.Repeat("x", 1<<20))
-		shown, told := 0, 0
+		shown, failed := 0, 0
 		for request, err := range r.Render([]transform.Event{events[0], huge, events[1]}) {
 			if err == nil {
 				shown += request.Events
 				continue
 			}
-			told++
+			failed++
 			if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
 				t.Errorf("got %v", err)
 			}
 		}
-		if shown != 2 || told != 1 {
-			t.Errorf("%d events shown, %d errors", shown, told)
+		if shown != 2 || failed != 1 {
+			t.Errorf("%d events shown, %d errors", shown, failed)
 		}
 	})
-	t.Run("an event over which the match fails is sent, and told", func(t *testing.T) {
+	t.Run("an event on which the match fails is sent and reported", func(t *testing.T) {
 		r := renderer(t, `match: "detection.title > 5", webhook: {preset: pagerduty, key: k}`)
-		shown, told := 0, 0
+		shown, failed := 0, 0
 		for _, err := range r.Render(events[:1]) {
 			if err == nil {
 				shown++
 			} else {
-				told++
+				failed++
 			}
 		}
-		if shown != 1 || told != 1 {
-			t.Errorf("%d shown, %d told", shown, told)
+		if shown != 1 || failed != 1 {
+			t.Errorf("%d shown, %d reported", shown, failed)
 		}
 	})
-	t.Run("whoever has seen enough may stop", func(t *testing.T) {
+	t.Run("the consumer may stop early", func(t *testing.T) {
 		for range renderer(t, `webhook: {preset: pagerduty, key: k}`).Render(events) {
 			break
 		}
 	})
-	t.Run("a sink without a preset and a template has nothing to show", func(t *testing.T) {
+	t.Run("a sink without preset and template is an error", func(t *testing.T) {
 		for _, s := range []configs.Sink{{File: &configs.File{}}, {Webhook: &configs.Webhook{}}} {
 			if _, err := bridge.NewRenderer(s); err == nil {
 				t.Errorf("no error: %+v", s)
@@ -216,7 +216,7 @@ func TestRender(t *testing.T) {
 	})
 }
 
-// renderer makes that of a sink with these keys.
+// renderer returns the renderer of a sink with these keys.
 func renderer(t *testing.T, keys string) *bridge.Renderer {
 	t.Helper()
 	config, err := configs.Parse("test.yaml", []byte(configuration(t, "https://sensor.example", "  - {name: s, "+keys+"}")), nil)

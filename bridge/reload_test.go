@@ -66,7 +66,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 		})
 	}
 	a.AddMany(5)
-	await(t, "what is new", func() bool { return soc.count("") == 15 })
+	await(t, "the new events", func() bool { return soc.count("") == 15 })
 	soc.refuseDuplicates(t)
 	if changed := r.reload(t, yaml); len(changed) > 0 {
 		t.Errorf("the same configuration changes %q", changed)
@@ -114,18 +114,18 @@ func TestAReloadChangesWhatDiffersAndNothingElse(t *testing.T) {
 	}
 	_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 	if !strings.Contains(metrics, "ndrbridge_journal_max_bytes 3.3554432e+07") {
-		t.Error("the journal has not its new limit")
+		t.Error("the journal does not have its new limit")
 	}
 	for _, sink := range []string{"extra", "more"} {
 		if strings.Contains(metrics, fmt.Sprintf(`ndrbridge_sink_state{sink=%q}`, sink)) {
-			t.Errorf("there are metrics of %s, which is gone", sink)
+			t.Errorf("there are still metrics of the removed %s", sink)
 		}
 	}
 	if !strings.Contains(r.log.String(), "ndrbridge state forget NAME") {
-		t.Error("the log does not say what to do about the sinks that are gone")
+		t.Error("the log does not say what to do about the removed sinks")
 	}
 	a.SetHazards(standin.Hazards{ServerError: 1})
-	await(t, "what is logged at the new level", func() bool { return strings.Contains(r.log.String(), "level=DEBUG") })
+	await(t, "a log line of the new level", func() bool { return strings.Contains(r.log.String(), "level=DEBUG") })
 }
 
 func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
@@ -151,9 +151,9 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 		}
 	}
 	if strings.Contains(metrics, `appliance="branch"`) {
-		t.Error("there are metrics of an appliance that is gone")
+		t.Error("there are still metrics of the removed appliance")
 	}
-	// It goes on where it stood.
+	// It continues at its positions.
 	r.reload(t, both)
 	await(t, "the appliance to be read again", func() bool {
 		status, _ := get(t, "http://"+r.AdminAddress()+"/readyz")
@@ -162,7 +162,7 @@ func TestAReloadAddsAndRemovesAppliances(t *testing.T) {
 	soc.refuseDuplicates(t)
 }
 
-func TestASecretThatChangedInItsFileCountsAsAChange(t *testing.T) {
+func TestAChangedSecretFileCountsAsAChange(t *testing.T) {
 	_, url := startAppliance(t, 1)
 	soc := startInbox(t)
 	secret := filepath.Join(t.TempDir(), "bearer")
@@ -183,7 +183,7 @@ func TestASecretThatChangedInItsFileCountsAsAChange(t *testing.T) {
 	}
 }
 
-func TestReloadsAreOneAfterTheOther(t *testing.T) {
+func TestReloadsAreSequential(t *testing.T) {
 	a, url := startAppliance(t, 100)
 	soc := startInbox(t)
 	yaml := configuration(t, url, webhookSink("soc", soc.URL))
@@ -194,7 +194,7 @@ func TestReloadsAreOneAfterTheOther(t *testing.T) {
 	}
 	b, err := bridge.New(t.Context(), config, bridge.Options{Version: "test", Log: bridge.NewLog(new(lines), config.Log), Load: func() (*configs.Config, error) {
 		if under.Add(1) > 1 {
-			t.Error("two reloads are under way")
+			t.Error("two reloads run at once")
 		}
 		defer under.Add(-1)
 		text := yaml

@@ -23,20 +23,20 @@ import (
 
 // sinkPart is a sink with its runner.
 type sinkPart struct {
-	config  configs.Sink
-	made    fingerprint
-	options sinks.Options // without PausedSince, which attach sets
-	runner  *sinks.Runner
+	config      configs.Sink
+	fingerprint fingerprint
+	options     sinks.Options // without PausedSince, which attach sets
+	runner      *sinks.Runner
 }
 
 // buildSink returns current if its configuration is unchanged, or a new part that
 // replaces it. A new part has no runner until attach is called.
 func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, current *sinkPart) (*sinkPart, error) {
-	made, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
+	fp, err := newFingerprint(s.Files(), s, config.Events.TypePrefix)
 	if err != nil {
 		return nil, err
 	}
-	if current != nil && current.made.equal(made) {
+	if current != nil && current.fingerprint.equal(fp) {
 		return current, nil
 	}
 	open := func() (sinks.Sink, error) {
@@ -58,7 +58,7 @@ func (b *Bridge) buildSink(s configs.Sink, config *configs.Config, current *sink
 	if err != nil {
 		return nil, err
 	}
-	return &sinkPart{config: s, made: made, options: sinks.Options{
+	return &sinkPart{config: s, fingerprint: fp, options: sinks.Options{
 		Name:         s.Name,
 		Open:         open,
 		Batch:        checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},

@@ -17,12 +17,12 @@ import (
 // appliancePart is an appliance with its pollers and its ticket writer. Appliances
 // share only the state.
 type appliancePart struct {
-	config   configs.Appliance
-	made     fingerprint
-	client   *appliance.Client
-	watch    *poller.Watch
-	firmware *firmware
-	streams  []stream
+	config      configs.Appliance
+	fingerprint fingerprint
+	client      *appliance.Client
+	watch       *poller.Watch
+	firmware    *firmware
+	streams     []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
 	ownWrites *tickets.OwnWrites
@@ -42,14 +42,14 @@ func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config
 	if a.TLS.CAFile != "" {
 		files = append(files, a.TLS.CAFile) // the others are read again on each use
 	}
-	made, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
+	fp, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
 	if err != nil {
 		return nil, err
 	}
-	if current != nil && current.made.equal(made) {
+	if current != nil && current.fingerprint.equal(fp) {
 		return current, nil
 	}
-	p := &appliancePart{config: a, made: made}
+	p := &appliancePart{config: a, fingerprint: fp}
 	tracer := b.tracer()
 	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() }, tracer, b.log.With("appliance", a.Name))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// watched is a bridge of which nothing runs but what watches the journal's space.
+// watched is a bridge that runs only the monitor of the journal's space.
 type watched struct {
 	*Bridge
 	log   bytes.Buffer // read while the bridge waits
@@ -78,8 +78,8 @@ func (w *watched) commit(ctx context.Context, t *testing.T, size int) {
 	_ = w.store.Commit(ctx, checkpoint.Commit{Source: source, Expect: expect, Position: []byte(now.String()), Events: []transform.Event{event}})
 }
 
-// settle settles all that the sink log has yet to.
-func (w *watched) settle(t *testing.T) {
+// acknowledgeAll acknowledges all events for the sink log.
+func (w *watched) acknowledgeAll(t *testing.T) {
 	t.Helper()
 	stats := w.stats()
 	err := w.store.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "log", Expect: stats.Sinks["log"].Cursor, Cursor: stats.Last})
@@ -88,7 +88,7 @@ func (w *watched) settle(t *testing.T) {
 	}
 }
 
-// refuseLog tells where the log does not say something so often.
+// refuseLog fails the test unless the log contains a text this many times.
 func (w *watched) refuseLog(t *testing.T, text string, want int) {
 	t.Helper()
 	if n := strings.Count(w.log.String(), text); n != want {
@@ -102,7 +102,7 @@ func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
 		w.commit(t.Context(), t, 1000)
 		for range 500 {
 			time.Sleep(time.Millisecond)
-			refusal := intake.Refusal{Message: "stream TICKETS, message 1", Reason: "a message is no command", Sent: time.Now()}
+			refusal := intake.Refusal{Message: "stream TICKETS, message 1", Reason: "a message is not a command", Sent: time.Now()}
 			if err := w.refuse(t.Context(), refusal); err != nil {
 				t.Fatal(err)
 			}
@@ -118,9 +118,9 @@ func TestRefusedMessagesLeaveSpaceForTheAnswersToTickets(t *testing.T) {
 	})
 }
 
-func TestTheRoomOfTheJournalIsWatched(t *testing.T) {
+func TestJournalSpaceIsMonitored(t *testing.T) {
 	const log = `[{name: log, file: {path: "-"}, lag: {max_bytes: 3KiB}}]`
-	t.Run("that sources wait is told once, with the sink that is behind, and that they do no more", func(t *testing.T) {
+	t.Run("the log reports once that sources wait, with the slowest sink, and once that they continue", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watchRoom(t, log, checkpoint.Limits{MaxBytes: 1000})
 			w.commit(t.Context(), t, 1000)
@@ -131,14 +131,14 @@ func TestTheRoomOfTheJournalIsWatched(t *testing.T) {
 			w.refuseLog(t, "sink_that_is_behind=log lag_events=1", 1)
 			w.refuseLog(t, "has space again", 0)
 			endAll(t, &waiting)
-			w.settle(t)
+			w.acknowledgeAll(t)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			w.refuseLog(t, "has space again", 1)
 			w.stop(t)
 		})
 	})
-	t.Run("a sink that is over its budget is told once, and that it is not any more", func(t *testing.T) {
+	t.Run("the log reports once that a sink exceeds its budget, and once that it is within it again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watchRoom(t, log, checkpoint.Limits{})
 			w.commit(t.Context(), t, 1000)
@@ -153,14 +153,14 @@ func TestTheRoomOfTheJournalIsWatched(t *testing.T) {
 			synctest.Wait()
 			w.refuseLog(t, "too far behind", 1)
 			w.refuseLog(t, "within its lag budget again", 0)
-			w.settle(t)
+			w.acknowledgeAll(t)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			w.refuseLog(t, "within its lag budget again", 1)
 			w.stop(t)
 		})
 	})
-	t.Run("when the journal fills follows from the pace of the sink that would fill it", func(t *testing.T) {
+	t.Run("the time until the journal is full follows from the growth of the slowest sink's lag", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := watchRoom(t, log, checkpoint.Limits{})
 			for range 24 {
@@ -184,7 +184,7 @@ func TestTheRoomOfTheJournalIsWatched(t *testing.T) {
 			{Name: "siem", Lag: configs.Lag{Policy: configs.LagBlock}},
 		}}
 		stats := checkpoint.Stats{Sinks: map[string]checkpoint.SinkStats{"chat": {LagBytes: 9}, "lake": {LagBytes: 1}, "siem": {LagBytes: 2}}}
-		if got := filling(config, stats); got != "siem" {
+		if got := fillingSink(config, stats); got != "siem" {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-func TestABridgeWhoseStateIsGoneStopsWithAnError(t *testing.T) {
+func TestABridgeWhoseStateFailsStopsWithAnError(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(path string) error
 		want   error
@@ -50,7 +50,7 @@ func TestABridgeWhoseStateIsGoneStopsWithAnError(t *testing.T) {
 			if err := <-ended; !errors.Is(err, test.want) {
 				t.Fatalf("ended with %v, want %v", err, test.want)
 			}
-			if !log.tells("level=ERROR", "the state is unusable", filepath.Base(config.State)) {
+			if !log.hasLine("level=ERROR", "the state is unusable", filepath.Base(config.State)) {
 				t.Errorf("the log does not say why:\n%s", log)
 			}
 			if !test.goesOn {

@@ -29,7 +29,7 @@ func (r *running) appliance(t *testing.T, what string, holds func(admin.Applianc
 	})
 }
 
-func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
+func TestTheStatusReportsReachability(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	a.SetSkew(-90 * time.Second)
 	a.SetHazards(standin.Hazards{ServerError: 1, ServerErrorStatus: http.StatusBadGateway})
@@ -60,7 +60,7 @@ func TestTheStatusTellsHowAnApplianceIsReached(t *testing.T) {
 	})
 }
 
-func TestABacklogOfDetectionsIsToldWhileItIsRead(t *testing.T) {
+func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 	a, url := startAppliance(t, 400)
 	a.SetHazards(standin.Hazards{Latency: 20 * time.Millisecond})
 	soc := startInbox(t)

@@ -15,12 +15,11 @@ import (
 	"ndrbridge/configs"
 )
 
-// generously is far beyond what any stop in these tests may take: half a second
-// and the second on top. A machine that is busy must not fail them.
+// generously is far longer than any stop in these tests may take: half a second and
+// the second on top. They must not fail on a busy machine.
 const generously = 30 * time.Second
 
-// stuck is an output that takes nothing until the test ends, such as a pipe that
-// nobody reads.
+// stuck is an output that blocks until the test ends, like a pipe that nobody reads.
 type stuck struct{ writing, free chan struct{} }
 
 func newStuck(t *testing.T) *stuck {
@@ -38,7 +37,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// silent is the address of a peer that takes connections and never says a word.
+// silent returns the address of a peer that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +74,7 @@ func ends(t *testing.T, cancel func(), result <-chan error) error {
 	case err := <-result:
 		return err
 	case <-time.After(generously):
-		t.Fatal("Run has not returned: the stop has no end")
+		t.Fatal("Run did not return")
 		return nil
 	}
 }
@@ -154,8 +153,8 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 				status, err := clientOf(t, b).Status(t.Context())
 				return err == nil && status.Sinks[0].Delivered >= 10
 			})
-			// What it does is none of the stop's business, but that it ends: a part that
-			// does not is named.
+			// What it does is irrelevant to the stop, except that it ends: a part that does
+			// not end is named.
 			if err := end(); err != nil && !strings.Contains(err.Error(), "did not stop") {
 				t.Error(err)
 			}
@@ -213,7 +212,7 @@ func TestAStopDoesNotWaitForAReload(t *testing.T) {
 			t.Error("a reload that was abandoned succeeded")
 		}
 	case <-time.After(generously):
-		t.Error("whoever asked for the reload waits for ever")
+		t.Error("the caller of Reload still waits")
 	}
 	close(free)
 }
@@ -239,7 +238,7 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 			t.Errorf("changes %q, want the sink, and that the old one has not stopped", got)
 		}
 	case <-time.After(generously):
-		t.Fatal("the reload has no end")
+		t.Fatal("the reload does not end")
 	}
 	// Commands work, and the new one does not deliver beside the old one.
 	if err := clientOf(t, b).Pause(t.Context(), "soc"); err != nil {

@@ -14,7 +14,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestTailSinceATimeShowsAllFromThenOnThoughTheClockWasSet(t *testing.T) {
+func TestTailSinceATimeIsCompleteAlthoughTheClockWasSet(t *testing.T) {
 	_, url := startAppliance(t, 0)
 	soc := startReceiver(t, ledger.New(), "soc")
 	yaml := configuration(t, url, webhookSink("soc", soc.url))

@@ -103,7 +103,7 @@ func TestCommandsFindTheirAppliance(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a webhook wants its secret", func(t *testing.T) {
+	t.Run("a webhook requires its secret", func(t *testing.T) {
 		if status, body := r.send(t, "/otrs", `{"ticket_id": "SEC-1", "status": "new"}`); status != http.StatusUnauthorized || !strings.Contains(body, "X-Webhook-Secret") {
 			t.Errorf("%d %s", status, body)
 		}

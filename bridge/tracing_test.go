@@ -87,7 +87,7 @@ func TestAnEventIsTracedFromItsPollToItsDelivery(t *testing.T) {
 		span, ok := traceparent.Parse(e.TraceParent)
 		poll, made := polls[span.SpanID().String()]
 		if !ok || !made || poll.Trace != span.TraceID().String() || !span.IsSampled() {
-			t.Fatalf("event %s has the trace parent %q, which is no poll's", e.ID, e.TraceParent)
+			t.Fatalf("event %s has the trace parent %q, which is not a poll's", e.ID, e.TraceParent)
 		}
 		parents = append(parents, e.TraceParent)
 	}
@@ -169,10 +169,10 @@ func TestAnEventIsTracedFromItsPollToItsDelivery(t *testing.T) {
 		for _, header := range binary.received() {
 			span, ok := traceparent.Parse(header.Get("Traceparent"))
 			if s, made := deliveries[span.SpanID().String()]; !ok || !made || s.Trace != span.TraceID().String() {
-				t.Fatalf("traceparent %q is no delivery's", header.Get("Traceparent"))
+				t.Fatalf("traceparent %q is not a delivery's", header.Get("Traceparent"))
 			}
 			if !slices.Contains(parents, header.Get("Ce-Traceparent")) {
-				t.Fatalf("ce-traceparent %q is no event's", header.Get("Ce-Traceparent"))
+				t.Fatalf("ce-traceparent %q is not an event's", header.Get("Ce-Traceparent"))
 			}
 		}
 	})
@@ -184,7 +184,7 @@ func TestAPollThatFailsIsTracedAsSuch(t *testing.T) {
 	t.Cleanup(down.Close)
 	traces, tracing := startCollector(t, "1")
 	r := run(t, tracing+configuration(t, down.URL, webhookSink("soc", startInbox(t).URL)))
-	await(t, "a failed poll of detections", func() bool { return r.log.tells("stream=detections", "502") })
+	await(t, "a failed poll of detections", func() bool { return r.log.hasLine("stream=detections", "502") })
 	r.stop()
 	failed := false
 	for _, poll := range spansNamed(traces, "poll detections") {
@@ -198,7 +198,7 @@ func TestAPollThatFailsIsTracedAsSuch(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSampledLeavesNoTrace(t *testing.T) {
+func TestUnsampledEventsHaveNoTrace(t *testing.T) {
 	t.Parallel()
 	const backlog = 20
 	_, url := startAppliance(t, backlog)
@@ -253,14 +253,14 @@ func TestACollectorThatIsDeadChangesNothingButTheLog(t *testing.T) {
 	r.stop()
 	soc.refuseDuplicates(t)
 	if n := strings.Count(r.log.String(), "does not take spans"); n != 1 {
-		t.Errorf("it was told %d times: %s", n, r.log)
+		t.Errorf("it was logged %d times: %s", n, r.log)
 	}
 	if strings.Contains(r.log.String(), "sesame") {
-		t.Errorf("a secret was told: %s", r.log)
+		t.Errorf("a secret was logged: %s", r.log)
 	}
 }
 
-func TestACollectorThatNeverAnswersDoesNotHoldUpTheEnd(t *testing.T) {
+func TestACollectorThatNeverAnswersDoesNotDelayTheStop(t *testing.T) {
 	t.Parallel()
 	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -13,8 +13,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// guarded is a webhook that takes bodies from who has asked before, or who signs with
-// the right secret.
+// guarded is a webhook that accepts bodies only after a handshake, or signed with the
+// right secret.
 type guarded struct {
 	url string
 
@@ -67,7 +67,7 @@ func (g *guarded) took(n int) func() bool {
 	}
 }
 
-func TestAReceiverIsAskedAtEveryStartAndWhenItsSinkChanges(t *testing.T) {
+func TestTheHandshakeIsRepeatedAtEveryStartAndWhenTheSinkChanges(t *testing.T) {
 	a, url := startAppliance(t, 10)
 	soc := startGuarded(t)
 	yaml := configuration(t, url, strings.Replace(webhookSink("soc", soc.url), "webhook: {", "webhook: {handshake: {origin: ndrbridge.example}, ", 1))
@@ -76,7 +76,7 @@ func TestAReceiverIsAskedAtEveryStartAndWhenItsSinkChanges(t *testing.T) {
 	expect := func(what string, more, asked int) {
 		t.Helper()
 		n += more
-		await(t, "what is new after "+what, soc.took(n))
+		await(t, "the new events after "+what, soc.took(n))
 		if got, _, _ := soc.counts(); got != asked {
 			t.Errorf("%s: it was asked %d times, want %d", what, got, asked)
 		}
@@ -95,7 +95,7 @@ func TestAReceiverIsAskedAtEveryStartAndWhenItsSinkChanges(t *testing.T) {
 	expect("a restart", 5, 3)
 }
 
-func TestASecretThatSignsIsChangedUnderARunningBridge(t *testing.T) {
+func TestASigningSecretIsChangedWhileTheBridgeRuns(t *testing.T) {
 	const old, current = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk", "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3"
 	_, url := startAppliance(t, 10)
 	soc := startGuarded(t)
@@ -121,7 +121,7 @@ func TestASecretThatSignsIsChangedUnderARunningBridge(t *testing.T) {
 	}
 }
 
-func TestATemplatesFileIsReadAgainAtAReload(t *testing.T) {
+func TestAReloadReadsATemplateFileAgain(t *testing.T) {
 	a, url := startAppliance(t, 0)
 	soc := startGuarded(t)
 	file := filepath.Join(t.TempDir(), "hook.tmpl")

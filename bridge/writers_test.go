@@ -11,12 +11,12 @@ import (
 	"ndrbridge/transform"
 )
 
-// find reports whether an inbox has got such an event of a type.
+// find reports whether an inbox has received an event of a type that matches.
 func (i *inbox) find(kind string, is func(transform.Event) bool) bool {
 	return slices.ContainsFunc(i.of("io.ndrbridge."+kind), is)
 }
 
-func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
+func TestATicketIsWrittenAndRecognized(t *testing.T) {
 	a, url := startAppliance(t, 3)
 	id := history(a)[0].ID
 	hasTicket := func(d *standin.Detection) {
@@ -39,7 +39,7 @@ func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
 		}
 	}
 	post(`{"ticket_id": "SEC-1", "status": "acknowledged"}`)
-	await(t, "what became of the command", func() bool {
+	await(t, "the result of the command", func() bool {
 		return soc.find("ticket.applied", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "acknowledged") })
 	})
 	await(t, "the version that it made, marked", func() bool {
@@ -67,21 +67,21 @@ func TestATicketIsWrittenAndKnownAgain(t *testing.T) {
 	if code, body := get(t, "http://"+r.AdminAddress()+"/readyz"); code == http.StatusOK || !strings.Contains(body, "writing tickets to appliance hq is halted") {
 		t.Errorf("ready: %d %s", code, body)
 	}
-	told := func() []string {
+	metrics := func() []string {
 		_, metrics := get(t, "http://"+r.AdminAddress()+"/metrics")
 		return regexp.MustCompile(`(?m)^ndrbridge_ticket_\w+{appliance="hq".*`).FindAllString(metrics, -1)
 	}
-	if got, want := told(), `ndrbridge_ticket_writer_state{appliance="hq"} 2`; !slices.Contains(got, want) || len(got) < 3 {
-		t.Errorf("of a writer that is halted it is told %q, and not %s", got, want)
+	if got, want := metrics(), `ndrbridge_ticket_writer_state{appliance="hq"} 2`; !slices.Contains(got, want) || len(got) < 3 {
+		t.Errorf("metrics of a halted writer: %q, without %s", got, want)
 	}
 	r.reload(t, base)
-	if got := told(); len(got) > 0 {
-		t.Errorf("of a writer that is gone it is told %q", got)
+	if got := metrics(); len(got) > 0 {
+		t.Errorf("metrics of a removed writer: %q", got)
 	}
-	await(t, "the log to tell what waits", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
+	await(t, "the log to report the pending commands", func() bool { return strings.Contains(r.log.String(), "tickets.enabled is false; they are kept") })
 	a.SetTicketing(true)
 	r.reload(t, enabled)
-	await(t, "what waited", func() bool {
+	await(t, "the pending command", func() bool {
 		return soc.find("ticket.applied", func(e transform.Event) bool { return strings.Contains(string(e.Data()), "closed") })
 	})
 }

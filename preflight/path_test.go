@@ -21,7 +21,7 @@ type adviser struct{}
 func (adviser) Error() string  { return "not there" }
 func (adviser) Advice() string { return "go elsewhere" }
 
-func TestADialThatFailedIsWorded(t *testing.T) {
+func TestDialErrorsAreExplained(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	for name, test := range map[string]struct {
 		err            error
@@ -44,7 +44,7 @@ func TestADialThatFailedIsWorded(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNotKnownIsNoNameServerThatFails(t *testing.T) {
+func TestAnUnknownNameDiffersFromAFailingNameServer(t *testing.T) {
 	unknown := unresolved("sensor.example", "url", &net.DNSError{Err: "no such host", IsNotFound: true})
 	down := unresolved("sensor.example", "url", &net.DNSError{Err: "timeout", IsTimeout: true})
 	if !strings.Contains(unknown.Advice, "the host in url") || !strings.Contains(down.Advice, "resolv.conf") {
@@ -52,7 +52,7 @@ func TestANameThatIsNotKnownIsNoNameServerThatFails(t *testing.T) {
 	}
 }
 
-func TestAWayTellsOnlyOfItsOwnAddress(t *testing.T) {
+func TestAPathReportsOnlyItsOwnAddress(t *testing.T) {
 	one, other := httptest.NewTLSServer(http.NotFoundHandler()), httptest.NewServer(http.NotFoundHandler())
 	defer one.Close()
 	defer other.Close()
@@ -82,17 +82,17 @@ func TestAWayTellsOnlyOfItsOwnAddress(t *testing.T) {
 	}
 }
 
-func TestAConfigurationOfTLSIsNotChanged(t *testing.T) {
+func TestSecureCopiesTheConfiguration(t *testing.T) {
 	w, config := &Path{Now: time.Now}, &tls.Config{ServerName: "sensor.example"}
 	if secured := w.Secure(config); secured == config || secured.ServerName != config.ServerName || config.VerifyConnection != nil {
 		t.Error("it is not a copy")
 	}
 	if w.Secure(nil) != nil {
-		t.Error("TLS where there is to be none")
+		t.Error("Secure made a configuration of nil")
 	}
 }
 
-func TestWhereAURLListens(t *testing.T) {
+func TestHostPort(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://a.example": "a.example:443", "http://a.example/x": "a.example:80", "socks5://a.example": "a.example:1080",
 		"https://a.example:8443": "a.example:8443", "https://[::1]": "[::1]:443",
@@ -104,7 +104,7 @@ func TestWhereAURLListens(t *testing.T) {
 	}
 }
 
-func TestAdviceStandsApartFromTheError(t *testing.T) {
+func TestFailureSeparatesTheAdvice(t *testing.T) {
 	if f := Failure("x", fmt.Errorf("there: %w", adviser{})); f.Detail != "there: not there" || f.Advice != "go elsewhere" {
 		t.Errorf("%+v", f)
 	}

@@ -16,8 +16,8 @@ import (
 	"ndrbridge/tickets"
 )
 
-// desk is a Desk on a real state, with the appliances hq and dc.
-type desk struct {
+// acceptor is an Acceptor on a real state, with the appliances hq and dc.
+type acceptor struct {
 	*tickets.Acceptor
 	store    *checkpoint.Store
 	registry *prometheus.Registry
@@ -25,7 +25,7 @@ type desk struct {
 
 var noon = time.UnixMilli(1750935535971)
 
-func newDesk(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *desk {
+func newAcceptor(t *testing.T, locate func(context.Context, tickets.Command) ([]string, error), appliances ...string) *acceptor {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
 	if err != nil {
@@ -36,7 +36,7 @@ func newDesk(t *testing.T, locate func(context.Context, tickets.Command) ([]stri
 			t.Error(err)
 		}
 	})
-	d := &desk{store: store, registry: prometheus.NewRegistry()}
+	d := &acceptor{store: store, registry: prometheus.NewRegistry()}
 	d.Acceptor = tickets.NewAcceptor(store, tickets.AcceptorOptions{
 		Appliances: appliances, Locate: locate, Now: func() time.Time { return noon }, Metrics: tickets.NewAcceptorMetrics(d.registry),
 	})
@@ -44,7 +44,7 @@ func newDesk(t *testing.T, locate func(context.Context, tickets.Command) ([]stri
 }
 
 // stored returns the commands of the state.
-func (d *desk) stored(t *testing.T) []checkpoint.Command {
+func (d *acceptor) stored(t *testing.T) []checkpoint.Command {
 	t.Helper()
 	commands, err := d.store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 100)
 	if err != nil {
@@ -58,7 +58,7 @@ func closed(ticket string) tickets.Command {
 }
 
 func TestACommandIsStoredWithItsAppliance(t *testing.T) {
-	d := newDesk(t, nil, "hq")
+	d := newAcceptor(t, nil, "hq")
 	accepted, err := d.Accept(t.Context(), "", []tickets.Command{closed("SEC-1"), {TicketID: "SEC-2", Assignee: pointer("")}})
 	if err != nil || len(accepted) != 2 {
 		t.Fatal(accepted, err)
@@ -95,22 +95,22 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 		locate    bool
 		want      string
 		allowed   []string // by a FieldError
-		temporary bool     // it is no FieldError
+		temporary bool     // not a FieldError
 	}{
 		{name: "by its name", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "hq"}, want: "hq"},
 		{name: "by its ticket", command: closed("SEC-7"), locate: true, want: "dc"},
 		{name: "by its detection", command: tickets.Command{TicketID: "SEC-1", DetectionID: 7}, locate: true, want: "dc"},
-		{name: "a name goes before what is known", command: tickets.Command{TicketID: "SEC-7", Status: "new", Appliance: "hq"}, locate: true, want: "hq"},
+		{name: "a name takes precedence", command: tickets.Command{TicketID: "SEC-7", Status: "new", Appliance: "hq"}, locate: true, want: "hq"},
 		{name: "a name that no appliance has is refused", command: tickets.Command{TicketID: "SEC-1", Status: "new", Appliance: "lab"}, allowed: []string{"hq", "dc"}},
-		{name: "a ticket that nobody knows wants a name", command: closed("SEC-1"), locate: true, allowed: []string{"hq", "dc"}},
-		{name: "a ticket that two know wants a name", command: closed("SEC-8"), locate: true, allowed: []string{"dc", "hq"}},
-		{name: "without a way to find it a name is wanted", command: closed("SEC-7"), allowed: []string{"hq", "dc"}},
-		{name: "an appliance that cannot be asked now is no wrong command", command: closed("SEC-9"), locate: true, temporary: true},
+		{name: "a ticket that no appliance has requires a name", command: closed("SEC-1"), locate: true, allowed: []string{"hq", "dc"}},
+		{name: "a ticket that two appliances have requires a name", command: closed("SEC-8"), locate: true, allowed: []string{"dc", "hq"}},
+		{name: "without Locate a name is required", command: closed("SEC-7"), allowed: []string{"hq", "dc"}},
+		{name: "an appliance that cannot be asked now is a temporary error", command: closed("SEC-9"), locate: true, temporary: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, nil, "hq", "dc")
+			d := newAcceptor(t, nil, "hq", "dc")
 			if c.locate {
-				d = newDesk(t, locate, "hq", "dc")
+				d = newAcceptor(t, locate, "hq", "dc")
 			}
 			_, err := d.Accept(t.Context(), "k", []tickets.Command{c.command})
 			stored := d.stored(t)
@@ -132,7 +132,7 @@ func TestTheApplianceOfACommandIsFound(t *testing.T) {
 }
 
 func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
-	d := newDesk(t, nil, "hq")
+	d := newAcceptor(t, nil, "hq")
 	accept := func(key string, commands ...tickets.Command) ([]checkpoint.Acceptance, error) {
 		return d.Accept(t.Context(), key, commands)
 	}
@@ -171,7 +171,7 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 	}
 }
 
-func (d *desk) received(t *testing.T, result string) float64 {
+func (d *acceptor) received(t *testing.T, result string) float64 {
 	t.Helper()
 	families, err := d.registry.Gather()
 	if err != nil {
@@ -189,7 +189,7 @@ func (d *desk) received(t *testing.T, result string) float64 {
 
 // What is stored is what Parse reads back.
 func TestAStoredCommandIsReadBack(t *testing.T) {
-	d := newDesk(t, nil, "hq")
+	d := newAcceptor(t, nil, "hq")
 	for i, c := range []tickets.Command{
 		{TicketID: "SEC-1 <&>  é", Status: "closed", Resolution: "no_action_taken", Assignee: pointer("ana")},
 		{TicketID: "40360", DetectionID: 1<<63 - 1, Assignee: pointer("")},

@@ -43,7 +43,7 @@ func TestCommandsAreChecked(t *testing.T) {
 			}
 			var wrong *tickets.FieldError
 			if !errors.As(err, &wrong) {
-				t.Fatalf("%v is no FieldError", err)
+				t.Fatalf("%v is not a FieldError", err)
 			}
 			if field := strings.TrimPrefix(c.field, "-"); wrong.Field != field || !slices.Equal(wrong.Allowed, c.allowed) {
 				t.Errorf("%+v, want the field %q with %q", wrong, field, c.allowed)
@@ -63,19 +63,19 @@ func TestCommandsAreParsed(t *testing.T) {
 		{name: "one", text: ` {"ticket_id": "SEC-1", "status": "closed"}`, n: 1},
 		{name: "several", text: "\n[{\"ticket_id\": \"SEC-1\"}, {\"ticket_id\": \"SEC-2\"}]", n: 2, several: true},
 		{name: "a field that is null is left as it is", text: `{"ticket_id": "SEC-1", "assignee": null, "resolution": null}`, n: 1},
-		{name: "a field that no command has is told", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
-		{name: "a field in other letters is another", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "is an unknown field"},
-		{name: "a number in the place of text is told", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},
-		{name: "text in the place of a number is told", text: `{"detection_id": "7"}`, field: "detection_id", problem: "must be a whole number"},
-		{name: "a fraction is no id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
-		{name: "a number beyond 64 bits is no id", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
-		{name: "a field that comes twice is told", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
-		{name: "an empty list is told", text: `[]`, several: true, problem: "empty"},
-		{name: "nothing is told", text: ``, problem: "not valid JSON"},
-		{name: "text alone is told", text: `"closed"`, problem: "must be an object"},
-		{name: "null is no command", text: `null`, problem: ""},
-		{name: "what breaks off is told", text: `{"ticket_id": "a"`, problem: "not valid JSON"},
-		{name: "a second value behind the first is told", text: `{"ticket_id": "a"} {}`, problem: "not valid JSON"},
+		{name: "an unknown field", text: `{"ticket_id": "SEC-1", "state": "closed"}`, field: "state", problem: "ticket_id, appliance, detection_id, status, resolution, assignee"},
+		{name: "field names are case-sensitive", text: `{"Ticket_ID": "SEC-1"}`, field: "Ticket_ID", problem: "is an unknown field"},
+		{name: "a number instead of text", text: `[{"ticket_id": "a"}, {"ticket_id": 7}]`, several: true, field: "[1].ticket_id", problem: "must be text"},
+		{name: "text instead of a number", text: `{"detection_id": "7"}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a fraction as an id", text: `{"detection_id": 7.5}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "an id of more than 64 bits", text: `{"detection_id": 99999999999999999999}`, field: "detection_id", problem: "must be a whole number"},
+		{name: "a duplicate field", text: `{"ticket_id": "a", "ticket_id": "b"}`, problem: "duplicate"},
+		{name: "an empty list", text: `[]`, several: true, problem: "empty"},
+		{name: "an empty body", text: ``, problem: "not valid JSON"},
+		{name: "a string", text: `"closed"`, problem: "must be an object"},
+		{name: "null", text: `null`, problem: ""},
+		{name: "truncated JSON", text: `{"ticket_id": "a"`, problem: "not valid JSON"},
+		{name: "a second value after the first", text: `{"ticket_id": "a"} {}`, problem: "not valid JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			commands, several, err := tickets.Parse([]byte(c.text))
@@ -85,15 +85,15 @@ func TestCommandsAreParsed(t *testing.T) {
 				}
 				return
 			}
-			if c.name == "null is no command" { // Check refuses what it leaves
+			if c.name == "null" { // Check refuses what it leaves
 				if err == nil && commands[0].Check() == nil {
-					t.Error("it is one")
+					t.Error("null is accepted")
 				}
 				return
 			}
 			var wrong *tickets.SyntaxError
 			if !errors.As(err, &wrong) || !errors.Is(err, tickets.ErrSyntax) {
-				t.Fatalf("%v is no SyntaxError", err)
+				t.Fatalf("%v is not a SyntaxError", err)
 			}
 			if wrong.Field != c.field || !strings.Contains(wrong.Problem, c.problem) {
 				t.Errorf("%q %q, want %q with %q", wrong.Field, wrong.Problem, c.field, c.problem)
@@ -102,7 +102,7 @@ func TestCommandsAreParsed(t *testing.T) {
 	}
 }
 
-// Whatever comes in is refused as no command, or is one that Check judges.
+// Any input is either refused with a SyntaxError or parsed into commands that Check can check.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"ticket_id": "SEC-1", "status": "closed", "resolution": "action_taken", "assignee": null, "detection_id": 7}`)
 	f.Add(`[{"ticket_id": "a"}, {"assignee": ""}]`)
@@ -121,7 +121,7 @@ func FuzzParse(f *testing.F) {
 		for _, c := range commands {
 			var wrong *tickets.FieldError
 			if err := c.Check(); err != nil && !errors.As(err, &wrong) {
-				t.Errorf("%v is no FieldError", err)
+				t.Errorf("%v is not a FieldError", err)
 			}
 		}
 	})

@@ -5,5 +5,5 @@ import (
 	"time"
 )
 
-// Step does what Run does between two waits.
+// Step is one step of Run.
 func (w *Writer) Step(ctx context.Context) (pause time.Duration) { return w.step(ctx, ctx) }

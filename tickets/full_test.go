@@ -100,8 +100,8 @@ func (b *bridged) poll() <-chan error {
 	return ended
 }
 
-// settle lets the sink take all that the journal holds.
-func (b *bridged) settle() {
+// drain lets the sink acknowledge everything in the journal.
+func (b *bridged) drain() {
 	b.Helper()
 	stats, err := b.store.Stats(b.Context())
 	b.must(err)
@@ -130,7 +130,7 @@ func TestTicketsAreWrittenWhilePollingWaitsForAFullJournal(t *testing.T) {
 			t.Errorf("a poll ended in a full journal: %v", err)
 		default:
 		}
-		b.settle()
+		b.drain()
 		time.Sleep(time.Minute)
 		b.must(<-ended)
 		stats, err := b.store.Stats(t.Context())
@@ -150,7 +150,7 @@ func TestTicketsAreWrittenAfterAFloodOfRefusedMessagesInAFullJournal(t *testing.
 		own := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
 		var position []byte
 		for i := 0; ; i++ {
-			message := transform.RefusedMessage{Message: fmt.Sprintf("stream TICKETS, message %d", i), Reason: "a message is no command", Sent: time.Now()}
+			message := transform.RefusedMessage{Message: fmt.Sprintf("stream TICKETS, message %d", i), Reason: "a message is not a command", Sent: time.Now()}
 			event, err := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}.MessageRefused(message, time.Now())
 			b.must(err)
 			next := fmt.Append(nil, i)
@@ -204,7 +204,7 @@ func TestAWriterReportsThatTheJournalHasNoSpaceForItsAnswers(t *testing.T) {
 			t.Errorf("the journal holds %d bytes", stats.Bytes)
 		}
 		for range 20 {
-			b.settle()
+			b.drain()
 			time.Sleep(2 * time.Minute)
 		}
 		if stats, err = b.store.Stats(t.Context()); err != nil || stats.Commands.Pending > 0 || b.writer.Status().State != sinks.StateRunning {

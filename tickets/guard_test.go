@@ -30,7 +30,7 @@ import (
 )
 
 // guarded is an appliance, its analysts, and a bridge that polls it and writes to
-// it, with time that passes as it is told.
+// it, in virtual time.
 type guarded struct {
 	*rapid.T
 	standin *standin.Appliance
@@ -93,7 +93,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			g.patched[v.ID] = g.show(v.ID)
 			g.alone[v.ID] = g.alone[v.ID].with(body)
 		}
-		g.order(body)
+		g.record(body)
 	}
 	g.midway()
 	if g.crashed {
@@ -211,14 +211,14 @@ func (g *guarded) rewind() {
 	g.poll()
 }
 
-// order remembers which command a PATCH came of.
-func (g *guarded) order(body []byte) {
+// record remembers the command that a PATCH belongs to.
+func (g *guarded) record(body []byte) {
 	var patch struct {
 		TicketID string `json:"ticket_id"`
 		Assignee string `json:"assignee"`
 	}
 	if err := json.Unmarshal(body, &patch); err != nil {
-		g.Fatalf("a PATCH is no JSON: %v", err)
+		g.Fatalf("a PATCH is not JSON: %v", err)
 	}
 	if number, ok := strings.CutPrefix(patch.Assignee, "bridge-"); ok {
 		n, _ := strconv.Atoi(number)
@@ -286,8 +286,7 @@ func (g *guarded) start() {
 	})
 }
 
-// mortal is the state as a bridge sees it that may crash before and after each
-// write.
+// mortal is the state of a bridge that may crash before or after each write.
 type mortal struct {
 	state
 	g *guarded
@@ -316,7 +315,7 @@ func (m *mortal) during(write func() error) error {
 	return err
 }
 
-// poll polls, and holds the events against who wrote what they show.
+// poll polls and judges the events.
 func (g *guarded) poll() {
 	midway := g.midway
 	g.midway, g.polling = func() {}, true
@@ -331,8 +330,8 @@ func (g *guarded) poll() {
 	}
 }
 
-// judge holds one event against who wrote to its detection since the last, or, if it
-// comes again, against what it was.
+// judge compares an event with the writes to its detection since the last event, or, if
+// it is delivered again, with its first delivery.
 func (g *guarded) judge(e transform.Event) {
 	if !strings.HasSuffix(e.Source, "/detections") {
 		return
@@ -341,7 +340,7 @@ func (g *guarded) judge(e transform.Event) {
 	marked := e.CausedBy == transform.CausedByWriteback
 	if was, again := g.marks[e.ID]; again {
 		if was != marked {
-			g.Fatalf("%s comes again: marked as ours is %v, and was %v", e.ID, marked, was)
+			g.Fatalf("%s was delivered again: marked as ours is %v, and was %v", e.ID, marked, was)
 		}
 		return
 	}
@@ -399,7 +398,7 @@ func (g *guarded) edit(uncertain bool) {
 	}
 }
 
-// command tells the bridge something.
+// command gives the bridge a command.
 func (g *guarded) command() {
 	g.written++
 	c := tickets.Command{TicketID: fmt.Sprintf("SEC-%d", rapid.IntRange(0, 2).Draw(g.T, "ticket")), Appliance: "hq"}
@@ -438,8 +437,8 @@ func (g *guarded) pending() int {
 	return len(waiting)
 }
 
-// settle lets the bridge end what it has to do.
-func (g *guarded) settle() {
+// finish lets the bridge finish all pending work.
+func (g *guarded) finish() {
 	g.midway = func() {}
 	for i := 0; g.pending() > 0; i++ {
 		if i > 1000 {
@@ -467,7 +466,7 @@ func (g *guarded) settle() {
 	}
 }
 
-// live has anything happen in any order, and settles what came of it.
+// live lets random actions happen in random order, then finishes all pending work.
 func (g *guarded) live(rt *rapid.T) {
 	steps := []string{"edit", "command", "write", "write", "poll", "rewind"}
 	if g.late {
@@ -494,7 +493,7 @@ func (g *guarded) live(rt *rapid.T) {
 			g.poll()
 		}
 	}
-	g.settle()
+	g.finish()
 }
 
 func TestWithoutACrashExactlyTheVersionsThatWeWroteAreMarked(t *testing.T) {
@@ -512,7 +511,7 @@ func TestWithoutACrashTheVersionsThatWeWroteAreMarkedThoughModTimeIsRaisedLate(t
 	})
 }
 
-func TestNoEditOfAnAnalystIsMarkedWhateverComesInBetween(t *testing.T) {
+func TestNoAnalystEditIsMarkedAsAnOwnWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGuarded(rt, t.TempDir())
 		g.crashes, g.late = true, rapid.Bool().Draw(rt, "mod_time is raised late")

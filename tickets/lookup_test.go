@@ -57,7 +57,7 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 							return nil, err
 						}
 						if searches.Add(1) > 5000 {
-							return nil, fmt.Errorf("there is no end")
+							return nil, fmt.Errorf("the appliance returns pages without end")
 						}
 						recorder.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 						fmt.Fprint(recorder, c.page(s.Offset))
@@ -86,7 +86,7 @@ func TestALookupThatDoesNotEndRejectsItsCommand(t *testing.T) {
 	}
 }
 
-func TestALookupThatIsSlowIsTriedAgainWhileOtherTicketsGoOn(t *testing.T) {
+func TestASlowLookupIsRetriedWhileOtherTicketsContinue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, _ := withTicket(t)
 		id := other.AddMany(1)[0].ID

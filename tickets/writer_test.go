@@ -30,8 +30,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// newWriter makes a writer to what is at url, by transport, or the network where
-// that is nil.
+// newWriter returns a writer to the appliance at url, over transport, or over the
+// network if transport is nil.
 func newWriter(t *testing.T, store checkpoint.Commands, url string, transport http.RoundTripper) *tickets.Writer {
 	client, err := appliance.New(appliance.Options{
 		URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport,
@@ -63,7 +63,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 	return store
 }
 
-// accept hands commands in.
+// accept accepts commands.
 func accept(t *testing.T, store checkpoint.Commands, all ...tickets.Command) {
 	for _, c := range all {
 		body, err := json.Marshal(c)
@@ -76,7 +76,7 @@ func accept(t *testing.T, store checkpoint.Commands, all ...tickets.Command) {
 	}
 }
 
-// withTicket is a stand-in with one detection that has the ticket SEC-1, and its id.
+// withTicket returns a stand-in with one detection that has the ticket SEC-1, and its id.
 func withTicket(t *testing.T) (*standin.Appliance, int64) {
 	a := standin.New(standin.Options{Seed: 1, Size: 1000})
 	id := a.AddMany(1)[0].ID
@@ -89,7 +89,7 @@ func withTicket(t *testing.T) (*standin.Appliance, int64) {
 	return a, id
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestResponsesOfTheAppliance(t *testing.T) {
 	closed := tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}
 	answer := func(status int, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -109,20 +109,20 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		says    string
 		pause   time.Duration // at least
 	}{
-		{name: "a write that is taken is applied", command: closed, became: checkpoint.CommandApplied, state: sinks.StateRunning},
+		{name: "an accepted write is applied", command: closed, became: checkpoint.CommandApplied, state: sinks.StateRunning},
 		{name: "a ticket that nothing has is rejected", command: tickets.Command{TicketID: "SEC-9", Status: "new"}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
 		{name: "a detection that is not there is rejected", command: tickets.Command{TicketID: "SEC-1", DetectionID: 77}, became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "404"},
 		{name: "a wrong value is rejected", command: closed, patch: answer(400), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "400"},
 		{name: "a 422 while tickets are tracked is about the command", command: closed, patch: answer(422), became: checkpoint.CommandRejected, state: sinks.StateRunning, says: "422"},
-		{name: "tracking that is off halts, and the state says how to turn it on", command: closed, off: true, became: checkpoint.CommandPending, state: sinks.StateHalted, says: "turn it on", pause: 30 * time.Second},
+		{name: "disabled tracking halts, and the status says how to enable it", command: closed, off: true, became: checkpoint.CommandPending, state: sinks.StateHalted, says: "turn it on", pause: 30 * time.Second},
 		{name: "a refused key halts", command: closed, patch: answer(401), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "401", pause: 30 * time.Second},
 		{name: "a missing privilege halts", command: closed, patch: answer(403), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "403", pause: 30 * time.Second},
 		{name: "a redirect halts", command: closed, patch: answer(302, "Location", "/login"), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "302", pause: 30 * time.Second},
 		{name: "a method that is not allowed halts", command: closed, patch: answer(405), became: checkpoint.CommandPending, state: sinks.StateHalted, says: "405", pause: 30 * time.Second},
-		{name: "too many requests wait as long as is asked", command: closed, patch: answer(429, "Retry-After", "17"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "429", pause: 17 * time.Second},
-		{name: "an appliance that is busy is given its time", command: closed, patch: answer(503, "Retry-After", "9"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "503", pause: 9 * time.Second},
-		{name: "a server's error is tried again, and holds nothing else up", command: closed, patch: answer(500), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "500"},
-		{name: "a connection that is cut is tried again", command: closed, patch: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "EOF", pause: time.Millisecond},
+		{name: "a 429 is retried after Retry-After", command: closed, patch: answer(429, "Retry-After", "17"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "429", pause: 17 * time.Second},
+		{name: "a 503 is retried after Retry-After", command: closed, patch: answer(503, "Retry-After", "9"), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "503", pause: 9 * time.Second},
+		{name: "a server error is retried and delays nothing else", command: closed, patch: answer(500), became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "500"},
+		{name: "a broken connection is retried", command: closed, patch: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, became: checkpoint.CommandPending, state: sinks.StateRetrying, says: "EOF", pause: time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := withTicket(t)
@@ -169,7 +169,7 @@ func run(t *testing.T, w *tickets.Writer) {
 }
 
 // inProcess serves a stand-in without a network. A PATCH whose body has the text is
-// answered with failing, where that is not 0.
+// answered with failing unless that is 0.
 func inProcess(a *standin.Appliance, text string, failing *atomic.Int32) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		recorder := httptest.NewRecorder()
@@ -187,7 +187,7 @@ func inProcess(a *standin.Appliance, text string, failing *atomic.Int32) http.Ro
 	})
 }
 
-// states are what became of the commands in a store.
+// states returns the states of the commands in a store.
 func states(t *testing.T, store checkpoint.Commands) string {
 	all, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
 	if err != nil {
@@ -200,7 +200,7 @@ func states(t *testing.T, store checkpoint.Commands) string {
 	return strings.Join(each, " ")
 }
 
-func TestACommandThatIsTriedAgainHoldsUpItsOwnTicketAlone(t *testing.T) {
+func TestARetriedCommandDelaysOnlyItsOwnTicket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, id := withTicket(t)
 		other := a.AddMany(1)[0].ID
@@ -227,7 +227,7 @@ func TestACommandThatIsTriedAgainHoldsUpItsOwnTicketAlone(t *testing.T) {
 	})
 }
 
-func TestTicketsThatAreNotTrackedAreWrittenOnceTheyAre(t *testing.T) {
+func TestTicketsAreWrittenOnceTrackingIsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := withTicket(t)
 		a.SetTicketing(false)
@@ -251,7 +251,7 @@ func TestTicketsThatAreNotTrackedAreWrittenOnceTheyAre(t *testing.T) {
 	})
 }
 
-func TestACommandThatFailsWhileOthersPassIsGivenUp(t *testing.T) {
+func TestACommandThatFailsWhileOthersSucceedIsRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, id := withTicket(t)
 		var failing atomic.Int32
@@ -286,7 +286,7 @@ func TestACommandThatFailsWhileOthersPassIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestOtherTicketsGoOnWhateverWaitsBehindOne(t *testing.T) {
+func TestOtherTicketsContinueHoweverManyCommandsWaitForOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, id := withTicket(t)
 		var failing atomic.Int32

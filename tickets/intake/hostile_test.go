@@ -11,7 +11,7 @@ import (
 	"ndrbridge/test/hostile"
 )
 
-func TestAHostileNATSServerIsReportedAndDoesNotHoldTheStopUp(t *testing.T) {
+func TestAHostileNATSServerIsReportedAndDoesNotDelayTheStop(t *testing.T) {
 	for _, attack := range hostile.NATSAttacks() {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +32,7 @@ func TestAHostileNATSServerIsReportedAndDoesNotHoldTheStopUp(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsTooLargeIsRefusedAndTheNextIsTaken(t *testing.T) {
+func TestATooLargeMessageIsRefusedAndTheNextAccepted(t *testing.T) {
 	s := natsServer(t, t.TempDir(), 0)
 	nc := s.ClientURL()
 	js, c := publisher(t, s), &counter{}
@@ -48,7 +48,7 @@ func TestAMessageThatIsTooLargeIsRefusedAndTheNextIsTaken(t *testing.T) {
 	}
 	for _, refusal := range c.refusals(t, 2) {
 		if !strings.Contains(refusal.Reason, "larger than 1048576 bytes") {
-			t.Errorf("of a large message it is said: %+v", refusal)
+			t.Errorf("refusal of a large message: %+v", refusal)
 		}
 	}
 	eventually(t, "all are acknowledged", func() bool { s := intake.Status(); return s.Stored == 1 && s.Refused == 2 && s.Error == "" })

@@ -16,7 +16,7 @@ import (
 	"ndrbridge/tickets/intake"
 )
 
-// counter is a desk that notes what it was handed, and fails as it is told.
+// counter is an acceptor that records its commands and fails as configured.
 type counter struct {
 	mu       sync.Mutex
 	failures int      // that are left
@@ -88,7 +88,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("in vain it was waited until %s", what)
+			t.Fatalf("gave up waiting until %s", what)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func numbered(n int) (bodies [][]byte, names []string) {
 	return bodies, names
 }
 
-// wrong are messages that hold no command, and what their refusals say.
+// wrong are messages without a command, and the reasons of their refusals.
 var wrong = []struct{ body, says string }{
 	{"close it", "it is not valid JSON"},
 	{`{"ticket_id": "SEC-1", "state": "closed"}`, "is an unknown field"},

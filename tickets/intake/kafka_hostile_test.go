@@ -35,7 +35,7 @@ func highest() (stop func() uint64) {
 }
 
 // Not in parallel: memory is measured.
-func TestAHostileBrokerCostsTheIntakeLittleAndHoldsNoStopUp(t *testing.T) {
+func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 	for _, attack := range hostile.KafkaAttacks() {
 		t.Run(attack, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +67,7 @@ func TestAHostileBrokerCostsTheIntakeLittleAndHoldsNoStopUp(t *testing.T) {
 	}
 }
 
-func TestAnIntakeSaysWhatAnswersOtherThanABroker(t *testing.T) {
+func TestAnIntakeNamesAServerThatIsNotABroker(t *testing.T) {
 	for attack, text := range map[string]string{
 		hostile.KafkaHTTP:                      "HTTP",
 		hostile.KafkaTLS:                       "set tls",
@@ -99,7 +99,7 @@ func TestAnIntakeSaysWhatAnswersOtherThanABroker(t *testing.T) {
 	}
 }
 
-func TestRecordBatchesThatAreTooLargeAreRefusedAndThoseBehindThemTaken(t *testing.T) {
+func TestTooLargeRecordBatchesAreRefusedAndLaterOnesAccepted(t *testing.T) {
 	for _, attack := range []string{hostile.KafkaBomb, hostile.KafkaLargeBatch} {
 		t.Run(attack, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")

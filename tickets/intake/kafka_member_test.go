@@ -70,7 +70,7 @@ func answer(request kmsg.Request, code int16) kmsg.Response {
 	return nil
 }
 
-func TestAMemberJoinsAgainUnderItsID(t *testing.T) {
+func TestAMemberRejoinsUnderItsID(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		key  kmsg.Key
@@ -121,7 +121,7 @@ func TestAMemberJoinsAgainUnderItsID(t *testing.T) {
 	}
 }
 
-func TestAStopLeavesTheGroupWhileAnAnswerIsDue(t *testing.T) {
+func TestAStopLeavesTheGroupDuringARequest(t *testing.T) {
 	t.Parallel()
 	for _, key := range []kmsg.Key{kmsg.SyncGroup, kmsg.OffsetFetch, kmsg.OffsetCommit} {
 		t.Run(key.Name(), func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAStopLeavesTheGroupWhileAnAnswerIsDue(t *testing.T) {
 	}
 }
 
-func TestATopicThatIsCreatedAgainIsReadFromItsBeginning(t *testing.T) {
+func TestARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
@@ -181,7 +181,7 @@ func TestATopicThatIsCreatedAgainIsReadFromItsBeginning(t *testing.T) {
 	}
 }
 
-func TestABrokerThatTakesOtherVersionsIsNamed(t *testing.T) {
+func TestABrokerOfOtherVersionsIsNamed(t *testing.T) {
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"))
 	cluster.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {

@@ -87,7 +87,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 			t.Errorf("accepted %v", got)
 		}
 	})
-	t.Run("one that comes again, since its offset could not be committed, counts once", func(t *testing.T) {
+	t.Run("a record that is redelivered because its offset could not be committed counts once", func(t *testing.T) {
 		t.Parallel()
 		cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
 		cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -103,7 +103,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 			t.Errorf("%d are said to be stored", s.Stored)
 		}
 	})
-	t.Run("one that is no command is refused, and the next is taken", func(t *testing.T) {
+	t.Run("a message that is not a command is refused, and the next one accepted", func(t *testing.T) {
 		t.Parallel()
 		cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
 		for _, w := range wrong {
@@ -114,7 +114,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		c.accepted(t, 1)
 		for i, refusal := range c.refusals(t, len(wrong)) {
 			if refusal.Message != "record ndr.tickets/0/"+strconv.Itoa(i) || !strings.Contains(refusal.Reason, wrong[i].says) {
-				t.Errorf("of %q it is said: %+v", wrong[i].body, refusal)
+				t.Errorf("refusal of %q: %+v", wrong[i].body, refusal)
 			}
 		}
 	})
@@ -180,7 +180,7 @@ func TestMembersOfAGroupShareTheTopic(t *testing.T) {
 	}
 }
 
-func TestRecordsOfEveryCodecAreTaken(t *testing.T) {
+func TestRecordsOfEveryCodecAreAccepted(t *testing.T) {
 	t.Parallel()
 	cluster, c := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets")), &counter{}
 	codecs := []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()}
@@ -203,7 +203,7 @@ func TestRecordsOfEveryCodecAreTaken(t *testing.T) {
 	}
 }
 
-func TestARecordBatchThatIsTooLargeToReadIsRefusedAndTheNextIsTaken(t *testing.T) {
+func TestATooLargeRecordBatchIsRefusedAndTheNextAccepted(t *testing.T) {
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "33554432"}))
 	c, brokers := &counter{}, cluster.ListenAddrs()
@@ -282,7 +282,7 @@ func TestRecordsThatWereDeletedAreSkipped(t *testing.T) {
 	}
 }
 
-func TestAnIntakeToKafkaIsWellAgainWithoutARecord(t *testing.T) {
+func TestAKafkaIntakeRecoversWithoutARecord(t *testing.T) {
 	t.Parallel()
 	cluster := kafkaCluster(t, kfake.SeedTopics(1, "ndr.tickets"))
 	intake := kafkaIntake(&counter{}, cluster.ListenAddrs(), nil)
@@ -295,13 +295,13 @@ func TestAnIntakeToKafkaIsWellAgainWithoutARecord(t *testing.T) {
 	eventually(t, "the intake is well", func() bool { s := intake.Status(); return s.Open && s.Error == "" })
 }
 
-func TestAnIntakeToKafkaSaysWhatIsWrong(t *testing.T) {
+func TestAKafkaIntakeReportsErrors(t *testing.T) {
 	says := func(t *testing.T, intake *intake.Kafka, text string) {
 		t.Helper()
 		running(t, intake.Run)
 		eventually(t, "the status says so", func() bool { s := intake.Status(); return !s.Open && strings.Contains(s.Error, text) })
 		if s := intake.Status(); strings.Contains(s.Error, "hunter2") {
-			t.Errorf("it tells the password: %s", s.Error)
+			t.Errorf("it shows the password: %s", s.Error)
 		}
 	}
 	t.Run("the topic is missing", func(t *testing.T) {

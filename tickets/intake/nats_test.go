@@ -83,7 +83,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 			t.Errorf("accepted %v", got)
 		}
 	})
-	t.Run("one that is no command is refused, and the next is taken", func(t *testing.T) {
+	t.Run("a message that is not a command is refused, and the next one accepted", func(t *testing.T) {
 		s := natsServer(t, t.TempDir(), 0)
 		js, c := publisher(t, s), &counter{}
 		stream(t, js)
@@ -95,11 +95,11 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		c.accepted(t, 1)
 		for i, refusal := range c.refusals(t, len(wrong)) {
 			if refusal.Message != "stream TICKETS, message "+strconv.Itoa(i+1) || !strings.Contains(refusal.Reason, wrong[i].says) {
-				t.Errorf("of %q it is said: %+v", wrong[i].body, refusal)
+				t.Errorf("refusal of %q: %+v", wrong[i].body, refusal)
 			}
 		}
 	})
-	t.Run("what was stored but not acknowledged comes again with its key", func(t *testing.T) {
+	t.Run("a message that was stored but not acknowledged is redelivered with its key", func(t *testing.T) {
 		s := natsServer(t, t.TempDir(), 0)
 		js, c := publisher(t, s), &counter{}
 		stream(t, js)
@@ -138,7 +138,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 			t.Errorf("both have the key %q", c.keys[0])
 		}
 	})
-	t.Run("an id that looks like a position is no position", func(t *testing.T) {
+	t.Run("an id that looks like a position is not a position", func(t *testing.T) {
 		s := natsServer(t, t.TempDir(), 0)
 		js, c := publisher(t, s), &counter{}
 		stream(t, js)
@@ -154,7 +154,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 			t.Errorf("keys %q", c.keys)
 		}
 	})
-	t.Run("it goes on where it stood when the server was away", func(t *testing.T) {
+	t.Run("it continues at its position after the server was away", func(t *testing.T) {
 		folder := t.TempDir()
 		first := natsServer(t, folder, 0)
 		js, c := publisher(t, first), &counter{}
@@ -178,7 +178,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 	})
 }
 
-func TestAnIntakeToJetStreamSaysWhatIsWrong(t *testing.T) {
+func TestANATSIntakeReportsErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, password string
 		prepare        func(context.Context, jetstream.JetStream) error

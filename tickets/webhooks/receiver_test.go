@@ -15,8 +15,7 @@ import (
 	"ndrbridge/tickets/webhooks"
 )
 
-// jiraBody is what Jira sends about an issue: who did what, what changed, and how
-// the issue is now.
+// jiraBody returns the body of Jira's webhook about an issue.
 func jiraBody(event, user, changed, status, category, resolution string) string {
 	items := ""
 	for i, field := range strings.Fields(changed) {
@@ -49,7 +48,7 @@ func incident(operation, state, closeCode, by string, count int) string {
 
 func pointer(s string) *string { return &s }
 
-func TestWhatTicketSystemsSendIsMapped(t *testing.T) {
+func TestWebhooksAreMapped(t *testing.T) {
 	const created, updated = "jira:issue_created", "jira:issue_updated"
 	jira, now, generic := webhooks.Jira(), webhooks.ServiceNow(), webhooks.Generic()
 	sec12 := func(status, resolution string) tickets.Command {
@@ -79,27 +78,27 @@ func TestWhatTicketSystemsSendIsMapped(t *testing.T) {
 		{name: "an assignee that is null is nobody", mapping: jira.Over(webhooks.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
 		{name: "an issue that was deleted is ignored", mapping: jira, body: jiraBody("jira:issue_deleted", "ana", "", "Done", "done", "Done"), ignored: "jira:issue_deleted"},
 		{name: "a comment is ignored", mapping: jira, body: jiraBody("comment_created", "ana", "", "Done", "done", "Done"), ignored: "comment_created"},
-		{name: "what our own account did is ignored", mapping: jira, body: jiraBody(updated, "5b10a:bridge", "status", "Done", "done", "Done"), ignored: "own account"},
-		{name: "a category that no Jira has is told", mapping: jira, body: jiraBody(updated, "ana", "status", "Odd", "odd", "Done"), field: "issue.fields.status.statusCategory.key"},
-		{name: "an issue without a key is told", mapping: jira, body: `{"webhookEvent": "jira:issue_created", "issue": {"fields": {}}}`, field: "issue.key"},
-		{name: "a changelog that is no list is told", mapping: jira, body: `{"issue": {"key": "A-1"}, "changelog": {"items": 7}}`, field: "changelog.items"},
-		{name: "a status that is a list is told", mapping: jira, body: `{"issue": {"key": "A-1", "fields": {"status": {"name": []}}}}`, field: "issue.fields.status.name"},
+		{name: "a change by our own account is ignored", mapping: jira, body: jiraBody(updated, "5b10a:bridge", "status", "Done", "done", "Done"), ignored: "own account"},
+		{name: "an unknown category is an error", mapping: jira, body: jiraBody(updated, "ana", "status", "Odd", "odd", "Done"), field: "issue.fields.status.statusCategory.key"},
+		{name: "an issue without a key is an error", mapping: jira, body: `{"webhookEvent": "jira:issue_created", "issue": {"fields": {}}}`, field: "issue.key"},
+		{name: "a changelog that is not a list is an error", mapping: jira, body: `{"issue": {"key": "A-1"}, "changelog": {"items": 7}}`, field: "changelog.items"},
+		{name: "a status that is a list is an error", mapping: jira, body: `{"issue": {"key": "A-1", "fields": {"status": {"name": []}}}}`, field: "issue.fields.status.name"},
 		{name: "a detection can be found in a list", mapping: jira.Over(webhooks.Mapping{DetectionID: "issue.fields.labels.1"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", DetectionID: 25769804127, Status: "new"}}},
 		{name: "a detection's id is a number", mapping: jira.Over(webhooks.Mapping{DetectionID: "issue.fields.labels.0"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), field: "issue.fields.labels.0"},
 
 		{name: "an incident on hold is in progress", mapping: now, body: incident("update", "3", "", "ana", 4), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/4", Command: inc("in_progress", "")}},
 		{name: "an incident that is resolved is closed", mapping: now, body: incident("update", "6", "Solution provided", "ana", 5), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/5", Command: inc("closed", "action_taken")}},
 		{name: "an incident that was canceled is closed", mapping: now, body: incident("update", "8", "No resolution provided", "ana", 6), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/6", Command: inc("closed", "no_action_taken")}},
-		{name: "a state of an instance's own is told", mapping: now, body: incident("update", "10", "", "ana", 6), field: "state"},
+		{name: "an unknown state is an error", mapping: now, body: incident("update", "10", "", "ana", 6), field: "state"},
 		{name: "a state that is mapped to nothing is ignored", mapping: now.Over(webhooks.Mapping{Statuses: map[string]string{"10": "ignore"}}), body: incident("update", "10", "", "ana", 6), ignored: "changes nothing"},
 		{name: "an incident that was deleted is ignored", mapping: now, body: incident("delete", "7", "", "ana", 6), ignored: "delete"},
-		{name: "what our own account did to an incident is ignored", mapping: now, body: incident("update", "7", "", "5b10a:bridge", 6), ignored: "own account"},
+		{name: "a change of an incident by our own account is ignored", mapping: now, body: incident("update", "7", "", "5b10a:bridge", 6), ignored: "own account"},
 
 		{name: "any tool may send a command", mapping: generic, header: [2]string{"Idempotency-Key", "k1"}, body: `{"ticket_id": 40360, "status": "closed", "resolution": "action_taken", "assignee": "ana", "appliance": "hq", "detection_id": 7, "more": {}}`,
 			want: webhooks.Notice{Key: "k1", Command: tickets.Command{TicketID: "40360", Appliance: "hq", DetectionID: 7, Status: "closed", Resolution: "action_taken", Assignee: pointer("ana")}}},
-		{name: "a resolution that no appliance has is told", mapping: generic, body: `{"ticket_id": "1", "status": "closed", "resolution": "fixed"}`, field: "resolution"},
+		{name: "an unknown resolution is an error", mapping: generic, body: `{"ticket_id": "1", "status": "closed", "resolution": "fixed"}`, field: "resolution"},
 		{name: "an empty list of what changed changes nothing", mapping: generic.Over(webhooks.Mapping{Changes: "changed"}), body: `{"ticket_id": "1", "status": "closed", "changed": []}`, ignored: "changes nothing"},
-		{name: "a body that is no object has no ticket", mapping: generic, body: `["closed"]`, field: "ticket_id"},
+		{name: "a body that is not an object has no ticket", mapping: generic, body: `["closed"]`, field: "ticket_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			receiver, err := webhooks.New(webhooks.Options{Accounts: []string{"5b10a:bridge"}, Mapping: c.mapping})
@@ -132,7 +131,7 @@ func TestWhatTicketSystemsSendIsMapped(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoJSONIsTold(t *testing.T) {
+func TestInvalidJSON(t *testing.T) {
 	receiver, err := webhooks.New(webhooks.Options{Mapping: webhooks.Jira()})
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +143,7 @@ func TestWhatIsNoJSONIsTold(t *testing.T) {
 	}
 }
 
-func TestMappingsThatCannotBeFollowedAreRefused(t *testing.T) {
+func TestInvalidMappings(t *testing.T) {
 	for name, m := range map[string]webhooks.Mapping{
 		"ticket_id":   {},
 		"status":      {TicketID: "a", Status: []string{"a..b"}},
@@ -163,7 +162,7 @@ func sign(secret, body string) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-func TestWhoSentARequestIsVerified(t *testing.T) {
+func TestVerification(t *testing.T) {
 	const secret, body = "s3cret", `{"a": 1}`
 	signature := webhooks.Verification{Method: webhooks.MethodSignature, Header: "X-Hub-Signature"}
 	shared := webhooks.Verification{Method: webhooks.MethodHeader, Header: "X-Bridge-Secret"}
@@ -187,7 +186,7 @@ func TestWhoSentARequestIsVerified(t *testing.T) {
 		{"another secret", shared, "X-Bridge-Secret", "S3cret", true},
 		{"no secret", shared, "X-Bridge-Secret", "", true},
 		{"the user and the password", basic, "Authorization", "Basic bm93OnMzY3JldA==", false},
-		{"the scheme in small letters", basic, "Authorization", "basic  bm93OnMzY3JldA==", false},
+		{"the scheme in lower case", basic, "Authorization", "basic  bm93OnMzY3JldA==", false},
 		{"another user", basic, "Authorization", "Basic YW5hOnMzY3JldA==", true},
 		{"the password as a bearer's token", basic, "Authorization", "Bearer s3cret", true},
 		{"neither", basic, "Authorization", "", true},
@@ -206,7 +205,7 @@ func TestWhoSentARequestIsVerified(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a secret that cannot be read, or is empty, lets nobody in", func(t *testing.T) {
+	t.Run("an unreadable or empty secret verifies nothing", func(t *testing.T) {
 		for _, read := range []func() (string, error){
 			func() (string, error) { return "", errors.New("permission denied") },
 			func() (string, error) { return "", nil },
@@ -225,8 +224,7 @@ func TestWhoSentARequestIsVerified(t *testing.T) {
 	})
 }
 
-// Whatever a ticket system sends, a command that comes of it is one that the
-// appliance knows, or is refused with a word of why.
+// Any body is either refused with a reason or yields a valid command.
 func FuzzMappings(f *testing.F) {
 	var receivers []*webhooks.Receiver
 	for _, m := range []webhooks.Mapping{
