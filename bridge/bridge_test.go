@@ -64,7 +64,7 @@ type running struct {
 	*bridge.Bridge
 	log  *lines
 	stop func()
-	yaml atomic.Pointer[string] // what a reload finds
+	yaml atomic.Pointer[string] // the configuration that a reload loads
 }
 
 // run runs a bridge with a configuration until the test ends, or stop is called.

@@ -32,7 +32,8 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// check tries a configuration within a time, whose findings are to be those of one that runs.
+// check runs bridge.Check with a time limit and requires that it does not create the
+// state.
 func check(t *testing.T, yaml string, within time.Duration) []preflight.Finding {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
@@ -46,7 +47,7 @@ func check(t *testing.T, yaml string, within time.Duration) []preflight.Finding 
 	return found
 }
 
-// authority signs certificates, and is what a file of authorities holds.
+// authority signs certificates and provides the CA file.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

@@ -37,7 +37,7 @@ func newSocket(t *testing.T, a *standin.Appliance) *socket {
 	return s
 }
 
-// runUntilLooked runs a bridge until it has asked an appliance what it is.
+// runUntilLooked runs a bridge until it has read the identity of an appliance.
 func runUntilLooked(t *testing.T, yaml string, a *standin.Appliance) *running {
 	t.Helper()
 	before := a.Requests()["GET /service"]

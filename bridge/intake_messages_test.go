@@ -19,7 +19,7 @@ func startInbox(t *testing.T) *inbox {
 // count counts the events of a type, or of all types.
 func (i *inbox) count(kind string) int { return len(i.of(kind)) }
 
-// of returns the events of a type; all where it is empty.
+// of returns the events of a type, or all events if it is empty.
 func (i *inbox) of(kind string) []transform.Event {
 	return slices.DeleteFunc(i.Events(), func(e transform.Event) bool { return kind != "" && e.Type != kind })
 }

@@ -28,11 +28,11 @@ type ticketTool struct {
 	sink    string // webhook of a sink, without its braces
 	inbound string // the system under tickets.webhooks
 	opened  func() []string
-	// finish does what a person or an account does who finishes a ticket.
+	// finish closes a ticket as a person or as an account.
 	finish func(ctx context.Context, id, who string) error
-	// before, where it is set, is called when a ticket was made, before the answer.
+	// before, if set, is called after a ticket was created and before the response.
 	before atomic.Pointer[func()]
-	// bridge is where the tool's own webhooks go.
+	// bridge is the URL that the tool sends its webhooks to.
 	bridge atomic.Pointer[url.URL]
 }
 
@@ -55,7 +55,7 @@ func (o *ticketTool) serve(t *testing.T, made func(url string) http.Handler) str
 	return s.URL
 }
 
-// inboundURL is where a tool's webhooks find the bridge, whichever runs.
+// inboundURL returns the URL of the bridge for a tool's webhooks.
 func (o *ticketTool) inboundURL(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(o.bridge.Load()) }})

@@ -21,7 +21,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// sinkStatus returns what the status says of a sink.
+// sinkStatus returns the status of a sink.
 func sinkStatus(t *testing.T, c admin.Control, name string) admin.SinkStatus {
 	t.Helper()
 	status, err := c.Status(t.Context())

@@ -230,7 +230,7 @@ func renderer(t *testing.T, keys string) *bridge.Renderer {
 	return r
 }
 
-// detectionEvent is an event of a detection, whose title ends as more says.
+// detectionEvent returns the event of a detection, whose title ends with more.
 func detectionEvent(t *testing.T, id, risk int, more ...string) transform.Event {
 	t.Helper()
 	type object map[string]any

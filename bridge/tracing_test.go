@@ -25,7 +25,7 @@ func startCollector(t *testing.T, sample string) (*collector.Collector, string) 
 	return c, fmt.Sprintf("tracing: {endpoint: %q, sample: %s}\n", s.URL, sample)
 }
 
-// headers is a webhook that keeps the headers of what it is sent.
+// headers is a webhook that stores the headers of its requests.
 type headers struct {
 	url string
 

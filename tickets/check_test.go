@@ -20,7 +20,7 @@ func TestCommandsAreChecked(t *testing.T) {
 	}{
 		{name: "a status with a ticket is enough", command: tickets.Command{TicketID: "SEC-1", Status: "new"}},
 		{name: "a resolution goes with closed", command: tickets.Command{TicketID: "SEC-1", Status: "closed", Resolution: "action_taken"}},
-		{name: "an empty assignee is nobody", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("")}},
+		{name: "an empty assignee unassigns", command: tickets.Command{TicketID: "SEC-1", Assignee: pointer("")}},
 		{name: "a detection is linked without more", command: tickets.Command{TicketID: "SEC-1", DetectionID: 25769804127}},
 		{name: "a command is about a ticket", command: tickets.Command{Status: "new"}, field: "ticket_id"},
 		{name: "a ticket alone changes nothing", command: tickets.Command{TicketID: "SEC-1", Appliance: "hq"}, field: "-"},

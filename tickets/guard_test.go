@@ -193,7 +193,7 @@ func (f fields) read() fields {
 	return f
 }
 
-// show returns what a detection shows of what analysts and the bridge change.
+// show returns the fields of a detection that analysts and the bridge change.
 func (g *guarded) show(id int64) fields {
 	for _, v := range g.standin.Latest() {
 		if d := v.Detection(); d.ID == id {
@@ -204,7 +204,7 @@ func (g *guarded) show(id int64) fields {
 	return fields{}
 }
 
-// rewind has the bridge deliver some of what it delivered again.
+// rewind makes the bridge deliver some events again.
 func (g *guarded) rewind() {
 	back := time.Duration(rapid.IntRange(0, 600).Draw(g.T, "seconds back")) * time.Second
 	g.must(poller.Rewind(g.Context(), g.store, g.source.Source(), g.now.Add(-back)))
@@ -262,7 +262,7 @@ func (g *guarded) must(err error) {
 	}
 }
 
-// start makes a bridge of what the state holds.
+// start makes a bridge from the state.
 func (g *guarded) start() {
 	g.crashed = false
 	client, err := appliance.New(appliance.Options{
@@ -421,7 +421,7 @@ func (g *guarded) command() {
 	g.must(err)
 }
 
-// step lets the bridge write, and start again where it crashed.
+// step lets the bridge write, and restarts it if it crashed.
 func (g *guarded) step() {
 	if g.pending() > 0 {
 		g.writer.Step(g.Context())

@@ -59,7 +59,7 @@ func (c *counter) options() intake.Options {
 	}
 }
 
-// accepted waits until so many commands were accepted, and returns their tickets.
+// accepted waits until n commands were accepted and returns their tickets.
 func (c *counter) accepted(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
@@ -118,7 +118,7 @@ func command(ticket string) []byte {
 	return fmt.Appendf(nil, `{"ticket_id": %q, "status": "closed"}`, ticket)
 }
 
-// numbered are commands for so many tickets, and the tickets.
+// numbered returns commands for n tickets, and the tickets.
 func numbered(n int) (bodies [][]byte, names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("SEC-%d", i))

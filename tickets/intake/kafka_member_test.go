@@ -106,7 +106,7 @@ func TestAMemberRejoinsUnderItsID(t *testing.T) {
 			intake := kafkaIntake(c, cluster.ListenAddrs(), nil)
 			stop := running(t, intake.Run)
 			<-failed
-			eventually(t, "the intake is well", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 1 })
+			eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 1 })
 			produce(t, cluster.ListenAddrs(), &kgo.Record{Value: command("SEC-2")})
 			eventually(t, "the next one is stored", func() bool { return intake.Status().Stored == 2 })
 			entered, left := group.seen()

@@ -69,7 +69,7 @@ func TestCommandsAreReceivedFromKafka(t *testing.T) {
 		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
 			t.Errorf("accepted %v", got)
 		}
-		eventually(t, "the intake is well", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 50 })
+		eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 50 })
 	})
 	t.Run("on from the offset that was committed", func(t *testing.T) {
 		t.Parallel()
@@ -292,7 +292,7 @@ func TestAKafkaIntakeRecoversWithoutARecord(t *testing.T) {
 		return nil, errors.New("the connection breaks"), true
 	})
 	eventually(t, "the status says so", func() bool { return intake.Status().Error != "" })
-	eventually(t, "the intake is well", func() bool { s := intake.Status(); return s.Open && s.Error == "" })
+	eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" })
 }
 
 func TestAKafkaIntakeReportsErrors(t *testing.T) {

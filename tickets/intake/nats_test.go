@@ -174,7 +174,7 @@ func TestCommandsAreReceivedFromJetStream(t *testing.T) {
 		if got := c.accepted(t, len(want)); !reflect.DeepEqual(got, want) {
 			t.Errorf("accepted %v", got)
 		}
-		eventually(t, "the intake is well", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 10 })
+		eventually(t, "the intake works", func() bool { s := intake.Status(); return s.Open && s.Error == "" && s.Stored == 10 })
 	})
 }
 

@@ -68,14 +68,14 @@ func TestWebhooksAreMapped(t *testing.T) {
 	}{
 		{name: "an issue that Jira made is new", mapping: jira, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Command: sec12("new", "")}},
 		{name: "a status of a workflow's own goes by its category", mapping: jira, body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhooks.Notice{Command: sec12("in_progress", "")}},
-		{name: "a status that the user maps goes before its category", mapping: jira.Over(webhooks.Mapping{Statuses: map[string]string{"WAITING": "acknowledged"}}), body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhooks.Notice{Command: sec12("acknowledged", "")}},
+		{name: "a status that the user maps takes precedence over its category", mapping: jira.Over(webhooks.Mapping{Statuses: map[string]string{"WAITING": "acknowledged"}}), body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhooks.Notice{Command: sec12("acknowledged", "")}},
 		{name: "an issue that is done is closed, with its resolution", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Won't Do"), want: webhooks.Notice{Command: sec12("closed", "no_action_taken")}},
 		{name: "a resolution that changed later takes the status along", mapping: jira, body: jiraBody(updated, "ana", "resolution", "Done", "done", "Fixed"), want: webhooks.Notice{Command: sec12("closed", "action_taken")}},
 		{name: "a resolution of a site's own does not keep a ticket open", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Moved elsewhere"), want: webhooks.Notice{Command: sec12("closed", "")}},
 		{name: "Jira's identifier names the request", mapping: jira, header: [2]string{"X-Atlassian-Webhook-Identifier", "f2a0"}, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Key: "f2a0", Command: sec12("new", "")}},
 		{name: "a summary that was edited changes nothing", mapping: jira, body: jiraBody(updated, "ana", "summary labels", "Done", "done", "Done"), ignored: "changes nothing"},
 		{name: "an assignee that is not mapped changes nothing", mapping: jira, body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), ignored: "changes nothing"},
-		{name: "an assignee that is null is nobody", mapping: jira.Over(webhooks.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
+		{name: "a null assignee unassigns", mapping: jira.Over(webhooks.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
 		{name: "an issue that was deleted is ignored", mapping: jira, body: jiraBody("jira:issue_deleted", "ana", "", "Done", "done", "Done"), ignored: "jira:issue_deleted"},
 		{name: "a comment is ignored", mapping: jira, body: jiraBody("comment_created", "ana", "", "Done", "done", "Done"), ignored: "comment_created"},
 		{name: "a change by our own account is ignored", mapping: jira, body: jiraBody(updated, "5b10a:bridge", "status", "Done", "done", "Done"), ignored: "own account"},
@@ -248,7 +248,7 @@ func FuzzMappings(f *testing.F) {
 			switch {
 			case err != nil:
 				if !errors.Is(err, webhooks.ErrSyntax) && !errors.As(err, &wrong) {
-					t.Errorf("%v is of no class", err)
+					t.Errorf("unexpected error %v", err)
 				}
 			case notice.Ignored != "":
 				if notice.Command != (tickets.Command{}) {
