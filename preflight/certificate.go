@@ -78,7 +78,7 @@ func handshakeFailure(err error, address string, shown []*x509.Certificate, now 
 		return unknownAuthority(address, shown)
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is not valid for %s, but for %s", e.Host, names(e.Certificate)),
+		return fmt.Sprintf("the certificate is not for %s, but for %s", e.Host, names(e.Certificate)),
 			"set tls.server_name to one of these names, if the certificate is the right one, or fix the address"
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {

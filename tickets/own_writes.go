@@ -47,7 +47,7 @@ type OwnWrites struct {
 	waiting   int           // number of callers waiting in Turn
 	contended chan struct{} // closed while waiting > 0
 
-	writes map[int64][]write // by detection id; never empty
+	writes map[int64][]write // by detection id; chains are never empty
 	pruned int64             // mod_time up to which writes were dropped
 }
 
