@@ -189,7 +189,7 @@ func TestCheckAppliance(t *testing.T) {
 		},
 		"an appliance that hangs for longer than a trial waits": {
 			hazards: func(h *standin.Hazards) { h.Latency = time.Hour }, within: time.Second,
-			want: row("answer", preflight.Failed, "no answer comes within 500ms", "raise --timeout"),
+			want: row("answer", preflight.Failed, "no answer arrives within 500ms", "raise --timeout"),
 		},
 		"an audit log that hangs": {
 			hazards: slow, keys: records, within: 2 * time.Second,
@@ -204,7 +204,7 @@ func TestCheckAppliance(t *testing.T) {
 			want: row("ticketing", preflight.Untried, "time of the trial ended", "raise --timeout"),
 		},
 		"a rate limit that a bridge bears with": {keys: "rate_limit: 0.1", want: row("audit log", preflight.OK, "can be read", "")},
-		"TLS where there is none":               {url: "https", want: row("tls", preflight.Failed, "does not speak TLS", "scheme")},
+		"TLS where there is none":               {url: "https", want: row("tls", preflight.Failed, "speaks HTTP instead of TLS", "scheme")},
 
 		"a wrong key":                      {keys: "api_key: wrong", want: row("key", preflight.Failed, "401 Unauthorized, \"Invalid API key\"", "scheme_word")},
 		"a key that is refused with a 400": {hazards: func(h *standin.Hazards) { h.Refusal = standin.RefusedText }, want: row("key", preflight.Failed, "400", "check the API key")},

@@ -35,7 +35,7 @@ func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
 		want preflighttest.Row
 	}{
 		"http to a port that expects TLS":  {strings.Replace(secured.URL, "https:", "http:", 1), preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "https://"}},
-		"https to a port that is in plain": {strings.Replace(plain.URL, "http:", "https:", 1), preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "does not speak TLS", Advice: "scheme"}},
+		"https to a port that is in plain": {strings.Replace(plain.URL, "http:", "https:", 1), preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "speaks HTTP instead of TLS", Advice: "scheme"}},
 		"http to a port that is in plain":  {plain.URL, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "accepts"}},
 		"https to a port that expects TLS": {secured.URL, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "accepts"}},
 	} {

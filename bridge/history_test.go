@@ -193,7 +193,7 @@ func TestHistoryCoversAnHour(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an added sink begins without values, and a removed one disappears", func(t *testing.T) {
+	t.Run("an added sink begins without values and a removed one disappears", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := standin.New(standin.Options{Seed: 1, Now: time.Now})
 			a.AddBacklog(3, time.Second)

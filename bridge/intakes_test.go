@@ -109,7 +109,7 @@ tickets:
 
 	publish([]byte(`{"ticket_id": "SEC-1", "status": "done"}`))
 	produce([]byte(`{"ticket": "SEC-1"}`))
-	for where, why := range map[string]string{"stream TICKETS, message 2": `cannot be \"done\"`, "record ndr.tickets/0/1": "ticket is a field that no command has"} {
+	for where, why := range map[string]string{"stream TICKETS, message 2": `cannot be \"done\"`, "record ndr.tickets/0/1": "ticket is an unknown field"} {
 		await(t, "the event that refuses "+where, func() bool {
 			return soc.find("ticket.rejected", func(e transform.Event) bool {
 				return strings.Contains(string(e.Data()), where) && strings.Contains(string(e.Data()), why)
