@@ -11,10 +11,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// countKey is where the bucket commanded has the counts.
+// countKey is the key of the counts in the bucket commanded.
 var countKey = []byte("count")
 
-// keptCommand is a command as the file has it. Times are milliseconds since 1970.
+// keptCommand is a command as stored in the file. Times are milliseconds since 1970.
 type keptCommand struct {
 	Key       string       `json:"key,omitempty"`
 	Appliance string       `json:"appliance"`
@@ -38,10 +38,10 @@ func (k *keptCommand) command(id uint64) Command {
 	return c
 }
 
-// commandTable is where commands lie in a transaction.
+// commandTable is the commands and their indexes within one transaction.
 type commandTable struct {
 	commands, waiting, subjects, done, keys, commanded *table
-	pending, ended                                     uint64 // how many commands are
+	pending, ended                                     uint64 // counts of commands
 }
 
 func openCommandTable(tx *writeTx) *commandTable {
@@ -53,9 +53,9 @@ func openCommandTable(tx *writeTx) *commandTable {
 	return d
 }
 
-// commandCounts returns how many commands are pending, and how many are done.
+// commandCounts returns how many commands are pending and how many are done.
 func commandCounts(tx *bolt.Tx) (pending, ended uint64) {
-	if commanded := tx.Bucket(commandedBucket); commanded != nil { // else a file of an older version that is only read
+	if commanded := tx.Bucket(commandedBucket); commanded != nil { // else a file of an older version, opened read-only
 		if counts := commanded.Get(countKey); len(counts) == 16 {
 			return binary.BigEndian.Uint64(counts), binary.BigEndian.Uint64(counts[8:])
 		}
@@ -63,7 +63,7 @@ func commandCounts(tx *bolt.Tx) (pending, ended uint64) {
 	return 0, 0
 }
 
-// close writes the counts down.
+// close writes the counts.
 func (d *commandTable) close() error {
 	counts := binary.BigEndian.AppendUint64(appendUint64(d.pending), d.ended)
 	if err := d.commanded.put(countKey, counts); err != nil {
@@ -72,7 +72,7 @@ func (d *commandTable) close() error {
 	return nil
 }
 
-// get returns a command; nil where there is none.
+// get returns a command, or nil if there is none.
 func (d *commandTable) get(id uint64) (*keptCommand, error) {
 	return parseCommand(d.commands.Get(appendUint64(id)))
 }
@@ -96,8 +96,8 @@ func (d *commandTable) put(id uint64, k *keptCommand) error {
 	return d.commands.put(appendUint64(id), value)
 }
 
-// wait makes a command pending in the indexes.
-func (d *commandTable) wait(id uint64, k *keptCommand) error {
+// indexPending adds a pending command to the indexes.
+func (d *commandTable) indexPending(id uint64, k *keptCommand) error {
 	waiting, err := d.waiting.make([]byte(k.Appliance))
 	if err != nil {
 		return err
@@ -106,11 +106,11 @@ func (d *commandTable) wait(id uint64, k *keptCommand) error {
 	return waiting.put(appendUint64(id), []byte{})
 }
 
-// rest takes a command out of those that are pending, or done, in the indexes.
-func (d *commandTable) rest(id uint64, k *keptCommand) error {
+// unindex removes a command from the index of pending or of done commands.
+func (d *commandTable) unindex(id uint64, k *keptCommand) error {
 	if k.State != CommandPending {
 		d.ended--
-		return d.done.remove(doneMark(id, k))
+		return d.done.remove(doneKey(id, k))
 	}
 	d.pending--
 	if waiting := d.waiting.inside([]byte(k.Appliance)); waiting != nil {
@@ -119,24 +119,25 @@ func (d *commandTable) rest(id uint64, k *keptCommand) error {
 	return nil
 }
 
-// finish makes a command done in the indexes.
-func (d *commandTable) finish(id uint64, k *keptCommand) error {
+// indexDone adds a done command to the indexes.
+func (d *commandTable) indexDone(id uint64, k *keptCommand) error {
 	d.ended++
-	return d.done.put(doneMark(id, k), []byte{})
+	return d.done.put(doneKey(id, k), []byte{})
 }
 
-// subjectMark is where a command lies among those that are about the same.
-func subjectMark(subject string, id uint64) []byte {
+// subjectKey returns a command's key in the index of subjects.
+func subjectKey(subject string, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(subject), 0), id)
 }
 
-func doneMark(id uint64, k *keptCommand) []byte {
+// doneKey returns a command's key in the index of done commands.
+func doneKey(id uint64, k *keptCommand) []byte {
 	return binary.BigEndian.AppendUint64(appendUint64(uint64(max(k.Done, 0))), id)
 }
 
-// drop forgets a command.
+// drop removes a command.
 func (d *commandTable) drop(id uint64, k *keptCommand) error {
-	if err := d.rest(id, k); err != nil {
+	if err := d.unindex(id, k); err != nil {
 		return err
 	}
 	if k.Key != "" {
@@ -145,15 +146,15 @@ func (d *commandTable) drop(id uint64, k *keptCommand) error {
 		}
 	}
 	if k.Subject != "" {
-		if err := d.subjects.remove(subjectMark(k.Subject, id)); err != nil {
+		if err := d.subjects.remove(subjectKey(k.Subject, id)); err != nil {
 			return err
 		}
 	}
 	return d.commands.remove(appendUint64(id))
 }
 
-// forgetOldest forgets some of the commands that were done before a time, and of
-// those that are too many.
+// forgetOldest removes up to limit commands that were done before a time, or that exceed
+// MaxDoneCommands.
 func (d *commandTable) forgetOldest(before int64, limit int) error {
 	for range limit {
 		mark, _ := d.done.Cursor().First()
@@ -195,7 +196,7 @@ type accepting struct {
 	results  []Acceptance
 }
 
-// maxSubject leaves space for what a subject's key has beside it.
+// maxSubject is the longest subject: it leaves space for the rest of a subject's key.
 const maxSubject = maxKey - 9
 
 func (a *accepting) validate() error {
@@ -208,8 +209,7 @@ func (a *accepting) validate() error {
 	return nil
 }
 
-// check counts what is new, since nothing may have been written when there is no
-// space.
+// check counts the new commands, since nothing may have been written if there is no space.
 func (a *accepting) check(r *writeRound) error {
 	d := openCommandTable(r.tx)
 	fresh := map[string]bool{}
@@ -259,12 +259,12 @@ func (d *commandTable) accept(c Command) (Acceptance, error) {
 		Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body,
 		Accepted: c.Accepted.UnixMilli(), State: CommandPending,
 	}
-	err = errors.Join(d.put(id, k), d.wait(id, k))
+	err = errors.Join(d.put(id, k), d.indexPending(id, k))
 	if c.Key != "" && err == nil {
 		err = d.keys.put([]byte(c.Key), appendUint64(id))
 	}
 	if c.Subject != "" && err == nil {
-		err = d.subjects.put(subjectMark(c.Subject, id), []byte{})
+		err = d.subjects.put(subjectKey(c.Subject, id), []byte{})
 	}
 	return Acceptance{ID: id}, err
 }

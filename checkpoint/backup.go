@@ -10,9 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Backup implements Operations. The copy is made beside the state first, at the
-// disk's speed: as long as a transaction reads, the file grows with everything
-// that is written.
+// Backup implements Operations. It first makes the copy beside the state, at the disk's
+// speed: as long as a transaction reads, the file grows with everything that is written.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	n, err := s.backup(ctx, w)
 	if err != nil {
@@ -29,7 +28,7 @@ func (s *Store) backup(ctx context.Context, w io.Writer) (n int64, err error) {
 	}
 	defer os.Remove(file.Name())
 	defer func() { err = errors.Join(err, file.Close()) }()
-	_ = os.Remove(file.Name()) // where an open file can be removed, a crash leaves nothing behind
+	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		_, err := tx.WriteTo(contextWriter{ctx, file})
 		return err
@@ -43,7 +42,7 @@ func (s *Store) backup(ctx context.Context, w io.Writer) (n int64, err error) {
 	return io.Copy(contextWriter{ctx, w}, file)
 }
 
-// contextWriter writes until a context ends.
+// contextWriter writes until its context is done.
 type contextWriter struct {
 	ctx context.Context
 	w   io.Writer

@@ -9,31 +9,31 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Events carry the time of a clock that may be set while they lie in the journal.
-// Their ages must not follow: Limits.Retain and a lag policy would trim or skip what is
-// young, or never what is old. So a store that finds that the clock was set remembers
-// by how much, and takes that into account for what was recorded before. The events
-// themselves stay as they are.
+// Events carry the time of a clock that may be set while they are in the journal.
+// Their ages must not change with it: Limits.Retain and a lag policy would trim or skip
+// young events, or never old ones. So a store that finds that the clock was set
+// remembers by how much, and corrects the times recorded before. The events themselves
+// do not change.
 
 const (
-	// stepLeast is the least difference between the clock and the time that passed
-	// which counts as the clock being set.
+	// stepLeast is the smallest difference between the clock and the elapsed time that
+	// counts as the clock having been set.
 	stepLeast = time.Minute
 	// aheadMost is how far behind the latest event the clock may be before that event
 	// counts as recorded by a clock that was ahead.
 	aheadMost = time.Hour
-	// maxCorrections is how many corrections are kept, the latest: they lie in the
-	// smallest of buckets.
+	// maxCorrections is how many corrections are kept, the latest ones: their bucket must
+	// stay small.
 	maxCorrections = 32
 )
 
-// clock is the system's clock beside the time that has passed.
+// clock compares the system's clock with the elapsed time.
 type clock struct {
 	now     func() time.Time
 	elapsed func() time.Duration // nil: as by now
 
 	mu    sync.Mutex
-	began time.Duration // elapsed, when now was at
+	began time.Duration // elapsed time when now returned at
 	at    time.Time
 }
 
@@ -45,21 +45,21 @@ func newClock(o Options) *clock {
 			c.elapsed = func() time.Duration { return time.Since(start) }
 		}
 	}
-	c.agree()
+	c.resync()
 	return c
 }
 
-// agree takes the clock for right from now on.
-func (c *clock) agree() {
+// resync takes the clock as correct from now on.
+func (c *clock) resync() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = c.now().Round(0) // without the time that has passed
+	c.at = c.now().Round(0) // without its monotonic reading
 	if c.elapsed != nil {
 		c.began = c.elapsed()
 	}
 }
 
-// step returns by how much the clock was set forward since agree, or 0 if it was not.
+// step returns by how much the clock was set forward since resync, or 0 if it was not set.
 func (c *clock) step() time.Duration {
 	if c.elapsed == nil {
 		return 0
@@ -73,12 +73,12 @@ func (c *clock) step() time.Duration {
 	return step
 }
 
-// correction is what became known of the times of the events up to one. All of it is
-// in milliseconds.
+// correction corrects the recorded times of the events up to one. All values are in
+// milliseconds.
 type correction struct {
-	last uint64 // the number of the last of them
-	by   int64  // the clock was set forward by so much
-	at   int64  // they were recorded no later than this, by the clock as it was set
+	last uint64 // sequence number of the last of these events
+	by   int64  // by how much the clock was set forward
+	at   int64  // upper bound of their recorded times, by the clock after it was set
 }
 
 const correctionSize = 24
@@ -97,7 +97,7 @@ func correctionsOf(tx *bolt.Tx) []correction {
 	return all
 }
 
-// putCorrections writes the latest corrections, without those of events that are gone.
+// putCorrections writes the latest corrections, except those of events that are gone.
 func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
 	for len(all) > maxCorrections || len(all) > 0 && all[0].last < first {
 		all = all[1:]
@@ -114,8 +114,8 @@ func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
 	return nil
 }
 
-// recordedBy returns when an event was recorded by the clock as it is now, given when
-// it was by the clock as it was then.
+// recordedBy returns when an event was recorded by the clock as it is now, given the
+// recorded time by the clock as it was then.
 func (j *journal) recordedBy(seq uint64, recorded int64) int64 {
 	for _, c := range j.corrections {
 		if seq <= c.last {
@@ -125,8 +125,8 @@ func (j *journal) recordedBy(seq uint64, recorded int64) int64 {
 	return recorded
 }
 
-// correct takes into account that the clock was set, if it was, and reports whether
-// that is news. It changes nothing in the file.
+// correct adds a correction if the clock was set, and reports whether it did. It changes
+// nothing in the file.
 func (j *journal) correct(c *clock) bool {
 	step, now := c.step().Milliseconds(), c.now().UnixMilli()
 	if j.empty() || step == 0 && j.recorded <= now+aheadMost.Milliseconds() {

@@ -7,11 +7,11 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// markClosed leaves the mark of a file that is closed in order, so that the next
-// Open need not read it through, and the list of free pages, so that bbolt need
-// not look for them in all pages either. Nothing may be written after it. The
-// mark names the file, so that a copy that was begun before the file was opened
-// again, and is torn, does not pass for whole.
+// markClosed marks the file as closed cleanly, so that the next Open need not read it
+// through, and writes the list of free pages, so that bbolt need not scan all pages for
+// them either. Nothing may be written after it. The mark identifies the file, so that a
+// copy that was begun before the file was opened again, and is torn, is not taken for
+// whole.
 func markClosed(db *bolt.DB, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -27,16 +27,16 @@ func markClosed(db *bolt.DB, path string) error {
 	})
 }
 
-// unmark takes the mark away in the transaction that writes first.
+// unmark removes the mark, in the first transaction that writes.
 func unmark(tx *bolt.Tx) error {
 	if err := tx.Bucket(metaBucket).Delete(closedKey); err != nil {
-		return fmt.Errorf("mark of a file that is in use: %w", err)
+		return fmt.Errorf("remove the mark of a closed file: %w", err)
 	}
 	return nil
 }
 
-// closed reports whether the file has the mark. The pages that it is looked up in
-// are checked before; what is wrong with them is the error.
+// closed reports whether the file is marked as closed cleanly. It first checks the pages
+// in which the mark is stored, and returns an error if they are damaged.
 func (c *pageCheck) closed(tx *bolt.Tx) (bool, error) {
 	info, err := c.file.Stat()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *pageCheck) closed(tx *bolt.Tx) (bool, error) {
 	}
 	meta := tx.Bucket(metaBucket)
 	if meta == nil || uint64(meta.RootPage()) != 0 {
-		return false, nil // a bucket of so little lies in a page that was checked
+		return false, nil // so small a bucket is stored in a page that was checked
 	}
 	mark := string(meta.Get(closedKey))
 	return mark != "" && mark == identity(info), nil

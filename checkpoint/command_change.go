@@ -12,7 +12,7 @@ import (
 // commandChange is a change to one command.
 type commandChange struct {
 	id uint64
-	// permitted says why the command cannot be changed so.
+	// permitted returns why the command cannot be changed in this way, or nil.
 	permitted func(*keptCommand) error
 	apply     func(*writeRound, *commandTable, *keptCommand) error
 	expect    []Entry
@@ -64,7 +64,7 @@ func (s *Store) changeCommand(ctx context.Context, what string, c *commandChange
 
 // Note implements Commands.
 func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry) error {
-	return s.changeCommand(ctx, "take note of", &commandChange{
+	return s.changeCommand(ctx, "note", &commandChange{
 		id: id, permitted: mustBePending, expect: expect,
 		apply: func(_ *writeRound, d *commandTable, k *keptCommand) error {
 			k.Note = note
@@ -76,16 +76,16 @@ func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry
 // Finish implements Commands.
 func (s *Store) Finish(ctx context.Context, o Outcome) error {
 	if o.State != CommandApplied && o.State != CommandRejected {
-		return fmt.Errorf("finish command %d: %q is no end of a command", o.ID, o.State)
+		return fmt.Errorf("finish command %d: %q is not a final state", o.ID, o.State)
 	}
 	return s.changeCommand(ctx, "finish", &commandChange{
 		id: o.ID, permitted: mustBePending, expect: o.Expect,
 		apply: func(r *writeRound, d *commandTable, k *keptCommand) error {
-			if err := d.rest(o.ID, k); err != nil {
+			if err := d.unindex(o.ID, k); err != nil {
 				return err
 			}
 			k.State, k.Reason, k.Done = o.State, o.Reason, o.Done.UnixMilli()
-			if err := errors.Join(d.finish(o.ID, k), d.put(o.ID, k)); err != nil {
+			if err := errors.Join(d.indexDone(o.ID, k), d.put(o.ID, k)); err != nil {
 				return err
 			}
 			if err := r.append(o.Events); err != nil {
@@ -103,19 +103,19 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 		permitted: func(k *keptCommand) error {
 			switch {
 			case k == nil:
-				return errors.New("there is no such command")
+				return errors.New("no such command")
 			case k.State != CommandRejected:
 				return fmt.Errorf("it is %s, and only a rejected one can be tried again", k.State)
 			}
 			return nil
 		},
 		apply: func(r *writeRound, d *commandTable, k *keptCommand) error {
-			if err := d.rest(id, k); err != nil {
+			if err := d.unindex(id, k); err != nil {
 				return err
 			}
 			k.State, k.Reason, k.Done, k.Note = CommandPending, "", 0, nil
 			r.commanded = true
-			return errors.Join(d.put(id, k), d.wait(id, k))
+			return errors.Join(d.put(id, k), d.indexPending(id, k))
 		},
 	})
 }
@@ -164,7 +164,8 @@ func (c *droppingCommands) write(r *writeRound) error {
 	return d.close()
 }
 
-// expectedName is where what is expected of an appliance lies among what is known.
+// expectedName returns the name of the known bucket that holds an appliance's expected
+// changes.
 func expectedName(appliance string) []byte { return []byte("/expected/" + appliance) }
 
 // Expected implements Commands.
@@ -176,14 +177,14 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 		}
 		return known.ForEach(func(key, value []byte) error {
 			if len(value) <= 8 {
-				return fmt.Errorf("%w: what is expected under %.40q", errUnreadable, key)
+				return fmt.Errorf("%w: expected change %.40q", errUnreadable, key)
 			}
 			entries = append(entries, Entry{Key: string(key), Value: append([]byte(nil), value[8:]...), At: int64(binary.BigEndian.Uint64(value))})
 			return nil
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("what is expected of %s: %w", appliance, err)
+		return nil, fmt.Errorf("expected changes of %s: %w", appliance, err)
 	}
 	return entries, nil
 }
@@ -191,7 +192,7 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 // Unexpect implements Commands.
 func (s *Store) Unexpect(ctx context.Context, appliance string, keys []string, before int64) error {
 	if err := s.do(ctx, &unexpecting{appliance, keys, before}); err != nil {
-		return fmt.Errorf("expect no more of %s: %w", appliance, err)
+		return fmt.Errorf("drop expected changes of %s: %w", appliance, err)
 	}
 	return nil
 }
@@ -219,7 +220,7 @@ func (u *unexpecting) write(r *writeRound) error {
 		}
 		queued := append(append([]byte(nil), value[:8]...), key...)
 		if err := errors.Join(forget.remove(queued), known.remove([]byte(key))); err != nil {
-			return fmt.Errorf("expectation %.40q: %w", key, err)
+			return fmt.Errorf("expected change %.40q: %w", key, err)
 		}
 	}
 	return forgetOld(known, forget, u.before, max(forgetLeast, 2*len(u.keys)), nil)

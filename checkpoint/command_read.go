@@ -63,27 +63,27 @@ func (f CommandFilter) selects(k *keptCommand) bool {
 		(f.State == "" || f.State == k.State)
 }
 
-// keys yields the keys of all commands with an ID above after that f may select, in
-// their order, from the smallest index that there is.
+// keys yields, in order, the keys of all commands with an ID above after that f may
+// select, from the smallest index available.
 func (f CommandFilter) keys(tx *bolt.Tx, after uint64) iter.Seq[[]byte] {
 	waiting := tx.Bucket(waitingBucket)
 	switch {
 	case f.Subject != "":
-		return keysBehind(tx.Bucket(subjectsBucket), subjectMark(f.Subject, after))
+		return keysAfter(tx.Bucket(subjectsBucket), subjectKey(f.Subject, after))
 	case f.State != CommandPending:
-		return keysBehind(tx.Bucket(commandsBucket), appendUint64(after))
+		return keysAfter(tx.Bucket(commandsBucket), appendUint64(after))
 	case f.Appliance == "":
 		return keysOfAll(waiting, after)
 	}
 	if of := waiting.Bucket([]byte(f.Appliance)); of != nil {
-		return keysBehind(of, appendUint64(after))
+		return keysAfter(of, appendUint64(after))
 	}
 	return func(func([]byte) bool) {}
 }
 
-// keysBehind yields the IDs that end the keys of a bucket, behind mark, of those
-// keys that differ from mark in nothing else.
-func keysBehind(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
+// keysAfter yields the IDs at the ends of the keys of a bucket after mark, of those keys
+// that differ from mark in the ID only.
+func keysAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 	prefix := mark[:len(mark)-8]
 	return func(yield func([]byte) bool) {
 		cursor := b.Cursor()
@@ -97,11 +97,11 @@ func keysBehind(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 	}
 }
 
-// keysOfAll yields the keys above after of all buckets in a bucket, in their order.
+// keysOfAll yields, in order, the keys above after of all buckets in a bucket.
 func keysOfAll(b *bolt.Bucket, after uint64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var cursors []*bolt.Cursor
-		var heads [][]byte // nil: there are no more
+		var heads [][]byte // nil at the end of a bucket
 		mark := appendUint64(after)
 		all := b.Cursor()
 		for name, _ := all.First(); name != nil; name, _ = all.Next() {

@@ -8,11 +8,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// ErrCommandsFull says that too many commands wait already (see MaxCommands).
-// Nothing was written.
-var ErrCommandsFull = errors.New("too many commands wait")
+// ErrCommandsFull is returned if too many commands are pending (see MaxCommands). Nothing
+// was written.
+var ErrCommandsFull = errors.New("too many commands are pending")
 
-// MaxCommands is how many commands may wait to be carried out, of all appliances.
+// MaxCommands is how many commands may be pending, of all appliances.
 const MaxCommands = 100_000
 
 // Bounds of the commands that are done: the state keeps them for KeepCommands,
@@ -23,7 +23,7 @@ const (
 	MaxDoneCommands = 100_000
 )
 
-// CommandState says what became of a command.
+// CommandState is the state of a command.
 type CommandState string
 
 // The states of a command.
@@ -33,39 +33,41 @@ const (
 	CommandRejected CommandState = "rejected"
 )
 
-// Command is something that an appliance is to be told, once at least. Whoever
-// hands it in owns the encoding of Body, and whoever carries it out that of Note.
+// Command is a change to make at an appliance, at least once. The code that accepts it
+// owns the encoding of Body, and the code that carries it out owns the encoding of Note.
 type Command struct {
-	// ID counts up over all commands in the order in which they were accepted,
-	// from 1. It is given by Accept.
+	// ID increases over all commands in the order in which they were accepted,
+	// from 1. Accept assigns it.
 	ID uint64
-	// Key names the command for whoever hands it in, so that the same one is
-	// accepted once; empty: it has no name.
+	// Key identifies the command to the code that accepts it, so that the same command is
+	// accepted once; empty: it has no key.
 	Key       string
 	Appliance string // its name
-	// Subject is what the command is about, as a ticket's id: List finds it by it.
+	// Subject is what the command is about, such as a ticket's id. Commands can be selected by
+	// it.
 	Subject string
 	Body    []byte
-	// Accepted is when, by the clock of whoever handed it in, in milliseconds.
+	// Accepted is when it was accepted, by the clock of the caller of Accept, with a
+	// precision of milliseconds.
 	Accepted time.Time
 
 	State CommandState
-	// Note is what was noted last about carrying it out; nil: nothing.
+	// Note is the last note about carrying it out; nil if there is none.
 	Note []byte
 	// Reason is why it was rejected; never holds a secret.
 	Reason string
 	Done   time.Time // zero while it is pending
 }
 
-// Acceptance is what became of a command that was handed in.
+// Acceptance is the result of accepting a command.
 type Acceptance struct {
 	ID uint64
-	// Again says that a command with the same Key was accepted before: ID is its,
-	// and nothing was stored.
+	// Again is true if a command with the same Key was accepted before: ID is that
+	// command's, and nothing was stored.
 	Again bool
 }
 
-// Outcome is the end of a pending command.
+// Outcome is the result of a pending command.
 type Outcome struct {
 	ID     uint64
 	State  CommandState // CommandApplied or CommandRejected
@@ -73,12 +75,12 @@ type Outcome struct {
 	Done   time.Time
 	// Events are appended to the journal with it.
 	Events []transform.Event
-	// Expect are changes that the command made and that its appliance's source is
-	// to recognize. Those of a key that is there are replaced.
+	// Expect holds changes that the command made, for its appliance's source to
+	// recognize. They replace existing ones with the same key.
 	Expect []Entry
 }
 
-// CommandFilter selects commands. A field's zero value selects all.
+// CommandFilter selects commands. A zero field selects all.
 type CommandFilter struct {
 	Appliance string
 	Subject   string
@@ -88,42 +90,44 @@ type CommandFilter struct {
 // CommandStats counts commands.
 type CommandStats struct {
 	Pending uint64
-	Done    uint64 // that the state still has
+	Done    uint64 // those that the state still keeps
 }
 
-// Commands is the part of a store that keeps what appliances are to be told. Its
-// methods are safe for concurrent use.
+// Commands is the part of a store that keeps commands for appliances. Its methods are safe
+// for concurrent use.
 type Commands interface {
 	Space
-	// Accept stores commands, all of them or none, and returns what became of each,
-	// in their order. Two of one call with the same Key are one command. Of their
-	// fields ID, State, Note, Reason and Done are not read. ErrCommandsFull where
-	// more than MaxCommands would wait.
+	// Accept stores commands, all of them or none, and returns the result of each, in their
+	// order. Two commands of one call with the same Key are one command. The fields ID, State,
+	// Note, Reason and Done are ignored. Accept returns ErrCommandsFull if more than
+	// MaxCommands would be pending.
 	Accept(ctx context.Context, commands []Command) ([]Acceptance, error)
-	// Commands returns up to limit commands that f selects with an ID above after,
-	// in the order of their IDs. The result is the caller's. What it costs does not
-	// depend on how many others there are where f names a Subject or what is pending.
+	// Commands returns up to limit commands that f selects with an ID above after, in the
+	// order of their IDs. The caller owns the result. If f has a Subject, or selects pending
+	// commands, the cost does not depend on how many other commands there are.
 	Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error)
-	// Command returns one command; found is false where there is none.
+	// Command returns one command; found is false if there is none.
 	Command(ctx context.Context, id uint64) (c Command, found bool, err error)
-	// Note keeps a note with a pending command, and expectations as Outcome does.
-	// ErrFenced where it is not pending any more.
+	// Note stores a note with a pending command, and expected changes as Outcome does. It
+	// returns ErrFenced if the command is no longer pending.
 	Note(ctx context.Context, id uint64, note []byte, expect []Entry) error
-	// Finish ends a pending command. ErrFenced where it is not pending any more. Its
-	// events are appended even if the journal is full: the caller begins no command
+	// Finish ends a pending command. It returns ErrFenced if the command is no longer pending.
+	// Its events are appended even if the journal is full: the caller must not begin a command
 	// unless HasSpace reports space in the reserve.
 	Finish(ctx context.Context, o Outcome) error
-	// RetryCommand makes a rejected command pending once more, in its old place. It
-	// is an error where there is none, or it is not rejected.
+	// RetryCommand makes a rejected command pending again, with its old ID. It returns an
+	// error if there is no such command, or it is not rejected.
 	RetryCommand(ctx context.Context, id uint64) error
-	// DropCommands forgets commands, pending ones too; IDs that are not there are
-	// passed over. n is how many were dropped.
+	// DropCommands drops commands, pending ones too, and ignores unknown IDs. n is how many
+	// were dropped.
 	DropCommands(ctx context.Context, ids []uint64) (n int, err error)
-	// Expected returns what is expected of an appliance, by key.
+	// Expected returns the expected changes of an appliance's commands, in the order of their
+	// keys.
 	Expected(ctx context.Context, appliance string) ([]Entry, error)
-	// Unexpect drops expectations, and those whose At is below before.
+	// Unexpect drops the expected changes with the given keys, and those whose At is below
+	// before.
 	Unexpect(ctx context.Context, appliance string, keys []string, before int64) error
-	// WaitCommands returns once a command with an ID above after is stored, or one
-	// was made pending once more since it was called, or ctx ended.
+	// WaitCommands blocks until a command with an ID above after is stored, a command was made
+	// pending again since the call, or ctx is done.
 	WaitCommands(ctx context.Context, after uint64) error
 }

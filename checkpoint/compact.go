@@ -8,16 +8,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// compactBytes is how much Compact writes in one transaction, which it holds in
-// memory.
+// compactBytes is how much Compact writes in one transaction, which it holds in memory.
 const compactBytes = 8 << 20
 
-// Compact writes a state that nobody has open again, without the space that was
-// freed in it, and returns the file's size before and after. The new file is
-// written beside the old one, which it replaces when it is complete. The layout
-// keeps its version.
+// Compact rewrites a state that no process has open, without the space that was freed in
+// it, and returns the file's size before and after. The new file is written beside the old
+// one and replaces it when it is complete. The layout keeps its version.
 //
-// ErrLocked, ErrDamaged and ErrNewer as Open: the file is then left as it is.
+// Compact returns ErrLocked, ErrDamaged and ErrNewer as Open does: the file is then left
+// unchanged.
 func Compact(path string) (before, after int64, err error) {
 	if before, after, err = compact(path); err != nil {
 		return 0, 0, fmt.Errorf("compact the state: %w", err)
@@ -36,8 +35,8 @@ func compact(path string) (before, after int64, err error) {
 	if _, err := checkFile(path, defaultLockWait, false); err != nil {
 		return 0, 0, err
 	}
-	// The lock keeps everybody out until the new file has the name. Those who wait
-	// for it see then that they have waited for the old one.
+	// The lock keeps other processes out until the new file has the name. A process that
+	// waits for the lock sees then that it has opened the old file.
 	o := boltOptions()
 	old, _, err := openBolt(path, &o)
 	if err != nil {
@@ -70,8 +69,8 @@ func compact(path string) (before, after int64, err error) {
 	return info.Size(), compacted.Size(), syncDir(dir)
 }
 
-// copyInto copies a state into an empty file and syncs it once, at the end. The
-// copy has no mark of a file that was closed in order: it is another file.
+// copyInto copies a state into an empty file and syncs it once, at the end. The copy is
+// not marked as closed cleanly: it is another file.
 func copyInto(path string, from *bolt.DB) error {
 	o := boltOptions()
 	o.NoSync = true

@@ -47,7 +47,7 @@ func (c configuration) write(r *writeRound) error {
 	return nil
 }
 
-// cursor returns the number of the event before the one to begin with.
+// cursor returns the number of the event before the first one to deliver.
 func (s Start) cursor(j *journal) (uint64, error) {
 	switch {
 	case s.Now:
@@ -86,12 +86,12 @@ func (s *Store) CommitDelivery(ctx context.Context, acknowledged Delivery) error
 		err = s.do(ctx, &deliveryChange{acknowledged})
 	}
 	if err != nil {
-		return fmt.Errorf("settle %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
+		return fmt.Errorf("commit the delivery to %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
 	}
 	return nil
 }
 
-// deliveryChange is the change that Settle makes.
+// deliveryChange is the change that CommitDelivery makes.
 type deliveryChange struct{ Delivery }
 
 func (s *deliveryChange) check(r *writeRound) error {

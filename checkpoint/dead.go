@@ -40,7 +40,7 @@ func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]D
 	return deadLetters, nil
 }
 
-// deadHead is what a dead letter is kept with, before its body.
+// deadHead is the head of a stored dead letter, before its body.
 type deadHead struct {
 	Class  string    `json:"class"`
 	Reason string    `json:"reason"`
@@ -56,7 +56,7 @@ func encodeDead(d DeadLetter) ([]byte, error) {
 	return append(append(head, '\n'), d.Body...), nil
 }
 
-// decodeDead copies what it returns.
+// decodeDead decodes a dead letter. The result shares no memory with value.
 func decodeDead(key, value []byte) (DeadLetter, error) {
 	h, body, err := splitDead(key, value)
 	if err != nil {
@@ -65,7 +65,7 @@ func decodeDead(key, value []byte) (DeadLetter, error) {
 	return DeadLetter{Key: string(key), Class: h.Class, Reason: h.Reason, Time: h.Time, Body: bytes.Clone(body)}, nil
 }
 
-// splitDead reads what a dead letter is kept with. The body is the value's.
+// splitDead splits a stored dead letter into head and body. The body is a part of value.
 func splitDead(key, value []byte) (h deadHead, body []byte, err error) {
 	head, body, ok := bytes.Cut(value, []byte{'\n'})
 	if !ok {
@@ -88,7 +88,7 @@ func validateDead(deadLetters []DeadLetter) error {
 			return fmt.Errorf("a dead letter with a key of %d bytes cannot be kept", len(d.Key))
 		}
 		if y := d.Time.UTC().Year(); y < 0 || y > 9999 {
-			return errors.New("a dead letter's time cannot be written down")
+			return errors.New("a dead letter's time cannot be encoded")
 		}
 	}
 	return nil
@@ -133,7 +133,7 @@ func (d DeadStats) put(tx *writeTx, o Owner) error {
 	return nil
 }
 
-// deadSpace is ErrDeadFull where a sink's dead letters would pass its share.
+// deadSpace returns ErrDeadFull if a sink's dead letters would exceed its share.
 func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 	share := r.limits.DeadShare(len(r.configured))
 	if share == 0 || len(deadLetters) == 0 {
@@ -152,7 +152,7 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 		then += int64(len(d.Body)) - old
 	}
 	if then > now && then > share {
-		return fmt.Errorf("%w: %d bytes of them, and %d more, pass the sink's share of %d", ErrDeadFull, now, then-now, share)
+		return fmt.Errorf("%w: %d bytes of them, and %d more, exceed the sink's share of %d", ErrDeadFull, now, then-now, share)
 	}
 	return nil
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// boundSourceDead drops dead letters of the sources that pass their share: the
-// oldest of the source with the most, a little more than is needed, so that many
-// new ones do not cost a search each.
+// boundSourceDead drops dead letters if the sources exceed their share: the oldest ones of
+// the source with the most, and slightly more than necessary, so that many new ones do not
+// each cost a search.
 func (r *writeRound) boundSourceDead() error {
 	share := r.limits.DeadShare(len(r.configured))
 	if share == 0 {
@@ -28,7 +28,7 @@ func (r *writeRound) boundSourceDead() error {
 		return nil
 	}
 	target := share - share/16
-	least := target / int64(len(sizes)) // what each source may keep
+	least := target / int64(len(sizes)) // bytes that each source may keep
 	for total > target {
 		var most Owner
 		for o, size := range sizes {
@@ -47,15 +47,15 @@ func (r *writeRound) boundSourceDead() error {
 	return nil
 }
 
-// taken is what dead letters of a source take of the sources' share.
+// taken returns how many bytes of the sources' share a source's dead letters take.
 func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*DeadOverhead }
 
-// dropOldest drops as many of an owner's oldest dead letters as make up need, and
-// returns what they took. It changes size accordingly.
+// dropOldest drops as many of an owner's oldest dead letters as make up need bytes, and
+// returns how many bytes they took. It updates size.
 func (r *writeRound) dropOldest(o Owner, size *DeadStats, need int64) (dropped int64, err error) {
 	dead := r.tx.table(deadBucket).inside([]byte(o))
 	if dead == nil {
-		return 0, fmt.Errorf("%w: dead letters of %s are counted, and there are none", ErrDamaged, o)
+		return 0, fmt.Errorf("%w: dead letters of %s are counted, but there are none", ErrDamaged, o)
 	}
 	var oldest deadByAge
 	cursor := dead.Cursor()
@@ -92,7 +92,7 @@ type agedDead struct {
 	body int64
 }
 
-// deadByAge is a heap with the youngest on top.
+// deadByAge is a heap with the youngest dead letter on top.
 type deadByAge []agedDead
 
 func (h deadByAge) Len() int      { return len(h) }
@@ -104,7 +104,7 @@ func (h deadByAge) Less(i, j int) bool {
 	return bytes.Compare(h[i].key, h[j].key) > 0
 }
 
-// younger reports whether the youngest is younger than another dead letter.
+// younger reports whether the heap's youngest dead letter is younger than another one.
 func (h deadByAge) younger(at time.Time, key []byte) bool {
 	return len(h) > 0 && (h[0].at.After(at) || h[0].at.Equal(at) && bytes.Compare(h[0].key, key) > 0)
 }

@@ -7,8 +7,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// One transaction takes at most so much out of the dead letters, so that other
-// operations are not kept waiting.
+// These bound what one transaction takes out of the dead letters, so that other
+// operations need not wait long.
 const (
 	takeDeadLetters = 1000
 	takeBytes       = 4 << 20
@@ -44,8 +44,8 @@ func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, er
 	return n, nil
 }
 
-// takeDead takes dead letters out of an owner's dead letters, those that take agrees
-// to: all that there are now, where keys is nil.
+// takeDead removes from an owner's dead letters those for which take returns true, out of
+// keys, or out of all that there are now if keys is nil.
 func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeFunc) (n int, err error) {
 	if keys == nil {
 		if keys, err = s.deadKeys(ctx, o); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeF
 	return n, nil
 }
 
-// deadKeys returns the keys of an owner's dead letters, in their order.
+// deadKeys returns the keys of an owner's dead letters, in order.
 func (s *Store) deadKeys(ctx context.Context, o Owner) (keys []string, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
@@ -78,17 +78,17 @@ func (s *Store) deadKeys(ctx context.Context, o Owner) (keys []string, err error
 	return keys, err
 }
 
-// takeFunc is told of a dead letter that is to be taken, with the value that it is
-// kept with, and reports whether it is.
+// takeFunc is called for each dead letter that may be taken, with its stored value, and
+// reports whether to take it.
 type takeFunc func(r *writeRound, key string, value []byte) (bool, error)
 
-// taking is the change that takes the first of some dead letters out of an owner's.
+// taking is the change that takes the first of some dead letters from an owner.
 type taking struct {
 	owner Owner
 	keys  []string
 	take  takeFunc
 
-	seen  int // keys that were looked at: at least one
+	seen  int // number of keys checked: at least one
 	taken int
 }
 

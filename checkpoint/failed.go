@@ -10,31 +10,30 @@ import (
 	"time"
 )
 
-// ErrLost says that the state file was removed, replaced or written to by another
-// program while it was open.
+// ErrLost means that another program removed, replaced or wrote to the state file while it
+// was open.
 var ErrLost = errors.New("the state file is gone")
 
-// watchEvery is how often an idle store looks for its file. One that writes looks
-// before each transaction.
+// watchEvery is how often an idle store checks its file. A store that writes checks before
+// each transaction.
 const watchEvery = 5 * time.Second
 
-// Failed returns a channel that is closed when the store can no longer be used: its
-// file was removed, replaced or cut short, or cannot be read any more. Every call
-// fails from then on, and the process should end with Err: what it would still
-// deliver could not be remembered.
+// Failed returns a channel that is closed when the store can no longer be used: its file
+// was removed, replaced or cut short, or has become unreadable. Every call fails from then
+// on, and the process should exit with Err: further deliveries could not be recorded.
 //
-// If the file was removed or replaced, what was committed is copied before that: to
-// the same path if there is no file any more, else to a file beside it that Err names.
+// If the file was removed or replaced, the committed state is copied first: to the same
+// path if there is no file now, else to a file beside it, which Err names.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
-// Err returns why the store failed and what to do about it; nil while it works.
+// Err returns why the store failed and what to do about it, or nil while it works.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure
 }
 
-// setFailure ends all use of the store and reports whether this is its first failure.
+// setFailure ends all use of the store, and reports whether this is its first failure.
 func (s *Store) setFailure(err error) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +44,8 @@ func (s *Store) setFailure(err error) (first bool) {
 	return true
 }
 
-// judge returns the error of a transaction as a caller gets it. One that says that
-// the file cannot be read fails the store.
+// judge returns the error of a transaction as callers get it. If the error means that the
+// file cannot be read, judge fails the store.
 func (s *Store) judge(err error) error {
 	if !errors.Is(err, errUnreadable) {
 		return err
@@ -61,16 +60,16 @@ func (s *Store) judge(err error) error {
 	return err
 }
 
-// whole returns an error if the file has become shorter than what is in it.
+// whole returns an error if the file has become shorter than its contents.
 func (s *Store) whole() error {
 	info, err := s.file.Stat()
 	if err != nil || info.Size() >= s.least.Load() {
-		return nil // a file that cannot be asked for its size may still be read
+		return nil // a file whose size is not known may still be readable
 	}
 	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", errUnreadable, info.Size(), s.least.Load())
 }
 
-// watch fails the store if its file is no longer at its path. It is the writer's.
+// watch fails the store if its file is no longer at its path. Only the writer calls it.
 func (s *Store) watch() {
 	if s.Err() != nil {
 		return
@@ -84,12 +83,12 @@ func (s *Store) watch() {
 		s.lose("it was removed or moved away")
 	case err == nil && !os.SameFile(opened, named):
 		s.lose("another file was put in its place")
-	default: // a path that cannot be asked says nothing
+	default: // an error of Stat proves nothing
 		_ = s.judge(s.whole())
 	}
 }
 
-// lose saves what was committed, and fails the store.
+// lose saves the committed state, and fails the store.
 func (s *Store) lose(how string) {
 	lost := fmt.Errorf("%s: %w: %s while ndrbridge had it open", s.path, ErrLost, how)
 	if !s.setFailure(lost) { // nothing is read or written meanwhile
@@ -98,12 +97,12 @@ func (s *Store) lose(how string) {
 	saved, err := s.save()
 	switch {
 	case err != nil:
-		lost = fmt.Errorf("%w. What was committed could not be saved: %w. Restore a backup before the next start, which begins with an empty state otherwise", lost, err)
+		lost = fmt.Errorf("%w. The committed state could not be saved: %w. Restore a backup before the next start, which begins with an empty state otherwise", lost, err)
 	case saved == s.path:
-		lost = fmt.Errorf("%w. What was committed was saved there again, and the next start goes on from it", lost)
+		lost = fmt.Errorf("%w. The committed state was saved there again, and the next start continues from it", lost)
 	default:
-		lost = fmt.Errorf("%w. What was committed was saved as %s. The next start goes on from the file that is at %s now; "+
-			"to go on from what was committed, put the saved file in its place first", lost, saved, s.path)
+		lost = fmt.Errorf("%w. The committed state was saved as %s. The next start continues from the file that is now at %s; "+
+			"to continue from the committed state, put the saved file in its place first", lost, saved, s.path)
 	}
 	s.mu.Lock()
 	s.failure = lost
@@ -111,9 +110,9 @@ func (s *Store) lose(how string) {
 	close(s.failed)
 }
 
-// save copies the file, which nobody writes to any more, to its path, or if there is
-// another file by now, to a new file beside that, and returns the copy's path. The
-// copy gets its name when it is complete.
+// save copies the file, to which nobody writes any more, to its path, or, if there is
+// another file by now, to a new file beside it. It returns the copy's path. The copy gets
+// its name when it is complete.
 func (s *Store) save() (path string, err error) {
 	info, err := s.file.Stat()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// ForgetAppliance implements Operations. It takes memory for the keys that it drops.
+// ForgetAppliance implements Operations. It needs memory for the keys that it drops.
 func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bool, err error) {
 	f := &forgettingAppliance{name: appliance}
 	if err := s.do(ctx, f); err != nil {
@@ -61,8 +61,8 @@ func (f *forgettingAppliance) write(r *writeRound) error {
 			f.found = true
 		}
 	}
-	// The memories that sinks have of it; what is queued to forget them is dropped when
-	// it comes up.
+	// The sinks' memories of it. Their entries in the bucket forget are dropped when
+	// their turn comes.
 	known := r.tx.table(knownBucket)
 	of := []byte(sourceKeyPrefix + f.name + "/")
 	for _, name := range keysWith(known.Bucket, memoryName("")) {
@@ -78,7 +78,7 @@ func (f *forgettingAppliance) write(r *writeRound) error {
 	return nil
 }
 
-// keysWith returns the keys of a bucket that begin so.
+// keysWith returns the keys of a bucket that begin with prefix.
 func keysWith(b *bolt.Bucket, prefix []byte) (keys [][]byte) {
 	cursor := b.Cursor()
 	for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {

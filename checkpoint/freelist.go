@@ -2,12 +2,12 @@ package checkpoint
 
 import bolt "go.etcd.io/bbolt"
 
-// maxListed is how many free pages are listed in the file.
+// maxListed is how many free pages are listed in the file at most.
 const maxListed = 1024
 
-// keepFreelist has the next transaction write the list of free pages, so that a
-// start after a kill need not look for them in all pages, while the list is so
-// short that it costs little. It belongs to whoever writes to db.
+// keepFreelist makes the next transaction write the list of free pages, so that a start
+// after a kill need not scan all pages for them, as long as the list is so short that
+// writing it costs little. Only the goroutine that writes to db may call it.
 func keepFreelist(db *bolt.DB) {
 	stats := db.Stats()
 	db.NoFreelistSync = stats.FreePageN+stats.PendingPageN > maxListed

@@ -11,16 +11,16 @@ import (
 	"ndrbridge/transform"
 )
 
-// journal is the journal inside one transaction.
+// journal is the journal within one transaction.
 type journal struct {
 	events *bolt.Bucket
 	ends
 	corrections []correction // of recorded times
 }
 
-// ends says what a journal holds. first is last+1 where it is empty. before and
-// total are the sums of bytes before the first event and up to the last. recorded is
-// the latest RecordedTime, by the clock as it is now.
+// ends holds the bounds of a journal. first is last+1 if it is empty. before and total are
+// the sums of bytes before the first event and up to the last. recorded is the latest
+// RecordedTime, by the clock as it is now.
 type ends struct {
 	first, last   uint64
 	before, total uint64
@@ -30,7 +30,7 @@ type ends struct {
 func (e ends) empty() bool  { return e.first > e.last }
 func (e ends) bytes() int64 { return int64(e.total - e.before) }
 
-// openJournal reads the journal's ends. It costs two look-ups.
+// openJournal reads the journal's ends. It costs two lookups.
 func openJournal(tx *bolt.Tx) (journal, error) {
 	j := journal{events: tx.Bucket(journalBucket)}
 	j.events.FillPercent = journalFill
@@ -57,9 +57,8 @@ func openJournal(tx *bolt.Tx) (journal, error) {
 	return j, nil
 }
 
-// append adds events to the journal, which is the table, and returns how many
-// bytes they have. bbolt keeps the
-// events' bytes until the transaction ends, and copies them once, into pages.
+// append adds events to the journal's table and returns how many bytes they have. bbolt
+// keeps the events' bytes until the transaction ends, and copies them once, into pages.
 func (j *journal) append(to *table, events []transform.Event, now time.Time) (size int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
@@ -84,12 +83,12 @@ func (j *journal) append(to *table, events []transform.Event, now time.Time) (si
 		size += int64(len(e.Structured()))
 	}
 	if err := j.events.SetSequence(j.last); err != nil {
-		return size, fmt.Errorf("number of the last event: %w", err)
+		return size, fmt.Errorf("sequence number of the last event: %w", err)
 	}
 	return size, nil
 }
 
-// totalAt returns the sum of bytes up to and with an event.
+// totalAt returns the sum of bytes up to and including an event.
 func (j *journal) totalAt(seq uint64) (uint64, error) {
 	switch {
 	case seq < j.first:
@@ -101,8 +100,8 @@ func (j *journal) totalAt(seq uint64) (uint64, error) {
 	return m.total, err
 }
 
-// at returns the event with a number that the journal holds. The value stays
-// in the transaction.
+// at returns the event with a sequence number that the journal holds. The value is only
+// valid within the transaction.
 func (j *journal) at(seq uint64) (mark, []byte, error) {
 	key, value := j.events.Cursor().Seek(appendUint64(seq))
 	m, err := parseMark(key)
@@ -115,13 +114,12 @@ func (j *journal) at(seq uint64) (mark, []byte, error) {
 	return m, value, err
 }
 
-// since returns the number of the first event whose RecordedTime is at or after
-// a time, or the number that the next one will get. Clocks step back, so
-// RecordedTime does not rise all the way; but the marks hold the latest one so
-// far, which does once it is corrected, and first reaches a time at the very event
-// that does.
+// since returns the number of the first event whose RecordedTime is at or after t, or the
+// number that the next event will get. Clocks step back, so RecordedTime does not increase
+// everywhere; but a mark holds the latest one so far, which, once corrected, never
+// decreases and first reaches a time at the very event that does.
 func (j *journal) since(t time.Time) (uint64, error) {
-	// RecordedTime has milliseconds: a time between two of them begins with the later.
+	// RecordedTime has milliseconds: round a time between two of them up.
 	milliseconds := t.UnixMilli()
 	if t.After(time.UnixMilli(milliseconds)) {
 		milliseconds++
@@ -129,9 +127,8 @@ func (j *journal) since(t time.Time) (uint64, error) {
 	return j.search(func(m mark) bool { return j.recordedBy(m.seq, m.recorded) >= milliseconds })
 }
 
-// search returns the number of the first event for whose mark is holds, or the
-// number that the next one will get. is holds for every event behind one that it
-// holds for.
+// search returns the number of the first event for whose mark is holds, or the number that
+// the next event will get. If is holds for an event, it must hold for every later one.
 func (j *journal) search(is func(mark) bool) (uint64, error) {
 	var failed error
 	n := sort.Search(int(j.last+1-j.first), func(i int) bool {
@@ -145,8 +142,8 @@ func (j *journal) search(is func(mark) bool) (uint64, error) {
 }
 
 // acknowledged returns the number of the last event that every configured sink has
-// settled: the one before the first where there is none. Until sinks were
-// configured, nothing counts as settled.
+// committed, or the one before the first if there is none. Before sinks were configured,
+// no event counts as committed.
 func (j *journal) acknowledged(tx *bolt.Tx, configured map[string]bool) uint64 {
 	if configured == nil {
 		return j.first - 1
@@ -164,7 +161,7 @@ func (j *journal) acknowledged(tx *bolt.Tx, configured map[string]bool) uint64 {
 func parseEvent(b []byte) (transform.Event, error) {
 	e, err := transform.Parse(b)
 	if err != nil {
-		return e, fmt.Errorf("%d bytes that are no event: %w", len(b), err)
+		return e, fmt.Errorf("%d bytes are not an event: %w", len(b), err)
 	}
 	return e, nil
 }

@@ -11,53 +11,54 @@ import (
 )
 
 // The file is a bbolt database with these buckets. Integers are 64 bits,
-// big-endian, so that keys lie in their order.
+// big-endian, so that keys sort by them.
 //
 //	meta       "version" → the number of this layout, in decimal. "closed" → the
-//	           file's inode, in decimal, where it was closed in order and nothing
-//	           was written since. "sum" → the sum of all entries of the other buckets.
+//	           file's inode, in decimal, if it was closed cleanly and nothing was
+//	           written since. "sum" → the sum of all entries of the other buckets.
 //	           "clock" → corrections of recorded, 24 bytes each: the number of the last
-//	           event that it concerns, by how much the clock was set forward, and when
-//	           that was noticed, milliseconds since 1970 by the clock as it was set
+//	           event that it applies to, by how much the clock was set forward, and when
+//	           that was noticed, milliseconds since 1970 by the clock after it was set
 //	positions  source → position
 //	known      a bucket per source, and per sink that remembers something: key → At, value
 //	forget     a bucket for each of those: At, key → nothing. Every known entry is here
 //	           under its At; an entry that was remembered again is here more than
-//	           once, and the older ones are dropped when they come up
+//	           once, and the older ones are dropped when their turn comes
 //	journal    sequence number, total, recorded → event in structured form. The
-//	           bucket's own sequence is the last number given out, which stays
+//	           bucket's own sequence is the last number assigned, which is kept
 //	           when the journal is empty
 //	cursors    sink → sequence number
 //	dead       a bucket per owner: key → class, reason and time as a line of JSON, then the body
-//	deadsize   owner → number of its dead letters, bytes of their bodies, and unless
-//	           there are none, number of those that gave way to newer ones
+//	deadsize   owner → number of its dead letters, bytes of their bodies, and unless it
+//	           is 0, number of dead letters that gave way to newer ones
 //	requeued   a bucket per sink: number of the item → length of its key (16 bits),
 //	           key, event in structured form. The bucket's own sequence is the
-//	           last number given out, to items of replayed too
+//	           last number assigned, to items of replayed too
 //	replayed   a bucket per sink: number of the item → first and last sequence
-//	           number that are yet to be delivered again
+//	           number still to be redelivered
 //	counts     sink → number of its requeued events, bytes of them, events skipped
 //	paused     sink → since when, milliseconds since 1970
 //
 //	commands   ID → a command, in JSON. The bucket's own sequence is the last ID
-//	           given out
+//	           assigned
 //	waiting    a bucket per appliance: ID of a pending command → nothing
-//	subjects   what a command is about, a zero byte, ID → nothing. Those that are
-//	           about nothing are not here
+//	subjects   subject of a command, a zero byte, ID → nothing. Commands without a
+//	           subject are not here
 //	done       when a command was done, milliseconds since 1970, ID → nothing
 //	keys       key of a command → ID
-//	commanded  "count" → number of commands that are pending, that are done
+//	commanded  "count" → number of pending commands, number of done commands
 //
-// Version 2 brought the four from requeued to paused, and the sum; version 3 those
-// of commands; version 4 the corrections of recorded, without which it does not rise
+// Version 2 added the four from requeued to paused, and the sum; version 3 the buckets
+// of commands; version 4 the corrections of recorded, without which it does not increase
 // along the journal.
 //
-// The journal's keys carry what is summed up over the events, so that no lag is
-// counted by reading events:
+// The journal's keys carry sums over the events, so that no lag is computed by reading
+// events:
 //
-//	total      bytes of all events up to and with this one, since the journal was last empty
-//	recorded   the latest RecordedTime up to and with this one, milliseconds since 1970.
-//	           It falls behind a correction alone
+//	total      bytes of all events up to and including this one, since the journal was
+//	           last empty
+//	recorded   the latest RecordedTime up to and including this one, milliseconds since
+//	           1970. It decreases only after a correction
 var (
 	metaBucket      = []byte("meta")
 	positionsBucket = []byte("positions")
@@ -78,7 +79,7 @@ var (
 	keysBucket      = []byte("keys")
 	commandedBucket = []byte("commanded")
 
-	// buckets are those of version 1, then what each version added.
+	// buckets holds the buckets of version 1, then those that each version added.
 	buckets = [layoutVersion][][]byte{
 		{
 			metaBucket, positionsBucket, knownBucket, forgetBucket,
@@ -95,25 +96,24 @@ var (
 	clockKey   = []byte("clock")
 )
 
-// layoutVersion is the number of the layout above.
+// layoutVersion is the version of the layout above.
 const layoutVersion = 4
 
-// appendFill is how full pages are made in buckets that grow at their end.
+// appendFill is the fill ratio of pages in buckets that grow at their end.
 const appendFill = 0.95
 
-// journalFill is how full the journal's pages are made: nothing is ever put
-// between two events, and a page has but few of them.
+// journalFill is the fill ratio of the journal's pages: nothing is ever inserted between
+// two events, and a page holds only a few of them.
 const journalFill = 1.0
 
-// knownFill is how full pages are made where what is new mostly comes last, as
-// ids that are counted up do, and what is there grows a little now and then.
+// knownFill is the fill ratio of pages in buckets where new keys mostly come last, as
+// increasing ids do, and existing values grow a little now and then.
 const knownFill = 0.85
 
-// createLayout makes the buckets of a new file.
+// createLayout creates the buckets of a new file.
 func createLayout(tx *bolt.Tx) error { return raiseLayout(tx, 0) }
 
-// raiseLayout makes a file of this version of one of an older one; 0 is a file
-// with nothing in it.
+// raiseLayout migrates a file of an older version to this one; version 0 is an empty file.
 func raiseLayout(tx *bolt.Tx, from int) error {
 	for _, added := range buckets[from:] {
 		for _, name := range added {
@@ -139,9 +139,9 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 	return w.put()
 }
 
-// checkLayout reports whether the file is one of ours, of this version or an
-// older one, and whether what lies in it fits together as far as a few look-ups
-// show. The error is ErrNewer, or one that says what is damaged.
+// checkLayout returns the version of the layout, and an error unless the file is a state
+// of this version or an older one, and its contents are consistent as far as a few lookups
+// show. The error is ErrNewer, or says what is damaged.
 func checkLayout(tx *bolt.Tx) (version int, err error) {
 	if version, err = layoutOf(tx); err != nil {
 		return 0, err
@@ -167,13 +167,13 @@ func layoutOf(tx *bolt.Tx) (int, error) {
 	}
 	version, err := strconv.Atoi(string(meta.Get(versionKey)))
 	if err != nil || version < 1 {
-		return 0, fmt.Errorf("the layout version %.20q is no number of a version", meta.Get(versionKey))
+		return 0, fmt.Errorf("the layout version %.20q is not a version number", meta.Get(versionKey))
 	}
 	return version, nil
 }
 
-// checkEnds looks at the journal's first and last event, and at what points into
-// the journal.
+// checkEnds checks the journal's first and last event, and everything that refers into the
+// journal.
 func checkEnds(tx *bolt.Tx) error {
 	events := tx.Bucket(journalBucket)
 	cursor := events.Cursor()
@@ -191,7 +191,7 @@ func checkEnds(tx *bolt.Tx) error {
 			return fmt.Errorf("event %d of the journal: %w", m.seq, err)
 		}
 		if m.seq == 0 || m.total < uint64(len(value)) {
-			return fmt.Errorf("event %d of the journal has a number or size that cannot be", m.seq)
+			return fmt.Errorf("event %d of the journal has an impossible number or size", m.seq)
 		}
 		last = m
 	}
@@ -211,23 +211,23 @@ func checkEnds(tx *bolt.Tx) error {
 		return tx.Bucket(replayedBucket).Bucket(sink).ForEach(func(key, value []byte) error {
 			item, err := parseReplayed(key, value)
 			if err == nil && (item.first == 0 || item.first > item.last || item.last > events.Sequence()) {
-				err = fmt.Errorf("events %d to %d are not of the journal", item.first, item.last)
+				err = fmt.Errorf("events %d to %d are not in the journal", item.first, item.last)
 			}
 			if err != nil {
-				return fmt.Errorf("what is to be replayed to sink %.40q: %w", sink, err)
+				return fmt.Errorf("redelivery queue of sink %.40q: %w", sink, err)
 			}
 			return nil
 		})
 	})
 }
 
-// journalCheck reports whether the keys of the journal follow each other. It is
-// shown a stretch of them, in their order.
+// journalCheck checks that the keys of a range of the journal, passed to it in order,
+// follow each other.
 type journalCheck struct {
 	first     mark
 	firstSize uint64 // of the value of first
 	last      mark
-	err       error // the first thing that is wrong
+	err       error // the first fault
 }
 
 func (c *journalCheck) next(key []byte, size uint64) {
@@ -245,18 +245,18 @@ func (c *journalCheck) next(key []byte, size uint64) {
 	c.join(journalCheck{first: m, firstSize: size, last: m})
 }
 
-// join goes on with the stretch behind.
-func (c *journalCheck) join(behind journalCheck) {
-	switch first, last := behind.first, c.last; {
+// join appends the range that follows.
+func (c *journalCheck) join(next journalCheck) {
+	switch first, last := next.first, c.last; {
 	case c.err != nil:
 	case last == mark{}:
-		*c = behind
-	case behind.last == mark{}:
-		c.err = behind.err
-	case first.seq != last.seq+1, first.total != last.total+behind.firstSize:
+		*c = next
+	case next.last == mark{}:
+		c.err = next.err
+	case first.seq != last.seq+1, first.total != last.total+next.firstSize:
 		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
 	default:
-		c.last, c.err = behind.last, behind.err
+		c.last, c.err = next.last, next.err
 	}
 }
 

@@ -9,35 +9,35 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Memories is the part of a store in which sinks keep what they made at their
-// targets, such as the message or the ticket that a detection has. Its methods
-// are safe for concurrent use.
+// Memories is the part of a store in which sinks keep what they created at their targets,
+// such as the message or the ticket of a detection. Its methods are safe for concurrent
+// use.
 //
-// What a sink remembers is forgotten and renamed with it.
+// A sink's memory is forgotten and renamed with the sink.
 type Memories interface {
-	// RecallSink returns what a sink remembers under the keys, in their order; nil
-	// where it remembers nothing. The result is the caller's.
+	// RecallSink returns a sink's remembered values for the keys, in their order; nil for an
+	// unknown key. The caller owns the result.
 	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
-	// RememberSink sets what a sink remembers, by key, all of it or nothing. It
-	// forgets entries whose At is lower than forgetBefore, a bounded number with
-	// each call; 0: none. What is remembered under SourceKey of something that a source
-	// still knows is kept. A sink that was never configured is an error.
+	// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
+	// entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
+	// An entry under the SourceKey of an object that a source still knows is kept. It returns
+	// an error if the sink was never configured.
 	RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error
-	// RefreshSink sets the At of what a sink remembers under the keys to at, where it is
-	// lower than due. It writes nothing if there is nothing to set.
+	// RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
+	// due. It writes nothing if no entry is due.
 	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
 }
 
-// SourceKey is the key for what a sink remembers of something that a source knows
-// under id.
+// SourceKey returns the key under which a sink remembers something about an object that a
+// source knows by id.
 func SourceKey(source Source, id string) string {
 	return sourceKeyPrefix + source.String() + "/" + id
 }
 
-// sourceKeyPrefix is that of the attribute source of events.
+// sourceKeyPrefix is the prefix of the events' attribute source.
 const sourceKeyPrefix = "ndrbridge://"
 
-// isKnown reports whether a key is the SourceKey of something that its source knows.
+// isKnown reports whether a key is the SourceKey of an object that its source knows.
 func isKnown(tx *writeTx, key []byte) bool {
 	rest, is := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
 	end := bytes.LastIndexByte(rest, '/')
@@ -48,8 +48,8 @@ func isKnown(tx *writeTx, key []byte) bool {
 	return known != nil && known.Get(rest[end+1:]) != nil
 }
 
-// memoryName is where what a sink remembers lies among what is known. No source
-// has a name that begins so, since appliances have names.
+// memoryName returns the name of the known bucket that holds a sink's memory. No source's
+// name begins like it, since appliances have names.
 func memoryName(sink string) []byte { return []byte("/" + SinkOwner(sink)) }
 
 // RecallSink implements Memories.
@@ -101,7 +101,7 @@ type refreshing struct {
 	at, due int64
 }
 
-// isDue reports whether a value that is known is refreshed.
+// isDue reports whether a known value has to be refreshed.
 func (f *refreshing) isDue(value []byte) bool {
 	return len(value) > 8 && int64(binary.BigEndian.Uint64(value)) < f.due
 }
@@ -144,7 +144,7 @@ func (m *remembering) write(r *writeRound) error {
 	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
 }
 
-// validateEntries refuses what no store could keep.
+// validateEntries rejects entries that cannot be stored.
 func validateEntries(entries []Entry) error {
 	for _, e := range entries {
 		if e.Key == "" || len(e.Key) > maxKey || len(e.Value) == 0 || e.At < 0 {

@@ -10,8 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// migrate makes a file of this layout of one of an older version, in one
-// transaction, after a copy was made beside it. It is the first that is written.
+// migrate changes a file of an older version to this layout, in one transaction, after
+// copying it. It is the first transaction that writes.
 func migrate(db *bolt.DB, path string, from int) error {
 	if err := keep(db, path, from); err != nil {
 		return fmt.Errorf("copy %s before it is changed to layout %d: %w", path, layoutVersion, err)
@@ -28,8 +28,8 @@ func migrate(db *bolt.DB, path string, from int) error {
 	return nil
 }
 
-// keep copies the file to <path>.v<version>.bak, or with a number before bak
-// where there is one. The copy gets its name when it is complete.
+// keep copies the file to <path>.v<version>.bak, or with a number before bak if that
+// exists. The copy gets its name when it is complete.
 func keep(db *bolt.DB, path string, version int) error {
 	dir, name := split(path)
 	file, err := os.CreateTemp(dir, name+".*.bak.new") // of mode 0600
@@ -62,7 +62,7 @@ func keep(db *bolt.DB, path string, version int) error {
 	}
 }
 
-// split is filepath.Split, with a folder that has a name.
+// split is filepath.Split with a directory that is never empty.
 func split(path string) (dir, name string) {
 	dir, name = filepath.Split(path)
 	if dir == "" {

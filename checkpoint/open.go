@@ -15,16 +15,16 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// fileMode is the state's mode: it holds what the appliance knows of a network.
+// fileMode is the state's mode: the file holds what the appliance knows about a network.
 const fileMode = 0o600
 
-// defaultLockWait is how long another process that is about to end is waited for.
+// defaultLockWait is how long to wait for another process that is about to end.
 const defaultLockWait = time.Second
 
-// boltOptions are measured: pages of 16 KiB double the events that are written
-// in a second. They are the size of new files alone; others keep their own.
-// Whether the list of free pages is written is chosen again for each transaction:
-// see keepFreelist.
+// boltOptions returns the options of all databases. They are measured: pages of 16 KiB
+// double the events written per second. The page size applies to new files only; others
+// keep their own. Whether the list of free pages is written is decided for each
+// transaction: see keepFreelist.
 func boltOptions() bolt.Options {
 	return bolt.Options{
 		Timeout:        defaultLockWait,
@@ -34,10 +34,10 @@ func boltOptions() bolt.Options {
 	}
 }
 
-// mappedAhead is how many bytes of address space a file is given from the start:
-// up to there it grows without being mapped again, which would wait for readers
-// and copy what the transaction has in hand. On Windows the file would grow to
-// that size at once, and 32 bits of addresses are too few to be generous.
+// mappedAhead returns how many bytes of address space a file gets from the start: up to
+// there it grows without being mapped again, which would wait for readers and copy the
+// data of the current transaction. On Windows the file would grow to that size at once,
+// and 32-bit addresses are too few to be generous with.
 func mappedAhead() int {
 	if runtime.GOOS == "windows" || strconv.IntSize < 64 {
 		return 0
@@ -45,15 +45,15 @@ func mappedAhead() int {
 	return 1 << 30
 }
 
-// opened is a database and what is known of its file.
+// opened is a database and facts about its file.
 type opened struct {
 	db     *bolt.DB
 	file   *os.File // the database's own, which closes it
-	closed bool     // it has the mark of a file that was closed in order
+	closed bool     // the file is marked as closed cleanly
 }
 
-// openFile opens the state, or makes it where there is none. A file that is
-// there is opened for writing only after it was found sound.
+// openFile opens the state, or creates it if there is none. An existing file is opened for
+// writing only after it was found sound.
 func openFile(path string, o Options) (state opened, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && !o.ReadOnly {
@@ -72,7 +72,7 @@ func openFile(path string, o Options) (state opened, err error) {
 	}
 	wait := defaultLockWait
 	if o.LockWait != 0 {
-		wait = max(o.LockWait, 1) // bbolt waits for ever with 0
+		wait = max(o.LockWait, 1) // with 0, bbolt waits for ever
 	}
 	found, err := checkFile(path, wait, o.ReadOnly && o.Quick)
 	if err != nil {
@@ -104,9 +104,9 @@ func openFile(path string, o Options) (state opened, err error) {
 	return state, nil
 }
 
-// createFile makes an empty state. It gets its name when it is complete, so that
-// a crash half way does not leave what looks like a damaged state; and only if
-// nobody else has made one in the meantime.
+// createFile creates an empty state. The file gets its name when it is complete, so that a
+// crash half way does not leave a file that looks like a damaged state; and only if nobody
+// else has created one in the meantime.
 func createFile(path string) error {
 	dir, name := split(path)
 	file, err := os.CreateTemp(dir, name+".*.new")
@@ -131,8 +131,8 @@ func createFile(path string) error {
 	return syncDir(dir)
 }
 
-// syncDir makes a new name durable. Where a directory cannot be synced
-// (Windows), the system does so by itself.
+// syncDir makes a new name durable. If a directory cannot be synced (Windows), the system
+// does so by itself.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -145,18 +145,17 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// finding is what checkFile found.
+// finding is the result of checkFile.
 type finding struct {
 	version int  // of the layout
 	closed  bool // see markClosed
 }
 
-// checkFile reports whether bbolt can use a file, without writing to it. bbolt
-// itself trusts what it maps: it would panic on a damaged page, or die of SIGBUS
-// behind the end of a file that was cut short. So the file is read through,
-// unless it was closed in order: nothing but a failing disk has damaged it then,
-// and where bbolt meets that later on, guard makes an error of it. With quick true, no
-// file is read through.
+// checkFile checks, without writing to it, whether bbolt can use a file. bbolt itself
+// trusts what it maps: it would panic on a damaged page, or die of SIGBUS beyond the end
+// of a file that was cut short. So the file is read through, unless it was closed cleanly:
+// then only a failing disk can have damaged it, and guard turns that into an error when
+// bbolt comes across it. If quick is true, no file is read through.
 func checkFile(path string, wait time.Duration, quick bool) (found finding, err error) {
 	o := boltOptions()
 	o.ReadOnly, o.Timeout = true, wait
@@ -194,7 +193,7 @@ func checkFile(path string, wait time.Duration, quick bool) (found finding, err 
 				return err
 			}
 			if kept, there := sumOf(tx); there && kept != sum || !there && found.version > 1 {
-				return errors.New("its pages are not of one moment: it is a copy that was made while the state was written, or a part of it")
+				return errors.New("its pages are from different moments: it is a copy made while the state was being written, or an incomplete copy")
 			}
 			return journal
 		})
@@ -211,12 +210,12 @@ func checkFile(path string, wait time.Duration, quick bool) (found finding, err 
 	return found, damaged(path, err)
 }
 
-// errUnreadable says that bbolt fell over what it read.
+// errUnreadable means that bbolt failed on what it read.
 var errUnreadable = errors.New("a page cannot be read")
 
-// guard runs what reads or writes a database, and makes an error of a panic, of
-// a fault in memory too: bbolt trusts its pages, which are the file itself, and
-// a page may be damaged, or be gone since the file was cut short.
+// guard runs a function that reads or writes a database, and turns a panic into an error,
+// including a memory fault: bbolt trusts its pages, which are the file itself, and a page
+// may be damaged, or be gone since the file was cut short.
 func guard(do func() error) (err error) {
 	faults := debug.SetPanicOnFault(true)
 	defer func() {
@@ -228,8 +227,8 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
-// openBolt opens a file with bbolt, and gives its errors our names. The file is
-// the database's own.
+// openBolt opens a file with bbolt and translates its errors into those of this package.
+// The returned file belongs to the database.
 func openBolt(path string, o *bolt.Options) (db *bolt.DB, file *os.File, err error) {
 	err = guard(func() error {
 		for {
@@ -244,7 +243,7 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, file *os.File, err err
 			if there {
 				return nil
 			}
-			// Compact has put another file in its place while the lock was waited for.
+			// Compact replaced the file while this waited for the lock.
 			if err := errors.Join(err, db.Close()); err != nil {
 				return err
 			}
@@ -267,7 +266,7 @@ func openBolt(path string, o *bolt.Options) (db *bolt.DB, file *os.File, err err
 	return nil, nil, damaged(path, err)
 }
 
-// isAt reports whether an open file still has a name.
+// isAt reports whether path still names an open file.
 func isAt(file *os.File, path string) (bool, error) {
 	opened, err := file.Stat()
 	if err != nil {
@@ -280,7 +279,7 @@ func isAt(file *os.File, path string) (bool, error) {
 	return os.SameFile(opened, named), nil
 }
 
-// damaged says what is wrong with a file, and what can be done.
+// damaged wraps err with what is wrong with a file and what can be done.
 func damaged(path string, err error) error {
 	return fmt.Errorf("%s: %w: %w. The file was left as it is. Restore a backup of it; or move it away and start over, "+
 		"which loses the events that were not delivered yet and the dead letters, and reads every stream again from its start setting",

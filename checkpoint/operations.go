@@ -31,7 +31,7 @@ func (f forgetting) write(r *writeRound) error {
 	return forgetSink(r.tx, string(f))
 }
 
-// part is where the file keeps something of a sink: a value, or a bucket.
+// part is a part of what the file holds of a sink: a value, or a bucket.
 type part struct {
 	outer *table
 	key   []byte
@@ -65,8 +65,8 @@ func forgetSink(tx *writeTx, sink string) error {
 	return nil
 }
 
-// Rename implements Operations. It takes memory for a copy of the sink's dead
-// dead letters and requeued events.
+// Rename implements Operations. It needs memory for a copy of the sink's dead letters
+// and requeued events.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	var err error
 	if to == "" || len(to) > maxKey {
@@ -92,7 +92,7 @@ func (n *renaming) check(r *writeRound) error {
 	}
 	for _, p := range partsOf(r.tx, n.to) {
 		if p.outer.Get(p.key) != nil || p.outer.inside(p.key) != nil {
-			return fmt.Errorf("the state knows a sink %s already", n.to)
+			return fmt.Errorf("the state already knows a sink %s", n.to)
 		}
 	}
 	_, err := cursorOf(r.tx.Tx, n.from)
@@ -110,7 +110,7 @@ func (n *renaming) write(r *writeRound) error {
 	return forgetSink(r.tx, n.from)
 }
 
-// copy copies a part, if it is there.
+// copy copies a part, if it exists.
 func (p part) copy(to part) error {
 	if value := p.outer.Get(p.key); value != nil {
 		return to.outer.add(to.key, bytes.Clone(value))

@@ -15,8 +15,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// What bbolt's pages look like: a header, a table of elements, and what the
-// elements point to. Integers are in the machine's own order.
+// The layout of bbolt's pages: a header, a table of elements, and the data that the
+// elements point to. Integers have the machine's byte order.
 const (
 	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
 	pageElement = 16 // branch: pos 4, ksize 4, page 8; leaf: flags 4, pos 4, ksize 4, vsize 4
@@ -27,52 +27,51 @@ const (
 	freelistPage  = 0x10
 	bucketElement = 0x01
 
-	// Where the fields of a meta page lie, behind its header.
+	// Offsets of a meta page's fields, after its header.
 	metaFreelist = 32
 	metaTxid     = 48
 	metaSize     = 64
 	noFreelist   = ^uint64(0)
-	manyFree     = 0xffff // the count of a freelist whose first element is the count
+	manyFree     = 0xffff // the count of a freelist whose first element holds the count
 
-	maxDepth = 64 // far beyond what a file of any size needs
+	maxDepth = 64 // far more than a file of any size needs
 )
 
 var native = binary.NativeEndian
 
-// pageCheck reads every page that a bbolt file uses and reports whether bbolt can
-// read it without falling over: each is what it says, is used once, lies within
-// the file, points within itself, and has its keys in order. It does not use
-// bbolt's map of the file, and needs little memory however bad the file is.
+// pageCheck reads every page that a bbolt file uses and checks that bbolt can read it
+// without failing: each page is of the kind it claims, is used once, lies within the file,
+// points within itself, and has its keys in order. It does not use bbolt's map of the
+// file, and needs little memory however damaged the file is.
 type pageCheck struct {
 	file  *os.File
 	size  uint64          // of a page
-	pages uint64          // in use: the numbers of pages lie below
-	seen  []atomic.Uint64 // a bit a page
-	hands chan struct{}   // one for each further goroutine that may read
-	// rootOnly leaves out what lies in the buckets, but for small ones.
+	pages uint64          // upper bound of the numbers of pages in use
+	seen  []atomic.Uint64 // a bit per page
+	slots chan struct{}   // a semaphore of further goroutines that may read
+	// rootOnly skips the contents of the buckets, except small ones.
 	rootOnly bool
 }
 
-// pageWalk is the part of a check that one goroutine does: a stretch of the
-// file's entries, in their order.
+// pageWalk is the part of a check that one goroutine does: a range of the file's entries,
+// in order.
 type pageWalk struct {
 	*pageCheck
 	journal journalCheck
-	sum     uint64 // of the entries, but the meta bucket's
+	sum     uint64 // of the entries, except those of the meta bucket
 
-	// Pages of the file as they follow each other, from the page first on, and the
-	// page behind the last one that was asked for.
+	// Consecutive pages of the file, beginning with page first, and the page after the
+	// last one requested.
 	held        []byte
 	first, next uint64
 }
 
-// readAhead is how many bytes are read at once where pages that are asked for follow
-// each other, as those of the journal mostly do.
+// readAhead is how many bytes are read at once if requested pages follow each other, as
+// those of the journal mostly do.
 const readAhead = 256 << 10
 
-// openPages prepares to check the file that tx is a read transaction of. It
-// finds a file that was cut short, and touches nothing that bbolt has mapped
-// but its meta pages.
+// openPages prepares to check the file of the read transaction tx. It finds a file that
+// was cut short, and touches nothing that bbolt has mapped except its meta pages.
 func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -83,15 +82,15 @@ func openPages(file *os.File, pageSize int, tx *bolt.Tx) (*pageCheck, error) {
 	}
 	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize)}
 	c.seen = make([]atomic.Uint64, c.pages/64+1)
-	c.hands = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
+	c.slots = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
 	return c, nil
 }
 
 func (c *pageCheck) walk() *pageWalk { return &pageWalk{pageCheck: c} }
 
-// hold returns the beginning of a page, until the next call. What cannot be read ahead
-// is no fault: it may be a page that is not in use.
-func (w *pageWalk) hold(id uint64) ([]byte, error) {
+// page returns the beginning of a page, which is valid until the next call. Failing to
+// read ahead is not a fault: the pages may not be in use.
+func (w *pageWalk) page(id uint64) ([]byte, error) {
 	if id < w.first || id >= w.first+uint64(len(w.held))/w.size {
 		pages := uint64(1)
 		if id == w.next {
@@ -106,9 +105,8 @@ func (w *pageWalk) hold(id uint64) ([]byte, error) {
 	return w.held[(id-w.first)*w.size:][:w.size], nil
 }
 
-// all checks every page that is in use, and returns the sum of the entries. What
-// is wrong with the journal alone is returned apart, since another version may
-// have another journal.
+// all checks every page in use, and returns the sum of the entries. A fault of the journal
+// alone is returned separately, since another version may have another journal.
 func (c *pageCheck) all(tx *bolt.Tx) (sum uint64, journal, err error) {
 	w := c.walk()
 	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
@@ -117,16 +115,16 @@ func (c *pageCheck) all(tx *bolt.Tx) (sum uint64, journal, err error) {
 	return w.sum, w.journal.err, w.freelist(tx)
 }
 
-// root checks the pages that hold the buckets' names and the small buckets, and
-// the list of free pages.
+// root checks the pages that hold the buckets' names and the small buckets, and the list
+// of free pages.
 func (c *pageCheck) root(tx *bolt.Tx) error {
 	c.rootOnly = true
 	_, _, err := c.all(tx)
 	return err
 }
 
-// freelist checks that what bbolt would use as free pages are none that are in
-// use, where the file holds a list of them.
+// freelist checks that no page that bbolt would use as a free page is in use, if the file
+// holds a list of free pages.
 func (w *pageWalk) freelist(tx *bolt.Tx) error {
 	id, err := w.freelistPage(tx)
 	if err != nil || id == noFreelist {
@@ -160,8 +158,8 @@ func (w *pageWalk) freelist(tx *bolt.Tx) error {
 	return nil
 }
 
-// freelistPage returns the number of the page that the list of free pages begins
-// with. The meta page that bbolt took it from is the one of the transaction.
+// freelistPage returns the number of the first page of the list of free pages. bbolt takes
+// it from the meta page of the transaction.
 func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
 	meta := make([]byte, metaSize)
 	for page := range uint64(2) {
@@ -175,8 +173,8 @@ func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
 	return 0, fmt.Errorf("no meta page is of transaction %d", tx.ID())
 }
 
-// tree checks a page and all below it. Its first key must be low and all be
-// below high, where those are not nil.
+// tree checks a page and all pages below it. If b.low is not nil, the first key must be
+// b.low; if b.high is not nil, all keys must be below b.high.
 func (w *pageWalk) tree(b below, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d: pages lie too deep", b.page)
@@ -185,7 +183,7 @@ func (w *pageWalk) tree(b below, depth int) error {
 	if err != nil {
 		return fmt.Errorf("page %d: %w", b.page, err)
 	}
-	// The buffer is used again further down, so what is needed then is kept.
+	// The buffer is reused below, so keep what is needed afterwards.
 	p.bucket, p.path, p.walk = b.bucket, b.path, w
 	found, err := p.elements(b.low, b.high)
 	if err != nil {
@@ -197,12 +195,12 @@ func (w *pageWalk) tree(b below, depth int) error {
 	return w.trees(found, depth+1)
 }
 
-// trees checks what lies below pages that follow each other. The second half of
-// them goes to another goroutine as long as a processor is free.
+// trees checks consecutive pages and all pages below them. While a processor is free, the
+// second half goes to another goroutine.
 func (w *pageWalk) trees(found []below, depth int) error {
 	for len(found) > 1 {
 		select {
-		case w.hands <- struct{}{}:
+		case w.slots <- struct{}{}:
 			half := len(found) / 2
 			return w.both(found[:half], found[half:], depth)
 		default:
@@ -218,10 +216,10 @@ func (w *pageWalk) trees(found []below, depth int) error {
 	return w.tree(found[0], depth)
 }
 
-// both does the two halves at once, for which a hand was taken. It is free again when
-// one of them is done.
+// both checks two halves concurrently, using a slot that the caller took. The slot is
+// released when either half is done.
 func (w *pageWalk) both(first, second []below, depth int) error {
-	release := sync.OnceFunc(func() { <-w.hands })
+	release := sync.OnceFunc(func() { <-w.slots })
 	other := w.pageCheck.walk()
 	ended := make(chan error, 1)
 	go func() {
@@ -239,33 +237,33 @@ func (w *pageWalk) both(first, second []below, depth int) error {
 	return err
 }
 
-// below is a page that another one refers to.
+// below is a reference to a page from another one.
 type below struct {
 	page      uint64
 	low, high []byte
-	bucket    string // the path of the bucket that it is in; "" for the root
+	bucket    string // the path of its bucket; "" for the root
 	path      uint32 // see pathSum
 }
 
-// page is a page, or the page of a small bucket inside a value. bytes is its
-// beginning, size its length.
+// page is a page, or the page of a small bucket inside a value. bytes is its beginning,
+// size its length.
 type page struct {
 	flags, count uint16
 	size         uint64
 	bytes        []byte
 	at           int64
-	file         io.ReaderAt // nil where bytes is all
+	file         io.ReaderAt // nil if bytes is the whole page
 	bucket       string
 	path         uint32
 	walk         *pageWalk
 }
 
-// read reads a page's beginning, and takes note of the page and its overflow.
+// read reads a page's beginning, and marks the page and its overflow pages as seen.
 func (w *pageWalk) read(id uint64) (page, error) {
 	if id < 2 || id >= w.pages {
-		return page{}, fmt.Errorf("it lies outside of the %d pages in use", w.pages)
+		return page{}, fmt.Errorf("it is outside the %d pages in use", w.pages)
 	}
-	b, err := w.hold(id)
+	b, err := w.page(id)
 	if err != nil {
 		return page{}, err
 	}
@@ -274,7 +272,7 @@ func (w *pageWalk) read(id uint64) (page, error) {
 	}
 	overflow := uint64(native.Uint32(b[12:]))
 	if overflow >= w.pages-id {
-		return page{}, fmt.Errorf("it goes on over %d more pages", overflow)
+		return page{}, fmt.Errorf("it claims %d overflow pages", overflow)
 	}
 	for n := id; n <= id+overflow; n++ {
 		if bit := uint64(1) << (n % 64); w.seen[n/64].Or(bit)&bit != 0 {
@@ -288,10 +286,10 @@ func (w *pageWalk) read(id uint64) (page, error) {
 	}, nil
 }
 
-// slice returns bytes of the page. Those beyond its beginning are read.
+// slice returns bytes of the page. Bytes beyond its beginning are read from the file.
 func (p page) slice(from, n uint64) ([]byte, error) {
 	if from > p.size || n > p.size-from {
-		return nil, errors.New("it points outside of itself")
+		return nil, errors.New("it points outside itself")
 	}
 	if from+n <= uint64(len(p.bytes)) {
 		return p.bytes[from : from+n], nil
@@ -303,8 +301,8 @@ func (p page) slice(from, n uint64) ([]byte, error) {
 
 // elements checks a page's elements and returns the pages that they refer to.
 func (p page) elements(low, high []byte) ([]below, error) {
-	// bbolt leaves no branch with less than two pages below it, and a leaf without
-	// elements only where a bucket is empty; it relies on that when it writes.
+	// bbolt leaves no branch with fewer than two pages below it, and a leaf without
+	// elements only if a bucket is empty; it relies on that when it writes.
 	switch {
 	case p.flags == branchPage && p.count >= 2:
 	case p.flags == leafPage && (p.count > 0 || low == nil):
@@ -333,7 +331,7 @@ func (p page) elements(low, high []byte) ([]below, error) {
 		}
 		switch {
 		case i == 0 && low != nil && !bytes.Equal(key, low):
-			return nil, errors.New("it begins with another key than the page above says")
+			return nil, errors.New("its first key differs from the one in the page above")
 		case i > 0 && bytes.Compare(previous, key) >= 0, high != nil && bytes.Compare(key, high) >= 0:
 			return nil, fmt.Errorf("element %d is out of order", i)
 		}
@@ -365,16 +363,16 @@ func (p page) elements(low, high []byte) ([]below, error) {
 	return found, nil
 }
 
-// Paths of buckets, as below names them.
+// Paths of buckets, as in below.
 const (
 	metaPath    = "/meta"
 	journalPath = "/journal"
 )
 
-// entry takes note of an entry, whose value lies at from.
+// entry adds an entry, whose value begins at from, to the sum and the journal's check.
 func (p page) entry(key []byte, from, size uint64) error {
 	if from > p.size || size > p.size-from {
-		return errors.New("its value lies outside of the page")
+		return errors.New("its value is outside the page")
 	}
 	if p.walk.rootOnly || p.bucket == metaPath {
 		return nil
@@ -390,11 +388,11 @@ func (p page) entry(key []byte, from, size uint64) error {
 	return nil
 }
 
-// nested checks where a bucket's value lies, and returns the bucket's root page,
-// or 0 where the bucket lies in the value itself.
+// nested checks a bucket's value, and returns the bucket's root page, or 0 if the bucket
+// is stored in the value itself.
 func (p page) nested(b below, from, size uint64) (root uint64, err error) {
 	if from > p.size || size > p.size-from {
-		return 0, errors.New("its value lies outside of the page")
+		return 0, errors.New("its value is outside the page")
 	}
 	if p.file == nil || size < bucketValue || size > uint64(len(p.bytes)) {
 		return 0, fmt.Errorf("a bucket of %d bytes", size)

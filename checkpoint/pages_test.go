@@ -25,11 +25,11 @@ func TestWhatCannotBeReadAheadIsNoFaultOfThePageThatIsAskedFor(t *testing.T) {
 	w := (&pageCheck{file: file, size: size, pages: 10}).walk()
 	w.next = 1 // pages follow each other
 	for id := uint64(1); id < 3; id++ {
-		if b, err := w.hold(id); err != nil || len(b) != size || b[0] != byte(id) {
+		if b, err := w.page(id); err != nil || len(b) != size || b[0] != byte(id) {
 			t.Errorf("page %d: %d bytes, %v", id, len(b), err)
 		}
 	}
-	if _, err := w.hold(3); err == nil {
+	if _, err := w.page(3); err == nil {
 		t.Error("a page that the file does not have was read")
 	}
 }

@@ -51,10 +51,10 @@ func (p pausing) write(r *writeRound) error {
 	return nil
 }
 
-// pausedSince is zero for a sink that is not paused.
+// pausedSince returns when a sink was paused, or the zero time if it is not paused.
 func pausedSince(tx *bolt.Tx, sink string) time.Time {
 	bucket := tx.Bucket(pausedBucket)
-	if bucket == nil { // a file of version 1 that is only read
+	if bucket == nil { // a file of version 1, opened read-only
 		return time.Time{}
 	}
 	value := bucket.Get([]byte(sink))

@@ -65,7 +65,7 @@ func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) 
 	return seq, nil
 }
 
-// readTail reads what is in memory; nothing where Read is not to return an event.
+// readTail reads events from memory. It returns none if Read must not return an event.
 func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

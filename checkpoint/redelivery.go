@@ -81,8 +81,8 @@ func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelive
 	return next, nil
 }
 
-// read returns the queue's next events, whose bytes are the values. All of it is
-// copied.
+// read returns the queue's next events, and their bytes as values. It copies both out
+// of the transaction.
 func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [][]byte, err error) {
 	j, err := openJournal(tx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	for {
 		s.mu.Lock()
-		queued := s.queued // before the look, so that nothing comes between the two
+		queued := s.queued // taken before reading, so that nothing queued in between is missed
 		s.mu.Unlock()
 		next, err := s.Redeliver(ctx, sink, Batch{MaxEvents: 1})
 		if err != nil || len(next.Records) > 0 {
@@ -149,7 +149,7 @@ func (s *Store) CommitRedelivery(ctx context.Context, acknowledged RedeliveryCom
 		err = s.do(ctx, &redeliveryChange{acknowledged})
 	}
 	if err != nil {
-		return fmt.Errorf("settle the redelivery to %s: %w", acknowledged.Sink, err)
+		return fmt.Errorf("commit the redelivery to %s: %w", acknowledged.Sink, err)
 	}
 	return nil
 }
@@ -175,16 +175,16 @@ func (s *redeliveryChange) check(r *writeRound) error {
 	return r.deadSpace(s.Sink, s.Dead)
 }
 
-// leading is what a settlement takes out of a queue.
+// leading is the part of a queue that a commit removes.
 type leading struct {
-	requeued [][]byte // numbers of items; they are copies
+	requeued [][]byte // numbers of items, copied
 	replayed [][]byte
 	bytes    int64  // of requeued events
 	skipped  uint64 // events that had been trimmed
-	left     *item  // what stays of the last range; nil: nothing
+	left     *item  // what remains of the last range; nil: nothing
 }
 
-// upTo finds what lies in the queue up to a place, of which so many events were
+// upTo returns what the queue holds up to an offset, of which so many events were
 // delivered.
 func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, error) {
 	var (
@@ -220,9 +220,9 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, er
 	case err != nil:
 		return l, err
 	case !found:
-		return l, errors.New("the queue does not hold what is to be settled")
+		return l, errors.New("the queue does not hold the events to be committed")
 	case delivered < 0 || uint64(delivered) > total || len(l.requeued) > delivered:
-		return l, fmt.Errorf("%d events are said to be settled of %d", delivered, total)
+		return l, fmt.Errorf("%d events cannot be committed of %d", delivered, total)
 	}
 	l.skipped = total - uint64(delivered)
 	return l, nil
@@ -285,7 +285,7 @@ func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int,
 	return n, nil
 }
 
-// requeue puts an event at the end of a sink's queue.
+// requeue appends an event to a sink's queue.
 func (r *writeRound) requeue(sink, key string, event []byte) error {
 	requeued, _, number, err := nextItem(r.tx, sink)
 	if err != nil {

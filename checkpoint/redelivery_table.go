@@ -8,9 +8,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// redeliveryTable is a sink's redelivery queue inside one transaction: requeued events and
-// stretches of the journal that are replayed, in the order of their numbers. A
-// bucket is nil where there is nothing of the kind.
+// redeliveryTable is a sink's redelivery queue within one transaction: requeued events and
+// replayed ranges of the journal, in the order of their numbers. A bucket is nil if there
+// is nothing of its kind.
 type redeliveryTable struct {
 	requeued, replayed *bolt.Bucket
 }
@@ -19,8 +19,8 @@ func openQueue(tx *bolt.Tx, sink string) redeliveryTable {
 	return redeliveryTable{inside(tx, requeuedBucket, sink), inside(tx, replayedBucket, sink)}
 }
 
-// inside returns a bucket inside one of the file's. Files of an older version
-// that are only read do not have them all.
+// inside returns a bucket nested in one of the file's buckets, or nil. Files of an older
+// version, opened read-only, do not have all of them.
 func inside(tx *bolt.Tx, bucket []byte, name string) *bolt.Bucket {
 	if outer := tx.Bucket(bucket); outer != nil {
 		return outer.Bucket([]byte(name))
@@ -28,16 +28,16 @@ func inside(tx *bolt.Tx, bucket []byte, name string) *bolt.Bucket {
 	return nil
 }
 
-// item is one thing in a queue: a requeued event, or what is left of a range.
+// item is an item of a queue: a requeued event, or what remains of a range.
 type item struct {
 	number      uint64
-	key, event  []byte // of a requeued event; they stay in the transaction
+	key, event  []byte // of a requeued event; valid within the transaction
 	first, last uint64 // of a range; 0 for an event
 }
 
 func (i *item) replays() bool { return i.last != 0 }
 
-// events counts the events of an item, those that were trimmed among them.
+// events returns the number of an item's events, those that were trimmed included.
 func (i *item) events() uint64 {
 	if i.replays() {
 		return i.last + 1 - i.first
@@ -47,27 +47,27 @@ func (i *item) events() uint64 {
 
 func (i *item) offset() RedeliveryOffset { return RedeliveryOffset{Item: i.number, Seq: i.first} }
 
-// items yields what is queued, in order, until yield returns false or an error.
+// items yields the queued items, in order, until yield returns false or an error.
 func (q redeliveryTable) items(yield func(item) (more bool, err error)) error {
 	var requeued, replayed *bolt.Cursor
-	var event, event2, span, stretch2 []byte
+	var event, eventValue, span, spanValue []byte
 	if q.requeued != nil {
 		requeued = q.requeued.Cursor()
-		event, event2 = requeued.First()
+		event, eventValue = requeued.First()
 	}
 	if q.replayed != nil {
 		replayed = q.replayed.Cursor()
-		span, stretch2 = replayed.First()
+		span, spanValue = replayed.First()
 	}
 	for event != nil || span != nil {
 		var i item
 		var err error
 		if span == nil || event != nil && string(event) < string(span) {
-			i, err = parseRequeued(event, event2)
-			event, event2 = requeued.Next()
+			i, err = parseRequeued(event, eventValue)
+			event, eventValue = requeued.Next()
 		} else {
-			i, err = parseReplayed(span, stretch2)
-			span, stretch2 = replayed.Next()
+			i, err = parseReplayed(span, spanValue)
+			span, spanValue = replayed.Next()
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -79,16 +79,16 @@ func (q redeliveryTable) items(yield func(item) (more bool, err error)) error {
 	return nil
 }
 
-// begin returns where the queue begins, and the zero Place where it is empty.
-func (q redeliveryTable) begin() (place RedeliveryOffset, err error) {
+// begin returns the offset at which the queue begins, or the zero offset if it is empty.
+func (q redeliveryTable) begin() (offset RedeliveryOffset, err error) {
 	err = q.items(func(i item) (bool, error) {
-		place = i.offset()
+		offset = i.offset()
 		return false, nil
 	})
-	return place, err
+	return offset, err
 }
 
-// ranges calls do with every range that is queued.
+// ranges calls do with every queued range.
 func (q redeliveryTable) ranges(do func(item)) error {
 	if q.replayed == nil {
 		return nil
@@ -102,8 +102,8 @@ func (q redeliveryTable) ranges(do func(item)) error {
 	})
 }
 
-// nextItem gives out the next number of a sink's queue, which is made where
-// there is none.
+// nextItem assigns the next number of a sink's queue, and creates the queue if there is
+// none.
 func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byte, err error) {
 	if requeued, err = tx.table(requeuedBucket).make([]byte(sink)); err == nil {
 		replayed, err = tx.table(replayedBucket).make([]byte(sink))
@@ -111,8 +111,9 @@ func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byt
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
 	}
-	// No number is given twice, even if a sink was forgotten or renamed and another has
-	// its name now: a target may know a redelivery by the sink's name and this number.
+	// No number is assigned twice, even if a sink was forgotten or renamed and another
+	// has its name now: a target may identify a redelivery by the sink's name and this
+	// number.
 	all := tx.table(requeuedBucket)
 	n := max(all.Sequence(), requeued.Sequence()) + 1
 	if err := errors.Join(all.SetSequence(n), requeued.SetSequence(n)); err != nil {
@@ -130,7 +131,7 @@ func appendRequeued(key string, event []byte) []byte {
 
 func parseRequeued(key, value []byte) (item, error) {
 	if len(key) != 8 || len(value) < 2 || len(value)-2 < int(binary.BigEndian.Uint16(value)) {
-		return item{}, errors.New("a requeued event that cannot be read")
+		return item{}, errors.New("a requeued event cannot be read")
 	}
 	keyed := 2 + int(binary.BigEndian.Uint16(value))
 	return item{number: binary.BigEndian.Uint64(key), key: value[2:keyed], event: value[keyed:]}, nil
@@ -142,7 +143,7 @@ func appendReplayed(first, last uint64) []byte {
 
 func parseReplayed(key, value []byte) (item, error) {
 	if len(key) != 8 || len(value) != 16 {
-		return item{}, errors.New("a replayed range that cannot be read")
+		return item{}, errors.New("a replayed range cannot be read")
 	}
 	return item{
 		number: binary.BigEndian.Uint64(key),
@@ -150,7 +151,7 @@ func parseReplayed(key, value []byte) (item, error) {
 	}, nil
 }
 
-// counts are what is counted of a sink for its Stats.
+// counts holds a sink's counts for its Stats.
 type counts struct {
 	requeued      uint64 // events
 	requeuedBytes int64
@@ -182,8 +183,8 @@ func (c counts) put(tx *writeTx, sink string) error {
 	return nil
 }
 
-// held returns the number of the first event that a configured sink is to get
-// again, or one beyond the journal.
+// held returns the number of the first event that a configured sink still has to get
+// again, or the one after the journal's last.
 func (r *writeRound) held() (uint64, error) {
 	lowest := r.journal.last + 1
 	for sink := range r.configured {

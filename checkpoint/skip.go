@@ -26,7 +26,7 @@ func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, e
 		return err
 	})
 	if err != nil {
-		return Excess{}, fmt.Errorf("what %s would have to skip: %w", sink, err)
+		return Excess{}, fmt.Errorf("find what %s would have to skip: %w", sink, err)
 	}
 	return over, nil
 }
@@ -74,7 +74,7 @@ func (j *journal) over(cursor uint64, b Budget) (Excess, error) {
 func (s *Store) Skip(ctx context.Context, skipped Skip) error {
 	var err error
 	if len(skipped.Event.Structured()) == 0 {
-		err = errors.New("the event that tells it was not made by transform.New")
+		err = errors.New("the event that reports the skip was not made by transform.New")
 	}
 	if err == nil {
 		err = s.do(ctx, &skip{skipped})

@@ -11,12 +11,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// forgetLeast is how many entries a commit may forget at least. It may always
-// forget twice what it remembers, so that forgetting keeps up.
+// forgetLeast is the minimum number of entries that a commit may forget. It may always
+// forget twice as many as it remembers, so that forgetting keeps up.
 const forgetLeast = 64
 
-// keepDuplicate is how long something is kept without another look at whether it must be,
-// in the milliseconds of sinks' memories.
+// keepDuplicate is how long a kept entry stays before it is checked again, in
+// milliseconds, the unit of At in sinks' memories.
 const keepDuplicate = 24 * 60 * 60 * 1000
 
 // Position implements Sources.
@@ -40,7 +40,7 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 	return values, nil
 }
 
-// recall returns what is known under a name.
+// recall returns the known values under a name.
 func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -70,7 +70,7 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 		if known == nil {
 			return nil
 		}
-		// What is to be forgotten lies in the order that is asked for.
+		// The bucket forget has the requested order.
 		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
 		begin := binary.BigEndian.AppendUint64(nil, uint64(max(after.At, 0)))
 		begin = append(begin, after.Key...)
@@ -95,8 +95,8 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 	return entries, nil
 }
 
-// own replaces values of a transaction by copies of them, size bytes in all, in
-// one piece of memory.
+// own replaces values of a transaction with copies of them, size bytes in all, in one
+// allocation.
 func own(values [][]byte, size int) {
 	all := make([]byte, 0, size)
 	for i, b := range values {
@@ -123,7 +123,7 @@ func (s *Store) Commit(ctx context.Context, c Commit) error {
 	return nil
 }
 
-// validate refuses what no store could keep.
+// validate rejects commits that cannot be stored.
 func (c *Commit) validate() error {
 	if c.Source.Appliance == "" || c.Source.Stream == "" {
 		return errors.New("the source has no name")
@@ -142,7 +142,7 @@ func (c *Commit) validate() error {
 	return validateDead(c.Dead)
 }
 
-// maxKey leaves space for what the layout puts before a key.
+// maxKey is the longest key: it leaves space for what the layout puts before it.
 const maxKey = bolt.MaxKeySize - 8
 
 // commit is the change that Commit makes.
@@ -170,8 +170,8 @@ func (c *commit) check(r *writeRound) error {
 	return errNoSpace
 }
 
-// write puts the position into the transaction that its events are in: it is
-// never ahead of them.
+// write puts the position into the same transaction as its events: it is never ahead of
+// them.
 func (c *commit) write(r *writeRound) error {
 	r.changed = true
 	name := []byte(c.Source.String())
@@ -192,8 +192,8 @@ func (c *commit) write(r *writeRound) error {
 	return r.boundSourceDead()
 }
 
-// remember writes what is to be known under a name, and forgets some of what is old,
-// but for the keys that keep holds for; nil: for none.
+// remember stores known entries under a name, and forgets some old ones, except the keys
+// for which keep returns true; nil keeps none.
 func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64, keep func(key []byte) bool) error {
 	known, err := tx.table(knownBucket).make(name)
 	if err != nil {
@@ -210,7 +210,7 @@ func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64, kee
 	for _, e := range entries {
 		size += 8 + len(e.Value)
 	}
-	values := make([]byte, 0, size) // bbolt keeps them until the transaction ends
+	values := make([]byte, 0, size) // bbolt refers to them until the transaction ends
 	var queued []byte
 	for _, e := range entries {
 		start := len(values)
@@ -228,9 +228,9 @@ func remember(tx *writeTx, name []byte, entries []Entry, forgetBefore int64, kee
 	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
 }
 
-// forgetOld takes at most limit entries that are older than before from the
-// queue, and forgets those that were not remembered again since. Those that keep holds
-// for are looked at again when before is keepDuplicate later.
+// forgetOld takes at most limit entries older than before from the queue, and forgets
+// those that were not remembered again since. Entries for which keep returns true are
+// checked again when before is keepDuplicate later.
 func forgetOld(known, forget *table, before int64, limit int, keep func(key []byte) bool) error {
 	var old [][]byte
 	cursor := forget.Cursor()

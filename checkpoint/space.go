@@ -10,24 +10,24 @@ import (
 // Space is the part of a store that reports whether its journal is full. It is safe
 // for concurrent use.
 type Space interface {
-	// HasSpace reports whether the journal takes more events; reserved asks for the
-	// answers to commands (see Commands.Finish), which may use the whole reserve: a
-	// sixteenth of Limits.MaxBytes beyond it, 64 KiB at the least.
+	// HasSpace reports whether the journal accepts more events. If reserved is true, it
+	// reports it for the events of finished commands (see Commands.Finish), which may use the
+	// whole reserve: a sixteenth of Limits.MaxBytes beyond it, and at least 64 KiB.
 	HasSpace(ctx context.Context, reserved bool) (bool, error)
 }
 
-// reserveOf returns how many bytes beyond maxBytes a journal holds for events of the
-// bridge's own. An event of some hundred bytes fits a hundred times at the least.
+// reserveOf returns how many bytes beyond maxBytes a journal holds for the bridge's own
+// events: enough for at least a hundred events of some hundred bytes.
 func reserveOf(maxBytes int64) int64 {
 	const least, part = 64 << 10, 16
 	return max(least, maxBytes/part)
 }
 
-// commitReserveOf returns how much of the reserve Commit.Reserve may use. The rest is
-// left to the answers to commands, however many events others commit.
+// commitReserveOf returns how much of the reserve Commit.Reserve may use. The rest is left
+// to the events of finished commands, however many events other sources commit.
 func commitReserveOf(maxBytes int64) int64 { return reserveOf(maxBytes) / 2 }
 
-// hasSpace reports whether a journal takes more events, with reserve bytes beyond
+// hasSpace reports whether a journal accepts more events, with reserve bytes beyond
 // limits.MaxBytes.
 func (j *journal) hasSpace(tx *bolt.Tx, configured map[string]bool, limits Limits, reserve int64) (bool, error) {
 	if limits.MaxBytes <= 0 {

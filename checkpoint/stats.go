@@ -11,8 +11,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Stats implements Journal. It costs a few look-ups for every sink and owner of
-// dead letters that the state knows.
+// Stats implements Journal. It costs a few lookups for every sink and every owner of dead
+// letters that the state knows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	s.mu.Lock()
 	configured, waiting, limits := s.configured, s.waiting, s.limits
@@ -59,14 +59,14 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	if err != nil {
-		return Stats{}, fmt.Errorf("size of the state: %w", err)
+		return Stats{}, fmt.Errorf("read the size of the state: %w", err)
 	}
 	return stats, nil
 }
 
-// statsOf says how far a cursor is behind.
+// statsOf returns how far a cursor is behind the journal's end.
 func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
-	// What was trimmed while the sink was not configured is not ahead of it any more.
+	// Events trimmed while the sink was not configured will not be delivered.
 	acknowledged := max(cursor, j.first-1)
 	stats := SinkStats{Cursor: cursor, Trimmed: acknowledged - cursor}
 	if acknowledged >= j.last {
@@ -91,7 +91,7 @@ func (j *journal) statsOf(cursor uint64) (SinkStats, error) {
 	return stats, nil
 }
 
-// queueStats says how much a sink is to get again, and what it never got.
+// queueStats adds to stats what a sink is to get again, and what it never got.
 func (j *journal) queueStats(tx *bolt.Tx, sink string, stats *SinkStats) error {
 	c := countsOf(tx, sink)
 	stats.Queued, stats.QueuedBytes, stats.Skipped = c.requeued, c.requeuedBytes, c.skipped

@@ -13,33 +13,33 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Options say how a Store keeps its state.
+// Options configures a Store.
 type Options struct {
 	Limits Limits
-	// Now is the clock that Limits.Retain is measured with; nil: time.Now.
+	// Now is the wall clock, by which Limits.Retain is measured; nil: time.Now.
 	Now func() time.Time
-	// Elapsed is the time that has passed since any moment, whatever Now is set to;
-	// nil: as by Now.
+	// Elapsed returns the time elapsed since a fixed moment, whatever Now is set to; nil: as
+	// by Now.
 	Elapsed func() time.Duration
-	// ReadOnly opens a state that is there without changing the file, whatever
-	// version wrote it. Every method that writes fails. The state must not be in
-	// use by another process, but that reads it in the same way.
+	// ReadOnly opens an existing state without changing the file, whatever version wrote it.
+	// Every method that writes fails. No other process may have the state open, except
+	// read-only too.
 	ReadOnly bool
-	// Quick leaves out, with ReadOnly, reading the whole of a file that was not closed in
-	// order: damage to it may be found later, or not.
+	// Quick, with ReadOnly, skips reading through a file that was not closed cleanly: damage
+	// to it may be found later, or not at all.
 	Quick bool
-	// LockWait is how long another process that has the state open, and may be
-	// about to end, is waited for; 0: a second; below 0: not at all.
+	// LockWait is how long to wait for another process that has the state open, and may be
+	// about to end; 0: a second; negative: do not wait.
 	LockWait time.Duration
 }
 
-// Store keeps the state in one bbolt file. It implements Sources, Journal,
-// Skips, Redeliveries, Operations, Memories and Commands.
+// Store keeps the state in one bbolt file. It implements Sources, Journal, Skips,
+// Redeliveries, Operations, Memories and Commands.
 //
-// Every write waits for its turn, is committed together with the others that
-// wait, and has been synced to the disk when its call returns. A call whose ctx
-// ends while it waits returns ctx's error and nothing was written; once its
-// transaction has begun, the call waits the milliseconds until that is over.
+// Every write waits for its turn, is committed together with the other waiting writes, and
+// has been synced to disk when its call returns. If ctx is done while a call waits, the
+// call returns ctx's error and nothing was written; once its transaction has begun, the
+// call waits the few milliseconds until it ends.
 type Store struct {
 	db   *bolt.DB
 	file *os.File // the database's
@@ -48,11 +48,11 @@ type Store struct {
 	clock *clock
 
 	readOnly bool
-	// Both belong to the writer.
-	closedMark bool   // the file has the mark of one that was closed in order
-	committed  uint64 // the number of the transaction that the file is at; 0: not known
+	// Only the writer uses these two.
+	closedMark bool   // the file is marked as closed cleanly
+	committed  uint64 // number of the last committed transaction; 0: not known
 
-	least  atomic.Int64 // the bytes that the file has at the least
+	least  atomic.Int64 // minimum size of the file, in bytes
 	begins sync.Mutex   // held while a transaction begins
 	stuck  atomic.Bool  // bbolt has panicked with its locks held: see begin
 
@@ -75,8 +75,8 @@ type Store struct {
 	led        chan struct{} // closed and replaced then
 	tail       tail
 	appended   chan struct{} // closed and replaced when ends moves
-	queued     chan struct{} // closed and replaced when a redelivery queue has got something
-	commanded  chan struct{} // closed and replaced when a command began to wait
+	queued     chan struct{} // closed and replaced when something was put into a redelivery queue
+	commanded  chan struct{} // closed and replaced when a command became pending
 }
 
 var (
@@ -89,18 +89,18 @@ var (
 	_ Commands     = (*Store)(nil)
 )
 
-// Open opens the state at path, or makes an empty one where there is no file.
-// The file gets mode 0600. Before anything is written to a file that exists it
-// is read through, which takes about as long as the disk needs for that; but a
-// file that Close has ended in order opens at once, however large it is. A file
-// that an older version wrote is changed to this one's layout, after a copy of
-// it was made beside it as <path>.v<version of the layout>.bak.
+// Open opens the state at path, or creates an empty one if there is no file. The file gets
+// mode 0600. An existing file is read through before anything is written to it, which
+// takes about as long as the disk needs for that; a file that Close has closed cleanly
+// opens at once, however large it is. A file written by an older version is migrated to
+// the current layout, after a copy of it was made beside it as <path>.v<version of the
+// layout>.bak.
 //
-// ErrLocked where another process has it open, after Options.LockWait; ErrDamaged where
-// it cannot be read (an empty file too), ErrNewer where a newer version wrote
-// it: the file is then left as it is, and the error says what to do. A file that
-// becomes unreadable, or is no longer at path, while it is open ends the store:
-// see Failed.
+// Open returns ErrLocked if another process still has the file open after
+// Options.LockWait, ErrDamaged if the file cannot be read (an empty file included), and
+// ErrNewer if a newer version wrote it: the file is then left unchanged, and the error
+// says what to do. If the file becomes unreadable, or disappears from path, while it is
+// open, the store fails: see Failed.
 func Open(path string, o Options) (*Store, error) {
 	state, err := openFile(path, o)
 	if err != nil {
@@ -123,19 +123,18 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// SetLimits replaces Options.Limits. Events and dead letters that are there
-// already may be beyond the new ones: then nothing more comes in, until there is
-// space.
+// SetLimits replaces Options.Limits. Events and dead letters that are already stored may
+// exceed the new limits: nothing more is accepted then until there is space.
 func (s *Store) SetLimits(l Limits) {
 	s.mu.Lock()
 	s.limits = l
 	s.mu.Unlock()
-	s.poke() // what waits for space may have it now
+	s.wakeWriter() // commits that wait for space may have it now
 }
 
-// Close ends the store: writes that were called before it are still done, but
-// commits that wait for space end with ErrClosed, like every call after it. It
-// may be called again.
+// Close closes the store: writes called before it are still done, but commits that wait
+// for space return ErrClosed, like every call after Close. Close may be called more than
+// once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.closed
@@ -144,19 +143,19 @@ func (s *Store) Close() error {
 		close(s.closing)
 	}
 	s.mu.Unlock()
-	s.poke()
+	s.wakeWriter()
 	select {
 	case <-s.stopped:
 	case <-s.failed:
-		if !s.stuck.Load() { // the writer may wait for bbolt for ever otherwise
+		if !s.stuck.Load() { // else the writer may wait for bbolt for ever
 			<-s.stopped
 		}
 	}
-	if !first || s.stuck.Load() { // the system takes the file back when the process ends
+	if !first || s.stuck.Load() { // the system releases the file when the process ends
 		return nil
 	}
 	if !s.readOnly && !s.closedMark && s.Err() == nil {
-		// Where it cannot be written (the disk is full), the next Open takes its time.
+		// If this fails (the disk is full), the next Open only takes longer.
 		_ = markClosed(s.db, s.path)
 	}
 	if err := s.db.Close(); err != nil {
@@ -165,9 +164,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// view reads the state. No slice of the database may leave do, and do must be
-// short: while it runs, no page is used again and the file cannot be mapped
-// again.
+// view reads the state. No slice of the database may outlive do, and do must be short:
+// while it runs, no page is reused and the file cannot be mapped again.
 func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -185,7 +183,7 @@ func (s *Store) view(ctx context.Context, do func(tx *bolt.Tx) error) error {
 	return err
 }
 
-// read is view without its conditions.
+// read is view without the checks of ctx and of Close.
 func (s *Store) read(do func(tx *bolt.Tx) error) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -198,19 +196,19 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 			s.end(tx)
 		}
 	}
-	// A page of which a part was cut off reads as zeros, without a fault.
+	// A page that was partly cut off reads as zeros, without a fault.
 	if cut := s.whole(); cut != nil {
 		err = cut
 	}
 	return s.judge(err)
 }
 
-// errStuck says that bbolt panicked with its locks held: it must not be called again.
+// errStuck is returned if bbolt panicked with its locks held: it must not be called again.
 var errStuck = fmt.Errorf("%w: the first pages", errUnreadable)
 
-// begin begins a transaction. bbolt looks at the file's first pages then, with locks
-// held that it does not release if that panics: whoever needs one of them would wait
-// for ever. So transactions begin one at a time, and none after that.
+// begin begins a transaction. bbolt then reads the file's first pages, holding locks that
+// it does not release if that panics: every later caller that needs one of them would
+// block for ever. So transactions begin one at a time, and none begins after a panic.
 func (s *Store) begin(writable bool) (*bolt.Tx, error) {
 	s.begins.Lock()
 	defer s.begins.Unlock()
@@ -222,7 +220,7 @@ func (s *Store) begin(writable bool) (*bolt.Tx, error) {
 	return tx, err
 }
 
-// end ends a transaction that has read. It needs one of the locks that begin holds.
+// end ends a read transaction. It needs one of the locks that begin holds.
 func (s *Store) end(tx *bolt.Tx) {
 	if s.begins.TryLock() {
 		defer s.begins.Unlock()
@@ -231,7 +229,7 @@ func (s *Store) end(tx *bolt.Tx) {
 		}
 		return
 	}
-	// A transaction that begins now may wait for this one to end, or never release the lock.
+	// A transaction that is beginning may wait for this one to end, or never release the lock.
 	ended := make(chan struct{})
 	go func() {
 		_ = tx.Rollback()
@@ -243,7 +241,7 @@ func (s *Store) end(tx *bolt.Tx) {
 	}
 }
 
-// begin begins a transaction. errStuck if bbolt panics.
+// begin begins a transaction. It returns errStuck if bbolt panics.
 func begin(db *bolt.DB, writable bool) (tx *bolt.Tx, err error) {
 	err = guard(func() error {
 		tx, err = db.Begin(writable)
@@ -255,7 +253,7 @@ func begin(db *bolt.DB, writable bool) (tx *bolt.Tx, err error) {
 	return tx, err
 }
 
-// update writes to a database in one transaction.
+// update runs do in one write transaction.
 func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
 	tx, err := begin(db, true)
 	if err != nil {
@@ -264,9 +262,9 @@ func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
 	return write(tx, do)
 }
 
-// write writes in a transaction, and ends it. It is like bbolt's own Update, but
-// for a panic: that one reads more of a damaged file then, and may panic again
-// with its locks held.
+// write runs do in a transaction, and commits it or rolls it back. It is like bbolt's own
+// Update, except after a panic: Update would then read more of a damaged file, and might
+// panic again with its locks held.
 func write(tx *bolt.Tx, do func(tx *bolt.Tx) error) error {
 	err := guard(func() error {
 		if err := do(tx); err != nil {
@@ -275,13 +273,13 @@ func write(tx *bolt.Tx, do func(tx *bolt.Tx) error) error {
 		return tx.Commit()
 	})
 	if err != nil {
-		// A commit that failed has undone itself, and refuses to be undone again.
+		// A failed commit has rolled itself back already, and refuses to do so again.
 		_ = guard(tx.Rollback)
 	}
 	return err
 }
 
-// readEnds reads the journal's ends, and how long the file must be.
+// readEnds reads the journal's ends and the minimum size of the file.
 func (s *Store) readEnds() (e ends, err error) {
 	err = s.read(func(tx *bolt.Tx) error {
 		j, err := openJournal(tx)

@@ -9,12 +9,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A file holds a sum over all its entries, but those of the meta bucket. bbolt
-// writes new pages and uses old ones again, so a file that is copied while it is
-// written can have pages of several moments, each of them sound: the sum tells.
-// It is the sum of the entries' own, so that a change costs what it changes.
+// A file holds a sum over all its entries, except those of the meta bucket. bbolt
+// writes new pages and reuses old ones, so a file that is copied while it is being
+// written can have pages from several moments, each of them sound: only the sum reveals
+// that. It is the sum of the entries' own sums, so the cost of a change is proportional
+// to the change.
 
-// writeTx is a transaction that keeps the sum.
+// writeTx is a transaction that keeps the sum up to date.
 type writeTx struct {
 	*bolt.Tx
 	sum uint64
@@ -26,7 +27,7 @@ func openSum(tx *bolt.Tx) *writeTx {
 	return w
 }
 
-// sumOf returns the sum that the file says it has. Files of version 1 have none.
+// sumOf returns the sum stored in the file. Files of version 1 have none.
 func sumOf(tx *bolt.Tx) (sum uint64, there bool) {
 	value := tx.Bucket(metaBucket).Get(sumKey)
 	if len(value) != 8 {
@@ -35,7 +36,7 @@ func sumOf(tx *bolt.Tx) (sum uint64, there bool) {
 	return binary.BigEndian.Uint64(value), true
 }
 
-// put writes the sum down.
+// put writes the sum.
 func (tx *writeTx) put() error {
 	if err := tx.Tx.Bucket(metaBucket).Put(sumKey, appendUint64(tx.sum)); err != nil {
 		return fmt.Errorf("sum of the entries: %w", err)
@@ -48,16 +49,15 @@ func (tx *writeTx) table(name []byte) *table {
 	return &table{Bucket: tx.Bucket(name), tx: tx, path: pathSum(0, name)}
 }
 
-// table is a bucket in a writeTx. Its entries are changed by the methods here
-// alone.
+// table is a bucket in a writeTx. Its entries must only be changed by the methods here.
 type table struct {
 	*bolt.Bucket
 	tx   *writeTx
 	path uint32
-	seek *bolt.Cursor // for old, which would make one each time
+	seek *bolt.Cursor // reused by old
 }
 
-// old returns the value that a key has, nil where it is not there.
+// old returns the current value of a key, nil if there is none.
 func (t *table) old(key []byte) []byte {
 	if t.seek == nil {
 		t.seek = t.Cursor()
@@ -68,7 +68,7 @@ func (t *table) old(key []byte) []byte {
 	return nil
 }
 
-// inside returns a bucket inside, nil where there is none.
+// inside returns a nested bucket, nil if there is none.
 func (t *table) inside(name []byte) *table {
 	inner := t.Bucket.Bucket(name)
 	if inner == nil {
@@ -77,7 +77,7 @@ func (t *table) inside(name []byte) *table {
 	return &table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
 }
 
-// make returns a bucket inside, which it makes where there is none.
+// make returns a nested bucket, and creates it if there is none.
 func (t *table) make(name []byte) (*table, error) {
 	inner, err := t.CreateBucketIfNotExists(name)
 	if err != nil {
@@ -86,8 +86,7 @@ func (t *table) make(name []byte) (*table, error) {
 	return &table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}, nil
 }
 
-// put sets an entry. value is not nil, and stays as it is until the transaction
-// ends.
+// put sets an entry. value must not be nil, nor change before the transaction ends.
 func (t *table) put(key, value []byte) error {
 	if old := t.old(key); old != nil {
 		t.tx.sum -= entrySum(t.path, key, old)
@@ -95,13 +94,13 @@ func (t *table) put(key, value []byte) error {
 	return t.add(key, value)
 }
 
-// add is put for a key that is new.
+// add is put for a new key.
 func (t *table) add(key, value []byte) error {
 	t.tx.sum += entrySum(t.path, key, value)
 	return t.Put(key, value)
 }
 
-// remove deletes an entry, if it is there.
+// remove deletes an entry, if it exists.
 func (t *table) remove(key []byte) error {
 	old := t.old(key)
 	if old == nil {
@@ -111,7 +110,7 @@ func (t *table) remove(key []byte) error {
 	return t.Delete(key)
 }
 
-// removeAll deletes a bucket inside, if it is there.
+// removeAll deletes a nested bucket, if it exists.
 func (t *table) removeAll(name []byte) error {
 	inner := t.inside(name)
 	if inner == nil {
@@ -127,7 +126,7 @@ func (t *table) removeAll(name []byte) error {
 	return t.DeleteBucket(name)
 }
 
-// sumUp adds what is in a bucket, and in those inside, to the sum.
+// sumUp adds the entries of a bucket, and of those nested in it, to the sum.
 func (t *table) sumUp() error {
 	return t.ForEach(func(key, value []byte) error {
 		if value == nil {
@@ -140,7 +139,8 @@ func (t *table) sumUp() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// pathSum goes from a bucket, 0 for the file, to one in it.
+// pathSum returns the sum of a nested bucket's path, given that of the outer one, 0 for
+// the file.
 func pathSum(outer uint32, name []byte) uint32 {
 	return crc32.Update(crc32.Update(outer, castagnoli, []byte{'/'}), castagnoli, name)
 }

@@ -6,20 +6,19 @@ import (
 	"ndrbridge/transform"
 )
 
-// tailBytes is how many bytes of events a tail keeps: about two full pages of
-// detections.
+// tailBytes is how many bytes of events a tail keeps: about two full pages of detections.
 const tailBytes = 4 << 20
 
-// tail is the journal's end in memory: what was committed last, for sinks that
-// keep up. It holds nothing that is not in the file, but for what was trimmed.
+// tail keeps the end of the journal in memory, the events committed last, for sinks that
+// keep up. It holds only events that are in the file or were trimmed from it.
 type tail struct {
-	limit   int      // of bytes
-	records []Record // their numbers rise by one
+	limit   int      // in bytes
+	records []Record // with consecutive sequence numbers
 	bytes   int      // of their events
 }
 
-// append adds events that were committed, the last of them with the number last,
-// and lets go of what was there longest.
+// append adds committed events, the last of which has the number last, and drops the
+// oldest ones beyond the limit.
 func (t *tail) append(rounds [][]transform.Event, last uint64) {
 	seq := last + 1
 	for _, events := range rounds {
@@ -40,11 +39,11 @@ func (t *tail) append(rounds [][]transform.Event, last uint64) {
 	t.records = t.records[old:]
 }
 
-// drop lets go of everything.
+// drop drops all events.
 func (t *tail) drop() { t.records, t.bytes = nil, 0 }
 
-// read returns events after a number as Journal.Read does, and none where the
-// first of them is not in the tail.
+// read returns events after a number as Journal.Read does, or none if the first of them is
+// not in the tail.
 func (t *tail) read(after uint64, max Batch) []Record {
 	if len(t.records) == 0 || after+1 < t.records[0].Seq || after >= t.records[len(t.records)-1].Seq {
 		return nil
@@ -58,7 +57,8 @@ func (t *tail) read(after uint64, max Batch) []Record {
 	return slices.Clone(records[:n])
 }
 
-// admits reports whether a batch of so many events and bytes may have another one.
+// admits reports whether a batch of so many events and bytes may take one more of next
+// bytes.
 func (b Batch) admits(events, bytes, next int) bool {
 	return events == 0 || (b.MaxEvents <= 0 || events < b.MaxEvents) && (b.MaxBytes <= 0 || bytes+next <= b.MaxBytes)
 }

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// One round trims at most so much, so that operations are not kept waiting; or
-// twice what it has appended, so that trimming keeps up whatever comes in.
+// These bound what one round trims, so that operations need not wait long; a round may
+// always trim twice what it has appended, so that trimming keeps up with any input.
 const (
 	trimEvents = 1000
 	trimBytes  = 4 << 20
 )
 
-// trimming says what is left to trim.
+// trimming is what is left to trim.
 type trimming struct {
-	more bool          // at once
-	next time.Duration // after a while; 0: not before something was written
+	more bool          // there is more to trim at once
+	next time.Duration // when to check again; 0: not before something was written
 }
 
-// trim removes events from the journal's beginning that every configured sink
-// has settled: those older than Retain that no such sink is to get again, and
-// more while the journal holds more than MaxBytes. Nothing that a configured
-// sink has yet to settle is touched, and nothing at all before Configure.
+// trim removes events from the journal's beginning that every configured sink has
+// committed: those older than Retain that no such sink is to get again, and further ones
+// while the journal holds more than MaxBytes. It never removes an event that a configured
+// sink has not committed, and removes nothing before Configure.
 func (r *writeRound) trim(now time.Time) (trimming, error) {
 	acknowledged := r.journal.acknowledged(r.tx.Tx, r.configured)
 	held, err := r.held()
@@ -49,7 +49,7 @@ func (r *writeRound) trim(now time.Time) (trimming, error) {
 		}
 		full := r.limits.MaxBytes > 0 && r.journal.bytes()-gone > r.limits.MaxBytes
 		if !full && m.seq >= held {
-			break // until it was delivered again, which is written
+			break // until it was redelivered, which is a write that trims again
 		}
 		if recorded := r.journal.recordedBy(m.seq, m.recorded); !full && recorded > expired {
 			wait := min(recorded-expired, time.Hour.Milliseconds()) // the clock may be set meanwhile

@@ -13,40 +13,39 @@ import (
 	"ndrbridge/transform"
 )
 
-// operation is a write that waits for its turn. It belongs to its caller while
-// it is in the queue, and to the writer from when it was taken out.
+// operation is a write that waits for its turn. It belongs to its caller while it is
+// queued, and to the writer once the writer has taken it from the queue.
 type operation struct {
 	ctx context.Context
 	change
 	noSpace bool       // it was put back to wait for space in the journal
-	done    chan error // takes one
+	done    chan error // buffers one result
 }
 
-// change is what an operation does, in two steps, so that one that is refused
-// has written nothing.
+// change is what an operation does, in two steps, so that a refused operation has written
+// nothing.
 type change interface {
-	// check refuses the operation: its error is the caller's own. errNoSpace lets
-	// the operation wait.
+	// check reports why the operation is refused: only its caller gets the error.
+	// errNoSpace makes the operation wait.
 	check(*writeRound) error
-	// write does it. An error undoes the whole round.
+	// write makes the change. An error rolls back the whole round.
 	write(*writeRound) error
 }
 
-// errNoSpace says that the journal is full of events that sinks have yet to
-// settle. It stays inside the store.
+// errNoSpace means that the journal is full of events that sinks have not committed yet.
+// It never leaves the store.
 var errNoSpace = errors.New("the journal is full")
 
-// errUnchanged rolls back a round that wrote nothing.
+// errUnchanged rolls back a round that has written nothing.
 var errUnchanged = errors.New("nothing to write")
 
-// errOverwritten says that the file holds what this store did not write.
+// errOverwritten means that the file holds something that this store did not write.
 var errOverwritten = fmt.Errorf("%w: another program wrote to it while it was open", errUnreadable)
 
-// errReadOnly says that a store that was opened for reading was asked to write.
-var errReadOnly = errors.New("the state is open for reading alone")
+// errReadOnly is returned if a store that was opened read-only is asked to write.
+var errReadOnly = errors.New("the state is open read-only")
 
-// writeRound is one transaction: the operations that were queued, then some
-// trimming.
+// writeRound is one transaction: the queued operations, then some trimming.
 type writeRound struct {
 	tx         *writeTx
 	journal    journal
@@ -55,7 +54,7 @@ type writeRound struct {
 	now        time.Time
 	changed    bool
 	queued     bool // something was put into a redelivery queue
-	commanded  bool // a command began to wait
+	commanded  bool // a command became pending
 	corrected  bool // the clock was found to have been set
 	lead       lead
 
@@ -64,7 +63,7 @@ type writeRound struct {
 	appendedBytes  int64
 }
 
-// do queues a change and waits for its end.
+// do queues a change and waits until it is done.
 func (s *Store) do(ctx context.Context, c change) error {
 	if s.readOnly {
 		return errReadOnly
@@ -77,12 +76,12 @@ func (s *Store) do(ctx context.Context, c change) error {
 	}
 	s.queue = append(s.queue, op)
 	s.mu.Unlock()
-	s.poke()
+	s.wakeWriter()
 
 	select {
 	case err := <-op.done:
 		return err
-	case <-s.failed: // the writer may not come to it any more
+	case <-s.failed: // the writer may never get to it
 		return s.Err()
 	case <-ctx.Done():
 	}
@@ -102,19 +101,19 @@ func (s *Store) do(ctx context.Context, c change) error {
 	}
 }
 
-// poke wakes the writer.
-func (s *Store) poke() {
+// wakeWriter wakes the writer.
+func (s *Store) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// retentionPause is the shortest time between two looks for events that have
-// outlived Limits.Retain while nothing else is written.
+// retentionPause is the shortest time between two checks for events that have outlived
+// Limits.Retain while nothing else is written.
 const retentionPause = time.Second
 
-// write is the one goroutine that writes to the database. Close waits for it.
+// write runs the only goroutine that writes to the database. Close waits for it.
 func (s *Store) write() {
 	defer close(s.stopped)
 	timer := time.NewTimer(retentionPause)
@@ -147,16 +146,16 @@ func (s *Store) write() {
 	}
 }
 
-// drained reports whether Close was called and nothing is left to be done.
+// drained reports whether Close was called and nothing is left to do.
 func (s *Store) drained() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed && len(s.queue) == 0
 }
 
-// commitRound does the operations that are queued and a piece of the trimming, all in
-// one transaction. more says that another round has to follow at once; next,
-// when trimming is to be looked at again (0: not before something was written).
+// commitRound executes the queued operations and part of the trimming, all in one
+// transaction. more reports whether another round has to follow at once; next is when to
+// check again for events to trim (0: not before something was written).
 func (s *Store) commitRound() (next time.Duration, more bool) {
 	s.mu.Lock()
 	ops := s.queue
@@ -168,7 +167,7 @@ func (s *Store) commitRound() (next time.Duration, more bool) {
 	r := &writeRound{configured: configured, limits: limits, now: s.clock.now()}
 	trimmed, err := s.transact(r, ops, results)
 	if err != nil {
-		// What a check found may rest on what was undone, so all of them fail.
+		// A check may have relied on writes that were rolled back, so all of them fail.
 		err = s.explain(err)
 		for i := range results {
 			results[i] = err
@@ -177,11 +176,11 @@ func (s *Store) commitRound() (next time.Duration, more bool) {
 	}
 	s.publish(r, err == nil)
 	waiting := s.finish(ops, results)
-	// What was changed may fence a commit that waits.
+	// A change may have fenced a waiting commit.
 	return trimmed.next, trimmed.more || waiting && r.changed
 }
 
-// transact does a round in one transaction, unless there is nothing to write.
+// transact executes a round in one transaction, unless there is nothing to write.
 func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
 	s.watch()
 	if err := s.Err(); err != nil {
@@ -202,7 +201,7 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 			return err
 		}
 		if r.journal.empty() {
-			s.clock.agree() // there is no age that it could change
+			s.clock.resync() // no event has an age that it could change
 		}
 		if r.corrected = r.journal.correct(s.clock); r.corrected {
 			r.changed = true
@@ -236,16 +235,16 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 	case err == nil:
 		s.committed, s.closedMark = number, false
 		if r.corrected {
-			s.clock.agree()
+			s.clock.resync()
 		}
 	default:
-		s.committed = 0 // it may be there all the same
+		s.committed = 0 // the transaction may have been committed all the same
 	}
 	return trimmed, s.judge(err)
 }
 
-// do does the operations and notes the results of those that are refused.
-// Commits come last, so that they find the space that settlements make.
+// do executes the operations and records the errors of refused ones. Commits come last, so
+// that they find the space that deliveries free.
 func (r *writeRound) do(ops []*operation, results []error) error {
 	for _, commits := range []bool{false, true} {
 		for i, op := range ops {
@@ -275,10 +274,10 @@ func (r *writeRound) append(events []transform.Event) error {
 	return err
 }
 
-// publish makes known what a round has changed, before its callers return.
+// publish makes the changes of a round visible, before its callers return.
 func (s *Store) publish(r *writeRound, committed bool) {
-	// Read again, since a commit that failed at its very last step may be there
-	// all the same.
+	// Read the ends again, since a commit that failed at its very last step may be in
+	// the file all the same.
 	e, err := s.readEnds()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,9 +286,9 @@ func (s *Store) publish(r *writeRound, committed bool) {
 		s.setLead(r.lead)
 		s.tail.append(r.appended, r.journal.last)
 	} else {
-		s.tail.drop() // what was appended may be there or not
+		s.tail.drop() // the events may be in the file or not
 	}
-	if r.queued { // woken in vain where it was undone
+	if r.queued { // a needless wake-up if it was rolled back
 		close(s.queued)
 		s.queued = make(chan struct{})
 	}
@@ -298,7 +297,7 @@ func (s *Store) publish(r *writeRound, committed bool) {
 		s.commanded = make(chan struct{})
 	}
 	if err != nil {
-		return // the next call that reads or writes is told
+		return // the next call that reads or writes gets the error
 	}
 	moved := e.last != s.ends.last
 	s.ends = e
@@ -308,8 +307,8 @@ func (s *Store) publish(r *writeRound, committed bool) {
 	}
 }
 
-// finish answers the operations, and puts back those that wait for space, if
-// there are any.
+// finish answers the operations and puts back those that wait for space. It reports
+// whether there are any.
 func (s *Store) finish(ops []*operation, results []error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,10 +331,10 @@ func (s *Store) finish(ops []*operation, results []error) bool {
 	return s.waiting
 }
 
-// explain says what can be done about a transaction that failed.
+// explain adds what can be done about a failed transaction to its error.
 func (s *Store) explain(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("the disk of %s is full; nothing is lost, and it goes on as soon as there is space: %w", s.path, err)
+		return fmt.Errorf("the disk of %s is full; nothing is lost, and writing resumes as soon as there is space: %w", s.path, err)
 	}
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrLost) {
 		return err

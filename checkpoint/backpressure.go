@@ -8,14 +8,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A source that has much to read appends whole pages, while each sink takes a batch for
-// each transaction: it would fall behind however fast it is, and what it has yet to get
-// would fill the file. So while sinks deliver, sources keep to the fastest of them.
+// A source with a backlog appends whole pages, while each sink commits a batch per
+// transaction: a sink would fall behind however fast it is, and the events that it has
+// not committed yet would fill the file. So while sinks deliver, sources go no faster
+// than the fastest of them.
 const (
 	// leadBytes is how far the fastest sink may be behind before commits wait for it.
 	leadBytes = 32 << 20
-	// leadWait is how long a commit waits for it at most, and how recently it must have
-	// moved: a sink that is down or slow holds no source up.
+	// leadWait is how long a commit waits for that sink at most, and how recently its
+	// cursor must have moved: a sink that is down or slow delays no source.
 	leadWait = 250 * time.Millisecond
 )
 
@@ -25,7 +26,7 @@ type lead struct {
 	cursor uint64 // of that sink
 }
 
-// leadOf returns the lead of the journal; none if there is no sink.
+// leadOf returns the journal's lead, or none if there is no sink.
 func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l lead, err error) {
 	if len(configured) == 0 {
 		return l, nil
@@ -41,7 +42,7 @@ func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l lead, err e
 	return l, err
 }
 
-// setLead takes the lead behind a round. mu is held.
+// setLead sets the lead after a round. The caller holds mu.
 func (s *Store) setLead(l lead) {
 	moved := l.cursor != s.lead.cursor
 	s.lead = l
@@ -53,7 +54,7 @@ func (s *Store) setLead(l lead) {
 }
 
 // waitForSinks waits while the journal is far ahead of the fastest sink and that sink
-// delivers, for leadWait at most.
+// delivers, but at most for leadWait.
 func (s *Store) waitForSinks(ctx context.Context) {
 	var late <-chan time.Time
 	for {
