@@ -14,46 +14,45 @@ import (
 	"ndrbridge/transform"
 )
 
-// AuditClient is what the audit log source asks of an appliance.
-// *appliance.Client is one.
+// AuditClient is the part of an appliance's interface that the audit log source uses.
+// *appliance.Client implements it.
 type AuditClient interface {
 	AuditLog(ctx context.Context, limit, offset int, page *appliance.Page) error
 	AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error)
 }
 
-// AuditOptions say how an audit log source reads.
+// AuditOptions configures an audit log source.
 type AuditOptions struct {
 	Appliance string // its name
-	URL       string // its address, remembered so that a change can be told
-	// Start returns where to begin when the state has no position, given the
-	// appliance's time; the zero time for the beginning of what it keeps. A time
-	// that is not before the appliance's means behind what the log holds.
+	URL       string // its address, remembered so that a change can be detected
+	// Start returns where to begin if the state has no position, given the appliance's
+	// time; the zero time means the oldest entry that it keeps, and a time that is not
+	// before the appliance's means after the newest one.
 	Start      func(now time.Time) time.Time
-	PageSize   int // entries asked for at most, 2 or more
+	PageSize   int // the most entries to request at once, at least 2
 	TypePrefix string
-	Now        func() time.Time // for recordedtime and speeds alone
+	Now        func() time.Time // only for recordedtime and speeds
 	Log        *slog.Logger
 	Metrics    *Metrics
 }
 
-// rememberedEntries is how many entries are remembered at least: ten times what
-// an appliance is known to keep.
+// rememberedEntries is the minimum number of entries to remember: ten times as many as an
+// appliance is known to keep.
 const rememberedEntries = 100_000
 
 // Audit is the source of one appliance's audit log. Its invariants:
 //
-//   - An entry is committed only behind one that stood in front of it in the
-//     same answer and is committed, or from the oldest end of the log. So what
-//     was committed of a log is its beginning, without a hole, but for those
-//     that are told.
-//   - A hole is told in the transaction that commits the entry behind it.
-//   - No more than a page is held, however long the log is.
-//   - No decision is taken by a clock once the log was read to its end: ids,
-//     content and what ends where in an answer tell what is new.
+//   - An entry is committed only after an entry that preceded it in the same
+//     answer and is committed, or from the oldest end of the log. So the committed
+//     entries of a log are its beginning, without gaps except reported ones.
+//   - A gap is reported in the transaction that commits the entry after it.
+//   - At most a page is held in memory, however long the log is.
+//   - No decision depends on a clock once the log was read to its end: ids,
+//     content and where an answer ends decide what is new.
 //
-// Ids are taken to rise within a log. A log that began again and whose oldest
-// entry has by chance the id behind the last that was read is taken for the old
-// one: nothing tells them apart.
+// Ids are assumed to increase within a log. If a log was restarted and its oldest entry
+// has, by chance, the id after the last one read, it is taken for the old log: nothing
+// distinguishes them.
 type Audit struct {
 	client AuditClient
 	store  checkpoint.Sources
@@ -61,26 +60,26 @@ type Audit struct {
 	o      AuditOptions
 	events transform.Encoder
 
-	loaded    bool // position and committed are what the store holds
+	loaded    bool // position and committed are those in the store
 	position  auditPosition
 	committed []byte
 
-	// oldestFirst is the order that the log was last seen in.
+	// oldestFirst is the order in which the log was last seen.
 	oldestFirst bool
 	polls       int // since the start
-	rank        int // of position.Last, when it was last seen in a log that comes oldest first
+	rank        int // offset of position.Last when last seen in a log that comes oldest first
 	limit       pageLimit
 	pages       pageFailures
 	objects     failedPolls
 	answer      appliance.Page
-	behind      appliance.Page // holds a few entries at most
+	probe       appliance.Page // holds a few entries at most
 	rows        []auditRow
-	date        time.Time // the appliance's, in its last answer
+	date        time.Time // the appliance's time in its last answer
 	endless     endlessAudit
 	progress    *progressMeter
 }
 
-// NewAudit returns a source that goes on from what store holds.
+// NewAudit returns a source that continues from the position in store.
 func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
 	a := &Audit{
@@ -92,15 +91,15 @@ func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Aud
 	return a
 }
 
-// Source names the stream.
+// Source returns the stream's name.
 func (a *Audit) Source() checkpoint.Source { return a.source }
 
 // Progress implements Source.
 func (a *Audit) Progress() (p Progress, ok bool) { return a.progress.current() }
 
-// Poll reads everything new, and then, after the position was moved back, what is
-// to be delivered again. Each page is committed by itself, so an error loses
-// nothing of what was read before it.
+// Poll reads everything new and then, if the position was moved back, what is to be
+// delivered again. Each page is committed by itself, so an error loses nothing that was
+// read before it.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
 	a.polls++
 	a.endless = endlessAudit{}
@@ -117,20 +116,19 @@ func (a *Audit) Poll(ctx context.Context) (Next, error) {
 		a.pages.ended()
 	}
 	if errors.Is(err, checkpoint.ErrFenced) {
-		// Somebody moved the position meanwhile: the next poll goes on from there.
+		// The position was moved meanwhile: the next poll continues from there.
 		return Soon, nil
 	}
 	return Idle, err
 }
 
-// release gives back the memory of the pages.
+// release frees the memory of the pages.
 func (a *Audit) release() {
 	a.answer.Release()
 	a.rows = nil
 }
 
-// load reads the position where it is not what it was, and makes the first
-// contact where there is none.
+// load reads the position if it has changed, and makes the first contact if there is none.
 func (a *Audit) load(ctx context.Context) error {
 	committed, err := a.store.Position(ctx, a.source)
 	switch {
@@ -147,15 +145,15 @@ func (a *Audit) load(ctx context.Context) error {
 		return err
 	}
 	if p.URL != a.o.URL {
-		a.o.Log.Warn("the appliance's address changed; its audit log goes on from where it stood", "was", p.URL, "is", a.o.URL)
+		a.o.Log.Warn("the appliance's address changed; reading its audit log continues from the last position", "was", p.URL, "is", a.o.URL)
 		p.URL = a.o.URL
 	}
 	a.position, a.committed, a.rank, a.loaded = p, committed, p.Offset, true
 	return nil
 }
 
-// contact settles what start means, before the first event: a crash after this
-// does not move it.
+// contact resolves what start means, before the first event: a crash after this does not
+// change it.
 func (a *Audit) contact(ctx context.Context) error {
 	a.committed = nil
 	var w auditWalk
@@ -163,9 +161,9 @@ func (a *Audit) contact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.date.IsZero() { // the entries were too large to come with it
-		const farBehind = 1 << 30
-		if _, err := a.fetch(ctx, farBehind); err != nil {
+	if a.date.IsZero() { // the entries were too large to be returned with it
+		const pastEnd = 1 << 30
+		if _, err := a.fetch(ctx, pastEnd); err != nil {
 			return fmt.Errorf("ask for the appliance's time: %w", err)
 		}
 	}
@@ -184,7 +182,7 @@ func (a *Audit) contact(ctx context.Context) error {
 				return err
 			}
 		}
-		// Where the newest page has no entry with an id, time has to tell.
+		// If the newest page has no entry with an id, Past stays set and times decide.
 		for i := range page.rows {
 			if r := &page.rows[i]; r.placed {
 				p.Last, p.Past, p.Count = r.offset(), false, 1
@@ -203,13 +201,13 @@ func (a *Audit) contact(ctx context.Context) error {
 	return nil
 }
 
-// hole is what is known to lie in front of the next entry that is committed.
-type hole int
+// gapState is what is known to precede the next entry to be committed.
+type gapState int
 
 const (
-	noHole   hole = iota
-	restored      // the log is another than the one that position.Last was in
-	unjoined      // the entry is from the oldest end of a log that does not hold position.Last
+	noGap    gapState = iota
+	restored          // the log is not the one that position.Last was in
+	unjoined          // the entry is from the oldest end of a log that does not hold position.Last
 )
 
 // readNew commits what is new, up to the newest entry.
@@ -217,22 +215,22 @@ func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	w.offset = a.begin(&w)
 	a.progress.begin()
-	front, kept := noHole, a.position.Last // kept is the newest entry that both logs have
+	front, kept := noGap, a.position.Last // kept is the newest entry that both logs have
 	for {
 		page, ok, err := a.next(ctx, &w)
 		if err != nil {
 			return err
 		}
-		if !ok { // the log is empty, and will not tell what was in it
+		if !ok { // the log is empty, and does not show what was in it
 			a.progress.caughtUp(a.date.UnixMilli())
 			return nil
 		}
 		last := page.find(w.last)
 		if last >= 0 {
-			front = noHole
+			front = noGap
 		}
-		// What is committed behind last was so before another log took the place
-		// of that one.
+		// Entries after last that are committed were so before another log
+		// replaced that one.
 		newest, err := a.recall(ctx, page.rows[last+1:])
 		if err != nil {
 			return err
@@ -266,8 +264,8 @@ func (a *Audit) readNew(ctx context.Context) error {
 	}
 }
 
-// recall marks the rows that were committed, and returns the index of the newest
-// of them that has a place; -1: there is none.
+// recall marks the rows that were committed, and returns the index of the newest of them
+// that has a position; -1 if there is none.
 func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err error) {
 	newest = -1
 	if len(rows) == 0 {
@@ -289,15 +287,15 @@ func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err er
 	return newest, nil
 }
 
-// take commits rows, which run to the end of the page, and tells the hole in
-// front of them. It returns the hole that is still to be told.
-func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front hole, kept *auditOffset) (hole, error) {
+// take commits rows, which extend to the end of the page, and reports the gap before them.
+// It returns the gap that is still to be reported.
+func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, front gapState, kept *auditOffset) (gapState, error) {
 	p := a.position
 	var c checkpoint.Commit
 	recorded := a.o.Now()
 	var gap transform.AuditGap
 	report := func() error {
-		front = noHole
+		front = noGap
 		if gap.Reason == "" {
 			return nil
 		}
@@ -308,9 +306,9 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 	for i := range rows {
 		r := &rows[i]
 		if r.known {
-			continue // it has no place, and is among the dead letters
+			continue // it has no position, and is among the dead letters
 		}
-		if r.placed && front != noHole {
+		if r.placed && front != noGap {
 			gap = gapBetween(p.Last, r.offset(), front)
 			if front == unjoined && gap.Reason == transform.GapRestarted {
 				p.Past = p.Start > 0
@@ -338,7 +336,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 	}
 	if page.newest {
 		p.Past = false
-		if front == restored { // nothing came behind what was kept
+		if front == restored { // there is nothing after the entry that was kept
 			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPlace, First: kept.AuditPlace}
 			if err := report(); err != nil {
 				return front, err
@@ -360,9 +358,9 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 	return front, nil
 }
 
-// gapBetween is what lies between the last entry committed and the next one; no
-// reason where nothing does.
-func gapBetween(last, first *auditOffset, front hole) transform.AuditGap {
+// gapBetween returns the gap between the last committed entry and the next one; its Reason
+// is empty if there is none.
+func gapBetween(last, first *auditOffset, front gapState) transform.AuditGap {
 	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPlace, First: first.AuditPlace}
 	if front == unjoined && first.ID > last.ID {
 		gap.Reason, gap.Missing = transform.GapPurged, first.ID-last.ID-1
@@ -378,13 +376,13 @@ func (a *Audit) reportGap(g transform.AuditGap) {
 		return
 	}
 	a.o.Metrics.gap(a.source)
-	a.o.Log.Warn("there is a hole in what was read of the audit log", "reason", g.Reason, "missing", g.Missing,
+	a.o.Log.Warn("there is a gap in the audit log", "reason", g.Reason, "missing", g.Missing,
 		"last_id", g.Last.ID, "last_time", time.UnixMilli(g.Last.Time).UTC(),
 		"first_id", g.First.ID, "first_time", time.UnixMilli(g.First.Time).UTC())
 }
 
-// reread delivers again what the position was moved back for, up to the last
-// entry that was committed; what is newer is left to readNew.
+// reread delivers again what the position was moved back for, up to the last committed
+// entry; newer entries are left to readNew.
 func (a *Audit) reread(ctx context.Context) error {
 	if a.position.Reread == nil {
 		return nil
@@ -419,9 +417,8 @@ func (a *Audit) reread(ctx context.Context) error {
 	return nil
 }
 
-// repeat commits again the rows of a page behind base. Their ids are those that
-// they had. What is too old is remembered all the same: what is known of a log
-// has no holes.
+// repeat commits again the rows of a page after base, with the same event ids. Entries
+// that are too old are remembered all the same: what is remembered of a log has no gaps.
 func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 	p := a.position
 	again := *p.Reread
@@ -469,7 +466,7 @@ func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit
 	c.Source, c.Expect, c.Position = a.source, a.committed, p.encode()
 	c.ForgetBefore = max(0, p.Count-rememberedEntries)
 	if err := a.store.Commit(ctx, c); err != nil {
-		// Whether it was written or not is not known: the store has the truth.
+		// It is not known whether it was written: the position in the store decides.
 		a.loaded = false
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), a.source, err)
 	}

@@ -14,14 +14,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// auditRow is one entry of a page. One that has no id that can be read has no
-// place.
+// auditRow is one entry of a page. An entry without a readable id has no position.
 type auditRow struct {
 	entry  transform.AuditEntry
 	placed bool
-	known  bool // it was committed; as far as that was asked
+	known  bool // it was committed; set by recall
 	sum    string
-	raw    []byte // nil where it was too large to be read
+	raw    []byte // nil if it was too large to be read
 	err    error  // why it cannot become an event
 }
 
@@ -30,9 +29,9 @@ func auditRowOf(o appliance.Object) auditRow {
 	return auditRow{entry: entry, placed: err == nil, raw: o.Raw, err: err}
 }
 
-// content stands for what the entry says.
+// content returns a digest of the entry's content.
 func (r *auditRow) content() string {
-	const enough = 16 // bytes, that no two entries have in common
+	const enough = 16 // bytes: no two entries share them
 	if r.sum == "" {
 		sum := r.entry.Sum()
 		r.sum = hex.EncodeToString(sum[:enough])
@@ -44,7 +43,7 @@ func (r *auditRow) offset() *auditOffset {
 	return &auditOffset{transform.AuditPlace{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
 }
 
-// key is the key under which an entry is remembered.
+// key returns the key under which an entry is remembered.
 func (r *auditRow) key() string {
 	if r.placed {
 		return strconv.FormatInt(r.entry.ID, 10) + "-" + r.content()
@@ -55,7 +54,7 @@ func (r *auditRow) key() string {
 // before reports whether the entry was certainly logged before a time.
 func (r *auditRow) before(t int64) bool { return r.entry.Time > 0 && r.entry.Time < t }
 
-// deadLetter is what is kept of an entry that became no event.
+// deadLetter returns the dead letter of an entry that did not become an event.
 func (r *auditRow) deadLetter(now time.Time) checkpoint.DeadLetter {
 	return checkpoint.DeadLetter{
 		Key: r.key(), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
@@ -63,19 +62,19 @@ func (r *auditRow) deadLetter(now time.Time) checkpoint.DeadLetter {
 	}
 }
 
-// auditPage is what the log showed behind an offset.
+// auditPage is the part of the log that an answer showed, from an offset on.
 type auditPage struct {
 	rows   []auditRow // as they came; oldest first once the order is known
 	offset int
-	limit  int // how many were asked for: minLimit or more
-	// oldest and newest say that the page reaches that end of the log. That is
-	// certain: a page that merely is short does not say it.
+	limit  int // the number of entries requested: minLimit or more
+	// oldest and newest are true if the page certainly reaches that end of the log: a
+	// page that is merely short does not prove it.
 	oldest, newest bool
 }
 
-// order says how the ids of the page run. told is false where fewer than two
-// entries have one.
-func (p *auditPage) order() (rising, told bool, err error) {
+// order reports whether the ids of the page increase. known is false if fewer than two
+// entries have an id.
+func (p *auditPage) order() (rising, known bool, err error) {
 	var before *auditRow
 	for i := range p.rows {
 		r := &p.rows[i]
@@ -84,25 +83,25 @@ func (p *auditPage) order() (rising, told bool, err error) {
 		}
 		if before != nil {
 			rises := r.entry.ID > before.entry.ID
-			if r.entry.ID == before.entry.ID || told && rises != rising {
-				return false, false, fmt.Errorf("the audit log is not sorted by id: entry %d comes behind %d", r.entry.ID, before.entry.ID)
+			if r.entry.ID == before.entry.ID || known && rises != rising {
+				return false, false, fmt.Errorf("the audit log is not sorted by id: entry %d comes after %d", r.entry.ID, before.entry.ID)
 			}
-			rising, told = rises, true
+			rising, known = rises, true
 		}
 		before = r
 	}
-	return rising, told, nil
+	return rising, known, nil
 }
 
-// find returns the index of an entry; -1: it is not there.
-func (p *auditPage) find(place *auditOffset) int {
+// find returns the index of an entry; -1 if it is not in the page.
+func (p *auditPage) find(offset *auditOffset) int {
 	return slices.IndexFunc(p.rows, func(r auditRow) bool {
-		return place != nil && r.placed && r.entry.ID == place.ID && *r.offset() == *place
+		return offset != nil && r.placed && r.entry.ID == offset.ID && *r.offset() == *offset
 	})
 }
 
-// ends returns the lowest and the highest id of a page that runs oldest first; ok
-// is false where there is none.
+// ends returns the lowest and the highest id of a page in oldest-first order; ok is false
+// if no entry has one.
 func (p *auditPage) ends() (first, last int64, ok bool) {
 	for i := range p.rows {
 		if r := &p.rows[i]; r.placed {
@@ -115,9 +114,9 @@ func (p *auditPage) ends() (first, last int64, ok bool) {
 	return first, last, ok
 }
 
-// fetch asks for the entries behind an offset. An answer that is too large, or a
-// limit that the appliance refuses, is asked for again with half the entries. The
-// rows are valid until the next fetch.
+// fetch requests the entries from an offset on. If the answer is too large, or the
+// appliance rejects the limit, it requests half as many entries. The rows are valid until
+// the next fetch.
 func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 	for {
 		page := auditPage{offset: offset, limit: a.limit.now, rows: a.rows[:0]}
@@ -154,32 +153,32 @@ func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 			return page, err
 		}
 		if limitMayBeRefused(err) {
-			a.limit = newPageLimit(a.o.PageSize) // it was not for the limit
+			a.limit = newPageLimit(a.o.PageSize) // the limit was not the reason
 		}
 		return auditPage{}, err
 	}
 }
 
-// endsLog reports whether a page of a log that comes newest first, shorter than it
-// was asked for, reaches the oldest entry: one of its own is, or has become, the
-// last there is. A server that returns fewer entries than asked for is asked for
-// no more than that from now on.
+// endsLog reports whether a page of a log that comes newest first, shorter than requested,
+// reaches the oldest entry: one of its own entries is, or has become, the last there is.
+// If the server returns fewer entries than requested, no more than that are requested from
+// now on.
 func (a *Audit) endsLog(ctx context.Context, page *auditPage) (bool, error) {
-	err := a.client.AuditLog(ctx, minLimit, page.offset+len(page.rows)-1, &a.behind)
+	err := a.client.AuditLog(ctx, minLimit, page.offset+len(page.rows)-1, &a.probe)
 	if errors.Is(err, appliance.ErrTooLarge) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	switch len(a.behind.Objects) {
+	switch len(a.probe.Objects) {
 	case 0:
 		return false, nil
 	case 1:
-		last := auditRowOf(a.behind.Objects[0])
+		last := auditRowOf(a.probe.Objects[0])
 		return slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == last.key() }), nil
 	}
-	behind, oldest := auditRowOf(a.behind.Objects[1]), &page.rows[0]
+	behind, oldest := auditRowOf(a.probe.Objects[1]), &page.rows[0]
 	if behind.placed && oldest.placed && behind.entry.ID < oldest.entry.ID {
 		a.limit.now = max(minLimit, len(page.rows))
 		a.limit.ceiling = a.limit.now

@@ -7,42 +7,42 @@ import (
 	"ndrbridge/transform"
 )
 
-// auditPosition is where an audit log source stands. All times are the
-// appliance's own, in milliseconds since the epoch.
+// auditPosition is the position of an audit log source. All times are the appliance's own,
+// in milliseconds since the epoch.
 type auditPosition struct {
-	// Last is the newest entry that was committed; nil: none was.
+	// Last is the newest committed entry; nil if there is none.
 	Last *auditOffset `json:"last,omitempty"`
-	// Offset is where Last stood, counted from the oldest entry. It is a hint, and
-	// only known of a log that comes oldest first.
+	// Offset is the offset of Last from the oldest entry. It is a hint, and only known
+	// for a log that comes oldest first.
 	Offset int `json:"offset,omitempty"`
 	// Count is how many entries were remembered.
 	Count int64 `json:"count"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
-	// Past is set while a log is read whose beginning may lie before Start: what
-	// is older is passed over. Later a clock that goes back hides nothing.
+	// Past is set while reading a log that may begin before Start: older entries are
+	// skipped. Afterwards no entry is skipped for its time, so a clock that goes back
+	// hides nothing.
 	Past bool `json:"past,omitempty"`
-	// Reread is what is to be delivered again; nil: nothing.
+	// Reread is what to deliver again; nil: nothing.
 	Reread *auditReread `json:"again,omitempty"`
-	// URL says what was asked, so that a change can be told.
+	// URL is the appliance's address, so that a change can be detected.
 	URL string `json:"url"`
 }
 
-// auditOffset tells an entry from all others that any log of an appliance ever
-// held.
+// auditOffset identifies an entry among all that any log of an appliance ever held.
 type auditOffset struct {
 	transform.AuditPlace
 	Sum string `json:"sum"` // of its content
 }
 
-// auditReread is a second reading of a log, from its oldest entry up to the last
-// that was committed.
+// auditReread is a second reading of a log, from its oldest entry up to the last committed
+// one.
 type auditReread struct {
-	// To is the time from which on entries are delivered again.
+	// To is the time from which entries are delivered again.
 	To int64 `json:"to"`
-	// Last is the newest entry that was read again; nil: none was.
+	// Last is the newest entry that was read again; nil if there is none.
 	Last *auditOffset `json:"last,omitempty"`
-	// Offset is where it stood, like auditPosition's.
+	// Offset is the offset of Last, like auditPosition's.
 	Offset int `json:"offset,omitempty"`
 }
 
@@ -62,9 +62,9 @@ func (p auditPosition) encode() []byte {
 	return b
 }
 
-// rewindAudit moves a position back to a time in milliseconds since the epoch, 0
-// or more: once the source has read what is new, it delivers again what was
-// logged at that time or later. That reaches behind the start, too.
+// rewindAudit moves a position back to a time in milliseconds since the epoch, at least 0:
+// once the source has read what is new, it delivers again every entry logged at that time
+// or later, entries before the stream's start included.
 func rewindAudit(position []byte, to int64) ([]byte, error) {
 	p, err := parseAuditPosition(position)
 	if err != nil {

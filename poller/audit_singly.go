@@ -9,14 +9,15 @@ import (
 	"ndrbridge/transform"
 )
 
-// entryAtFault reports whether a page failed for an entry in it: it failed in several
-// polls in a row, and the appliance answers for a place behind the end of the log.
+// entryAtFault reports whether a page failed because of an entry in it: it failed in
+// several polls in a row, and the appliance answers for an offset after the end of the
+// log.
 func (a *Audit) entryAtFault(ctx context.Context, err error) bool {
 	if !a.pages.failed(ctx, err) {
 		return false
 	}
-	const farBehind = 1 << 30
-	if a.client.AuditLog(ctx, 1, farBehind, &a.behind) != nil {
+	const pastEnd = 1 << 30
+	if a.client.AuditLog(ctx, 1, pastEnd, &a.probe) != nil {
 		return false
 	}
 	if !a.pages.apart {
@@ -26,8 +27,8 @@ func (a *Audit) entryAtFault(ctx context.Context, err error) bool {
 	return true
 }
 
-// fetchSingly reads the entries of a page of minLimit, each by itself. Of one that is
-// too large even so only its place is read; one that cannot be read at all in several
+// fetchSingly reads the entries of a page of minLimit one by one. If an entry is too large
+// even so, only its id and time are read; an entry that cannot be read at all in several
 // polls is given up.
 func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error) {
 	const attempts = 3
@@ -42,8 +43,8 @@ func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error)
 				rows = append(rows, row)
 			}
 		}
-		// They were read one after the other. They are neighbours only if nothing
-		// moved meanwhile.
+		// The entries were read one after the other: they are neighbours only if
+		// nothing moved meanwhile.
 		again, found, err := a.fetchOne(ctx, offset)
 		if err != nil {
 			return nil, err
@@ -56,7 +57,7 @@ func (a *Audit) fetchSingly(ctx context.Context, offset int) ([]auditRow, error)
 }
 
 func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found bool, err error) {
-	var page appliance.Page // the row keeps what it holds
+	var page appliance.Page // the row refers to its memory
 	err = a.client.AuditLog(ctx, 1, offset, &page)
 	switch {
 	case err == nil && len(page.Objects) == 0:
@@ -77,14 +78,14 @@ func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found b
 		sum: fmt.Sprintf("too_large-%d", logged),
 		err: fmt.Errorf("audit log entry %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 	}
-	if !row.placed { // its size has to tell it from others
+	if !row.placed { // its size has to distinguish it from others
 		row.sum += fmt.Sprintf("-%d", size)
 	}
 	return row, found, nil
 }
 
-// giveUp returns a row for the entry at an offset, which could not be read, if that
-// happened in enough polls in a row. It returns the error of the poll otherwise.
+// giveUp returns a row for the entry at an offset that could not be read, if reading it
+// failed in enough polls in a row. Otherwise it returns the error of the poll.
 func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditRow, found bool, err error) {
 	if !mayBeObject(ctx, cause) {
 		return auditRow{}, false, cause
@@ -94,7 +95,7 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 	if skimErr == nil && !found {
 		return auditRow{}, false, nil
 	}
-	if skimErr == nil && id != 0 { // it is not JSON, and its id is legible all the same
+	if skimErr == nil && id != 0 { // it is not JSON, but its id can be read all the same
 		row.entry, row.placed = transform.AuditEntry{ID: id, Time: logged}, true
 		row.sum = fmt.Sprintf("unreadable-%d", logged)
 	} else if row.sum, err = a.neighbour(ctx, offset); err != nil {
@@ -109,15 +110,16 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 			offset, cause, unreadableAfter, polls)
 	}
 	if values[0] == nil {
-		a.o.Log.Error("an audit log entry cannot be read; it is kept among the dead letters, and the stream goes on without it",
+		a.o.Log.Error("an audit log entry cannot be read; it becomes a dead letter, and the stream continues without it",
 			"offset", offset, "error", cause)
 	}
 	return row, true, nil
 }
 
-// neighbour tells an entry that shows nothing of itself from others: by the entry
-// that was logged before it, which stays the same while offsets shift. An appliance
-// that does not answer for any of the entries before it is at fault itself.
+// neighbour returns a key for an entry of which nothing can be read: it is made of the
+// entry logged before it, which stays the same while offsets shift. If the appliance
+// answers for none of the entries before it, the appliance itself is at fault, and its
+// error is returned.
 func (a *Audit) neighbour(ctx context.Context, offset int) (string, error) {
 	step := 1 // to older entries
 	if a.oldestFirst {

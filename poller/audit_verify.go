@@ -9,18 +9,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// VerifyAudit compares, by id and content, every entry that the audit log shows
-// since a time with what is remembered of it. It changes nothing, and can run
-// beside the source. ErrNoPosition where the stream was never read.
+// VerifyAudit compares, by id and content, every entry that the audit log shows since a
+// time with what is remembered of it. It changes nothing, and can run while the source
+// does. It returns ErrNoPosition if the stream was never read.
 func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sources, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
-	a.pages.polls = unreadableAfter // what the source has given up must not end this
+	a.pages.polls = unreadableAfter // entries that the source has given up must not end this
 	p, err := a.committedPosition(ctx)
 	if err != nil {
 		return Verification{}, err
 	}
-	// The start is a time in whole seconds: of those in its second, which entries
-	// lay behind it is no longer known.
+	// The start is a time in whole seconds: it is no longer known which entries of that
+	// second came after it.
 	from := max(since.UnixMilli(), 1)
 	if p.Start > 0 {
 		from = max(from, p.Start+time.Second.Milliseconds())
@@ -69,7 +69,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sourc
 	return v.Verification, a.explain(ctx, &v, suspects)
 }
 
-// committedPosition is what the store holds.
+// committedPosition returns the position in the store.
 func (a *Audit) committedPosition(ctx context.Context) (auditPosition, error) {
 	committed, err := a.store.Position(ctx, a.source)
 	switch {
@@ -101,8 +101,8 @@ func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (
 	return differ, nil
 }
 
-// explain tells which of the rows are still not remembered, and whether they are
-// yet to be read.
+// explain reports which of the rows are still not remembered, and whether they are still
+// to be read.
 func (a *Audit) explain(ctx context.Context, v *verification, rows []auditRow) error {
 	if _, err := a.recall(ctx, rows); err != nil {
 		return err

@@ -7,33 +7,31 @@ import (
 	"slices"
 )
 
-// auditWalk is the way of one reading through the log, a page at a time: back to
-// an entry that was committed, and from there on to the newest. Between two pages
-// offsets shift by what arrives (newest first) or is purged (oldest first), so
-// nothing follows from an offset alone: pages are joined by the entries that they
-// share.
+// auditWalk is one reading of the log, a page at a time: back to a committed entry, and
+// from there on to the newest. Between two pages, offsets shift by what arrives (newest
+// first) or is purged (oldest first), so an offset alone proves nothing: pages are joined
+// by the entries that they share.
 type auditWalk struct {
-	offset int          // what to ask for next
-	last   *auditOffset // the entry to go on behind; nil: none
-	// joint is the key of the entry to go on behind where that has no place:
-	// last lies in front of it.
+	offset int          // the offset to request next
+	last   *auditOffset // the entry to continue after; nil: none
+	// joint is the key of the entry to continue after if that has no position: last
+	// precedes it.
 	joint string
-	hint  int // where last may be in a log that comes oldest first
+	hint  int // the likely offset of last in a log that comes oldest first
 
 	// gone is set once last is known not to be in the log.
 	gone bool
-	// newer is set while the walk goes on towards newer entries to find last, and
-	// edge is the key of the newest entry seen on that way.
+	// newer is set while the walk moves towards newer entries to find last, and edge is
+	// the key of the newest entry seen while it does.
 	newer bool
 	edge  string
-	// back is how far the walk stepped back from behind the end of the log.
+	// back is how far the walk stepped back from an offset after the end of the log.
 	back int
 
-	// ordered is set once the order is known, and flips counts how often it was
-	// another than before. probing is set while pages are asked for from the start
-	// to learn it; lone is the first entry with an id that they have shown. guessed
-	// is set where there was but that one: in which order it comes does not matter,
-	// until there is another.
+	// ordered is set once the order is known, and flips counts how often it changed.
+	// probing is set while pages are requested from the start to learn the order; lone
+	// is the first entry with an id that they have shown. guessed is set if there was
+	// only that one: its order does not matter until there is another.
 	ordered bool
 	flips   int
 	probing bool
@@ -41,8 +39,7 @@ type auditWalk struct {
 	guessed bool
 }
 
-// loneEntry is the one entry of a page that has an id, and its place in the
-// answer.
+// loneEntry is the only entry of a page that has an id, and its position in the answer.
 type loneEntry struct {
 	id            int64
 	offset, index int
@@ -58,23 +55,23 @@ func (p *auditPage) lone() *loneEntry {
 	return nil
 }
 
-var errUnsteadyOrder = errors.New("the audit log comes newest first at one moment and oldest first at the next: pages cannot be joined safely")
+var errUnsteadyOrder = errors.New("the audit log comes newest first in one answer and oldest first in the next: pages cannot be joined safely")
 
-// maxAuditPages bounds the pages that a walk reads without committing any: the log
-// keeps only so many entries.
+// maxAuditPages bounds the pages that a walk reads without committing any: the log keeps a
+// limited number of entries.
 const maxAuditPages = 20_000
 
 var (
-	errAuditOffsetIgnored = errors.New("the appliance shows the same page of the audit log at several offsets: it ignores offset")
+	errAuditOffsetIgnored = errors.New("the appliance returns the same page of the audit log at several offsets: it ignores offset")
 	errAuditEndless       = fmt.Errorf("the audit log has no end within %d pages, nor an entry that was committed", maxAuditPages)
 )
 
-// endlessAudit notices a log that a walk never gets to the end of.
+// endlessAudit detects a log whose end a walk never reaches.
 type endlessAudit struct {
 	pages         int // since something was committed, or a walk ended
 	offset, rows  int // of the last page
 	first, final  string
-	sameElsewhere int // pages in a row that were the last one, at another offset
+	sameElsewhere int // pages in a row that equal the last one, at another offset
 }
 
 // check returns an error if a page shows that the log does not end.
@@ -102,7 +99,7 @@ func (e *endlessAudit) check(page *auditPage) error {
 	return nil
 }
 
-// begin returns where a walk begins.
+// begin returns the offset at which a walk begins.
 func (a *Audit) begin(w *auditWalk) int {
 	if a.oldestFirst {
 		return w.hint
@@ -110,8 +107,7 @@ func (a *Audit) begin(w *auditWalk) int {
 	return 0
 }
 
-// next asks for a page and puts it into order. ok is false where the log is
-// empty.
+// next requests a page and sorts it oldest first. ok is false if the log is empty.
 func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool, err error) {
 	for {
 		page, err := a.fetch(ctx, w.offset)
@@ -147,24 +143,24 @@ func (a *Audit) next(ctx context.Context, w *auditWalk) (page auditPage, ok bool
 	}
 }
 
-// orient learns the order from a page. fits is false where the walk begins over,
-// or has to look at other pages first.
+// orient learns the order from a page. fits is false if the walk restarts, or has to read
+// other pages first.
 func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits bool, err error) {
-	rising, told, err := page.order()
+	rising, known, err := page.order()
 	single := len(page.rows) == 1
 	switch {
 	case err != nil:
 		return false, err
-	case told && rising == a.oldestFirst && !w.probing:
+	case known && rising == a.oldestFirst && !w.probing:
 		w.ordered = true
 		return true, nil
-	case told && rising != a.oldestFirst && w.ordered:
+	case known && rising != a.oldestFirst && w.ordered:
 		if w.flips++; w.flips > 3 {
 			return false, errUnsteadyOrder
 		}
 		fallthrough
-	case told:
-		return a.turn(w, rising) == page.offset, nil
+	case known:
+		return a.restart(w, rising) == page.offset, nil
 	case w.guessed:
 		lone := page.lone()
 		if w.lone == nil {
@@ -180,12 +176,12 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 	case single && page.offset == 0:
 		return true, nil // in either order
 	case single && a.oldestFirst && a.polls%idlePolls != 0 && page.find(w.last) == 0:
-		// The log would have to turn round and to have as many entries in front of
-		// last as there were behind it: now and then that is made sure of.
+		// The log would have to reverse its order and have as many entries before last
+		// as there were after it: that is checked from time to time.
 		return true, nil
 	}
 
-	// Few entries of the page have an id. They are no reason to guess.
+	// Too few entries of the page have an id to conclude the order from it.
 	if !w.probing {
 		w.probing = true
 		if page.offset > 0 {
@@ -196,13 +192,13 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 	if lone := page.lone(); w.lone == nil {
 		w.lone = lone
 	} else if lone != nil && lone.id != w.lone.id {
-		// Two pages tell it where nothing moved between them.
+		// Two pages show the order if nothing moved between them.
 		again, err := a.fetch(ctx, w.lone.offset)
 		if err != nil {
 			return false, err
 		}
 		if there := again.lone(); there != nil && *there == *w.lone {
-			a.turn(w, lone.id > w.lone.id)
+			a.restart(w, lone.id > w.lone.id)
 		} else {
 			w.lone, w.offset = nil, 0
 		}
@@ -210,7 +206,7 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 	}
 	if single {
 		lone := w.lone
-		a.turn(w, a.oldestFirst)
+		a.restart(w, a.oldestFirst)
 		w.lone, w.guessed = lone, true
 		return false, nil
 	}
@@ -218,18 +214,18 @@ func (a *Audit) orient(ctx context.Context, w *auditWalk, page *auditPage) (fits
 	return false, nil
 }
 
-// turn begins the walk again in an order, and returns at what offset.
-func (a *Audit) turn(w *auditWalk, oldestFirst bool) int {
+// restart restarts the walk in an order, and returns at what offset.
+func (a *Audit) restart(w *auditWalk, oldestFirst bool) int {
 	a.oldestFirst = oldestFirst
 	*w = auditWalk{last: w.last, hint: w.hint, ordered: true, flips: w.flips}
 	w.offset = a.begin(w)
 	return w.offset
 }
 
-// attach returns the index of the row that the walk has come to, given that of
-// the newest row known to be committed (-1: none); -1 with ok where the page
-// begins the log, and nothing in it was committed. Otherwise the page does not
-// count, and the walk has moved on.
+// attach returns the index of the row up to which the walk has come, given the index of
+// the newest row known to be committed (-1: none). It returns -1 and ok if the page begins
+// the log and nothing in it was committed. If ok is false, the page does not count, and
+// the walk has moved on.
 func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, committed int) (base int, ok bool, err error) {
 	if committed < 0 && w.joint != "" {
 		committed = slices.IndexFunc(page.rows, func(r auditRow) bool { return r.key() == w.joint })
@@ -247,7 +243,7 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 			return -1, true, nil
 		}
 	}
-	// Older and newer are steps that share a row with this page.
+	// A step to older or newer entries shares a row with this page.
 	step := len(page.rows) - 1
 	if step == 0 {
 		step = 1
@@ -262,18 +258,17 @@ func (a *Audit) attach(ctx context.Context, w *auditWalk, page *auditPage, commi
 	return 0, false, nil
 }
 
-// overshot reports whether a page that holds nothing committed lies on the older
-// side of last: what is there was passed over at the first contact, or is
-// forgotten.
+// overshot reports whether a page that holds no committed entry is on the older side of
+// last: its entries were skipped at the first contact, or are forgotten.
 func (w *auditWalk) overshot(page *auditPage) bool {
-	// Where this page begins with what was seen on the way from the older side,
-	// nothing lies between the two.
+	// If this page begins with an entry seen when coming from the older side, there is
+	// nothing between the two.
 	joined := w.newer && slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == w.edge })
 	first, final, ok := page.ends()
 	switch {
 	case w.last == nil || w.gone:
 		w.newer = false
-	case !ok: // such a page tells nothing, but that the log ends
+	case !ok: // such a page shows only whether the log ends
 		w.newer, w.gone = joined && !page.newest, joined && page.newest
 	default:
 		w.newer = final < w.last.ID && !page.newest
@@ -285,8 +280,9 @@ func (w *auditWalk) overshot(page *auditPage) bool {
 	return w.newer
 }
 
-// advance goes on to the page behind one that was read. It still holds the newest
-// row of that, with a quarter of a page to spare for what moves meanwhile.
+// advance moves on to the page after one that was read. The next page still holds the
+// newest row of this one, with a quarter of a page to spare for entries that move
+// meanwhile.
 func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	newest := &page.rows[len(page.rows)-1]
 	w.joint, w.gone, w.newer = "", false, false
@@ -299,7 +295,7 @@ func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	}
 	if a.oldestFirst {
 		w.offset = page.offset + len(page.rows) - 1
-		if len(page.rows) >= page.limit { // else it may be the last: then one row alone says so
+		if len(page.rows) >= page.limit { // else it may be the last: a single row then proves it
 			w.offset -= spare
 		}
 		return

@@ -10,7 +10,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Metrics are the metrics of all sources.
+// Metrics holds the metrics of all sources.
 type Metrics struct {
 	polls       *prometheus.CounterVec
 	events      *prometheus.CounterVec
@@ -20,7 +20,7 @@ type Metrics struct {
 	lag         *prometheus.GaugeVec
 	gaps        *prometheus.CounterVec // of the audit log
 
-	// Of records alone.
+	// For records only.
 	warnings   *prometheus.CounterVec
 	cursors    *prometheus.CounterVec
 	incomplete *prometheus.CounterVec
@@ -32,7 +32,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_polls_total",
-			Help: "Polls, by how they ended: ok, refused, throttled or failed.",
+			Help: "Polls, by result: ok, refused, throttled or failed.",
 		}, append(stream, "class")),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_events_total",
@@ -40,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, stream),
 		found: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_reconciled_total",
-			Help: "Events that only the sweep over the recent past found.",
+			Help: "Events found only by reading the recent past again.",
 		}, stream),
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_dead_letters_total",
@@ -52,15 +52,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, stream),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ndrbridge_source_lag_seconds",
-			Help: "How far the stream is read behind the appliance's clock, as of the last poll that succeeded; 0 once it was read to its end.",
+			Help: "How far the stream is behind the appliance's clock, as of the last successful poll; 0 once it was read to its end.",
 		}, stream),
 		gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_gaps_total",
-			Help: "Holes in what was read of the audit log: entries were purged before they were read, or the log began again.",
+			Help: "Gaps in the audit log: entries were purged before they were read, or the log was restarted.",
 		}, stream),
 		warnings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_warnings_total",
-			Help: "Answers in which the record store warned, or said that it had not looked at everything.",
+			Help: "Answers in which the record store warned, or reported that its search was incomplete.",
 		}, stream),
 		cursors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_cursor_failures_total",
@@ -68,7 +68,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, stream),
 		incomplete: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_source_incomplete_windows_total",
-			Help: "Windows of records that were given up with fewer records than the record store said there are, or unchecked.",
+			Help: "Windows of records given up with fewer records than the record store reported, or without being checked again.",
 		}, stream),
 	}
 	r.MustRegister(m.polls, m.events, m.found, m.dead, m.lastSuccess, m.lag, m.gaps)
@@ -76,9 +76,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin shows the counters of a stream that is about to be polled before there is
+// begin exposes the counters of a stream that is about to be polled before there is
 // anything to count, so that the first count is an increase and not a new series. It
-// returns the counter of its events.
+// returns the counter of the stream's events.
 func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	for _, class := range []string{"ok", "refused", "throttled", "failed"} {
 		m.polls.WithLabelValues(s.Appliance, s.Stream, class)
@@ -98,11 +98,11 @@ func (m *Metrics) begin(s checkpoint.Source) prometheus.Counter {
 	return m.events.WithLabelValues(s.Appliance, s.Stream)
 }
 
-// counted is what a counter has counted.
+// counted returns the value of a counter.
 func counted(c prometheus.Counter) uint64 {
 	var m dto.Metric
 	if err := c.Write(&m); err != nil {
-		return 0 // a counter that was made by prometheus has no reason to fail
+		return 0 // a counter made by prometheus never fails
 	}
 	return uint64(m.GetCounter().GetValue())
 }

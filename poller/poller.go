@@ -1,5 +1,5 @@
-// Package poller reads an appliance's streams into the journal: one source for
-// each stream, and the Poller that keeps it going.
+// Package poller reads an appliance's streams into the journal: one Source for each
+// stream, and a Poller that polls it.
 package poller
 
 import (
@@ -20,50 +20,50 @@ import (
 
 // Source reads one stream. A Poller calls Poll from one goroutine.
 type Source interface {
-	// Source names the stream.
+	// Source returns the stream's name.
 	Source() checkpoint.Source
-	// Poll reads what is new and commits it. A poll that failed has lost
-	// nothing: the next goes on from what was committed.
+	// Poll reads and commits everything new. A failed poll loses nothing: the next one
+	// continues from the committed position.
 	Poll(ctx context.Context) (Next, error)
-	// Progress tells how far the stream was read; ok is false before anything was.
-	// It is safe for concurrent use.
+	// Progress returns how far the stream was read; ok is false before anything was read. It
+	// is safe for concurrent use.
 	Progress() (p Progress, ok bool)
 }
 
-// Next says when a source that was polled should be polled again.
+// Next is when a source should be polled again.
 type Next int
 
 const (
-	Idle Next = iota // after the interval: there is nothing to do but wait for what is new
-	Soon             // before long: something slow is under way
+	Idle Next = iota // after the interval: there is nothing more to read now
+	Soon             // before long: a slow task is under way
 	Now              // at once: there is more to read
 )
 
-// Options say when a Poller polls.
+// Options configures a Poller.
 type Options struct {
 	Interval     time.Duration // between two polls of an idle stream
 	RetryInitial time.Duration // after the first of several failed polls
 	RetryMax     time.Duration // the longest wait after a failed poll
-	AuthRetry    time.Duration // after a poll whose key was refused
-	// Tracer makes a span of each poll; nil: polls are not traced. The events of a poll
-	// that is recorded carry its traceparent.
+	AuthRetry    time.Duration // after a poll whose key was rejected
+	// Tracer creates a span for each poll; nil: polls are not traced. The events of a
+	// recorded poll carry its traceparent.
 	Tracer trace.Tracer
-	// Watch hears how each poll ended.
+	// Watch receives the result of each poll.
 	Watch   *Watch
 	Log     *slog.Logger
 	Metrics *Metrics
 }
 
-// Status is how a stream is doing.
+// Status is the state of a stream.
 type Status struct {
 	Source checkpoint.Source
-	// LastSuccess is when a poll last succeeded; zero: none has.
+	// LastSuccess is when a poll last succeeded; zero if none has.
 	LastSuccess time.Time
-	// Failures counts the failed polls since then, and Error tells the last.
+	// Failures counts the failed polls since then, and Error describes the last one.
 	Failures int
 	Error    string
-	// Events counts those committed to the journal. It goes on where another Poller of
-	// the stream with the same Metrics ended.
+	// Events counts the events committed to the journal. The count continues that of an
+	// earlier Poller of the stream with the same Metrics.
 	Events uint64
 }
 
@@ -83,7 +83,7 @@ func New(source Source, o Options) *Poller {
 	return &Poller{source: source, o: o, status: Status{Source: source.Source()}}
 }
 
-// Status is safe for concurrent use.
+// Status returns the stream's state. It is safe for concurrent use.
 func (p *Poller) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,10 +94,10 @@ func (p *Poller) Status() Status {
 	return status
 }
 
-// soon bounds the wait for a source that is to be polled before long.
+// soon is the longest wait before polling a source that returned Soon.
 const soon = 5 * time.Second
 
-// Run polls until ctx ends.
+// Run polls until ctx is done.
 func (p *Poller) Run(ctx context.Context) {
 	retry := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(p.o.RetryInitial),
@@ -124,7 +124,7 @@ func (p *Poller) Run(ctx context.Context) {
 			case Now:
 				wait = 0
 			}
-			// A tenth of jitter keeps the streams of many bridges apart.
+			// Jitter of a tenth spreads the polls of many bridges.
 			wait += time.Duration((rand.Float64() - 0.5) / 5 * float64(wait))
 		case e != nil && e.Refused():
 			wait = p.o.AuthRetry
@@ -141,8 +141,8 @@ func (p *Poller) Run(ctx context.Context) {
 	}
 }
 
-// record keeps how a poll ended, and tells what changed by it: not every
-// failure of a long outage.
+// record records the result of a poll, and logs what it changed: not every failure of a
+// long outage.
 func (p *Poller) record(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,17 +157,17 @@ func (p *Poller) record(err error) {
 		s.LastSuccess, s.Failures, s.Error, p.class = now, 0, "", class
 		return
 	}
-	// A long outage is told at its beginning, and where it becomes another.
+	// A long outage is logged at its beginning, and when the class of failure changes.
 	const beginning = 3
 	level, text := slog.LevelDebug, err.Error()
 	if s.Failures++; class != p.class || s.Failures <= beginning && text != s.Error {
 		level = slog.LevelWarn
 	}
-	p.o.Log.Log(context.Background(), level, "poll failed; it is tried again", "failures", s.Failures, "error", err)
+	p.o.Log.Log(context.Background(), level, "poll failed; retrying", "failures", s.Failures, "error", err)
 	s.Error, p.class = text, class
 }
 
-// classOf is the word that a poll is counted under.
+// classOf returns the class under which a poll is counted.
 func classOf(err error) string {
 	e, ok := errors.AsType[*appliance.Error](err)
 	switch {

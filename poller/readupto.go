@@ -9,10 +9,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// ReadUpTo returns the appliance's time up to which the committed position of a
-// stream has read it; the zero time where there is no position, or nothing behind
-// the stream's start was read yet. A source may have read further without having
-// found anything.
+// ReadUpTo returns the appliance's time up to which the committed position of a stream
+// covers it; the zero time if there is no position, or nothing after the stream's start
+// was read yet. A source may have read further without finding anything.
 func ReadUpTo(ctx context.Context, store checkpoint.Sources, source checkpoint.Source) (time.Time, error) {
 	committed, err := store.Position(ctx, source)
 	if err != nil || committed == nil {

@@ -11,15 +11,15 @@ import (
 	"ndrbridge/transform"
 )
 
-// ErrNoPosition says that a stream has no position: its appliance was never
-// asked for it.
+// ErrNoPosition is returned if a stream has no position: it was never read from its
+// appliance.
 var ErrNoPosition = errors.New("the stream has never been read")
 
-// Rewind moves the position of a stream back, so that its source reads again
-// from there and delivers again what it finds, with the ids that it had. A source
-// that runs takes it up with its next poll. A position that lies before the time
-// already stays. ErrNoPosition where there is none; an unknown stream is an
-// error, too.
+// Rewind moves the position of a stream back, so that its source reads again from there
+// and delivers again what it finds, with the same event ids. A running source continues
+// from the new position with its next poll. A position that is already before the time
+// stays. Rewind returns ErrNoPosition if there is none, and an error if the stream is
+// unknown.
 func Rewind(ctx context.Context, store checkpoint.Sources, source checkpoint.Source, to time.Time) error {
 	rewind := rewindDetections
 	switch {
@@ -29,9 +29,9 @@ func Rewind(ctx context.Context, store checkpoint.Sources, source checkpoint.Sou
 	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
 		rewind = rewindRecords
 	default:
-		return fmt.Errorf("%q is no stream: write detections, audit, or records/ and the name of a query", source.Stream)
+		return fmt.Errorf("%q is not a stream: use detections, audit, or records/ and the name of a query", source.Stream)
 	}
-	const attempts = 10 // a source that runs may commit in between
+	const attempts = 10 // a running source may commit in between
 	var err error
 	for range attempts {
 		var before, after []byte
@@ -55,8 +55,8 @@ func Rewind(ctx context.Context, store checkpoint.Sources, source checkpoint.Sou
 	return nil
 }
 
-// rewindDetections moves a position back to a time in milliseconds since the
-// epoch, 0 or more.
+// rewindDetections moves a position back to a time in milliseconds since the epoch, at
+// least 0.
 func rewindDetections(position []byte, to int64) ([]byte, error) {
 	p, err := parsePosition(position)
 	if err != nil {

@@ -21,7 +21,7 @@ func (p *Poller) poll(ctx context.Context) (Next, error) {
 	ctx, span := p.o.Tracer.Start(ctx, "poll "+kind, trace.WithAttributes(attributesOf(source)...))
 	defer span.End()
 	next, err := p.source.Poll(ctx)
-	if err != nil && ctx.Err() == nil { // a poll that was called off has not failed
+	if err != nil && ctx.Err() == nil { // a cancelled poll has not failed
 		span.SetAttributes(attribute.String("error.type", classOf(err)))
 		span.SetStatus(codes.Error, err.Error())
 	}
@@ -35,14 +35,14 @@ func attributesOf(s checkpoint.Source) []attribute.KeyValue {
 	}
 }
 
-// tracedStore makes a span of every commit.
+// tracedStore creates a span for every commit.
 type tracedStore struct {
 	checkpoint.Sources
 	tracer trace.Tracer
 }
 
-// Traced returns a store that makes spans of what is committed to it, as children of
-// the poll that commits; the store itself where tracer is nil.
+// Traced returns a store that creates a span for every commit, as a child of the poll that
+// commits; it returns store itself if tracer is nil.
 func Traced(store checkpoint.Sources, tracer trace.Tracer) checkpoint.Sources {
 	if tracer == nil {
 		return store

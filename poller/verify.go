@@ -6,30 +6,30 @@ import (
 
 // The kinds of a Difference.
 const (
-	// DiffMissing is what the appliance shows and was never journalled, although
-	// the stream's position lies behind it. A sweep or a rewind reads it.
+	// DiffMissing marks an object that the appliance shows and that was never
+	// journalled, although the stream's position is past it. A sweep or a rewind
+	// reads it.
 	DiffMissing = "missing"
-	// DiffPending is what the appliance shows and will be read: it lies beyond
-	// the stream's position.
+	// DiffPending marks an object that the appliance shows and that will be read: the
+	// stream's position has not reached it.
 	DiffPending = "pending"
-	// DiffOlder is what the appliance shows in an older version than was
-	// journalled, as after it was restored from a backup.
+	// DiffOlder marks an object that the appliance shows in an older version than was
+	// journalled, for example after it was restored from a backup.
 	DiffOlder = "older"
-	// DiffGone is what was journalled and the appliance no longer shows: it was
+	// DiffGone marks a journalled object that the appliance no longer shows: it was
 	// deleted or is hidden.
 	DiffGone = "gone"
-	// DiffFiltered is what was journalled, and the stream's filter no longer
+	// DiffFiltered marks a journalled object that the stream's filter no longer
 	// selects.
 	DiffFiltered = "filtered"
-	// DiffDead is what could not be made into an event and lies among the dead
-	// letters.
+	// DiffDead marks an object that could not be made into an event and is a dead
+	// letter.
 	DiffDead = "dead"
 )
 
-// Difference is one object that an appliance shows in another way than it was
-// journalled. Versions are what tells two of one object apart: of a detection
-// its mod_time, of an audit log entry its time, both in milliseconds since the
-// epoch; 0: none.
+// Difference is an object that the appliance shows differently from what was journalled.
+// Shown and Journalled identify its versions: the mod_time of a detection, the time of an
+// audit log entry, both in milliseconds since the epoch; 0: none.
 type Difference struct {
 	Kind       string `json:"kind"`
 	Stream     string `json:"stream"`
@@ -38,24 +38,24 @@ type Difference struct {
 	Journalled int64  `json:"journalled,omitempty"`
 }
 
-// Verification is what a comparison came to.
+// Verification is the result of a comparison.
 type Verification struct {
 	Stream string `json:"stream"`
-	// Since is where the comparison began: the time asked for, or the stream's
-	// start where that is later.
+	// Since is where the comparison began: the requested time, or the stream's start if
+	// that is later.
 	Since time.Time `json:"since"`
-	// Compared counts the objects that the appliance showed, and Same those of
-	// them that were journalled as they are.
+	// Compared counts the objects that the appliance showed, and Same the ones
+	// that were journalled in the same version.
 	Compared int `json:"compared"`
 	Same     int `json:"same"`
 	// Differences counts the others by kind.
 	Differences map[string]int `json:"differences"`
 }
 
-// VerifyReport hears how a comparison goes.
+// VerifyReport receives the progress and the findings of a comparison.
 type VerifyReport struct {
-	// Progress is called after each page: how many objects were compared, and
-	// the time up to which.
+	// Progress is called after each page with the number of objects compared so far,
+	// and the time up to which they were compared.
 	Progress func(stream string, compared int, at time.Time)
 	// Found is called for each difference.
 	Found func(Difference)

@@ -14,8 +14,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Watch tells, by events in the journal, when an appliance cannot be polled and
-// when it can be again. The pollers of the appliance's streams share one.
+// Watch reports, by events in the journal, when an appliance cannot be polled and when it
+// can be again. The pollers of the appliance's streams share one.
 type Watch struct {
 	store  checkpoint.Sources
 	source checkpoint.Source
@@ -24,38 +24,39 @@ type Watch struct {
 
 	mu      sync.Mutex
 	streaks map[checkpoint.Source]failureStreak
-	state   reachState // as the last poll left it
-	polls   bool       // of a poll since the start
-	since   time.Time  // when it was first reached, or reached again
+	state   reachState // after the last poll
+	polls   bool       // state is based on polls since the start
+	since   time.Time  // when the appliance was first reached, or reached again
 	changed chan struct{}
 }
 
-// WatchOptions say what is told of an appliance.
+// WatchOptions configures a Watch.
 type WatchOptions struct {
 	Appliance string // its name
-	// After is how many polls of one stream must fail in a row until the appliance
-	// counts as unreachable, without one of any stream that succeeds, and with each
-	// stream's last poll a failure; 1 or more.
+	// After is how many polls of one stream must fail in a row before the appliance
+	// counts as unreachable, provided that no poll of any stream succeeds meanwhile and
+	// the last poll of each stream failed; at least 1.
 	After      int
 	TypePrefix string
-	// Reached, where set, is called when a poll succeeds, for the first time or after
-	// the appliance was unreachable. It must not wait, nor call the Watch.
+	// Reached, if set, is called when a poll succeeds for the first time or after the
+	// appliance was unreachable. It must not block, nor call the Watch.
 	Reached func()
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// failureStreak counts the failed polls of a stream since one of the appliance's
-// streams was last read.
+// failureStreak counts the failed polls of a stream since any of the appliance's streams
+// was last read.
 type failureStreak struct {
-	failed   bool // the last poll did
+	failed   bool // whether the last poll failed
 	failures int
-	since    time.Time // of the first
-	last     time.Time // when the last poll failed, while failed
-	reason   string    // and how
+	since    time.Time // when the first of them failed
+	last     time.Time // when the last poll failed, if failed
+	reason   string    // why it failed
 }
 
-// reachState is whether an appliance can be polled: the position of what is told.
+// reachState is whether an appliance can be polled. It is the position of the events that
+// a Watch commits.
 type reachState struct {
 	Unreachable bool      `json:"unreachable"`
 	Since       time.Time `json:"since,omitzero"` // while unreachable
@@ -68,11 +69,11 @@ type Reach struct {
 	// Known is false until a poll has succeeded or enough of them have failed.
 	Known     bool
 	Reachable bool
-	// Since is since when: of the first of the failed polls, or of the first that
-	// succeeded.
+	// Since is the time of the first of the failed polls, or of the first successful
+	// one.
 	Since time.Time
-	// Error tells the last failed poll of a stream whose last poll failed; empty: there
-	// is none.
+	// Error describes the latest failure among the streams whose last poll failed;
+	// empty if there is none.
 	Error string
 }
 
@@ -104,8 +105,8 @@ func (w *Watch) Reach() Reach {
 	return r
 }
 
-// polled takes note of how a poll ended. It never waits. What has nothing to do
-// with the appliance, such as a full disk, says nothing about it.
+// polled records the result of a poll. It never blocks. A failure that has nothing to do
+// with the appliance, such as a full disk, is ignored.
 func (w *Watch) polled(source checkpoint.Source, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if err != nil && !ok {
@@ -147,12 +148,12 @@ func (w *Watch) polled(source checkpoint.Source, err error) {
 	}
 	select {
 	case w.changed <- struct{}{}:
-	default: // Run has yet to look
+	default: // Run has not handled the last change yet
 	}
 }
 
-// Run commits the events until ctx ends. What changes back before it could be
-// written is not told.
+// Run commits the events until ctx is done. A change that is reversed before it could be
+// committed is not reported.
 func (w *Watch) Run(ctx context.Context) {
 	const pause = 5 * time.Second // after a commit that failed
 	for {
@@ -166,7 +167,7 @@ func (w *Watch) Run(ctx context.Context) {
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			w.o.Log.Warn("whether the appliance can be reached could not be told; it is tried again", "error", err)
+			w.o.Log.Warn("the event about the appliance's reachability could not be committed; retrying", "error", err)
 			select {
 			case <-ctx.Done():
 				return
@@ -176,31 +177,31 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// report commits the event of a change, where there is one.
+// report commits the event of a change, if there is one.
 func (w *Watch) report(ctx context.Context) error {
 	committed, err := w.store.Position(ctx, w.source)
 	if err != nil {
 		return fmt.Errorf("read the position of %s: %w", w.source, err)
 	}
-	var told reachState
+	var reported reachState
 	if committed != nil {
-		if err := json.Unmarshal(committed, &told); err != nil {
+		if err := json.Unmarshal(committed, &reported); err != nil {
 			return fmt.Errorf("read the position %q: %w", committed, err)
 		}
 	}
 	w.mu.Lock()
 	state := w.state
 	w.mu.Unlock()
-	if state.Unreachable == told.Unreachable {
+	if state.Unreachable == reported.Unreachable {
 		return nil
 	}
 	change, now := transform.Reachability{Reachable: !state.Unreachable}, w.o.Now()
 	about := state
 	if !state.Unreachable {
-		about = told
-		w.o.Log.Info("the appliance can be polled again", "was_unreachable_since", told.Since)
+		about = reported
+		w.o.Log.Info("the appliance can be polled again", "was_unreachable_since", reported.Since)
 	} else {
-		w.o.Log.Error("the appliance cannot be polled; nothing is lost, and it is tried again",
+		w.o.Log.Error("the appliance cannot be polled; nothing is lost, polls are retried",
 			"since", state.Since, "failures", state.Failures, "error", state.Reason)
 	}
 	change.Since, change.Failures, change.Reason = about.Since, about.Failures, about.Reason
