@@ -15,8 +15,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// DetectionsClient is what the detections source asks of an appliance.
-// *appliance.Client is one.
+// DetectionsClient is the part of an appliance's interface that the detections source
+// uses. *appliance.Client implements it.
 type DetectionsClient interface {
 	Firmware(ctx context.Context) (appliance.Version, error)
 	SearchDetections(ctx context.Context, s appliance.Search, page *appliance.Page) error
@@ -26,54 +26,53 @@ type DetectionsClient interface {
 	DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error)
 }
 
-// DetectionsOptions say how a detections source reads. The durations are
-// compared with the appliance's clock.
+// DetectionsOptions configures a detections source. The durations are compared with the
+// appliance's clock.
 type DetectionsOptions struct {
 	Appliance string // its name
-	URL       string // its address, remembered so that a change can be told
+	URL       string // its address, remembered so that a change can be detected
 	Filter    json.RawMessage
-	// Start returns where to begin when the state has no position, given the
-	// appliance's time; the zero time for the beginning of what it keeps.
+	// Start returns where to begin if the state has no position, given the appliance's
+	// time; the zero time means the oldest detection that it keeps.
 	Start func(now time.Time) time.Time
-	// Overlap is how late a version may become visible and still be read at
-	// once.
+	// Overlap is how late a version may become visible and still be read at once.
 	Overlap  time.Duration
-	PageSize int // rows asked for at most, 2 or more
+	PageSize int // the most rows to request at once, at least 2
 	// ReconcileEvery is how often the last ReconcileBack are read again, to find
-	// what became visible later than Overlap. 0: never.
+	// versions that became visible later than Overlap. 0: never.
 	ReconcileEvery, ReconcileBack time.Duration
-	// ForgetAfter is when a detection without a new version is forgotten.
+	// ForgetAfter is how long a detection without a new version is remembered.
 	ForgetAfter time.Duration
-	// Enrich, where set, says what is added to detections that become events: one
-	// for each, in their order. It is called once for a page, and the page waits
-	// for it. The detections are valid until it returns.
+	// Enrich, if set, returns what to add to detections that become events: one Enrichment for
+	// each, in their order. It is called once per page, and the page waits for it. The
+	// detections are valid until it returns.
 	Enrich func(ctx context.Context, detections []transform.Detection) []transform.Enrichment
-	// Reused, if set, is called when an id that is known comes with another time of
-	// creation, before the page is committed; an error fails the poll.
+	// Reused, if set, is called if a known id comes with another time of creation, before the
+	// page is committed; an error fails the poll.
 	Reused func(ctx context.Context, r ReusedID) error
-	// OwnWrites knows what is written to the appliance; nil: nothing is.
+	// OwnWrites knows what the bridge writes to the appliance; nil: nothing.
 	OwnWrites  OwnWrites
 	TypePrefix string
-	Now        func() time.Time // for recordedtime and speeds alone
+	Now        func() time.Time // only for recordedtime and speeds
 	Log        *slog.Logger
 	Metrics    *Metrics
 }
 
-// idlePolls is how many polls without anything new there are between two that
-// do not rely on the page sizes seen.
+// idlePolls is how many polls without anything new pass between two that do not rely on
+// the page sizes seen.
 const idlePolls = 30
 
-// MinFirmware is the first firmware whose detections have a mod_time.
+// MinFirmware returns the first firmware whose detections have a mod_time.
 func MinFirmware() appliance.Version { return appliance.Version{9, 3} }
 
 // Detections is the source of one appliance's detections. Its invariants:
 //
 //   - Every version that is visible with a mod_time up to the committed
 //     position's Whole less the overlap is in the journal, or was before Floor.
-//   - The position is never ahead of the appliance's clock as it stood in the
-//     first answer of the walk that moved it: what becomes visible later than
-//     that, by no more than the overlap, is still ahead of the next walk's bound.
-//   - No decision is taken by the local clock.
+//   - The position is never ahead of the appliance's clock as of the first answer
+//     of the walk that moved it: a version that becomes visible later than that,
+//     by no more than the overlap, is still ahead of the next walk's bound.
+//   - No decision depends on the local clock.
 type Detections struct {
 	client DetectionsClient
 	store  checkpoint.Sources
@@ -81,9 +80,9 @@ type Detections struct {
 	o      DetectionsOptions
 	events transform.Encoder
 
-	loaded    bool // written and committed are what the store holds
+	loaded    bool // written and committed are those in the store
 	position  position
-	written   position // what position was when it was committed
+	written   position // position when it was last committed
 	committed []byte
 	rewalk    rewalk
 
@@ -92,12 +91,12 @@ type Detections struct {
 	pages   pageFailures
 	objects failedPolls
 	givenUp map[int64]givenUp
-	longest int   // rows of the longest page that it returned
+	longest int   // rows of the longest page that the appliance returned
 	idle    int   // polls in a row that showed nothing new
-	clock   int64 // the appliance's, in its last answer
+	clock   int64 // the appliance's time in its last answer
 
-	sweep      *sweep // nil: none under way
-	sweepError string // why the last page of a sweep failed; empty: it did not
+	sweep      *sweep // nil: none is running
+	sweepError string // why the last page of a sweep failed; empty if it succeeded
 
 	progress *progressMeter
 }
@@ -105,12 +104,12 @@ type Detections struct {
 // sweep is a walk over the recent past, one page at a time.
 type sweep struct {
 	*walk
-	until int64 // from here on the polls themselves read
+	until int64 // from here on the polls themselves read everything
 	began int64
 	pages pageFailures
 }
 
-// NewDetections returns a source that goes on from what store holds.
+// NewDetections returns a source that continues from the position in store.
 func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
 	d := &Detections{
@@ -122,21 +121,20 @@ func NewDetections(client DetectionsClient, store checkpoint.Sources, o Detectio
 	return d
 }
 
-// Source names the stream.
+// Source returns the stream's name.
 func (d *Detections) Source() checkpoint.Source { return d.source }
 
 // Progress implements Source.
 func (d *Detections) Progress() (p Progress, ok bool) { return d.progress.current() }
 
-// Poll reads everything new, and one page of a sweep that is due. It returns
-// once a walk has come to its end; each page is committed by itself, so an
-// error loses nothing of what was read before it. The next should be Soon while
-// a sweep is under way.
+// Poll reads everything new, and one page of a sweep if one is due. It returns when a walk
+// has reached the end; each page is committed by itself, so an error loses nothing that
+// was read before it. It returns Soon while a sweep is running.
 func (d *Detections) Poll(ctx context.Context) (Next, error) {
 	d.events.TraceParent = traceparent.Of(ctx)
 	next, err := d.pollAndSweep(ctx)
 	if errors.Is(err, checkpoint.ErrFenced) {
-		return Soon, nil // an operator moved the position: it is read with the next poll
+		return Soon, nil // an operator moved the position: the next poll reads it
 	}
 	return next, err
 }
@@ -169,23 +167,22 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 		}
 		return Idle, nil
 	}
-	// What is new was read: a sweep that fails must not slow that down.
+	// Everything new was read: a failing sweep must not slow that down.
 	if text := err.Error(); text != d.sweepError {
 		d.sweepError = text
-		d.o.Log.Warn("the recent past could not be read again; it is tried with the next poll", "error", err)
+		d.o.Log.Warn("the recent past could not be read again; the next poll retries", "error", err)
 	}
 	return Idle, nil
 }
 
-// load takes the position from what is stored, and makes the first contact where
-// that is nothing.
+// load takes the position from what is stored, and makes the first contact if nothing is.
 func (d *Detections) load(ctx context.Context, stored []byte) error {
 	firmware, err := d.client.Firmware(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the firmware version: %w", err)
 	}
 	if least := MinFirmware(); firmware.Compare(least) < 0 {
-		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream is read by: "+
+		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream needs: "+
 			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, least)
 	}
 	d.loaded, d.sweep, d.committed = false, nil, stored
@@ -196,11 +193,11 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 			return err
 		}
 		if d.position.URL != d.o.URL {
-			d.o.Log.Warn("the appliance's address changed; its detections go on from where they stood",
+			d.o.Log.Warn("the appliance's address changed; reading its detections continues from the last position",
 				"was", d.position.URL, "is", d.o.URL)
 		}
 		if d.position.Filter != filter {
-			d.o.Log.Warn("the filter changed; detections go on from where they stood",
+			d.o.Log.Warn("the filter changed; reading detections continues from the last position",
 				"was", d.position.Filter, "is", filter)
 		}
 		d.position.URL, d.position.Filter = d.o.URL, filter
@@ -210,13 +207,13 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 		return nil
 	}
 
-	// What start means is settled now, before the first event: a crash after
-	// this does not move it.
+	// What start means is committed now, before the first event: a crash after this
+	// does not change it.
 	now, err := d.askTime(ctx)
 	if err != nil {
 		return err
 	}
-	// The zero time lies before the epoch, and a time to come is as good as now.
+	// The zero time is before the epoch, and a future time is the same as now.
 	start := min(max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()), now)
 	p := position{ModTime: start, Whole: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
 	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
@@ -229,8 +226,8 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 
 // poll walks from the position to the end.
 func (d *Detections) poll(ctx context.Context) error {
-	// Now and then a short page is not taken for the last: the server may have
-	// begun to return shorter ones. What that finds is what it returns now.
+	// From time to time a short page is not taken for the last: the server may have
+	// begun to return shorter ones. Such a poll learns the size that it returns now.
 	d.idle++
 	trust, longest := d.idle%idlePolls != 0, d.longest
 	if !trust {
@@ -242,7 +239,7 @@ func (d *Detections) poll(ctx context.Context) error {
 	} else {
 		s.walk = d.rewalk.next(d.position.ModTime)
 	}
-	d.rewalk.tail = nil // a walk that fails is no tail
+	d.rewalk.tail = nil // a failed walk must not become the tail
 	d.progress.begin()
 	for done := false; !done; {
 		err := d.inTurn(ctx, func() (err error) {
@@ -255,7 +252,7 @@ func (d *Detections) poll(ctx context.Context) error {
 		}
 		if err != nil {
 			if !s.whole && s.pages == 0 {
-				d.rewalk.tail = s.walk // as it was
+				d.rewalk.tail = s.walk // nothing has changed
 			}
 			return err
 		}
@@ -279,13 +276,13 @@ func (d *Detections) poll(ctx context.Context) error {
 type pass struct {
 	*walk
 	whole bool  // it shows everything within the overlap
-	pages int   // how many it took
+	pages int   // how many pages it has read
 	from  int64 // the position where it began
-	clock int64 // the appliance's when it began, or less if it went back; 0: not known yet
+	clock int64 // the appliance's time when it began, or less if it went back; 0: not known yet
 	news  bool  // it showed something new
 }
 
-// pollPage reads and commits the next page. done says that it was the last.
+// pollPage reads and commits the next page. done is true if it was the last.
 func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err error) {
 	defer d.page.Release()
 	rows, short, err := d.fetch(ctx, s.walk)
@@ -333,7 +330,7 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 	return done, nil
 }
 
-// endReread ends what Rewind began, once a walk has come to its end.
+// endReread ends the reading that Rewind began, when a walk has reached the end.
 func (d *Detections) endReread(ctx context.Context) error {
 	if !d.position.Reread {
 		return nil
@@ -343,8 +340,8 @@ func (d *Detections) endReread(ctx context.Context) error {
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
-// goBack moves the position back with the appliance's clock: what changes from
-// now on has a mod_time behind it.
+// goBack moves the position back with the appliance's clock: a version changed from now on
+// has a mod_time before the old position.
 func (d *Detections) goBack(ctx context.Context, clock int64) error {
 	d.o.Log.Warn("the appliance's clock went back; reading again from there",
 		"from", time.UnixMilli(d.position.ModTime).UTC(), "to", time.UnixMilli(clock).UTC())
@@ -352,7 +349,7 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 	p.ModTime, p.Whole = clock, min(p.Whole, clock)
 	p.Floor = min(p.Floor, clock)
 	if overlap := d.o.Overlap.Milliseconds(); d.position.ModTime-clock > overlap {
-		// How far it was back before this answer is not known: sweep at once.
+		// How far it had gone back before this answer is not known: sweep at once.
 		p.Floor = min(p.Floor, clock-overlap)
 		p.Swept = 0
 		d.sweep = nil
@@ -360,12 +357,13 @@ func (d *Detections) goBack(ctx context.Context, clock int64) error {
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
-// bound is where a whole walk begins: early enough for either reading of it.
+// bound returns where a whole walk begins: early enough whether the appliance treats the
+// bound as inclusive or exclusive.
 func (d *Detections) bound() int64 {
 	return max(d.position.Whole-d.o.Overlap.Milliseconds()-1, d.position.Floor-1, d.rewalk.reached)
 }
 
-// sweepPage reads one page of the sweep, beginning one where it is due.
+// sweepPage reads one page of the sweep, and begins one if it is due.
 func (d *Detections) sweepPage(ctx context.Context) error {
 	if d.sweep == nil {
 		if d.o.ReconcileEvery <= 0 || d.clock-d.position.Swept < d.o.ReconcileEvery.Milliseconds() {
@@ -412,8 +410,8 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 	return d.commit(ctx, p, checkpoint.Commit{})
 }
 
-// take commits what is new among the rows, and the position that they lead to.
-// It returns how many events that made.
+// take commits the new versions among the rows, and the position p that they lead to. It
+// returns the number of events.
 func (d *Detections) take(ctx context.Context, p position, rows []object) (events int, err error) {
 	keys := make([]string, len(rows))
 	for i := range rows {
@@ -504,8 +502,8 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	return len(c.Events), nil
 }
 
-// ReusedID is an id that another detection had before: the appliance is another one, or
-// was restored from a backup.
+// ReusedID is an id that another detection had before: the appliance was replaced or
+// restored from a backup.
 type ReusedID struct {
 	ID      int64
 	Was, Is time.Time // of creation
@@ -518,12 +516,12 @@ func (d *Detections) reused(ctx context.Context, v transform.Detection, before k
 	}
 	err := d.o.Reused(ctx, ReusedID{ID: v.ID, Was: time.UnixMilli(before.began).UTC(), Is: time.UnixMilli(v.Began).UTC()})
 	if err != nil {
-		return fmt.Errorf("report that the id %d is used again: %w", v.ID, err)
+		return fmt.Errorf("report that the id %d is reused: %w", v.ID, err)
 	}
 	return nil
 }
 
-// encode makes the events of a page.
+// encode creates the events of a page.
 func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Sight) ([]transform.Event, error) {
 	if d.o.Enrich != nil && len(news) > 0 {
 		for i, added := range d.o.Enrich(ctx, news) {
@@ -540,14 +538,14 @@ func (d *Detections) encode(ctx context.Context, news []transform.Detection, sig
 	return events, nil
 }
 
-// isNew reports whether a detection that is not known is new. One that changed after
-// the first contact and began long ago may have been known, and was forgotten.
+// isNew reports whether an unknown detection is new. One that changed after the first
+// contact and began long ago may have been known and forgotten.
 func (d *Detections) isNew(p position, v transform.Detection) bool {
 	return v.Began >= p.Start && (v.ModTime < p.Contact || v.Began >= p.ModTime-d.o.ForgetAfter.Milliseconds())
 }
 
-// lazyCommit is how far the position may move without being committed, where
-// nothing else is to be: an idle stream writes nothing.
+// lazyCommit is how far the position may move without being committed if there is nothing
+// else to commit: an idle stream writes nothing.
 const lazyCommit = time.Minute
 
 // commit writes c with the position p.
@@ -556,7 +554,7 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 	if len(c.Remember) == 0 && d.loaded {
 		moved, far := p, p.ModTime-d.written.ModTime
 		if len(c.Events) > 0 {
-			far = -1 // events that come again are committed by themselves
+			far = -1 // repeated events have to be committed
 		}
 		moved.ModTime, moved.Whole, moved.Page = d.written.ModTime, d.written.Whole, d.written.Page
 		if moved == d.written && far >= 0 && far < lazyCommit.Milliseconds() {
@@ -571,7 +569,7 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 		return err
 	}
 	if err != nil {
-		// Whether it was written or not is not known: the store has the truth.
+		// It is not known whether it was written: the position in the store decides.
 		d.loaded = false
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
 	}

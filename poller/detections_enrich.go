@@ -16,29 +16,29 @@ import (
 	"ndrbridge/transform"
 )
 
-// EnrichClient is what an Enricher asks of an appliance. *appliance.Client is
-// one.
+// EnrichClient is the part of an appliance's interface that an Enricher uses.
+// *appliance.Client implements it.
 type EnrichClient interface {
 	SearchDevices(ctx context.Context, ids []int64, page *appliance.Page) error
 	DetectionFormats(ctx context.Context, page *appliance.Page) error
 }
 
-// EnrichOptions say what is added to detections.
+// EnrichOptions configures an Enricher.
 type EnrichOptions struct {
 	Devices bool // the devices among the participants
 	Format  bool // the display name of the detection's format
 	Link    bool // to the detection in the appliance's own pages
-	// URL is scheme and host of the appliance, and Product the product's word in
-	// its paths, lower-cased for that; empty: service. Link needs both.
+	// URL is the scheme and host of the appliance, and Product the product's name in its
+	// paths, where it is lower-cased; empty: service. Link needs both.
 	URL, Product string
-	// Timeout is how long a request may take, its wait for the rate limit
-	// included; 0: DefaultEnrichTimeout.
+	// Timeout is how long a request may take, including its wait for the rate limit; 0:
+	// DefaultEnrichTimeout.
 	Timeout time.Duration
-	// MaxDevices is how many devices are remembered, and asked for at once; 0:
+	// MaxDevices is how many devices are cached, and requested at once; 0:
 	// DefaultMaxDevices.
 	MaxDevices int
-	// MaxAge is how old an answer is used at most; 0: DefaultEnrichAge. A format
-	// that the appliance does not tell any more is used on.
+	// MaxAge is how long an answer is used; 0: DefaultEnrichAge. Formats are used longer
+	// while the appliance does not answer.
 	MaxAge time.Duration
 	Now    func() time.Time
 	Log    *slog.Logger
@@ -52,27 +52,26 @@ const (
 )
 
 const (
-	// enrichPause is how long a kind of request is not made after it failed.
+	// enrichPause is the pause before a kind of request is made again after it failed.
 	enrichPause = time.Minute
-	// formatsPause is how long an unknown type does not make the formats be asked
-	// for again.
+	// formatsPause is the pause before an unknown type makes the formats be requested
+	// again.
 	formatsPause = 5 * time.Minute
-	// maxDevicesSize bounds the devices of one event, in bytes: what is added must
-	// not make it too large for a sink.
+	// maxDevicesSize bounds the devices of one event, in bytes: they must not make it
+	// too large for a sink.
 	maxDevicesSize = 256 << 10
-	// maxParticipants bounds the devices of one detection that are looked for.
+	// maxParticipants bounds the devices of one detection that are looked up.
 	maxParticipants = 1000
-	// maxDevice bounds a device that is remembered, in bytes: of a longer one it is
-	// only known that it is left out.
+	// maxDevice bounds the size of a device, in bytes: a larger one is left out.
 	maxDevice = 16 << 10
-	// maxFormats and maxFormatName bound the formats that are remembered, and the
-	// bytes of their names and types.
+	// maxFormats bounds the number of cached formats, and maxFormatName their names and
+	// types, in bytes.
 	maxFormats, maxFormatName = 4096, 256
 )
 
-// Enricher adds to detections what the appliance says about them elsewhere. It
-// is no part of a promise: what cannot be had in time is left out, and the
-// detection says so. One goroutine uses it.
+// Enricher adds to detections what the appliance knows about them elsewhere. It guarantees
+// nothing: data that cannot be read in time is left out, and the enrichment reports that.
+// It is not safe for concurrent use.
 type Enricher struct {
 	client EnrichClient
 	o      EnrichOptions
@@ -82,23 +81,22 @@ type Enricher struct {
 
 	devices   *simplelru.LRU[int64, device]
 	formats   map[format]string // display names
-	formatsAt time.Time         // when they were told; zero: never
+	formatsAt time.Time         // when they were read; zero: never
 }
 
-// device is what the appliance said about an id.
+// device is the appliance's answer about an id.
 type device struct {
-	object []byte // nil: it knows no such device
+	object []byte // nil: there is no such device
 	at     time.Time
 }
 
-// format is what tells detection formats apart: a built-in and a custom one can
-// share a type.
+// format identifies a detection format: a built-in and a custom one can share a type.
 type format struct {
 	kind   string
 	custom bool
 }
 
-// NewEnricher returns an Enricher that remembers nothing yet.
+// NewEnricher returns an Enricher with empty caches.
 func NewEnricher(client EnrichClient, o EnrichOptions) *Enricher {
 	if o.Product == "" {
 		o.Product = "service"
@@ -124,9 +122,8 @@ func NewEnricher(client EnrichClient, o EnrichOptions) *Enricher {
 	}
 }
 
-// Enrich returns what is to be added to each of the detections of a page, in
-// their order. It makes one request at most for the devices, and one for the
-// formats.
+// Enrich returns what to add to each of the detections of a page, in their order. It makes
+// at most one request for the devices, and one for the formats.
 func (e *Enricher) Enrich(ctx context.Context, detections []transform.Detection) []transform.Enrichment {
 	added := make([]transform.Enrichment, len(detections))
 	if e.o.Devices {
@@ -146,14 +143,14 @@ func (e *Enricher) Enrich(ctx context.Context, detections []transform.Detection)
 func (e *Enricher) addDevices(ctx context.Context, detections []transform.Detection, added []transform.Enrichment) {
 	wanted := make([][]int64, len(detections))
 	whole := make([]bool, len(detections))
-	told := make(map[int64][]byte) // what the appliance said about the devices of this page
+	found := make(map[int64][]byte) // answers about the devices of this page; nil: no such device
 	missing := make(map[int64]bool)
 	var ask []int64
 	for i, d := range detections {
 		wanted[i], whole[i] = d.Devices(maxParticipants)
 		for _, id := range wanted[i] {
 			if known, ok := e.devices.Get(id); ok && e.o.Now().Sub(known.at) < e.o.MaxAge {
-				told[id] = known.object
+				found[id] = known.object
 			} else if !missing[id] && len(ask) < e.o.MaxDevices {
 				missing[id] = true
 				ask = append(ask, id)
@@ -165,54 +162,53 @@ func (e *Enricher) addDevices(ctx context.Context, detections []transform.Detect
 		if e.request(ctx, &e.deviceRequests, func(ctx context.Context) error {
 			return e.client.SearchDevices(ctx, ask, &page)
 		}) {
-			e.remember(ask, page.Objects, told)
+			e.remember(ask, page.Objects, found)
 		}
 	}
 	for i, ids := range wanted {
 		var all bool
-		if added[i].Devices, all = deviceArray(ids, told); !all || !whole[i] {
+		if added[i].Devices, all = deviceArray(ids, found); !all || !whole[i] {
 			fail(&added[i], e.deviceRequests.part)
 		}
 	}
 }
 
-// remember keeps the answer to a request for ids, here and in told.
-func (e *Enricher) remember(ids []int64, objects []appliance.Object, told map[int64][]byte) {
+// remember stores the answer to a request for ids in the cache and in found.
+func (e *Enricher) remember(ids []int64, objects []appliance.Object, found map[int64][]byte) {
 	for _, id := range ids {
-		told[id] = nil
+		found[id] = nil
 	}
 	for _, o := range objects {
 		var object struct{ ID int64 }
 		if err := json.Unmarshal(o.Raw, &object); err != nil {
 			continue
 		}
-		if _, asked := told[object.ID]; asked && len(o.Raw) > maxDevice {
-			delete(told, object.ID)
+		if _, asked := found[object.ID]; asked && len(o.Raw) > maxDevice {
+			delete(found, object.ID)
 		} else if asked {
-			told[object.ID] = bytes.Clone(o.Raw) // without the rest of the answer
+			found[object.ID] = bytes.Clone(o.Raw) // without the rest of the answer
 		}
 	}
 	now := e.o.Now()
 	for _, id := range ids {
-		if object, ok := told[id]; ok {
+		if object, ok := found[id]; ok {
 			e.devices.Add(id, device{object, now})
 		}
 	}
 }
 
-// deviceArray returns the JSON array of the devices that the appliance told;
-// nil where it did not say about any. whole is false where one of them is left
-// out that the appliance may know.
-func deviceArray(ids []int64, told map[int64][]byte) (array []byte, whole bool) {
+// deviceArray returns the JSON array of the devices in found, or nil if there is no answer
+// about any of them. whole is false if a device that may exist is left out.
+func deviceArray(ids []int64, found map[int64][]byte) (array []byte, whole bool) {
 	array, whole = []byte{'['}, true
-	said := len(ids) == 0
+	answered := len(ids) == 0
 	for _, id := range ids {
-		object, ok := told[id]
+		object, ok := found[id]
 		if !ok || len(array)+len(object) > maxDevicesSize {
 			whole = false
 			continue
 		}
-		said = true
+		answered = true
 		if object == nil {
 			continue
 		}
@@ -221,7 +217,7 @@ func deviceArray(ids []int64, told map[int64][]byte) (array []byte, whole bool) 
 		}
 		array = append(array, object...)
 	}
-	if !said {
+	if !answered {
 		return nil, whole
 	}
 	return append(array, ']'), whole
@@ -245,7 +241,7 @@ func (e *Enricher) addFormats(ctx context.Context, detections []transform.Detect
 	}
 }
 
-// displayName is empty where the appliance told none.
+// displayName returns the display name of a format, or "" if the appliance returned none.
 func (e *Enricher) displayName(kind string, custom bool) string {
 	if name, ok := e.formats[format{kind, custom}]; ok {
 		return name
@@ -282,7 +278,7 @@ func (e *Enricher) linkTo(d transform.Detection) string {
 	return e.link + strconv.FormatInt(d.ID, 10)
 }
 
-// fail notes that a part could not be had.
+// fail records that a part could not be read.
 func fail(added *transform.Enrichment, part string) {
 	if added.Failed != "" {
 		added.Failed += ","
@@ -290,15 +286,15 @@ func fail(added *transform.Enrichment, part string) {
 	added.Failed += part
 }
 
-// enrichRequests is how one kind of requests is doing.
+// enrichRequests is the state of one kind of request.
 type enrichRequests struct {
-	part    string // what they are made for
+	part    string // what the requests are made for
 	failing bool
-	until   time.Time // while failing: when the next may be made
+	until   time.Time // while failing: when the next request may be made
 }
 
-// request makes a request of a kind, unless one failed a short while ago, and
-// reports whether it was answered.
+// request makes a request of a kind, unless one failed a short while ago, and reports
+// whether it was answered.
 func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(context.Context) error) bool {
 	if kind.failing && e.o.Now().Before(kind.until) {
 		return false
@@ -313,12 +309,12 @@ func (e *Enricher) request(ctx context.Context, kind *enrichRequests, send func(
 			e.o.Log.Info("detections are enriched again", "with", kind.part)
 		}
 		return true
-	case ctx.Err() != nil: // the bridge stops, which says nothing about the appliance
+	case ctx.Err() != nil: // the bridge stops: this is no failure of the appliance
 		return false
 	}
 	if !kind.failing {
 		kind.failing = true
-		e.o.Log.Warn("detections go without an enrichment; it is asked for again from time to time", "without", kind.part, "error", err)
+		e.o.Log.Warn("detections are delivered without an enrichment; it is requested again from time to time", "without", kind.part, "error", err)
 	}
 	pause := enrichPause
 	if e, ok := errors.AsType[*appliance.Error](err); ok {

@@ -15,14 +15,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// object is one row of a page, with what it says.
+// object is one row of a page, with its content.
 type object struct {
 	row
 	detection transform.Detection
-	raw       []byte // nil where it was too large to be read
+	raw       []byte // nil if it was too large to be read
 	err       error  // why it cannot become an event
 	reread    bool   // it is delivered although it is known
-	elsewhere bool   // it cannot be read alone, and its version was read or comes with others
+	elsewhere bool   // it cannot be read alone, but its version was read, or is shown on pages
 }
 
 func rowsOf(objects []object) []row {
@@ -33,7 +33,7 @@ func rowsOf(objects []object) []row {
 	return rows
 }
 
-// parse reads an object of a page.
+// parse parses an object of a page.
 func parse(o appliance.Object) object {
 	fields := o.Fields()
 	if fields == nil {
@@ -49,10 +49,10 @@ func parse(o appliance.Object) object {
 	return object{row: row{key: key{id: d.ID}}, raw: o.Raw, err: err}
 }
 
-// identity stands for the id of an object that has none that can be read. It is
-// below 0, which no id is, and the same for all versions of an object: a digest of
-// what it has for an id, else of when it began and what it is, else of its bytes.
-// Other fields differ between two answers that show the same version.
+// identity returns a substitute for the id of an object without a readable one. It is
+// negative, which no id is, and the same for all versions of an object: a digest of the
+// value of its id, else of when it began and what it is, else of its bytes. Other fields
+// may differ between two answers that show the same version.
 func identity(raw []byte) int64 {
 	var id, rest []byte
 	for name, value := range transform.Fields(raw) {
@@ -75,13 +75,14 @@ func identity(raw []byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
 }
 
-// knownKey is the key under which an object is remembered.
+// knownKey returns the key under which an object is remembered.
 func (o *object) knownKey() string { return knownKey(o.id, o.placed) }
 
-// maxDeadBody bounds how much of an object that became no event is kept.
+// maxDeadBody bounds how many bytes are kept of an object that did not become an event.
 const maxDeadBody = 64 << 10
 
-// deadLetter is what is kept of an object that became no event, under its id.
+// deadLetter returns the dead letter of an object that did not become an event. Its key is
+// the object's id.
 func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 	key := strconv.FormatInt(o.id, 10)
 	if o.id < 0 {
@@ -93,16 +94,16 @@ func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 	}
 }
 
-// minLimit is the fewest rows that a page is asked for: one to join on, and one
-// to get on with.
+// minLimit is the smallest page to request: one row to join on, and one to make progress
+// with.
 const minLimit = 2
 
-// pageLimit is how many objects a page is asked for.
+// pageLimit is how many objects to request per page.
 type pageLimit struct {
 	now     int
-	ceiling int // that the appliance lets us ask for
-	most    int // that the configuration lets us ask for
-	good    int // pages in a row that came as they were asked for
+	ceiling int // the most that the appliance accepts
+	most    int // the most that the configuration allows
+	good    int // pages in a row that were returned as requested
 }
 
 func newPageLimit(most int) pageLimit {
@@ -110,7 +111,8 @@ func newPageLimit(most int) pageLimit {
 	return pageLimit{now: most, ceiling: most, most: most}
 }
 
-// halve reports that a page was too large, and whether it can be smaller.
+// halve halves the limit after a page that was too large. It reports false if the limit
+// cannot be smaller.
 func (l *pageLimit) halve() bool {
 	if l.now <= minLimit {
 		return false
@@ -119,7 +121,7 @@ func (l *pageLimit) halve() bool {
 	return true
 }
 
-// grow asks for more after some pages that came as they were asked for.
+// grow raises the limit after some pages that were returned as requested.
 func (l *pageLimit) grow() {
 	const pages = 4
 	if l.good++; l.good%pages == 0 {
@@ -128,10 +130,10 @@ func (l *pageLimit) grow() {
 	}
 }
 
-// fetch asks for the walk's page. If its answer is too large, or the appliance refuses
-// the limit, the error is errAskAgain, and the next call asks for half the rows (see untilAnswered). short
-// says that the page has fewer rows than the appliance could have returned. The objects
-// are valid until the next fetch.
+// fetch requests the walk's page. If the answer is too large, or the appliance rejects the
+// limit, it returns errAskAgain, and the next call requests half the rows (see
+// untilAnswered). short is true if the page has fewer rows than the appliance could have
+// returned. The objects are valid until the next fetch.
 func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short bool, err error) {
 	limit := d.limit.now
 	search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
@@ -163,7 +165,7 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 			return nil, false, err
 		}
 	default:
-		if limitMayBeRefused(err) { // it was not for the limit
+		if limitMayBeRefused(err) { // the limit was not the reason
 			d.limit = newPageLimit(d.o.PageSize)
 		}
 		return nil, false, err
@@ -173,14 +175,14 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 	return rows, short, nil
 }
 
-// limitMayBeRefused reports whether an appliance that refuses a large limit would
-// answer so. Which status it uses is not shown.
+// limitMayBeRefused reports whether err may mean that the appliance rejects a large limit.
+// Which status it uses for that is not documented.
 func limitMayBeRefused(err error) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	return ok && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
 }
 
-// askTime asks for the appliance's time, by a search that finds nothing.
+// askTime requests the appliance's time, by a search that finds nothing.
 func (d *Detections) askTime(ctx context.Context) (milliseconds int64, err error) {
 	const farFuture = 253402300799000 // the last second of 9999
 	var page appliance.Page

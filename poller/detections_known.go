@@ -9,8 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// HasSeen reports whether the detections source of an appliance was shown the detection
-// with an id, whether or not that became an event, and has not forgotten it.
+// HasSeen reports whether the detections source of an appliance has been shown the
+// detection with an id, whether or not it became an event, and has not forgotten it.
 func HasSeen(ctx context.Context, store checkpoint.Sources, appliance string, id int64) (bool, error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}
 	values, err := store.Recall(ctx, source, []string{knownKey(id, true), knownKey(id, false)})
@@ -20,8 +20,8 @@ func HasSeen(ctx context.Context, store checkpoint.Sources, appliance string, id
 	return values[0] != nil || values[1] != nil, nil
 }
 
-// knownKey is the key under which a detection is remembered. One without a place in
-// time has a key of its own.
+// knownKey returns the key under which a detection is remembered. A detection without a
+// readable mod_time has a key of its own.
 func knownKey(id int64, placed bool) string {
 	key := strconv.FormatInt(id, 10)
 	if placed {

@@ -10,38 +10,38 @@ import (
 	"ndrbridge/transform"
 )
 
-// position is where the detections source stands. All times are the
-// appliance's own, in milliseconds since the epoch.
+// position is the position of a detections source. All times are the appliance's own, in
+// milliseconds since the epoch.
 type position struct {
-	// ModTime is what has been read: every version up to it was seen, apart
-	// from those that become visible late. It is never ahead of the appliance's
-	// clock, so that a mod_time from the future hides nothing.
+	// ModTime is the mod_time up to which every version was seen, except versions that
+	// become visible late. It is never ahead of the appliance's clock, so that a
+	// mod_time in the future hides nothing.
 	ModTime int64 `json:"mod_time"`
-	// Whole is ModTime as whole walks left it: what lies within the overlap before it
-	// has to be read again, for versions that become visible late. It is left out of
-	// the encoding while it is ModTime.
+	// Whole is the ModTime that whole walks have reached: the overlap before it has to
+	// be read again, for versions that become visible late. The encoding omits it if it
+	// equals ModTime.
 	Whole int64 `json:"whole,omitempty"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
-	// Contact is when the appliance was asked for the first time.
+	// Contact is when the appliance was first asked.
 	Contact int64 `json:"contact"`
-	// Floor is the lowest mod_time that is looked at: Start, or less where the
-	// appliance's clock went back behind it.
+	// Floor is the lowest mod_time that is read: Start, or less if the appliance's clock
+	// went back before it.
 	Floor int64 `json:"floor"`
-	// Reread is set since the position was moved back, until a walk from there has
-	// come to its end: what it shows is delivered although it is known.
+	// Reread is set from when the position was moved back until a walk from there has
+	// reached its end: what it shows is delivered although it is known.
 	Reread bool `json:"again,omitempty"`
 	// Swept is when the last sweep over the recent past began.
 	Swept int64 `json:"swept"`
-	// Page is how many rows the longest page had that the appliance returned.
+	// Page is the number of rows of the longest page that the appliance returned.
 	Page int `json:"page,omitempty"`
-	// URL and Filter say what was asked, so that a change can be told.
+	// URL and Filter are those last used, so that a change can be detected.
 	URL    string `json:"url"`
 	Filter string `json:"filter,omitempty"`
 }
 
-// markReread marks those of a page's rows that are to be delivered again: those
-// from a mod_time on that the walk has not shown yet.
+// markReread marks the rows of a page that are to be delivered again: those with a
+// mod_time of at least from that the walk has not shown yet.
 func markReread(rows []object, w *walk, from int64) {
 	for i := range rows {
 		r := &rows[i]
@@ -74,19 +74,19 @@ func (p position) encode() []byte {
 
 // known is what is remembered of a detection.
 type known struct {
-	// modTime is that of the version last seen.
+	// modTime is the mod_time of the version last seen.
 	modTime int64
-	// events counts the events made of versions with modTime: the next one's id
-	// needs a number of its own.
+	// events counts the events made of versions with modTime: the id of the next one
+	// needs a number that distinguishes it.
 	events int
-	// dead is set where the version last seen was given up.
+	// dead is set if the version last seen was given up.
 	dead bool
 	// began is transform.Detection.Began of that version; 0: not known.
 	began int64
 	// tracked is transform.Detection.Tracked of the last version that became an
-	// event; empty where none did.
+	// event; empty if there is none.
 	tracked []byte
-	// own are the last versions that showed nothing but what the bridge wrote, oldest
+	// own holds the last versions that contain only changes by the bridge, oldest
 	// first, at most maxOwn.
 	own []ownVersion
 }
@@ -97,7 +97,7 @@ type ownVersion struct {
 	digest  [8]byte // of its tracked fields
 }
 
-// maxOwn bounds what is remembered of the versions of one detection.
+// maxOwn bounds the remembered own versions of one detection.
 const maxOwn = 4
 
 func newOwnVersion(modTime int64, tracked []byte) ownVersion {
@@ -105,7 +105,7 @@ func newOwnVersion(modTime int64, tracked []byte) ownVersion {
 	return ownVersion{modTime, [8]byte(sum[:8])}
 }
 
-// wrote reports whether the bridge wrote the version with a mod_time and these tracked
+// wrote reports whether the bridge wrote the version with this mod_time and these tracked
 // fields.
 func (k known) wrote(modTime int64, tracked []byte) bool {
 	return len(k.own) > 0 && slices.Contains(k.own, newOwnVersion(modTime, tracked))
@@ -118,17 +118,17 @@ func (k *known) addOwn(modTime int64, tracked []byte) {
 	k.own = own[max(0, len(own)-maxOwn):]
 }
 
-// isOther reports whether after is of another detection than k, under the same id: a
-// detection keeps the time of its creation.
+// isOther reports whether after belongs to another detection than k, under the same id:
+// the creation time of a detection never changes.
 func (k known) isOther(after known) bool {
 	return k.began != 0 && after.began != 0 && k.began != after.began
 }
 
-// Flags of what is known, in its encoding.
+// Flags in the encoding of known.
 const (
 	knownDead  = 1 << iota
-	knownOwn   // the number of own versions and they themselves lie before tracked
-	knownBegan // began lies before these
+	knownOwn   // the number of own versions and the versions precede tracked
+	knownBegan // began precedes these
 )
 
 func (k known) encode() []byte {
@@ -160,7 +160,7 @@ func (k known) encode() []byte {
 func parseKnown(b []byte) (known, error) {
 	whole := b
 	unreadable := func() (known, error) {
-		return known{}, fmt.Errorf("what is known of a detection cannot be read: %x", whole)
+		return known{}, fmt.Errorf("the remembered state of a detection cannot be read: %x", whole)
 	}
 	modTime, n := binary.Varint(b)
 	if n <= 0 {

@@ -2,51 +2,51 @@ package poller
 
 import "slices"
 
-// rewalk decides which polls read again what lies within the overlap. A walk from
-// the bound, which shows every version that has become visible late, is a whole one.
-// If it takes several pages, the polls between two whole walks are brief: they ask for
-// the last page of the walk before again, and so for everything that is newer. There
-// is a whole walk for each quarter of the overlap, and one when the overlap has passed
-// since the newest version was first read. Once it has passed since a version was, what
-// may still become visible is newer, and nothing up to that version is read again.
+// rewalk decides which polls read the overlap again. A whole walk begins at the bound, and
+// shows every version that has become visible late. If it takes several pages, the polls
+// between two whole walks are brief: they request the last page of the previous walk
+// again, and so everything newer. A whole walk is due once per quarter of the overlap, and
+// when the overlap has passed since the newest version was first read. Once the overlap
+// has passed since a version was first read, only newer versions may still become visible,
+// and nothing up to that version is read again.
 //
-// All times are the appliance's, in milliseconds. It is compared with itself alone: a
-// clock that is ahead of the mod_times all the time hides nothing.
+// All times are the appliance's, in milliseconds, and compared only with each other: a
+// clock that is constantly ahead of the mod_times hides nothing.
 type rewalk struct {
 	// tail is the walk of the last poll, at its last page; nil: the next poll is whole.
 	tail *walk
-	// began is when the last whole walk did, pages how many it took, and brief how many
-	// polls there were since.
+	// began is when the last whole walk began, pages is how many pages it took, and
+	// brief is how many polls there were since.
 	began int64
 	pages int
 	brief int
-	// marks say by when versions had been read, oldest first.
+	// marks record when versions had been read, oldest first.
 	marks []mark
-	// reached is a mod_time since which the overlap has passed: no version up to it can
-	// still become visible, unless later than the overlap.
+	// reached is the mod_time up to which the overlap has passed: a version up to it can
+	// become visible only later than the overlap.
 	reached int64
-	// latest is the latest time that the appliance told.
+	// latest is the latest time among the appliance's answers.
 	latest int64
 }
 
-// mark says that at a time every version up to a mod_time was in the past.
+// mark records that at a time every version up to a mod_time was in the past.
 type mark struct{ at, modTime int64 }
 
-// maxMarks bounds the marks. With fewer of them, less is passed at a time.
+// maxMarks bounds the marks. The fewer there are, the less often reached advances.
 const maxMarks = 16
 
-// clockTolerance is by how much the time of an answer may lie behind that of another
-// while the clock did not go back, in milliseconds: nodes differ, and times are told in
-// whole seconds.
+// clockTolerance is how far the time of an answer may be behind that of another although
+// the clock did not go back, in milliseconds: nodes differ, and answers carry whole
+// seconds.
 const clockTolerance = 6000
 
-// whole reports whether the next walk must be whole. clock is the appliance's in its
+// whole reports whether the next walk must be whole. clock is the appliance's time in its
 // last answer.
 func (r *rewalk) whole(clock, overlap int64) bool {
 	switch {
 	case r.tail == nil:
 		return true
-	case len(r.marks) == 0: // nothing can become visible in front of the tail
+	case len(r.marks) == 0: // nothing can become visible before the tail
 		return false
 	case r.pages <= 1 || r.brief >= idlePolls || clock-r.began >= overlap/4:
 		return true
@@ -54,24 +54,24 @@ func (r *rewalk) whole(clock, overlap int64) bool {
 	return clock >= r.marks[len(r.marks)-1].at+overlap+clockTolerance
 }
 
-// next is where a brief walk goes on from, which has to show everything behind a
+// next returns the walk that a brief poll continues, which has to show everything after a
 // position.
 func (r *rewalk) next(position int64) *walk {
 	if r.tail.bound > position-1 {
-		return newWalk(position - 1) // the tail lies in the future
+		return newWalk(position - 1) // the tail is in the future
 	}
 	return r.tail
 }
 
-// wentBack reports whether an answer's time says that the clock was set back. What
-// passed by the clock of before is not known to have passed then.
+// wentBack reports whether an answer's time shows that the clock was set back. Time that
+// passed by the clock as it was before may not have passed by the clock as it is now.
 func (r *rewalk) wentBack(clock int64) bool { return clock+clockTolerance < r.latest }
 
-// reset makes the next walk whole, from where the position says.
+// reset makes the next walk whole, beginning at the position.
 func (r *rewalk) reset() { *r = rewalk{} }
 
-// ended takes note of a walk that came to its end: whether it was whole, the pages that
-// it took, the times of its first answer and its last, and the position that it led to.
+// ended records a walk that reached its end: whether it was whole, how many pages it took,
+// the times of its first and its last answer, and the position that it led to.
 func (r *rewalk) ended(w *walk, whole bool, pages int, first, last, position, overlap int64) {
 	r.tail = w
 	w.rest()
@@ -99,14 +99,14 @@ func (r *rewalk) ended(w *walk, whole bool, pages int, first, last, position, ov
 	r.marks = append(r.marks, mark{last, position})
 }
 
-// rest readies a walk that came to its end for asking for its last page again.
+// rest prepares a walk that reached its end for requesting its last page again.
 func (w *walk) rest() {
 	w.blinded, w.unjoined, w.repeats, w.stalled = 0, 0, 0, 0
-	if w.blind { // behind the one row of the last page, which may have moved
+	if w.blind { // after the only row of the last page, which may have moved
 		w.offset, w.blind = 0, false
 	}
-	// A page from offset 0 joins by itself. Another one is to begin with a row of its
-	// own; if it does not, the walk steps back until it needs none.
+	// A page from offset 0 needs no join. Another one has to begin with one of its own
+	// rows; if it does not, the walk steps back until no join is needed.
 	w.seen = make(map[key]struct{}, len(w.last))
 	if w.offset > 0 {
 		for _, r := range w.last {

@@ -13,15 +13,15 @@ import (
 // givenUp is an object that could not be read in several polls.
 type givenUp struct {
 	object
-	retry int64 // when it is asked for again, by the appliance's clock
-	newer int64 // the latest mod_time that was listed behind it
+	retry int64 // when to request it again, by the appliance's clock
+	newer int64 // the latest mod_time that was listed after it
 }
 
-// givenUpRetry is how long an object that was given up is not asked for again, in
-// milliseconds: it may take as long as a request is allowed to.
+// givenUpRetry is how long an object that was given up is not requested again, in
+// milliseconds: each attempt may take as long as a request is allowed to.
 const givenUpRetry = 10 * 60_000
 
-// objectAtFault reports whether a page failed for an object in it: it failed in
+// objectAtFault reports whether a page failed because of an object in it: it failed in
 // several polls in a row, and the appliance lists the ids of the same page.
 func (d *Detections) objectAtFault(ctx context.Context, w *walk, s appliance.Search, err error) bool {
 	pages := &d.pages
@@ -41,9 +41,8 @@ func (d *Detections) objectAtFault(ctx context.Context, w *walk, s appliance.Sea
 	return true
 }
 
-// fetchSingly reads each row of a page by itself. Of one that is too large even so
-// only its place is read; one that cannot be read at all in several polls is given
-// up.
+// fetchSingly reads the rows of a page one by one. If an object is too large even so, only
+// its mod_time is read; an object that cannot be read at all in several polls is given up.
 func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]object, error) {
 	began, err := d.askTime(ctx)
 	if err != nil {
@@ -56,7 +55,7 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 			return nil, fmt.Errorf("ask for the ids of a page that is read one by one: %w", err)
 		}
 		rows := make([]object, len(ids))
-		var failed []int // the indexes of those that could not be read
+		var failed []int // indexes of the rows that could not be read
 		read := func(i int) error {
 			if rows[i], err = d.fetchListed(ctx, s, i, ids[i]); err == nil {
 				return nil
@@ -81,8 +80,8 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 				}
 			}
 		}
-		// The rows were read one after the other. They are a page only if none
-		// of them moved meanwhile.
+		// The rows were read one after the other: they are a page only if none of them
+		// moved meanwhile.
 		again, err := d.client.SearchDetectionIDs(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("ask for the ids of a page that is read one by one: %w", err)
@@ -103,9 +102,9 @@ func (d *Detections) fetchSingly(ctx context.Context, s appliance.Search) ([]obj
 	return nil, fmt.Errorf("a page of detections changed %d times while its rows were read one by one", attempts)
 }
 
-// fetchListed reads the row of a page whose id is listed at an index; 0: its id
-// cannot be read. It is read by its id, or by a search for it alone. After an error
-// the row has its key alone.
+// fetchListed reads the row of a page whose id is listed at an index; id is 0 if it could
+// not be read. It requests the object by its id, or by a search for it alone. If it
+// returns an error, only the row's key is set.
 func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index int, id int64) (o object, err error) {
 	s.Offset, s.Limit = s.Offset+index, 1
 	if o.id = id; id <= 0 {
@@ -125,7 +124,7 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 			return o, err
 		}
 	}
-	var page appliance.Page // the object keeps what it holds
+	var page appliance.Page // the object refers to its memory
 	searchErr := d.client.SearchDetections(ctx, s, &page)
 	switch {
 	case searchErr == nil && len(page.Objects) == 1:
@@ -142,8 +141,8 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 	return o, err
 }
 
-// shownWithOthers takes note that a page shows an object. One that was given up has
-// its place in time from there: pages are joined by it.
+// shownWithOthers records that a page shows an object. If the object was given up, it gets
+// its position from the page: pages are joined by it.
 func (d *Detections) shownWithOthers(o *object) {
 	if up, ok := d.givenUp[o.id]; ok && o.err == nil {
 		up.row, up.elsewhere = o.row, true
@@ -151,9 +150,9 @@ func (d *Detections) shownWithOthers(o *object) {
 	}
 }
 
-// mayHaveChanged reports whether the rows of a page show that an object that was given
-// up, at an index, may have a version that was not asked for: one behind it is newer
-// than any that was there when it was asked for, or it is not where it was.
+// mayHaveChanged reports whether the rows of a page show that an object that was given up,
+// at an index, may have a version that was not requested yet: a row after it is newer than
+// any that was there when it was requested, or it is not at its old position.
 func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
 	for j := range rows {
 		other := &rows[j]
@@ -164,8 +163,8 @@ func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
 	return false
 }
 
-// displace takes the place in time from objects that were given up and that their
-// neighbours show not to be at it any more.
+// displace removes the position of objects that were given up if their neighbours show
+// that they are no longer at it.
 func displace(rows []object) {
 	for i := range rows {
 		o := &rows[i]
@@ -179,7 +178,7 @@ func displace(rows []object) {
 	}
 }
 
-// legible takes note that an object could be read.
+// legible records that an object could be read.
 func (d *Detections) legible(id int64) {
 	delete(d.objects, strconv.FormatInt(id, 10))
 	delete(d.givenUp, id)
@@ -206,10 +205,9 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 }
 
 // giveUp makes the row at an index of the page of s, which could not be read, a dead
-// letter, if that happened in enough polls in a row and another detection could be read
-// in this one, or it is known already. It returns the error of the poll otherwise. A
-// later version, or the same one if it can be read by then, is delivered when it is
-// read.
+// letter, if reading it failed in enough polls in a row and another detection could be
+// read in this one, or if it is one already. Otherwise it returns the error of the poll. A
+// later version, or the same one if it becomes readable, is delivered when it is read.
 func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	o := &rows[i]
 	cause, text := o.err, strconv.FormatInt(o.id, 10)
@@ -218,7 +216,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 		return fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
 	}
 	dead := values[0] != nil
-	var delivered int64 // the mod_time of the version last delivered
+	var delivered int64 // the mod_time of the last delivered version
 	if values[1] != nil {
 		k, err := parseKnown(values[1])
 		if err != nil {
@@ -229,7 +227,8 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 		}
 	}
 	if polls := d.objects.failed(text); polls < unreadableAfter && !dead {
-		// The appliance answers otherwise, so this says nothing about it or the key.
+		// The appliance answers other requests, so this is no failure of the appliance
+		// or of the key.
 		return fmt.Errorf("%v; the object is given up after %d such polls, of which this is number %d", cause, unreadableAfter, polls)
 	}
 	if !dead {
@@ -238,7 +237,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 		}
 	}
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
-	if o.id > 0 { // its mod_time may be legible all the same
+	if o.id > 0 { // its mod_time may be readable all the same
 		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
 			o.row = row{key: key{modTime, o.id}, placed: true}
 			o.elsewhere = modTime <= delivered
@@ -253,15 +252,15 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	}
 	d.givenUp[o.id] = up
 	if !dead {
-		d.o.Log.Error("a detection cannot be read; it is kept among the dead letters, and the stream goes on without it",
+		d.o.Log.Error("a detection cannot be read; it becomes a dead letter, and the stream continues without it",
 			"detection", o.id, "error", cause)
 	}
 	return nil
 }
 
-// readOthers returns an error unless a detection beside the row at an index of the page
-// of s can be read. A newer one decides, if any are listed: while the appliance cannot
-// read a part of what it has, older ones may well be in another part.
+// readOthers returns an error unless a detection near the row at an index of the page of s
+// can be read. If newer ones are listed, they decide: while the appliance cannot read a
+// part of its data, older ones may well be in another part.
 func (d *Detections) readOthers(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	newer, oldest := s, s
 	newer.Offset, newer.Limit = s.Offset+i+1, min(maxNeighbours, d.limit.ceiling)

@@ -12,22 +12,23 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// maxVerified bounds the detections that are compared at once: their ids are held.
+// maxVerified bounds the detections that are compared at once: their ids are held in
+// memory.
 const maxVerified = 10_000_000
 
-// VerifyDetections compares, by id and mod_time, every detection that the
-// appliance shows since a time with what is known of it, and then asks for those
-// that are known and were not shown. It changes nothing. It can run beside the
-// source: what that reads meanwhile is no difference. ErrNoPosition where the
-// stream was never read.
+// VerifyDetections compares, by id and mod_time, every detection that the appliance shows
+// since a time with what is known of it, and then requests those that are known and were
+// not shown. It changes nothing. It can run while the source does: what the source reads
+// meanwhile is not a difference. It returns ErrNoPosition if the stream was never read.
 func VerifyDetections(ctx context.Context, client DetectionsClient, store checkpoint.Sources, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
-	d.pages.polls = unreadableAfter // what the source has given up must not end this
+	d.pages.polls = unreadableAfter // objects that the source has given up must not end this
 	position, err := d.committedPosition(ctx)
 	if err != nil {
 		return Verification{}, err
 	}
-	// What is older is forgotten, and could not be told from what was never read.
+	// Older detections are forgotten, and could not be distinguished from ones that were
+	// never read.
 	from := max(since.UnixMilli(), position.Floor, position.ModTime-o.ForgetAfter.Milliseconds(), 1)
 	v := verification{
 		Verification: Verification{Stream: d.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
@@ -45,7 +46,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
 		joined := false
-		// No page is trusted to be the last for being short.
+		// A short page is not trusted to be the last.
 		if joined, done, err = w.step(rowsOf(rows), len(rows) == 0); err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
@@ -63,9 +64,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 		report.Progress(v.Stream, len(shown), time.UnixMilli(max(w.read, from)))
 	}
 	v.Compared = len(shown)
-	walked := d.clock // what changed later was not shown by the walk
+	walked := d.clock // the walk did not show what changed later
 
-	// What was read while this went on is no difference.
+	// Versions that the source has read in the meantime are not differences.
 	if position, err = d.committedPosition(ctx); err != nil {
 		return v.Verification, err
 	}
@@ -73,7 +74,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 	for i := range suspects {
 		o := &suspects[i]
 		if different[o.id] || shown[o.id] != o.modTime {
-			continue // it was seen twice, the last time as it is
+			continue // it was seen twice, the last time in another version
 		}
 		differs, err := d.explain(ctx, &v, o, position)
 		if err != nil {
@@ -90,7 +91,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store checkp
 	return v.Verification, d.findGone(ctx, &v, from, walked, shown)
 }
 
-// committedPosition is what the store holds.
+// committedPosition returns the position in the store.
 func (d *Detections) committedPosition(ctx context.Context) (position, error) {
 	committed, err := d.store.Position(ctx, d.source)
 	switch {
@@ -102,8 +103,7 @@ func (d *Detections) committedPosition(ctx context.Context) (position, error) {
 	return parsePosition(committed)
 }
 
-// compare enters the rows into shown, and returns those that are not known as
-// they are.
+// compare adds the rows to shown, and returns those whose version is not the known one.
 func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []object, err error) {
 	keys := make([]string, len(rows))
 	for i := range rows {
@@ -130,7 +130,7 @@ func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64
 	return differ, nil
 }
 
-// explain tells how a row differs from what is known of it now, if it does.
+// explain reports how a row differs from what is known of it now, if it does.
 func (d *Detections) explain(ctx context.Context, v *verification, o *object, p position) (differs bool, err error) {
 	values, err := d.store.Recall(ctx, d.source, []string{o.knownKey()})
 	if err != nil {
@@ -159,15 +159,15 @@ func (d *Detections) explain(ctx context.Context, v *verification, o *object, p 
 	return true, nil
 }
 
-// stillShows reports whether the appliance shows the very version of a row. One that
-// cannot be asked for counts as shown.
+// stillShows reports whether the appliance still shows the version of a row. If that
+// cannot be asked, it returns true.
 func (d *Detections) stillShows(ctx context.Context, o *object) bool {
 	now, err := d.fetchOne(ctx, o.id)
 	return err != nil || now.modTime == o.modTime
 }
 
-// findGone asks for the detections that are known from one time until another,
-// and were not shown.
+// findGone requests the detections that are known from one time until another and were not
+// shown.
 func (d *Detections) findGone(ctx context.Context, v *verification, from, until int64, shown map[int64]int64) error {
 	const chunk = 1000
 	for after := (checkpoint.Entry{At: from}); ; {
@@ -179,7 +179,7 @@ func (d *Detections) findGone(ctx context.Context, v *verification, from, until 
 			after = checkpoint.Entry{Key: e.Key, At: e.At}
 			id, err := strconv.ParseInt(e.Key, 10, 64)
 			if _, ok := shown[id]; ok || err != nil || e.At >= until {
-				continue // or it has no place
+				continue // shown, or without a position, or changed after the walk
 			}
 			k, err := parseKnown(e.Value)
 			if err != nil {
@@ -196,7 +196,7 @@ func (d *Detections) findGone(ctx context.Context, v *verification, from, until 
 	}
 }
 
-// explainHidden tells why a detection that is known was not shown.
+// explainHidden reports why a known detection was not shown.
 func (d *Detections) explainHidden(ctx context.Context, v *verification, id int64, k known) error {
 	now, err := d.fetchOne(ctx, id)
 	e, ok := errors.AsType[*appliance.Error](err)
@@ -208,7 +208,7 @@ func (d *Detections) explainHidden(ctx context.Context, v *verification, id int6
 	case now.modTime == k.modTime && len(d.o.Filter) > 0:
 		v.found(DiffFiltered, strconv.FormatInt(id, 10), now.modTime, k.modTime)
 	case now.modTime == k.modTime:
-		// The appliance finds it by id and not by a search: it is hidden.
+		// The appliance finds it by its id but not by a search: it is hidden.
 		v.found(DiffGone, strconv.FormatInt(id, 10), now.modTime, k.modTime)
 	}
 	return nil // else it changed since, and the source reads it

@@ -6,89 +6,86 @@ import (
 	"maps"
 )
 
-// key is a version's place in the order that pages come in.
+// key is a version's position in the order of pages.
 type key struct{ modTime, id int64 }
 
-// row is what a walk sees of one object of a page. One whose mod_time cannot be
-// read has no place: its key has a modTime of 0 and tells it from others, no
-// more.
+// row is what a walk sees of one object of a page. An object without a readable mod_time
+// has no position: its key has a modTime of 0 and only distinguishes it from others.
 type row struct {
 	key
 	placed bool
 }
 
-// walk pages through detections by mod_time upwards, while they change under
-// it. Whatever was visible before the walk began, lies beyond its bound and
-// stays as it is, is on one of its pages.
+// walk pages through detections in ascending order of mod_time while they change. Every
+// version that was visible before the walk began, is beyond its bound and does not change
+// is on one of its pages.
 //
-// A page asked from offset 0 holds the lowest rows beyond the bound, so the
-// bound may move up to its last row's mod_time less one: ties with that row are
-// shown again, whichever way the appliance reads the bound. That fails where a
-// page spans no more than two neighbouring milliseconds. There the walk goes on
-// by offset, under the same bound, and each page has to begin with a row that
-// has been seen: ranks shift down when rows in front of them are updated, and
-// would hide as many rows behind.
+// A page requested from offset 0 holds the lowest rows beyond the bound, so the bound may
+// advance to its last row's mod_time minus one: rows with the same mod_time as that row
+// are shown again, whether the appliance treats the bound as inclusive or exclusive. That
+// does not work if a page spans at most two neighbouring milliseconds. The walk then
+// continues by offset, with the same bound, and each page has to begin with a row that has
+// been seen: offsets shift down when earlier rows are updated, and as many later rows
+// would be missed.
 type walk struct {
-	bound  int64 // what to ask for next
+	bound  int64 // the bound to request next
 	offset int
-	// seen are the rows read with this bound, and those that the bound repeats.
+	// seen holds the rows read with this bound, and the rows that the bound repeats.
 	seen map[key]struct{}
-	// size is how many rows the last page had.
+	// size is the number of rows of the last page.
 	size int
-	// blind is set when the last page had but one row, and it is to be seen
-	// whether there is another: no page can begin with the one and get on.
+	// blind is set if the last page had only one row, and the walk checks whether there
+	// is another: no page can begin with that row and still make progress.
 	blind   bool
-	blinded int // how often there was one
-	// last is the last page, once the walk has come to its end.
+	blinded int // how often there was another
+	// last is the last page, when the walk has reached its end.
 	last []row
-	// unjoined counts the pages that did not join since one showed another row.
+	// unjoined counts the pages that did not join since a page showed a new row.
 	unjoined int
-	// read is the highest mod_time read; 0 before there is one.
+	// read is the highest mod_time read; 0 if there is none.
 	read int64
-	// repeats counts the pages in a row that showed nothing new although they lay
-	// behind as many rows as were seen, and stalled all joined pages in a row that
+	// repeats counts the pages in a row that showed nothing new although they extended
+	// past as many rows as were seen; stalled counts all joined pages in a row that
 	// showed nothing new at an offset.
 	repeats, stalled int
 }
 
-// Bounds of a walk that gets nowhere.
+// Bounds of a walk that makes no progress.
 const (
 	maxRepeats = 10   // rows that become visible late can repeat a page
-	maxStalled = 1000 // as many pages of rows may move away at once, and back
+	maxStalled = 1000 // so many pages of rows may move away and back at once
 	maxTies    = 1_000_000
 )
 
 var (
-	errOffsetIgnored = errors.New("the appliance shows the same detections at several offsets: it ignores offset, " +
+	errOffsetIgnored = errors.New("the appliance returns the same detections at several offsets: it ignores offset, " +
 		"and has more detections with one mod_time than a page holds")
-	errStalled  = fmt.Errorf("%d pages of detections in a row showed nothing new: the appliance shows no end of one mod_time", maxStalled)
+	errStalled  = fmt.Errorf("%d pages of detections in a row showed nothing new: the detections with one mod_time do not end", maxStalled)
 	errManyTies = fmt.Errorf("the appliance shows more than %d detections with one mod_time", maxTies)
 )
 
 func newWalk(bound int64) *walk {
-	// 0 would mean now, and what is negative is relative to it.
+	// 0 would mean now, and a negative bound is relative to it.
 	return &walk{bound: max(bound, 1), seen: make(map[key]struct{})}
 }
 
 var errOneRow = errors.New("the appliance returns one detection a page although it has more: such pages cannot be joined safely")
 
-// maxUnjoined is how many pages may not join, while none shows another row, until
-// the walk is given up, to begin again with the next poll.
+// maxUnjoined is how many pages may fail to join, while none shows a new row, before the
+// walk is given up and begins again with the next poll.
 const maxUnjoined = 1000
 
-var errUnsteady = errors.New("the pages of detections of one moment change with every answer: they cannot be joined")
+var errUnsteady = errors.New("the pages of detections with one mod_time change with every answer: they cannot be joined")
 
-var errNotSorted = errors.New("the appliance did not sort the detections by mod_time: pages cannot be told apart safely")
+var errNotSorted = errors.New("the appliance did not sort the detections by mod_time: pages cannot be joined safely")
 
-// step takes the page that was asked with the walk's bound and offset, and
-// moves on. short says that the appliance could have returned more rows than
-// it did.
+// step processes the page that was requested with the walk's bound and offset, and moves
+// on. short is true if the appliance could have returned more rows than it did.
 //
-// joined is false where rows may have slipped away in front of the page: it must
-// not count as read, and the walk has stepped back. done is true where the page
-// was the last.
+// joined is false if rows may have slipped away before the page: it must not count as
+// read, and the walk has stepped back. done is true if the page was the last.
 func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
-	last := -1 // the last row that has a place
+	last := -1 // the last row that has a position
 	for i, r := range page {
 		if !r.placed {
 			continue
@@ -99,7 +96,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 		last = i
 	}
 	if w.blind && len(page) > 0 {
-		// Most likely it has just appeared, and now comes with the other.
+		// Most likely it has just appeared, and the next page shows both.
 		if w.blinded++; w.blinded > 3 {
 			return false, false, errOneRow
 		}
@@ -156,7 +153,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 	return true, false, nil
 }
 
-// stalls returns an error if pages under one bound lead nowhere. beyond says that the
+// stalls returns an error if pages with one bound make no progress. beyond is true if the
 // page, of n rows, showed something new.
 func (w *walk) stalls(n int, beyond bool) error {
 	switch {

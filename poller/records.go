@@ -16,71 +16,71 @@ import (
 	"ndrbridge/transform"
 )
 
-// RecordsClient is what a records source asks of an appliance. *appliance.Client
-// is one.
+// RecordsClient is the part of an appliance's interface that a records source uses.
+// *appliance.Client implements it.
 type RecordsClient interface {
 	SearchRecords(ctx context.Context, s appliance.RecordSearch, page *appliance.RecordPage) error
 	NextRecords(ctx context.Context, cursor string, ttl time.Duration, page *appliance.RecordPage) error
 	RecordID(ctx context.Context, s appliance.RecordSearch) (id string, size int64, err error)
 }
 
-// RecordStore says where an appliance keeps its records: whether it has cursors
-// depends on that.
+// RecordStore is where an appliance keeps its records. It determines whether there are
+// cursors.
 type RecordStore string
 
 const (
-	StoreAuto       RecordStore = "auto"        // cursors where the appliance returns them
+	StoreAuto       RecordStore = "auto"        // cursors if the appliance returns them
 	StoreOwn        RecordStore = "own"         // the product's own record store, which has cursors
-	StoreThirdParty RecordStore = "third_party" // no cursors: pages are asked for by offset
+	StoreThirdParty RecordStore = "third_party" // no cursors: pages are requested by offset
 )
 
-// RecordsOptions say how a records source reads. The durations are compared with
-// the appliance's clock.
+// RecordsOptions configures a records source. The durations are compared with the
+// appliance's clock.
 type RecordsOptions struct {
 	Appliance string          // its name
-	URL       string          // its address, remembered so that a change can be told
+	URL       string          // its address, remembered so that a change can be detected
 	Query     string          // the name of the query, part of the stream's
 	Types     []string        // record types such as ~http; empty: all
 	Filter    json.RawMessage // the interface's filter object; nil: none
-	// Start returns where to begin when the state has no position, given the
-	// appliance's time; the zero time for the beginning of what it keeps. Records
-	// up to a millisecond older may come, too.
+	// Start returns where to begin if the state has no position, given the appliance's
+	// time; the zero time means the oldest record that it keeps. Records up to a
+	// millisecond older may be read too.
 	Start func(now time.Time) time.Time
-	// Window is how much is read at once near the present.
+	// Window is the length of a window near the present.
 	Window time.Duration
 	// Delay is how late a record may be stored and still be read at once.
 	Delay time.Duration
-	// Recheck is the age at which a window is looked at again, for records that
-	// were stored later than Delay. 0: never.
+	// Recheck is the age at which a window is checked again for records that were
+	// stored later than Delay. 0: never.
 	Recheck time.Duration
-	// ContextTTL is how long a cursor lives without being used.
+	// ContextTTL is how long an unused cursor is valid.
 	ContextTTL time.Duration
-	PageSize   int // records asked for at most, 2 or more
-	// MaxWindowRecords bounds what is read as one window, and with it the memory
-	// used; above 0.
+	PageSize   int // the most records to request at once, at least 2
+	// MaxWindowRecords bounds the records of one window, and with it the memory used;
+	// above 0.
 	MaxWindowRecords int
 	Store            RecordStore
 	TypePrefix       string
-	// Now is used for recordedtime, for speeds, and to estimate the appliance's
-	// time between its answers, which have the last word.
+	// Now is used for recordedtime, for speeds, and to estimate the appliance's time
+	// between its answers, which are decisive.
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
 }
 
-// Records is the source of one query's records. It reads closed windows, one
-// behind the other, each of them page by page. Its invariants:
+// Records is the source of one query's records. It reads closed windows, one after the
+// other, each of them page by page. Its invariants:
 //
-//   - Every record that was visible when the window with its timestamp was read
-//     is in the journal, and so is every one that was visible when that window
-//     was Recheck old.
-//   - The position is never ahead of the appliance's clock less the delay, as the
-//     first answer of the window told it: what is stored later is still ahead of
-//     the position, unless it is stored later than the delay.
-//   - What was committed is named by a list for as long as a window that is still
-//     to be read can show it, so that it is not committed again.
-//   - No decision is taken by the local clock alone: an answer counts only if its
-//     own time says that the window was closed.
+//   - Every record that was visible when the window with its timestamp was read is
+//     in the journal, and so is every one that was visible when that window was
+//     Recheck old.
+//   - The position is never ahead of the appliance's clock less the delay, as of
+//     the first answer of the window: a record stored later is still ahead of the
+//     position, unless it is stored later than the delay.
+//   - A committed record is named by a list as long as a window that is still to
+//     be read can show it, so that it is not committed again.
+//   - No decision depends on the local clock alone: an answer counts only if its
+//     own time proves that the window was closed.
 type Records struct {
 	client RecordsClient
 	store  checkpoint.Sources
@@ -88,12 +88,12 @@ type Records struct {
 	o      RecordsOptions
 	events transform.Encoder
 
-	loaded    bool // position and committed are what the store holds
+	loaded    bool // position and committed are those in the store
 	position  recordsPosition
 	committed []byte
-	written   int64 // Until of what is committed
+	written   int64 // Until of the committed position
 
-	reading *reading // the window under way; nil: none
+	reading *reading // the window being read; nil: none
 
 	page     appliance.RecordPage
 	parsed   []recordRow
@@ -101,27 +101,27 @@ type Records struct {
 	pages    pageFailures
 	objects  failedPolls
 	date     int64     // the appliance's time in its last answer, less skew
-	latest   int64     // the latest that it told
-	skew     int64     // how far its answers' times are apart at most, as far as is known
-	answered time.Time // when the last answer came, by the local clock
+	latest   int64     // the latest time among its answers
+	skew     int64     // the largest known difference between its answers' times
+	answered time.Time // when the last answer was received, by the local clock
 	warnings string    // the record store's warning that was logged last
-	warnedAt time.Time // when that was
+	warnedAt time.Time // when it was logged
 
-	span       int64 // milliseconds that the next window has
-	reach      int64 // and that the store can search at once, as far as is known
-	most       int   // records that one window has at most, as far as is known
-	noCursors  bool  // the appliance refuses to be asked for them
+	span       int64 // length of the next window, in milliseconds
+	reach      int64 // longest window that the store can search at once, as far as is known
+	most       int   // most records that one window may have, as far as is known
+	noCursors  bool  // the appliance rejects requests for cursors
 	byOffset   int   // windows to read by offset before cursors are tried again
 	incomplete int   // windows in a row that stayed incomplete
 	failures   int   // attempts in a row that ended with an error
-	early      int   // windows in a row that were divided for being terminated early
+	early      int   // windows in a row that were divided because their search was terminated early
 
-	recheckErrors int // in a row
+	recheckErrors int // errors in a row
 
 	progress *progressMeter
 }
 
-// NewRecords returns a source that goes on from what store holds.
+// NewRecords returns a source that continues from the position in store.
 func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
 	r := &Records{
@@ -136,16 +136,15 @@ func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions
 	return r
 }
 
-// Source names the stream.
+// Source returns the stream's name.
 func (r *Records) Source() checkpoint.Source { return r.source }
 
 // Progress implements Source.
 func (r *Records) Progress() (p Progress, ok bool) { return r.progress.current() }
 
-// Poll reads one window, or none where there is nothing to read yet, and once it
-// has caught up it looks again at one window that is due. Each page is committed
-// by itself, so an error loses nothing of what was read before it. The next
-// should be Now while there is more to read or to look at again.
+// Poll reads one window, if there is anything to read, and once it has caught up it checks
+// one due window again. Each page is committed by itself, so an error loses nothing that
+// was read before it. It returns Now while there is more to read or to check again.
 func (r *Records) Poll(ctx context.Context) (Next, error) {
 	r.events.TraceParent = traceparent.Of(ctx)
 	defer func() {
@@ -157,7 +156,7 @@ func (r *Records) Poll(ctx context.Context) (Next, error) {
 	case errors.Is(err, errClockBack):
 		return Soon, r.goBack(ctx)
 	case errors.Is(err, checkpoint.ErrFenced):
-		return Soon, nil // an operator moved the position: it is read with the next poll
+		return Soon, nil // an operator moved the position: the next poll reads it
 	}
 	return next, err
 }
@@ -179,7 +178,7 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 		}
 		r.failures = 0
 		r.pages.ended()
-		// What is left of a window that was given up is read with the next.
+		// The rest of a window that was given up is read with the next one.
 		r.reading = nil
 		switch end {
 		case tooMany:
@@ -189,7 +188,7 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 			return Now, nil
 		}
 		if r.measure(); w.cut && r.behind() > 0 {
-			// A stream that never quite catches up looks again, too.
+			// A stream that never quite catches up must recheck windows too.
 			_, err := r.recheck(ctx)
 			return Now, err
 		}
@@ -198,8 +197,8 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 	return r.recheck(ctx)
 }
 
-// load reads the position where it is not what is believed to be current, since
-// an operator may have moved it, and makes the first contact where there is none.
+// load reads the position if it is not the expected one, since an operator may have moved
+// it, and makes the first contact if there is none.
 func (r *Records) load(ctx context.Context) error {
 	stored, err := r.store.Position(ctx, r.source)
 	if err != nil {
@@ -215,8 +214,8 @@ func (r *Records) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// What start means is settled now, before the first event: a crash after
-		// this does not move it.
+		// What start means is committed now, before the first event: a crash after this
+		// does not change it.
 		p := recordsPosition{Until: start, Start: start, URL: r.o.URL, Types: types, Filter: filter}
 		if err := r.commit(ctx, p, checkpoint.Commit{}); err != nil {
 			return err
@@ -229,10 +228,10 @@ func (r *Records) load(ctx context.Context) error {
 		return err
 	}
 	if p.URL != r.o.URL {
-		r.o.Log.Warn("the appliance's address changed; its records go on from where they stood", "was", p.URL, "is", r.o.URL)
+		r.o.Log.Warn("the appliance's address changed; reading its records continues from the last position", "was", p.URL, "is", r.o.URL)
 	}
 	if p.Types != types || p.Filter != filter {
-		r.o.Log.Warn("the query changed; its records go on from where they stood",
+		r.o.Log.Warn("the query changed; reading its records continues from the last position",
 			"types_were", p.Types, "types_are", types, "filter_was", p.Filter, "filter_is", filter)
 	}
 	r.written = p.Until
@@ -243,7 +242,7 @@ func (r *Records) load(ctx context.Context) error {
 	return nil
 }
 
-// start settles where to begin, in the appliance's time.
+// start returns where to begin, in the appliance's time.
 func (r *Records) start(ctx context.Context) (int64, error) {
 	if err := r.askTime(ctx); err != nil {
 		return 0, err
@@ -251,10 +250,10 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 	now := r.date
 	start := r.o.Start(time.UnixMilli(now))
 	if !start.IsZero() {
-		return min(max(1, start.UnixMilli()), now), nil // a time to come is as good as now
+		return min(max(1, start.UnixMilli()), now), nil // a future time is the same as now
 	}
-	// The beginning is the first record that the appliance keeps. Where it has
-	// none, those that are stored late are still to come.
+	// The beginning is the first record that the appliance keeps. If it has none, records
+	// that are stored late may still appear.
 	first := now - max(r.o.Recheck, r.o.Delay).Milliseconds()
 	if err := r.searchOne(ctx, 1, now); err != nil && !errors.Is(err, appliance.ErrTooLarge) {
 		return 0, fmt.Errorf("ask for the first record: %w", err)
@@ -267,7 +266,7 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 	if len(r.page.Objects) == 0 || first <= 1 {
 		return max(1, first), nil
 	}
-	// An appliance that did not sort has told another one.
+	// If the appliance did not sort, it returned another record than the first.
 	if err := r.searchOne(ctx, 1, first-1); err != nil && !errors.Is(err, appliance.ErrTooLarge) {
 		return 0, fmt.Errorf("ask for records before the first: %w", err)
 	} else if err != nil || r.page.TerminatedEarly || len(r.page.Objects) > 0 {
@@ -276,8 +275,8 @@ func (r *Records) start(ctx context.Context) (int64, error) {
 	return first, nil
 }
 
-// shorten makes a window shorter that failed twice in a row: it may be too much
-// for the record store to search at once. What was committed of it is kept.
+// shorten makes a window shorter after it failed twice in a row: it may be too much for
+// the record store to search at once. Records of it that were committed stay so.
 func (r *Records) shorten(ctx context.Context, w *reading, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if ctx.Err() != nil || !ok || e.Refused() || e.Throttled() || r.reading == nil {
@@ -290,12 +289,12 @@ func (r *Records) shorten(ctx context.Context, w *reading, err error) {
 	}
 }
 
-// maxSpan bounds a window of the past.
+// maxSpan bounds the length of a window of the past.
 const maxSpan = 24 * time.Hour
 
-// open begins the next window, where its end is old enough. It begins a
-// millisecond before the last one's end: timestamps have fractions, and how a
-// bound is compared with them is not known.
+// open begins the next window, if its end is old enough. It begins a millisecond before
+// the end of the last one: timestamps have fractions, and how the appliance compares a
+// bound with them is not known.
 func (r *Records) open(ctx context.Context) error {
 	until := r.nextEnd()
 	if until <= r.position.Until {
@@ -314,19 +313,19 @@ func (r *Records) open(ctx context.Context) error {
 	return nil
 }
 
-// nextEnd is where the next window ends: no later than the delay allows, and
-// near the present no longer than a window is to be.
+// nextEnd returns where the next window ends: no later than the delay allows, and near the
+// present no longer than Window.
 func (r *Records) nextEnd() int64 {
 	clock, until := r.clock(), r.position.Until
 	end := until + r.span
-	if acknowledged := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > acknowledged {
-		end = min(end, max(acknowledged, until+min(r.span, r.o.Window.Milliseconds())))
+	if past := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > past {
+		end = min(end, max(past, until+min(r.span, r.o.Window.Milliseconds())))
 	}
 	return min(end, clock-r.o.Delay.Milliseconds())
 }
 
-// narrow makes windows so short that one with as many records in each
-// millisecond as w would fit.
+// narrow makes windows so short that one with as many records per millisecond as w would
+// fit.
 func (r *Records) narrow(w *reading) {
 	r.span = w.list.Until - r.position.Until
 	for n := max(w.total, int64(r.most)+1); n > int64(r.most) && r.span > 1; n /= 2 {
@@ -334,26 +333,25 @@ func (r *Records) narrow(w *reading) {
 	}
 }
 
-// widen makes windows longer after one that spanned what it could and had few
-// records.
+// widen makes windows longer after one that had the full length and few records.
 func (r *Records) widen(length, records int64) {
 	if length >= r.span && records <= int64(r.most)/4 {
 		r.span = min(2*length, r.reach)
-		// What was too long once is tried again by and by.
+		// A length that was once too long is gradually tried again.
 		r.reach = min(maxSpan.Milliseconds(), r.reach+1+r.reach/64)
 	}
 }
 
-// behind is how far the position lies behind what could be read.
+// behind returns how far the position is behind what could be read.
 func (r *Records) behind() int64 {
 	return max(0, r.clock()-r.o.Delay.Milliseconds()-r.position.Until)
 }
 
-// backlog is how many windows there are to be read where progress is told.
+// backlog is how many windows the stream must be behind for its progress to be logged.
 const backlog = 3
 
-// measure takes note of where the position is, and tells how it goes while a
-// backlog of more than a few windows is read.
+// measure records the progress, and logs it while a backlog of more than a few windows is
+// read.
 func (r *Records) measure() {
 	if !r.progress.reached(r.position.Until, r.behind()) {
 		return
@@ -364,17 +362,18 @@ func (r *Records) measure() {
 	}
 }
 
-// goBack moves the position back with the appliance's clock: what is stored from
-// now on has a timestamp behind it. What the lists still name does not come again.
+// goBack moves the position back with the appliance's clock: a record stored from now on
+// has a timestamp before the old position. Records that the lists still name are not
+// delivered again.
 func (r *Records) goBack(ctx context.Context) error {
 	r.o.Log.Warn("the appliance's clock went back; records are read again from before that",
 		"clock_was", time.UnixMilli(r.latest).UTC(), "clock_is", time.UnixMilli(r.date).UTC())
 	r.latest, r.reading = r.date+r.skew, nil
-	if !r.loaded { // the position is read with the next poll
+	if !r.loaded { // the next poll reads the position
 		return nil
 	}
 	p := r.position
-	// Windows that are young again are read as such.
+	// Windows that have become young again are read as such.
 	to := r.date - max(r.o.Recheck, r.o.Delay).Milliseconds()
 	if p.Start <= r.date-r.o.Delay.Milliseconds() {
 		to = max(to, p.Start)
@@ -383,11 +382,11 @@ func (r *Records) goBack(ctx context.Context) error {
 	return r.commit(ctx, p, checkpoint.Commit{})
 }
 
-// recheckAttempts is how often a second look at a window is tried.
+// recheckAttempts is how often the second check of a window is attempted.
 const recheckAttempts = 20
 
-// recheck looks again at one window that is due. What is new was read: a second
-// look that fails must not slow that down.
+// recheck checks one due window again. Everything new was read: a failing check must not
+// slow that down.
 func (r *Records) recheck(ctx context.Context) (Next, error) {
 	due := r.due()
 	if len(due) == 0 {
@@ -403,14 +402,14 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 		return Idle, err
 	default:
 		if r.recheckErrors++; r.recheckErrors == 1 {
-			r.o.Log.Warn("a window could not be looked at again; it is tried with the next poll", "error", err)
+			r.o.Log.Warn("a window could not be checked again; the next poll retries", "error", err)
 		}
 		if r.recheckErrors < recheckAttempts {
 			return Idle, nil
 		}
 		r.recheckErrors = 0
 		r.o.Metrics.windowIncomplete(r.source)
-		r.o.Log.Error("a window could not be looked at again; records that were stored late may be missing",
+		r.o.Log.Error("a window could not be checked again; records that were stored late may be missing",
 			"from", time.UnixMilli(l.From).UTC(), "until", time.UnixMilli(l.Until).UTC(), "error", err)
 		l.Due = 0
 		if err := r.commit(ctx, r.position.with(l), checkpoint.Commit{}); err != nil {
@@ -423,7 +422,7 @@ func (r *Records) recheck(ctx context.Context) (Next, error) {
 	return Idle, nil
 }
 
-// due returns the windows that are to be looked at again.
+// due returns the windows that are due to be checked again.
 func (r *Records) due() []recordList {
 	var due []recordList
 	for _, l := range r.position.Lists {
@@ -434,8 +433,8 @@ func (r *Records) due() []recordList {
 	return due
 }
 
-// recheckWindow asks for a window's total, and takes the window again where it is
-// not what it was.
+// recheckWindow requests a window's total, and reads the window again if the total has
+// changed.
 func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 	err := r.searchOne(ctx, l.From, l.Until)
 	switch {
@@ -451,13 +450,13 @@ func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 		return err
 	}
 	w := r.reading
-	r.reading = nil // its list stays, should it fail
+	r.reading = nil // its list is kept if this fails
 	_, err = r.read(ctx, w)
 	return err
 }
 
-// commit writes c with the position p. An idle stream writes nothing: the
-// position may move on a little before it is committed.
+// commit writes c with the position p. An idle stream writes nothing: the position may
+// advance a little before it is committed.
 func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Commit) error {
 	p = p.pruned()
 	p.Clock = r.latest
@@ -469,7 +468,7 @@ func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Co
 	c.Source, c.Expect, c.Position = r.source, r.committed, p.encode()
 	c.ForgetBefore = p.oldest()
 	if err := r.store.Commit(ctx, c); err != nil {
-		// Whether it was written or not is not known: the store has the truth.
+		// It is not known whether it was written: the position in the store decides.
 		r.loaded, r.reading = false, nil
 		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), r.source, err)
 	}

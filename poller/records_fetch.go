@@ -16,53 +16,54 @@ import (
 // recordRow is one record of a page.
 type recordRow struct {
 	record transform.Record
-	raw    []byte // nil where it was too large to be read
+	raw    []byte // nil if it was too large to be read
 	hash   uint64 // of its id
 	key    string // of its dead letter
 	err    error  // why it cannot become an event
 }
 
-// recordRows is a page. Its records are valid until the next is asked for.
+// recordRows is a page. Its records are valid until the next page is requested.
 type recordRows struct {
 	rows   []recordRow
-	limit  int    // how many were asked for
-	total  int64  // -1: not told
+	limit  int    // the number of records requested
+	total  int64  // -1: not returned
 	cursor string // empty: none
-	early  bool   // the store did not look at everything
+	early  bool   // the store terminated the search early
 }
 
-// errClockBack says that the appliance's clock went back.
+// errClockBack means that the appliance's clock went back.
 var errClockBack = errors.New("the appliance's clock went back")
 
-// errOffset says that the appliance refuses an offset, whatever the limit.
+// errOffset means that the appliance rejects an offset, whatever the limit.
 var errOffset = errors.New("the offset was refused")
 
-// tolerance is how far one answer's time may lie behind another's without its
-// being a clock that went back: they come in whole seconds.
+// tolerance is how far one answer's time may be behind another's although the clock did
+// not go back: answers carry whole seconds.
 const tolerance = time.Second
 
-// ask makes a request for a page, and takes the appliance's time from it.
+// ask requests a page, and takes the appliance's time from the answer.
 func (r *Records) ask(request func() error) error {
 	if err := request(); err != nil {
 		return err
 	}
-	told := r.page.Date.UnixMilli()
-	r.date, r.answered = told-r.skew, r.o.Now()
-	if back := r.latest - told; r.latest > 0 && back > max(tolerance.Milliseconds(), r.skew) {
+	date := r.page.Date.UnixMilli()
+	r.date, r.answered = date-r.skew, r.o.Now()
+	if back := r.latest - date; r.latest > 0 && back > max(tolerance.Milliseconds(), r.skew) {
 		if back <= r.o.Delay.Milliseconds() {
-			// It may be another node, that lags behind: from now on the clock is read
-			// as the slowest would tell it.
+			// It may be another node whose clock is behind: from now on use the time that
+			// the slowest one would return.
 			r.skew = back
-			r.date = told - r.skew
+			r.date = date - r.skew
 		}
 		return errClockBack
 	}
-	r.latest = max(r.latest, told)
+	r.latest = max(r.latest, date)
 	return nil
 }
 
-// clock is what the appliance's answer would tell now, or less; 0 where there was
-// none. It is whole seconds, as its answers tell, so that it is not ahead of them.
+// clock returns the time that an answer of the appliance would carry now, or an earlier
+// one; 0 if there was no answer yet. It is in whole seconds, as in its answers, so that it
+// is not ahead of them.
 func (r *Records) clock() int64 {
 	if r.answered.IsZero() {
 		return 0
@@ -71,7 +72,7 @@ func (r *Records) clock() int64 {
 	return (r.date + elapsed.Milliseconds()) / 1000 * 1000
 }
 
-// askTime asks for the appliance's time, by a search that finds nothing.
+// askTime requests the appliance's time, by a search that finds nothing.
 func (r *Records) askTime(ctx context.Context) error {
 	if err := r.searchOne(ctx, 1, 2); err != nil {
 		return fmt.Errorf("ask for the appliance's time: %w", err)
@@ -79,7 +80,7 @@ func (r *Records) askTime(ctx context.Context) error {
 	return nil
 }
 
-// searchOne asks for the first record from one time until another.
+// searchOne requests the first record from one time until another.
 func (r *Records) searchOne(ctx context.Context, from, until int64) error {
 	s := appliance.RecordSearch{From: from, Until: until, Types: r.o.Types, Filter: r.o.Filter, Limit: 1}
 	err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
@@ -89,14 +90,14 @@ func (r *Records) searchOne(ctx context.Context, from, until int64) error {
 	return err
 }
 
-// search asks for a page of a window. An answer that is too large, or a limit
-// that the appliance refuses, is asked for again with half the records.
-// errOffset where the appliance refuses the offset itself.
+// search requests a page of a window. If the answer is too large, or the appliance rejects
+// the limit, it requests half as many records. It returns errOffset if the appliance
+// rejects the offset itself.
 func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time.Duration) (recordRows, error) {
 	s := appliance.RecordSearch{
 		From: l.From, Until: l.Until, Types: r.o.Types, Filter: r.o.Filter, Offset: offset, ContextTTL: ttl,
 	}
-	bare := 0 // the limit with which no cursor was asked for any more
+	bare := 0 // the limit of the first request without a cursor
 	for {
 		s.Limit = r.limit.now
 		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
@@ -104,7 +105,7 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 		case err == nil:
 			r.limit.grow()
 			if s.Limit == bare {
-				r.o.Log.Info("the appliance refuses to be asked for a cursor; its records are read by offset")
+				r.o.Log.Info("the appliance rejects requests for a cursor; its records are read by offset")
 				r.noCursors = true
 			}
 			return r.rows(s.Limit), nil
@@ -119,11 +120,11 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 		case !limitMayBeRefused(err):
 			return recordRows{}, err
 		case s.ContextTTL > 0 && r.o.Store == StoreAuto:
-			bare, s.ContextTTL = s.Limit, 0 // it may be that which is refused
+			bare, s.ContextTTL = s.Limit, 0 // it may be the cursor that is rejected
 		case r.limit.halve():
 			r.limit.ceiling = r.limit.now
 		default:
-			r.limit = newPageLimit(r.o.PageSize) // it was not for the limit
+			r.limit = newPageLimit(r.o.PageSize) // the limit was not the reason
 			if offset > 0 {
 				err = fmt.Errorf("%w: %w", errOffset, err)
 			}
@@ -132,7 +133,7 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 	}
 }
 
-// next asks for the page behind a cursor.
+// next requests the page after a cursor.
 func (r *Records) next(ctx context.Context, cursor string, ttl time.Duration) (recordRows, error) {
 	err := r.ask(func() error { return r.client.NextRecords(ctx, cursor, ttl, &r.page) })
 	if err != nil {
@@ -141,7 +142,7 @@ func (r *Records) next(ctx context.Context, cursor string, ttl time.Duration) (r
 	return r.rows(r.limit.now), nil
 }
 
-// rows reads the page that came.
+// rows parses the page that was returned.
 func (r *Records) rows(limit int) recordRows {
 	r.notice()
 	r.parsed = r.parsed[:0]
@@ -156,8 +157,8 @@ func recordRowOf(o appliance.Object) recordRow {
 	return recordRow{record: record, raw: o.Raw, hash: hashOf(record.ID), key: record.ID}
 }
 
-// hashOf stands for an id in lists. It must stay what it is: lists outlive the
-// process.
+// hashOf returns the hash of an id that is stored in lists. It must never change: lists
+// outlive the process.
 func hashOf(id string) uint64 {
 	sum := sha256.Sum256([]byte(id))
 	return binary.BigEndian.Uint64(sum[:hashSize])
@@ -166,18 +167,19 @@ func hashOf(id string) uint64 {
 // warnEvery is the shortest time between two log lines with the record store's warnings.
 const warnEvery = time.Minute
 
-// notice counts what the record store said about a query, and logs it if it is not what
-// was logged last: once per warnEvery, since a text may differ at every answer.
+// notice counts the record store's warnings about a query, and logs them if they differ
+// from those logged last: at most once per warnEvery, since a text may differ in every
+// answer.
 func (r *Records) notice() {
-	said := strings.Join(r.page.Warnings, "; ")
+	warnings := strings.Join(r.page.Warnings, "; ")
 	if r.page.TerminatedEarly {
-		said = strings.TrimPrefix(said+"; the search was terminated early", "; ")
+		warnings = strings.TrimPrefix(warnings+"; the search was terminated early", "; ")
 	}
-	if said != "" {
+	if warnings != "" {
 		r.o.Metrics.warned(r.source)
-		if now := r.o.Now(); said != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
-			r.o.Log.Warn("the record store warns", "said", said)
-			r.warnings, r.warnedAt = said, now
+		if now := r.o.Now(); warnings != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
+			r.o.Log.Warn("the record store warns", "said", warnings)
+			r.warnings, r.warnedAt = warnings, now
 		}
 	}
 }

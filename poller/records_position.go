@@ -8,53 +8,52 @@ import (
 	"strconv"
 )
 
-// recordsPosition is where a records source stands. All times are the
-// appliance's own, in milliseconds since the epoch.
+// recordsPosition is the position of a records source. All times are the appliance's own,
+// in milliseconds since the epoch.
 type recordsPosition struct {
-	// Until is what has been read: every record with a timestamp up to it was
-	// seen, apart from those that are stored late.
+	// Until is the time up to which every record was seen, except records that are
+	// stored late.
 	Until int64 `json:"until"`
 	// Start is what the stream's start resolved to at the first contact.
 	Start int64 `json:"start"`
-	// Clock is the latest time that the appliance told.
+	// Clock is the latest time among the appliance's answers.
 	Clock int64 `json:"clock"`
-	// Serial is that of the newest list.
+	// Serial is the serial of the newest list.
 	Serial uint64 `json:"serial,omitempty"`
-	// Lists say which records were committed, as far as they can come again.
+	// Lists name the committed records that can be shown again.
 	Lists []recordList `json:"lists,omitempty"`
-	// URL, Types and Filter say what was asked, so that a change can be told.
+	// URL, Types and Filter are those last used, so that a change can be detected.
 	URL    string `json:"url"`
 	Types  string `json:"types,omitempty"`
 	Filter string `json:"filter,omitempty"`
 }
 
-// recordList names the records that were committed while a window was read:
-// Parts entries of what the state remembers. A window that ends beyond the
-// position was not read to its end; whichever window is read next drops what the
-// list names.
+// recordList names the records that were committed while a window was read, in Parts
+// remembered entries. A window that ends after the position was not read to its end; the
+// next window, whatever its bounds, leaves out the records that the list names.
 type recordList struct {
 	Serial uint64 `json:"serial"`
 	From   int64  `json:"from"`
 	Until  int64  `json:"until"`
 	Parts  int    `json:"parts,omitempty"`
-	// Due is when the window is to be asked for its total again; 0: never.
+	// Due is when to request the window's total again; 0: never.
 	Due int64 `json:"due,omitempty"`
-	// Total is how many records it had when it was read; -1: that was not told.
+	// Total is how many records it had when it was read; -1: not known.
 	Total int64 `json:"total"`
 }
 
-// partKey is the key of the nth entry of a list.
+// partKey returns the key of the nth entry of a list.
 func (l recordList) partKey(n int) string {
 	return strconv.FormatUint(l.Serial, 10) + "/" + strconv.Itoa(n)
 }
 
-// touches reports whether one record can lie in the windows of both lists. Bounds
-// are read in more than one way, so a millisecond more counts.
+// touches reports whether a record can be in the windows of both lists. How bounds are
+// compared is not known, so one millisecond more counts.
 func (l recordList) touches(o recordList) bool {
 	return l.Until >= o.From-1 && o.Until >= l.From-1
 }
 
-// with returns the position with a list added, or in place of what it was.
+// with returns the position with a list added or replaced.
 func (p recordsPosition) with(l recordList) recordsPosition {
 	p.Lists = slices.Clone(p.Lists)
 	if i := p.list(l.Serial); i >= 0 {
@@ -66,13 +65,14 @@ func (p recordsPosition) with(l recordList) recordsPosition {
 	return p
 }
 
-// list returns the index of a list; -1: there is none.
+// list returns the index of a list; -1 if there is none.
 func (p recordsPosition) list(serial uint64) int {
 	return slices.IndexFunc(p.Lists, func(l recordList) bool { return l.Serial == serial })
 }
 
-// pruned returns the position without lists that nothing needs: they await no
-// look at their total, and touch no window that does, nor what is read next.
+// pruned returns the position without the lists that are no longer needed: their total is
+// not due to be checked, and they touch neither a window whose total is nor the one read
+// next.
 func (p recordsPosition) pruned() recordsPosition {
 	next := recordList{From: p.Until - 1, Until: math.MaxInt64}
 	kept := make([]recordList, 0, len(p.Lists))
@@ -86,8 +86,8 @@ func (p recordsPosition) pruned() recordsPosition {
 	return p
 }
 
-// oldest is the lowest time that entries of the lists are remembered under, and
-// none of a list to come lies below it.
+// oldest returns the lowest At of the lists' remembered entries, which no entry of a
+// future list is below.
 func (p recordsPosition) oldest() int64 {
 	oldest := p.Until
 	for _, l := range p.Lists {
@@ -96,10 +96,9 @@ func (p recordsPosition) oldest() int64 {
 	return oldest
 }
 
-// back returns the position moved back to a time, where that is older. What is
-// committed of it is forgotten: from there on everything is delivered again. A
-// window that awaits a look at its total goes on to do so, since its first part
-// may lie before that time.
+// back returns the position moved back to a time, if that is older. The lists of windows
+// from there on are emptied, so that everything in them is delivered again. A window whose
+// total is to be checked is still checked, since its first part may be before that time.
 func (p recordsPosition) back(to int64) recordsPosition {
 	to = max(to, 1)
 	if to >= p.Until {
@@ -135,8 +134,7 @@ func (p recordsPosition) encode() []byte {
 	return b
 }
 
-// rewindRecords moves a position back to a time in milliseconds since the
-// epoch.
+// rewindRecords moves a position back to a time in milliseconds since the epoch.
 func rewindRecords(position []byte, to int64) ([]byte, error) {
 	p, err := parseRecordsPosition(position)
 	if err != nil {

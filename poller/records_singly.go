@@ -9,8 +9,8 @@ import (
 	"ndrbridge/appliance"
 )
 
-// recordAtFault reports whether a page failed for a record in it: it failed in several
-// polls in a row, and the record store answers a search that finds nothing.
+// recordAtFault reports whether a page failed because of a record in it: it failed in
+// several polls in a row, and the record store answers a search that finds nothing.
 func (r *Records) recordAtFault(ctx context.Context, err error) bool {
 	if !r.pages.failed(ctx, err) || r.searchOne(ctx, 1, 2) != nil {
 		return false
@@ -22,9 +22,9 @@ func (r *Records) recordAtFault(ctx context.Context, err error) bool {
 	return true
 }
 
-// searchSingly reads the records of a page of minLimit, each by itself. Of one that is
-// too large even so only its id is read; one that cannot be read at all in several
-// polls is given up.
+// searchSingly reads the records of a page of minLimit one by one. If a record is too
+// large even so, only its id is read; a record that cannot be read at all in several polls
+// is given up.
 func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (recordRows, error) {
 	page := recordRows{limit: minLimit, total: -1}
 	s.Limit, s.ContextTTL = 1, 0
@@ -48,7 +48,7 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 				}
 				break
 			}
-			if id == "" { // its place has to tell it from others
+			if id == "" { // its offset has to distinguish it from others
 				id = fmt.Sprintf("%d/%d", s.Until, s.Offset)
 			}
 			row = recordRow{
@@ -66,39 +66,39 @@ func (r *Records) searchSingly(ctx context.Context, s appliance.RecordSearch) (r
 	return page, nil
 }
 
-// giveUp returns a row for the one record that a search selects, which could not be
-// read, if that happened in enough polls in a row and another record could be read
-// in this one. It returns the error of the poll otherwise. The second look at the
-// window asks for it once more.
+// giveUp returns a row for the only record that a search selects, which could not be read,
+// if reading it failed in enough polls in a row and another record could be read in this
+// one. Otherwise it returns the error of the poll. The second check of the window requests
+// the record once more.
 func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause error) (recordRow, error) {
 	if !mayBeObject(ctx, cause) {
 		return recordRow{}, cause
 	}
-	key := recordKey(s) // has to tell it from others, unless its id is legible all the same
+	key := recordKey(s) // distinguishes it from others unless its id can be read
 	if polls := r.objects.failed(key); polls < unreadableAfter {
-		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is given up after %d such polls, of which this is number %d",
+		return recordRow{}, fmt.Errorf("read record %d after %d: %v; it is given up after %d such polls, of which this is number %d",
 			s.Offset, s.From, cause, unreadableAfter, polls)
 	}
 	if err := r.readOthers(ctx, s); err != nil {
-		return recordRow{}, fmt.Errorf("read record %d of those behind %d: %v; it is not given up, since no other record was read: %w",
+		return recordRow{}, fmt.Errorf("read record %d after %d: %v; it is not given up, since no other record was read: %w",
 			s.Offset, s.From, cause, err)
 	}
 	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {
 		key = id
 	}
-	r.o.Log.Error("a record cannot be read; it is kept among the dead letters, and the stream goes on without it",
+	r.o.Log.Error("a record cannot be read; it becomes a dead letter, and the stream continues without it",
 		"record", key, "error", cause)
 	return recordRow{hash: hashOf("#" + key), key: key, err: fmt.Errorf("%v: %w", cause, errUnreadable)}, nil
 }
 
-// readOthers returns an error unless a record beside the one that s selects can be
-// read. A newer one decides, if there are any: while a part of the record store is
-// down, older records may well be in another part.
+// readOthers returns an error unless a record near the one that s selects can be read. If
+// there are newer ones, they decide: while a part of the record store is down, older
+// records may well be in another part.
 func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) error {
 	s.Limit, s.ContextTTL = 1, 0
 	newer, older := s, s
 	newer.Offset++
-	var failed error // what the last request for a newer record ended with
+	var failed error // error of the last request for a newer record
 	span := r.o.Window.Milliseconds()
 	for range maxNeighbours {
 		found, err := r.readOther(ctx, newer)
@@ -112,7 +112,7 @@ func (r *Records) readOthers(ctx context.Context, s appliance.RecordSearch) erro
 			newer.Offset++
 			continue
 		}
-		if newer.Until >= r.clock() { // there are none
+		if newer.Until >= r.clock() { // there are no newer ones
 			break
 		}
 		newer.From, newer.Offset = newer.Until+1, 0
@@ -144,7 +144,7 @@ func (r *Records) readOther(ctx context.Context, s appliance.RecordSearch) (bool
 	return err == nil && len(r.page.Objects) > 0, err
 }
 
-// recordKey names the record that a search selects by where it is.
+// recordKey names the record that a search selects by its offset.
 func recordKey(s appliance.RecordSearch) string {
 	return fmt.Sprintf("unreadable/%d/%d", s.From, s.Offset)
 }
