@@ -97,7 +97,7 @@ func (r *Records) search(ctx context.Context, l recordList, offset int, ttl time
 	s := appliance.RecordSearch{
 		From: l.From, Until: l.Until, Types: r.o.Types, Filter: r.o.Filter, Offset: offset, ContextTTL: ttl,
 	}
-	bare := 0 // the limit of the first request without a cursor
+	bare := 0 // the limit at which the cursor was left out; 0: it was not
 	for {
 		s.Limit = r.limit.now
 		err := r.ask(func() error { return r.client.SearchRecords(ctx, s, &r.page) })
@@ -178,7 +178,7 @@ func (r *Records) notice() {
 	if warnings != "" {
 		r.o.Metrics.warned(r.source)
 		if now := r.o.Now(); warnings != r.warnings && now.Sub(r.warnedAt) >= warnEvery {
-			r.o.Log.Warn("the record store warns", "said", warnings)
+			r.o.Log.Warn("the record store warns", "warnings", warnings)
 			r.warnings, r.warnedAt = warnings, now
 		}
 	}

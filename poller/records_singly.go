@@ -76,11 +76,11 @@ func (r *Records) giveUp(ctx context.Context, s appliance.RecordSearch, cause er
 	}
 	key := recordKey(s) // distinguishes it from others unless its id can be read
 	if polls := r.objects.failed(key); polls < unreadableAfter {
-		return recordRow{}, fmt.Errorf("read record %d after %d: %v; it is given up after %d such polls, of which this is number %d",
+		return recordRow{}, fmt.Errorf("read the record at offset %d of those after %d: %v; it is given up after %d such polls, of which this is number %d",
 			s.Offset, s.From, cause, unreadableAfter, polls)
 	}
 	if err := r.readOthers(ctx, s); err != nil {
-		return recordRow{}, fmt.Errorf("read record %d after %d: %v; it is not given up, since no other record was read: %w",
+		return recordRow{}, fmt.Errorf("read the record at offset %d of those after %d: %v; it is not given up, since no other record was read: %w",
 			s.Offset, s.From, cause, err)
 	}
 	if id, _, err := r.client.RecordID(ctx, s); err == nil && id != "" {

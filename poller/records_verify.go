@@ -11,17 +11,16 @@ import (
 	"ndrbridge/transform"
 )
 
-// JournalReader reads what was journalled. *checkpoint.Store is one.
+// JournalReader reads the journal. *checkpoint.Store implements it.
 type JournalReader interface {
 	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
 	Stats(ctx context.Context) (checkpoint.Stats, error)
 }
 
-// VerifyRecords compares, by id, every record that the appliance shows since a
-// time, and up to where the stream was read, with what the journal holds. What
-// was trimmed from the journal cannot be compared, so it begins no earlier than
-// the journal does. It changes nothing, and can run beside the source.
-// ErrNoPosition where the stream was never read.
+// VerifyRecords compares, by id, every record that the appliance shows since a time, and
+// up to where the stream was read, with the contents of the journal. Trimmed events cannot
+// be compared, so it begins no earlier than the journal does. It changes nothing, and can
+// run while the source does. It returns ErrNoPosition if the stream was never read.
 func VerifyRecords(ctx context.Context, client RecordsClient, store checkpoint.Sources, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	r := NewRecords(client, store, o)
 	committed, err := store.Position(ctx, r.source)
@@ -64,8 +63,8 @@ func VerifyRecords(ctx context.Context, client RecordsClient, store checkpoint.S
 	return v.Verification, nil
 }
 
-// journalled returns the hashes of the records of the stream that the journal
-// holds, and from which time on it holds all of them: until, where it holds none.
+// journalled returns the hashes of the stream's records in the journal, and the time from
+// which on the journal holds all of them: until, if it holds none.
 func (r *Records) journalled(ctx context.Context, journal JournalReader, until int64) (hashes map[uint64]struct{}, whole int64, err error) {
 	stats, err := journal.Stats(ctx)
 	if err != nil {
@@ -91,8 +90,8 @@ func (r *Records) journalled(ctx context.Context, journal JournalReader, until i
 				continue
 			}
 			if len(hashes) == 0 && stats.First > 1 {
-				// It may have been stored late: those read before it, and trimmed, may
-				// be younger by so much.
+				// It may have been stored late: records that were read before it, and
+				// trimmed, may be younger by as much.
 				late := max(r.o.Recheck, r.o.Delay) + r.o.Window
 				whole = min(until, record.Event.Time.Add(late).UnixMilli())
 			}
@@ -101,11 +100,11 @@ func (r *Records) journalled(ctx context.Context, journal JournalReader, until i
 	}
 }
 
-// errRecordsRepeat ends a comparison that would not end.
-var errRecordsRepeat = errors.New("the record store shows the same records at several offsets: it ignores offset")
+// errRecordsRepeat ends a comparison that would never end.
+var errRecordsRepeat = errors.New("the record store returns the same records at several offsets: it ignores offset")
 
-// verifyWindow compares the records of a window by offset. It is false where the
-// window has too many for one.
+// verifyWindow compares the records of a window by offset. fits is false if the window has
+// too many records.
 func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPosition, window recordList, journalled, seen map[uint64]struct{}) (fits bool, err error) {
 	var found []recordRow
 	shown := make(map[uint64]struct{})
@@ -132,7 +131,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 		if len(found) > maxUndivided {
 			return false, errEndlessWindow
 		}
-		const several = 3 // records that are stored meanwhile can repeat a page
+		const several = 3 // records stored meanwhile can repeat a page
 		if repeated++; len(shown) > before {
 			repeated = 0
 		} else if repeated >= several {
@@ -166,7 +165,7 @@ func (r *Records) verifyWindow(ctx context.Context, v *verification, p recordsPo
 	return true, nil
 }
 
-// awaitsRecheck reports whether the window of a time is to be looked at again.
+// awaitsRecheck reports whether the window of a time is still to be checked again.
 func (p recordsPosition) awaitsRecheck(at int64) bool {
 	return slices.ContainsFunc(p.Lists, func(l recordList) bool { return l.Due > 0 && l.From <= at && at <= l.Until })
 }

@@ -14,65 +14,65 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// reading is a window that is being read, in as many attempts as it takes.
+// reading is a window being read, in as many attempts as necessary.
 type reading struct {
 	list recordList
-	// cut says that more could be read than the window has.
+	// cut is true if more could be read than the window covers.
 	cut bool
-	// recheck says that the window was read before.
+	// recheck is true if the window was read before.
 	recheck bool
-	// seen holds, by the hash of its id, every record that was committed and can
-	// come in this window, and the attempt that showed it last; 0: none did.
+	// seen maps the hash of the id of every record that was committed and can appear in
+	// this window to the last attempt that showed it; 0: none did.
 	seen map[uint64]int
-	// shown counts the records that the attempts showed, and before is what it
-	// was when the last of them fell short.
+	// shown counts the records that the attempts showed, and before is its value when the
+	// last of them fell short.
 	shown, before int
-	// pending is what is to be committed next.
+	// pending is what to commit next.
 	pending checkpoint.Commit
-	found   int // events made
+	found   int // events created
 
-	attempt int   // the number of the one under way, from 1
-	began   int64 // the appliance's time when it did, at the latest: what is stored later it may not show
-	fresh   int   // records that it showed
-	total   int64 // how many it was told that there are; -1: not told
-	early   bool  // it was told that not everything was looked at
+	attempt int   // number of the current attempt, from 1
+	began   int64 // the appliance's time when it began, at the latest: it may not show records stored later
+	fresh   int   // records that the attempt showed
+	total   int64 // number of records that the store reports; -1: not reported
+	early   bool  // the store reports that it did not search everything
 	gaveUp  bool  // a record that could not be read was given up
 
-	cursorFailures, short, moved int  // attempts that ended so
-	progress                     int  // attempts that fell short, but not of the one before
-	tooLarge                     bool // a cursor's page was
+	cursorFailures, short, moved int  // attempts that ended in this way
+	progress                     int  // attempts that fell short, but showed more than the one before
+	tooLarge                     bool // the page of a cursor was too large
 }
 
-// How often a window is taken again.
+// How often a window is read again.
 const (
-	maxCursorFailures = 2  // until it is read by offset
-	maxShort          = 3  // while records are missing, the last by offset
-	maxProgress       = 30 // while records are missing, and each time less of them
-	maxMoved          = 3  // while pages do not join, until they need not
+	maxCursorFailures = 2  // after which it is read by offset
+	maxShort          = 3  // while records are missing, the last time by offset
+	maxProgress       = 30 // while records are missing, but each time fewer
+	maxMoved          = 3  // while pages do not join; after that they need not
 	maxEarly          = 10 // in halves, while searches are terminated early
 )
 
 // maxUndivided bounds the records of a window that cannot be divided.
 const maxUndivided = 1_000_000
 
-var errEndlessWindow = fmt.Errorf("the record store shows more than %d records of one window: there is no end of them", maxUndivided)
+var errEndlessWindow = fmt.Errorf("the record store shows more than %d records of one window: they do not end", maxUndivided)
 
-// windowsByOffset is how many windows are read by offset after one that could
-// not be read by a cursor.
+// windowsByOffset is how many windows are read by offset after one that could not be read
+// by a cursor.
 const windowsByOffset = 16
 
-// ending is how the reading of a window, or an attempt at it, came to an end.
+// ending is the result of reading a window, or of an attempt at it.
 type ending int
 
 const (
 	complete ending = iota // all of it is committed
-	retake                 // something may have been missed
+	retake                 // records may have been missed: read it again
 	tooMany                // it has more records than a window may have
 	tooYoung               // it ends later than the delay allows
 )
 
-// begin makes a window the one under way. What was committed of it, and of those
-// that it touches, is recalled.
+// begin makes a window the current one. It recalls which records of it, and of the windows
+// that it touches, were committed.
 func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
 	var keys []string
 	for _, o := range r.position.Lists {
@@ -100,18 +100,18 @@ func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
 	return nil
 }
 
-// read reads a window to its end, or to where it has to be another one.
+// read reads a window to its end, or until it has to be replaced by another one.
 func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
 	for {
-		end, err := r.try(ctx, w)
+		end, err := r.attempt(ctx, w)
 		if err != nil || end != retake {
 			return end, err
 		}
 	}
 }
 
-// try reads a window from its first page to its last.
-func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
+// attempt reads a window from its first page to its last.
+func (r *Records) attempt(ctx context.Context, w *reading) (ending, error) {
 	w.attempt++
 	w.fresh, w.total, w.early = 0, -1, false
 	ttl, asked := r.cursorTTL(w), r.o.Now()
@@ -126,8 +126,8 @@ func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
 	if w.total = page.total; w.total > int64(r.most) && r.divisible(w) {
 		return tooMany, nil
 	}
-	// A page that is as long as was asked for may not be all, whatever the total
-	// says: some stores count no further than they have to.
+	// A page as long as requested may not be everything, whatever the total is: some
+	// stores count no further than they have to.
 	last := len(page.rows) == 0 || w.total >= 0 && int64(len(page.rows)) >= w.total && len(page.rows) < page.limit
 	if err := r.take(ctx, w, page, last); err != nil {
 		return 0, err
@@ -136,9 +136,9 @@ func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
 	switch {
 	case last:
 	case ttl > 0 && page.cursor != "":
-		end, err = r.follow(ctx, w, page.cursor, ttl)
+		end, err = r.readByCursor(ctx, w, page.cursor, ttl)
 	default:
-		end, err = r.turn(ctx, w, page)
+		end, err = r.readByOffset(ctx, w, page)
 	}
 	if err != nil || end != complete {
 		return end, err
@@ -146,7 +146,8 @@ func (r *Records) try(ctx context.Context, w *reading) (ending, error) {
 	return r.finish(ctx, w)
 }
 
-// cursorTTL is what a window's cursor is asked for with; 0: it is read by offset.
+// cursorTTL returns the lifetime to request for a window's cursor; 0: read the window by
+// offset.
 func (r *Records) cursorTTL(w *reading) time.Duration {
 	if r.o.Store == StoreThirdParty || r.noCursors || r.byOffset > 0 || w.needsOffset() {
 		return 0
@@ -163,8 +164,8 @@ func (r *Records) divisible(w *reading) bool {
 	return !w.recheck && w.list.Until-r.position.Until > 1
 }
 
-// follow reads what lies behind a cursor.
-func (r *Records) follow(ctx context.Context, w *reading, cursor string, ttl time.Duration) (ending, error) {
+// readByCursor reads the pages after the first by a cursor.
+func (r *Records) readByCursor(ctx context.Context, w *reading, cursor string, ttl time.Duration) (ending, error) {
 	for {
 		page, err := r.next(ctx, cursor, ttl)
 		if err != nil {
@@ -174,8 +175,8 @@ func (r *Records) follow(ctx context.Context, w *reading, cursor string, ttl tim
 		if err := r.take(ctx, w, page, false); err != nil {
 			return 0, err
 		}
-		// A cursor that has come to stand still is at its end, too; the total tells
-		// whether it should be.
+		// A cursor that no longer advances is at its end too; the total shows whether it
+		// should be.
 		if w.fresh == before {
 			return complete, nil
 		}
@@ -189,8 +190,8 @@ func (r *Records) follow(ctx context.Context, w *reading, cursor string, ttl tim
 	}
 }
 
-// cursorFailed decides what becomes of a window whose cursor failed. The cursor
-// may have moved although its answer did not come, so it is of no use any more.
+// cursorFailed decides how to continue with a window whose cursor failed. The cursor may
+// have advanced although its answer was not received, so it must not be used any more.
 func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (ending, error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if ctx.Err() != nil || !ok {
@@ -212,10 +213,10 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 	return retake, nil
 }
 
-// turn reads what lies behind a window's first page by offset. Each page begins
-// with the record that the one before it ended with: if it does not, records
-// moved, and some may have passed the page's edge unseen.
-func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending, error) {
+// readByOffset reads the pages after a window's first page by offset. Each page has to
+// begin with the last record of the one before: if it does not, records moved, and some
+// may have crossed the page's edge unseen.
+func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows) (ending, error) {
 	offset, longest, repeated := len(page.rows), len(page.rows), 0
 	for {
 		last := page.rows[len(page.rows)-1].hash
@@ -228,12 +229,12 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 		page, err = r.search(ctx, w.list, at, 0)
 		if errors.Is(err, errOffset) && r.divisible(w) {
 			r.most = min(r.most, at)
-			r.o.Log.Info("the appliance refuses an offset; windows are made shorter", "offset", at, "error", err)
+			r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", at, "error", err)
 			return tooMany, nil
 		}
 		if errors.Is(err, errOffset) {
-			// It cannot be divided: what lies behind is out of reach, and must not keep
-			// the stream from going on.
+			// It cannot be divided: the records after this offset cannot be read, and must
+			// not block the stream.
 			w.early = true
 			return complete, nil
 		}
@@ -248,13 +249,13 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 			if rows == 0 || page.rows[0].hash != last {
 				w.moved++
 				if w.moved == maxMoved && r.divisible(w) {
-					// A window that fits on one page has none to hold together.
+					// A window that fits on one page has no pages to join.
 					r.most = min(r.most, max(1, r.o.PageSize-1))
 					r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
 					return tooMany, nil
 				}
 				if w.moved == maxMoved {
-					r.o.Log.Warn("records move between the pages of a window; its pages are read without holding them together",
+					r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
 						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
 				}
 				return retake, nil
@@ -276,12 +277,12 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 		if w.fresh > maxUndivided {
 			return 0, errEndlessWindow
 		}
-		const several = 3 // records that are stored meanwhile can repeat a page
+		const several = 3 // records stored meanwhile can repeat a page
 		if repeated++; w.fresh > before {
 			repeated = 0
 		} else if repeated >= several {
-			// What lies behind is out of reach, as where the offset is refused.
-			r.o.Log.Warn("the record store shows the same records at several offsets: it ignores offset",
+			// The records after this offset cannot be read, as if the offset were rejected.
+			r.o.Log.Warn("the record store returns the same records at several offsets: it ignores offset",
 				"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
 			w.early = true
 			return complete, nil
@@ -290,8 +291,8 @@ func (r *Records) turn(ctx context.Context, w *reading, page recordRows) (ending
 	}
 }
 
-// take commits what is new on a page. That of a window's last page stays pending,
-// to be committed with what the window leads to.
+// take commits the new records of a page. Those of a window's last page stay pending, to
+// be committed with the position that the window leads to.
 func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bool) error {
 	w.early = w.early || page.early
 	recorded := r.o.Now()
@@ -333,7 +334,7 @@ func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bo
 	return r.flush(ctx, w)
 }
 
-// flush commits what is pending, with the position as it was.
+// flush commits what is pending, without moving the position.
 func (r *Records) flush(ctx context.Context, w *reading) error {
 	if len(w.pending.Remember) == 0 {
 		return nil
@@ -352,23 +353,23 @@ func (r *Records) commitWindow(ctx context.Context, w *reading, p recordsPositio
 	return nil
 }
 
-// finish compares what an attempt showed with what it was told that there is. A
-// window that stays incomplete is given up in the end, so that it does not hold
-// the others up.
+// finish compares what an attempt showed with the total that the store reported. A window
+// that stays incomplete is eventually given up, so that it does not block the following
+// ones.
 func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	incomplete := w.early || int64(w.shown) < w.total
 	switch {
 	case !w.early:
 		r.early = 0
 	case r.divisible(w) && r.early < maxEarly:
-		// The store may give up on what it has to search: less of it, then.
+		// The store may give up because the search is too large: make it smaller.
 		r.early++
 		r.reach = max(1, (w.list.Until-r.position.Until)/2)
 		return tooMany, r.flush(ctx, w)
 	}
 	if incomplete {
-		// An attempt that showed something more is worth another. A store that
-		// always says that there is more than it shows is not asked again and again.
+		// An attempt that showed more justifies another. A store that always reports
+		// more than it shows is not asked for ever.
 		if w.shown > w.before && w.before > 0 {
 			w.progress++
 		} else {
@@ -385,7 +386,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 			"shown", w.shown, "total", w.total, "terminated_early", w.early)
 	} else {
 		r.incomplete = 0
-		// What an appliance once refused is tried again by and by.
+		// A size that the appliance once rejected is gradually tried again.
 		r.most = min(r.o.MaxWindowRecords, r.most+1+r.most/64)
 	}
 
@@ -399,13 +400,13 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		w.list.Due = w.list.Until + recheck
 	}
 	if w.list.Total = w.total; int64(w.shown) != w.total || w.gaveUp {
-		// The total does not tell how many there were, so it cannot tell that there
-		// are more. It is not told, and the window is read again; so is one with a
-		// record that was given up, which may have become legible.
+		// The total is not the number of records, so it cannot show that there are more.
+		// Do not keep it, so that the recheck reads the window again; the same holds for
+		// a window with a record that was given up, which may have become readable.
 		w.list.Total = -1
 	}
 	p, length := r.position, w.list.Until-r.position.Until
-	if !w.recheck { // a second look may lie ahead of a position that went back
+	if !w.recheck { // a rechecked window may be ahead of a position that went back
 		p.Until = max(p.Until, w.list.Until)
 	}
 	if err := r.commitWindow(ctx, w, p); err != nil {
@@ -416,7 +417,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	} else if !w.early {
 		r.widen(length, max(w.total, int64(w.shown)))
 	} else if r.early == maxEarly {
-		r.span = max(1, r.o.Window.Milliseconds()) // it says so of any window
+		r.span = max(1, r.o.Window.Milliseconds()) // the store terminates any search early
 		r.reach = maxSpan.Milliseconds()
 	}
 	if w.needsOffset() {
@@ -427,11 +428,11 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	return complete, nil
 }
 
-// maxDeadKey bounds the key of a dead letter, which is the appliance's to choose,
-// in bytes. What is left of a character at the cut is dropped: keys are text.
+// maxDeadKey bounds the key of a dead letter in bytes, since the appliance chooses it. An
+// incomplete character at the cut is dropped: keys are text.
 const maxDeadKey = 512
 
-// deadLetter is what is kept of a record that became no event.
+// deadLetter returns the dead letter of a record that did not become an event.
 func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
 	return checkpoint.DeadLetter{
 		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
