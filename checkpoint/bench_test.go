@@ -22,7 +22,7 @@ func reportEvents(b *testing.B, perOp int) {
 	b.ReportMetric(float64(b.N*perOp)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkAppend commits events of 2 KB that no sink wants, so that what it
+// BenchmarkAppend commits events of 2 KB without a sink, so that what it
 // takes to trim them is counted too.
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{1, 100, 500, 1000} {
@@ -44,7 +44,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery appends, reads and settles 500 events.
+// BenchmarkDelivery appends, reads and commits 500 events.
 func BenchmarkDelivery(b *testing.B) {
 	s := open(b, statePath(b), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20, Retain: time.Hour}})
 	if err := s.Configure(b.Context(), map[string]checkpoint.Start{"a": {}}); err != nil {

@@ -39,7 +39,7 @@ func copySlowly(from, to string, pause time.Duration) error {
 	}
 }
 
-// TestCopyOfAStateInUseIsGoodOrRefused writes rounds whose parts all tell the
+// TestCopyOfAStateInUseIsGoodOrRefused writes rounds whose parts all contain the
 // number of the round, and copies the file meanwhile.
 func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 	path := statePath(t)

@@ -71,7 +71,7 @@ func TestOldEventsAreTrimmedWhileNothingIsWritten(t *testing.T) {
 		}
 		time.Sleep(70 * time.Minute)
 		if got := held(); got != 3 {
-			t.Fatalf("%d events that are not settled, want 3", got)
+			t.Fatalf("%d uncommitted events, want 3", got)
 		}
 		if err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Cursor: 3}); err != nil {
 			t.Fatal(err)

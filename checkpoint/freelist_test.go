@@ -33,7 +33,7 @@ func listsFreePages(t *testing.T, path string) bool {
 
 func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
 	path := statePath(t)
-	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}}) // what is settled is trimmed
+	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}}) // committed events are trimmed
 	ctx := t.Context()
 	c := checkpoint.Commit{Source: source, Position: []byte("p")}
 	for i := range 12_000 {

@@ -15,7 +15,7 @@ import (
 // TestFileDoesNotGrowWithWhatIsGone lets each part of the state come and go: what was
 // there makes space for what comes.
 func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
-	const cycles, settled = 33, 12
+	const cycles, steady = 33, 12
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
 	deadLetters := func(n int) (dead []checkpoint.DeadLetter) {
@@ -101,10 +101,10 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if n == settled {
+				if n == steady {
 					used = size
-				} else if n > settled && size > used+used/2 {
-					t.Fatalf("cycle %d: %d bytes are used, %d were in cycle %d", n, size, used, settled)
+				} else if n > steady && size > used+used/2 {
+					t.Fatalf("cycle %d: %d bytes are used, %d were in cycle %d", n, size, used, steady)
 				}
 			}
 		})

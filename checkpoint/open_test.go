@@ -171,7 +171,7 @@ func wantQueued(t *testing.T, s *checkpoint.Store) {
 	}
 	next, err := s.Redeliver(t.Context(), "a", checkpoint.Batch{})
 	if err != nil || len(next.Records) != 3 || next.Records[0].Key != "e" || next.Records[1].Seq != 6 {
-		t.Errorf("%+v, %v, want the letter, and events 6 and 7", next.Records, err)
+		t.Errorf("%+v, %v, want the dead letter, and events 6 and 7", next.Records, err)
 	}
 }
 
@@ -347,13 +347,13 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 		value       []byte
 		want        error
 	}{
-		"a newer version":               {"meta", "version", []byte("5"), checkpoint.ErrNewer},
-		"a version that is no number":   {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
-		"a cursor behind the journal":   {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
-		"a cursor that is no number":    {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},
-		"a journal key that is none":    {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
-		"a journal entry without event": {"journal", strings.Repeat("\x00", 24), []byte("{}"), checkpoint.ErrDamaged},
-		"a number not given out yet":    {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
+		"a newer version":                {"meta", "version", []byte("5"), checkpoint.ErrNewer},
+		"a version that is not a number": {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
+		"a cursor behind the journal":    {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
+		"a cursor that is not a number":  {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},
+		"a journal key that is none":     {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
+		"a journal entry without event":  {"journal", strings.Repeat("\x00", 24), []byte("{}"), checkpoint.ErrDamaged},
+		"a number not given out yet":     {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := statePath(t)

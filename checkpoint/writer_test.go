@@ -166,7 +166,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			t.Errorf("position %q, want 2", got)
 		}
 	})
-	t.Run("one that fails undoes what was done with it, and all are told", func(t *testing.T) {
+	t.Run("a failed operation rolls back the others of its round, and all callers get the error", func(t *testing.T) {
 		s := testStore(t)
 		broken := errors.New("broken")
 		errs := together(t, s, refuse{}, first, fail{broken})
@@ -209,7 +209,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			t.Errorf("position %q, want none", got)
 		}
 	})
-	t.Run("one whose context ends in the midst of it is done as a whole, and its caller is told", func(t *testing.T) {
+	t.Run("an operation whose context ends midway is completed, and its caller gets the result", func(t *testing.T) {
 		s := testStore(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		h := hold{make(chan struct{}), make(chan struct{})}

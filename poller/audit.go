@@ -184,7 +184,7 @@ func (a *Audit) contact(ctx context.Context) error {
 		}
 		// If the newest page has no entry with an id, Past stays set and times decide.
 		for i := range page.rows {
-			if r := &page.rows[i]; r.placed {
+			if r := &page.rows[i]; r.positioned {
 				p.Last, p.Past, p.Count = r.offset(), false, 1
 				if a.oldestFirst {
 					p.Offset = page.offset + i
@@ -280,7 +280,7 @@ func (a *Audit) recall(ctx context.Context, rows []auditRow) (newest int, err er
 		return newest, fmt.Errorf("recall what is known of %d audit log entries: %w", len(rows), err)
 	}
 	for i := range rows {
-		if rows[i].known = values[i] != nil; rows[i].known && rows[i].placed {
+		if rows[i].known = values[i] != nil; rows[i].known && rows[i].positioned {
 			newest = i
 		}
 	}
@@ -308,7 +308,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		if r.known {
 			continue // it has no position, and is among the dead letters
 		}
-		if r.placed && front != noGap {
+		if r.positioned && front != noGap {
 			gap = gapBetween(p.Last, r.offset(), front)
 			if front == unjoined && gap.Reason == transform.GapRestarted {
 				p.Past = p.Start > 0
@@ -319,7 +319,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		}
 		p.Count++
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: r.key(), Value: []byte{1}, At: p.Count})
-		if r.placed {
+		if r.positioned {
 			p.Last = r.offset()
 		}
 		switch {
@@ -434,7 +434,7 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 	recorded := a.o.Now()
 	for i := base + 1; i <= end; i++ {
 		r := &page.rows[i]
-		if !r.placed {
+		if !r.positioned {
 			continue
 		}
 		again.Last = r.offset()

@@ -16,17 +16,17 @@ import (
 
 // auditRow is one entry of a page. An entry without a readable id has no position.
 type auditRow struct {
-	entry  transform.AuditEntry
-	placed bool
-	known  bool // it was committed; set by recall
-	sum    string
-	raw    []byte // nil if it was too large to be read
-	err    error  // why it cannot become an event
+	entry      transform.AuditEntry
+	positioned bool
+	known      bool // it was committed; set by recall
+	sum        string
+	raw        []byte // nil if it was too large to be read
+	err        error  // why it cannot become an event
 }
 
 func auditRowOf(o appliance.Object) auditRow {
 	entry, err := transform.ParseAuditEntry(o.Raw, o.Repaired)
-	return auditRow{entry: entry, placed: err == nil, raw: o.Raw, err: err}
+	return auditRow{entry: entry, positioned: err == nil, raw: o.Raw, err: err}
 }
 
 // content returns a digest of the entry's content.
@@ -45,7 +45,7 @@ func (r *auditRow) offset() *auditOffset {
 
 // key returns the key under which an entry is remembered.
 func (r *auditRow) key() string {
-	if r.placed {
+	if r.positioned {
 		return strconv.FormatInt(r.entry.ID, 10) + "-" + r.content()
 	}
 	return "#" + r.content()
@@ -78,7 +78,7 @@ func (p *auditPage) order() (rising, known bool, err error) {
 	var before *auditRow
 	for i := range p.rows {
 		r := &p.rows[i]
-		if !r.placed {
+		if !r.positioned {
 			continue
 		}
 		if before != nil {
@@ -96,7 +96,7 @@ func (p *auditPage) order() (rising, known bool, err error) {
 // find returns the index of an entry; -1 if it is not in the page.
 func (p *auditPage) find(offset *auditOffset) int {
 	return slices.IndexFunc(p.rows, func(r auditRow) bool {
-		return offset != nil && r.placed && r.entry.ID == offset.ID && *r.offset() == *offset
+		return offset != nil && r.positioned && r.entry.ID == offset.ID && *r.offset() == *offset
 	})
 }
 
@@ -104,7 +104,7 @@ func (p *auditPage) find(offset *auditOffset) int {
 // if no entry has one.
 func (p *auditPage) ends() (first, last int64, ok bool) {
 	for i := range p.rows {
-		if r := &p.rows[i]; r.placed {
+		if r := &p.rows[i]; r.positioned {
 			if !ok {
 				first, ok = r.entry.ID, true
 			}
@@ -179,7 +179,7 @@ func (a *Audit) endsLog(ctx context.Context, page *auditPage) (bool, error) {
 		return slices.ContainsFunc(page.rows, func(r auditRow) bool { return r.key() == last.key() }), nil
 	}
 	behind, oldest := auditRowOf(a.probe.Objects[1]), &page.rows[0]
-	if behind.placed && oldest.placed && behind.entry.ID < oldest.entry.ID {
+	if behind.positioned && oldest.positioned && behind.entry.ID < oldest.entry.ID {
 		a.limit.now = max(minLimit, len(page.rows))
 		a.limit.ceiling = a.limit.now
 	}

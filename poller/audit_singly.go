@@ -74,11 +74,11 @@ func (a *Audit) fetchOne(ctx context.Context, offset int) (row auditRow, found b
 		return a.giveUp(ctx, offset, fmt.Errorf("find the id of an audit log entry that is too large to be read: %w", err))
 	}
 	row = auditRow{
-		entry: transform.AuditEntry{ID: id, Time: logged}, placed: id != 0,
+		entry: transform.AuditEntry{ID: id, Time: logged}, positioned: id != 0,
 		sum: fmt.Sprintf("too_large-%d", logged),
 		err: fmt.Errorf("audit log entry %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 	}
-	if !row.placed { // its size has to distinguish it from others
+	if !row.positioned { // its size has to distinguish it from others
 		row.sum += fmt.Sprintf("-%d", size)
 	}
 	return row, found, nil
@@ -96,7 +96,7 @@ func (a *Audit) giveUp(ctx context.Context, offset int, cause error) (row auditR
 		return auditRow{}, false, nil
 	}
 	if skimErr == nil && id != 0 { // it is not JSON, but its id can be read all the same
-		row.entry, row.placed = transform.AuditEntry{ID: id, Time: logged}, true
+		row.entry, row.positioned = transform.AuditEntry{ID: id, Time: logged}, true
 		row.sum = fmt.Sprintf("unreadable-%d", logged)
 	} else if row.sum, err = a.neighbour(ctx, offset); err != nil {
 		return auditRow{}, false, err

@@ -59,7 +59,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sourc
 		suspects = append(suspects, differ...)
 		a.endless.pages = 0
 		newest := &page.rows[len(page.rows)-1]
-		if newest.placed {
+		if newest.positioned {
 			w.last = newest.offset()
 		}
 		report.Progress(v.Stream, v.Compared, time.UnixMilli(newest.entry.Time))
@@ -91,7 +91,7 @@ func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (
 		v.Compared++
 		switch {
 		case !r.known:
-			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, placed: r.placed, sum: r.content()})
+			differ = append(differ, auditRow{entry: transform.AuditEntry{ID: r.entry.ID, Time: r.entry.Time}, positioned: r.positioned, sum: r.content()})
 		case r.err != nil:
 			v.found(DiffDead, r.key(), r.entry.Time, 0)
 		default:

@@ -48,7 +48,7 @@ type loneEntry struct {
 // lone returns the first entry that has an id.
 func (p *auditPage) lone() *loneEntry {
 	for i := range p.rows {
-		if r := &p.rows[i]; r.placed {
+		if r := &p.rows[i]; r.positioned {
 			return &loneEntry{r.entry.ID, p.offset, i}
 		}
 	}
@@ -286,7 +286,7 @@ func (w *auditWalk) overshot(page *auditPage) bool {
 func (a *Audit) advance(w *auditWalk, page *auditPage) {
 	newest := &page.rows[len(page.rows)-1]
 	w.joint, w.gone, w.newer = "", false, false
-	if !newest.placed {
+	if !newest.positioned {
 		w.joint = newest.key()
 	}
 	spare := a.limit.now / 4

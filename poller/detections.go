@@ -435,7 +435,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	within := make(map[string]known, unknown) // what this page has shown already
 	for i := range rows {
 		r := &rows[i]
-		if r.elsewhere || r.placed && r.modTime < p.Floor {
+		if r.elsewhere || r.positioned && r.modTime < p.Floor {
 			continue
 		}
 		before, seen := within[keys[i]]
@@ -485,7 +485,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		}
 		within[keys[i]] = after
 		at := after.modTime
-		if !r.placed {
+		if !r.positioned {
 			at = p.ModTime
 		}
 		c.Remember = append(c.Remember, checkpoint.Entry{Key: keys[i], Value: after.encode(), At: at})

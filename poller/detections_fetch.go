@@ -41,7 +41,7 @@ func parse(o appliance.Object) object {
 	}
 	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
 	if err == nil {
-		return object{row: row{key: key{d.ModTime, d.ID}, placed: true}, detection: d, raw: o.Raw}
+		return object{row: row{key: key{d.ModTime, d.ID}, positioned: true}, detection: d, raw: o.Raw}
 	}
 	if d.ID <= 0 {
 		d.ID = identity(o.Raw)
@@ -76,7 +76,7 @@ func identity(raw []byte) int64 {
 }
 
 // knownKey returns the key under which an object is remembered.
-func (o *object) knownKey() string { return knownKey(o.id, o.placed) }
+func (o *object) knownKey() string { return knownKey(o.id, o.positioned) }
 
 // maxDeadBody bounds how many bytes are kept of an object that did not become an event.
 const maxDeadBody = 64 << 10

@@ -22,9 +22,9 @@ func HasSeen(ctx context.Context, store checkpoint.Sources, appliance string, id
 
 // knownKey returns the key under which a detection is remembered. A detection without a
 // readable mod_time has a key of its own.
-func knownKey(id int64, placed bool) string {
+func knownKey(id int64, positioned bool) string {
 	key := strconv.FormatInt(id, 10)
-	if placed {
+	if positioned {
 		return key
 	}
 	return "#" + key

@@ -46,7 +46,7 @@ func markReread(rows []object, w *walk, from int64) {
 	for i := range rows {
 		r := &rows[i]
 		_, seen := w.seen[r.key]
-		r.reread = r.placed && !seen && from <= r.modTime
+		r.reread = r.positioned && !seen && from <= r.modTime
 	}
 }
 

@@ -156,7 +156,7 @@ func (d *Detections) shownWithOthers(o *object) {
 func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
 	for j := range rows {
 		other := &rows[j]
-		if other.placed && (j > i && other.modTime > u.newer || j < i && u.placed && other.modTime > u.modTime) {
+		if other.positioned && (j > i && other.modTime > u.newer || j < i && u.positioned && other.modTime > u.modTime) {
 			return true
 		}
 	}
@@ -170,7 +170,7 @@ func displace(rows []object) {
 		o := &rows[i]
 		for j := range rows {
 			other := &rows[j]
-			if o.placed && other.placed && errors.Is(o.err, errUnreadable) &&
+			if o.positioned && other.positioned && errors.Is(o.err, errUnreadable) &&
 				(j < i && other.modTime > o.modTime || j > i && other.modTime < o.modTime) {
 				o.row, o.elsewhere = row{key: key{id: o.id}}, false
 			}
@@ -197,7 +197,7 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 			return object{}, fmt.Errorf("find the mod_time of detection %d, which is too large to be read: %w", id, skimErr)
 		}
 		return object{
-			row: row{key: key{modTime, id}, placed: modTime > 0},
+			row: row{key: key{modTime, id}, positioned: modTime > 0},
 			err: fmt.Errorf("detection %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 		}, nil
 	}
@@ -239,7 +239,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be readable all the same
 		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
-			o.row = row{key: key{modTime, o.id}, placed: true}
+			o.row = row{key: key{modTime, o.id}, positioned: true}
 			o.elsewhere = modTime <= delivered
 		}
 	}

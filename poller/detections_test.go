@@ -128,9 +128,9 @@ func (w *world) event(e transform.Event) {
 	}
 }
 
-// settle polls until the source has nothing new, for longer than it relies on
+// drain polls until the source has nothing new, for longer than it relies on
 // the page sizes that it has seen.
-func (w *world) settle() {
+func (w *world) drain() {
 	w.Helper()
 	for idle := 0; idle < 35; idle++ {
 		before := len(w.events)
@@ -296,7 +296,7 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 		}
 		c.clock += 1000
 		if !c.wentBack {
-			c.settle()
+			c.drain()
 			var prompt []ledger.Version
 			for _, v := range c.history {
 				if !c.late[v.ID] {
@@ -308,7 +308,7 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 			}
 		}
 		c.clock += c.options.ReconcileEvery.Milliseconds() + 3600_000 // it may have gone back unseen
-		c.settle()
+		c.drain()
 		c.judge()
 	})
 }
@@ -506,7 +506,7 @@ func TestASweepThatFailsDoesNotSlowWhatIsNew(t *testing.T) {
 	w.between = func() {}
 	w.failing = false
 	late := w.add(w.clock - w.options.ReconcileEvery.Milliseconds() - 3600_000)
-	w.settle()
+	w.drain()
 	if len(w.events) != 2 || w.events[1].Subject != strconv.FormatInt(late.id, 10) {
 		t.Errorf("events %v", w.events)
 	}

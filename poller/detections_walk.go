@@ -13,7 +13,7 @@ type key struct{ modTime, id int64 }
 // has no position: its key has a modTime of 0 and only distinguishes it from others.
 type row struct {
 	key
-	placed bool
+	positioned bool
 }
 
 // walk pages through detections in ascending order of mod_time while they change. Every
@@ -87,7 +87,7 @@ var errNotSorted = errors.New("the appliance did not sort the detections by mod_
 func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 	last := -1 // the last row that has a position
 	for i, r := range page {
-		if !r.placed {
+		if !r.positioned {
 			continue
 		}
 		if last >= 0 && r.modTime < page[last].modTime {

@@ -19,7 +19,7 @@ func TestTheClockOfTheAppliance(t *testing.T) {
 			w.local = w.local.AddDate(years, 0, 0)
 			w.mustPoll()
 			w.local = w.local.AddDate(-2*years, 0, 0)
-			w.settle()
+			w.drain()
 			w.judge(true)
 		}
 	})
@@ -30,13 +30,13 @@ func TestTheClockOfTheAppliance(t *testing.T) {
 		w.mustPoll()
 		w.store(w.clock * 1000)
 		w.store((w.clock - 30_000) * 1000)
-		w.settle()
+		w.drain()
 		w.judge(true)
 		w.clock -= 3600_000
 		w.mustPoll()
 		w.store(w.clock * 1000)
 		w.pass(time.Hour)
-		w.settle()
+		w.drain()
 		w.judge(false)
 	})
 }
@@ -66,7 +66,7 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 			w.pass(time.Hour)
 			w.restart() // what start means is not asked again
 			w.store(w.clock * 1000)
-			w.settle()
+			w.drain()
 			w.judge(true)
 			if n := len(w.arrived); n != c.first+1 {
 				t.Errorf("%d records arrived", n)
@@ -94,7 +94,7 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 					w.rows = append(slices.Clone(hidden), w.rows...)
 				}
 			}
-			w.settle()
+			w.drain()
 			w.judge(true)
 			if len(w.state.dead) != len(w.rows)-len(w.arrived) {
 				t.Errorf("dead letters %v", w.state.dead)
@@ -107,21 +107,21 @@ func TestWhereAStreamOfRecordsBegins(t *testing.T) {
 		w.restart()
 		w.mustPoll()
 		w.store((w.clock - 50_000) * 1000)
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 }
 
 func TestAStreamOfRecordsIsRewound(t *testing.T) {
 	w := atMinute(t, 100, nil)
-	w.settle()
+	w.drain()
 	w.judge(true)
 	half := w.rows[50]
 	source := w.source.Source()
 	if err := poller.Rewind(t.Context(), w.state, source, time.UnixMilli(half.at/1000)); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	for _, r := range w.rows {
 		n := w.arrived["i-1-"+r.id]
 		if r.at < half.at-10_000_000 && n != 1 || r.at >= half.at && n != 2 {
@@ -133,7 +133,7 @@ func TestAStreamOfRecordsIsRewound(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.store(w.clock * 1000)
-	w.settle()
+	w.drain()
 	if len(w.arrived) != before+1 {
 		t.Errorf("a time to come moved the position")
 	}
@@ -147,7 +147,7 @@ func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	if err := poller.Rewind(t.Context(), w.state, w.source.Source(), time.UnixMilli(middle)); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	w.judge(false)
 	if w.arrived["i-1-"+late.id] == 0 {
 		t.Error("the late record did not arrive")
@@ -161,7 +161,7 @@ func TestAChangedQueryIsToldAndGoesOn(t *testing.T) {
 	w.options.Log = slog.New(slog.NewTextHandler(&said, nil))
 	w.options.URL, w.options.Filter = "https://other.example", json.RawMessage(`{"field":"a"}`)
 	w.restart()
-	w.settle()
+	w.drain()
 	w.judge(true)
 	for _, text := range []string{"address changed", "query changed"} {
 		if !strings.Contains(said.String(), text) {
@@ -189,7 +189,7 @@ func TestAnswersOfNodesWhoseClocksDiffer(t *testing.T) {
 	if w.requests > 300*6 {
 		t.Errorf("%d requests in 300 polls", w.requests)
 	}
-	w.settle()
+	w.drain()
 	w.judge(true)
 }
 
@@ -205,6 +205,6 @@ func TestAFencedCommitGoesOnFromWhatSomebodyElseCommitted(t *testing.T) {
 	if next, err := w.poll(); next != poller.Soon || err != nil {
 		t.Fatalf("next %v, error %v", next, err)
 	}
-	w.settle()
+	w.drain()
 	w.judge(true)
 }

@@ -72,8 +72,8 @@ func (w *recordWorld) mustPoll() {
 	w.Fatalf("the source never comes to rest")
 }
 
-// settle lets so much time pass that everything must have arrived.
-func (w *recordWorld) settle() {
+// drain lets so much time pass that everything must have arrived.
+func (w *recordWorld) drain() {
 	w.Helper()
 	for end := w.clock + (2*w.options.Recheck + w.options.Delay + 20*time.Second).Milliseconds(); w.clock < end; w.pass(7 * time.Second) {
 		w.mustPoll()
@@ -250,7 +250,7 @@ func TestNoRecordIsLostInventedOrRepeated(t *testing.T) {
 		w.failing, w.lose = false, false
 		w.state.fail = func() (bool, bool) { return false, false }
 		w.pass(time.Duration(max(0, latest-w.clock)) * time.Millisecond)
-		w.settle()
+		w.drain()
 		w.judge(!wentBack)
 	})
 }

@@ -21,7 +21,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		if w.arrived["i-1-"+late.id] > 0 {
 			t.Fatal("it arrived before its window was looked at again")
 		}
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("a record that is stored late while its window is read arrives, however long that takes", func(t *testing.T) {
@@ -39,12 +39,12 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		if !stored {
 			t.Fatal("no window was read by a cursor")
 		}
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("an idle stream takes a request a poll and one a window, and writes next to nothing", func(t *testing.T) {
 		w := atMinute(t, 0, nil)
-		w.settle()
+		w.drain()
 		requests, commits := w.requests, w.state.commits
 		for range 100 {
 			w.pass(5 * time.Second)
@@ -74,17 +74,17 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 			t.Error("none was given up")
 		}
 		w.between, w.failing = func() {}, false
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("what is remembered is forgotten when no window can show it any more", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
-		w.settle()
+		w.drain()
 		w.pass(10 * time.Minute)
 		w.store(w.clock * 1000)
-		w.settle()
+		w.drain()
 		w.store(w.clock * 1000)
-		w.settle()
+		w.drain()
 		if len(w.state.known) > 3 {
 			t.Errorf("%d entries are remembered", len(w.state.known))
 		}
@@ -113,6 +113,6 @@ func TestSecondLooksKeepUpWithManyWindows(t *testing.T) {
 	if most > 300 {
 		t.Errorf("%d lists are kept", most)
 	}
-	w.settle()
+	w.drain()
 	w.judge(true)
 }

@@ -92,7 +92,7 @@ func TestARecordThatIsTooLargeIsADeadLetterOnce(t *testing.T) {
 				w.mustPoll()
 				w.restart()
 				w.noTotals = true // looks again at every window
-				w.settle()
+				w.drain()
 				w.judge(true)
 				if _, there := w.state.dead[w.rows[place].id]; !there || dead != 1 {
 					t.Errorf("%d dead letters: %v", dead, w.state.dead)
@@ -197,7 +197,7 @@ func TestRecordsOfTheRealClient(t *testing.T) {
 			clear(m.cursors)
 		}
 	}
-	w.settle()
+	w.drain()
 	w.judge(true)
 	if m.cursored == 0 {
 		t.Error("no cursor was used")

@@ -122,7 +122,7 @@ func TestReadingAWindow(t *testing.T) {
 					w.store(w.clock * 1000)
 					w.pass(time.Second)
 				}
-				w.settle()
+				w.drain()
 				if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.Limit == 8 }) {
 					t.Error("the limit did not grow again")
 				}
@@ -154,7 +154,7 @@ func TestReadingAWindow(t *testing.T) {
 			if c.check != nil {
 				c.check(t, w)
 			}
-			w.settle()
+			w.drain()
 			w.judge(true)
 		})
 	}
@@ -182,7 +182,7 @@ func TestCursorsThatFail(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		expire(w, 1)
 		w.mustPoll()
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("after two of them the window and those that follow are read by offset, and then cursors are tried again", func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestCursorsThatFail(t *testing.T) {
 		if !slices.ContainsFunc(w.searches, func(s appliance.RecordSearch) bool { return s.ContextTTL > 0 }) {
 			t.Error("cursors were not tried again")
 		}
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("one that moved although its answer was lost is not asked again", func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestCursorsThatFail(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		w.mustPoll()
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("a refused key is the poll's error", func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestCursorsThatFail(t *testing.T) {
 			t.Fatalf("error %v", err)
 		}
 		w.between, w.failing = func() {}, false
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 	t.Run("its window goes on behind what was committed after a restart", func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCursorsThatFail(t *testing.T) {
 		w.between, w.failing = func() {}, false
 		w.options.Window = 7 * time.Second
 		w.restart()
-		w.settle()
+		w.drain()
 		w.judge(true)
 	})
 }
@@ -287,7 +287,7 @@ func TestWindowsThatStayIncomplete(t *testing.T) {
 			if most := 6*4*13 + 100; w.requests > most {
 				t.Errorf("%d requests", w.requests)
 			}
-			w.settle()
+			w.drain()
 			w.judge(true)
 		})
 	}

@@ -132,7 +132,7 @@ func TestAnUnreadableDetectionIsDeliveredWithoutALaterVersionBySweep(t *testing.
 	w.pollsUntil(func() bool { return len(w.state.dead) == 2 })
 	bad.byID, bad.inPage = nil, nil
 	w.clock += w.options.ReconcileEvery.Milliseconds() + 1000
-	w.settle()
+	w.drain()
 	if len(w.events) != 1 || w.events[0].Subject != strconv.FormatInt(bad.id, 10) {
 		t.Errorf("events %v", w.events)
 	}
@@ -403,7 +403,7 @@ func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 				if legible {
 					bad.fail = nil
 				}
-				w.settle()
+				w.drain()
 				w.judge(true)
 				if len(w.state.dead) != 1 {
 					t.Errorf("%d dead letters, want one", len(w.state.dead))

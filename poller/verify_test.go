@@ -125,7 +125,7 @@ func TestVerifyTellsWhichRecordsWereNotJournalled(t *testing.T) {
 			w.store(w.clock*1000 + int64(i)*500_123)
 		}
 		w.pass(10 * time.Minute)
-		w.settle()
+		w.drain()
 		return w, j, since
 	}
 	verify := func(t *testing.T, w *recordWorld, j *journalled, since time.Time) (v poller.Verification, found []string) {

@@ -1,4 +1,4 @@
-// Package checkpointtest is what every backend of checkpoint must pass.
+// Package checkpointtest is the conformance suite of checkpoint's backends.
 package checkpointtest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Store is a backend: all parts of the state, and its end.
+// Store is a backend: all parts of the state, and Close.
 type Store interface {
 	checkpoint.Sources
 	checkpoint.Journal
@@ -27,20 +27,20 @@ type Store interface {
 	Close() error
 }
 
-// Backend is what is tested.
+// Backend is the backend under test.
 type Backend struct {
-	// Open opens the state at a path, or makes an empty one. Opening the path of
-	// a store that was closed shows the state that it had.
+	// Open opens the state at a path, or creates an empty one. Opening the path of a
+	// closed store shows the state that it had.
 	Open func(path string, o checkpoint.Options) (Store, error)
-	// Crash returns the path of the state as a crash at this moment leaves it. A
-	// store has path open, and goes on.
+	// Crash returns the path of the state that a crash at this moment would leave. The
+	// store that has path open continues to run.
 	Crash func(path string) (string, error)
 }
 
 // Run runs the whole suite, each test on a state of its own.
 func Run(t *testing.T, b Backend) {
 	t.Run("sources", b.testSources)
-	t.Run("what is known", b.testKnown)
+	t.Run("remembered entries", b.testKnown)
 	t.Run("space in the journal", b.testSpace)
 	t.Run("cursors", b.testCursors)
 	t.Run("reading", b.testReading)
@@ -52,23 +52,23 @@ func Run(t *testing.T, b Backend) {
 	t.Run("skipping", b.testSkipping)
 	t.Run("pausing", b.testPausing)
 	t.Run("redelivery", b.testRedelivery)
-	t.Run("trimming what is to be redelivered", b.testQueuedTrimming)
+	t.Run("trimming queued ranges", b.testQueuedTrimming)
 	t.Run("waiting for redelivery", b.testRedeliveryWaiting)
 	t.Run("space for dead letters", b.testDeadSpace)
 	t.Run("space for dead letters of sources", b.testSourceDeadSpace)
 	t.Run("dropping dead letters", b.testDroppingDead)
 	t.Run("forgetting and renaming sinks", b.testSinkNames)
 	t.Run("forgetting appliances", b.testForgettingAppliances)
-	t.Run("what sinks remember", b.testMemory)
+	t.Run("sinks' memories", b.testMemory)
 	t.Run("commands", b.testCommands)
 	t.Run("space for commands", b.testCommandSpace)
-	t.Run("any order of calls about commands keeps the promises", b.testCommandProperties)
+	t.Run("any order of calls about commands keeps the guarantees", b.testCommandProperties)
 	t.Run("backup", b.testBackup)
 	t.Run("stats", b.testStats)
 	t.Run("closing", b.testClosing)
 	t.Run("crashes", b.testCrashes)
 	t.Run("concurrent use", b.testConcurrency)
-	t.Run("any order of calls keeps the promises", b.testProperties)
+	t.Run("any order of calls keeps the guarantees", b.testProperties)
 }
 
 // spacious holds back nothing that these tests do.
@@ -251,7 +251,7 @@ func (s *state) until(what string, done func() bool) {
 	s.t.Helper()
 	for ctx := s.t.Context(); !done(); time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
-			s.t.Fatalf("waited in vain until %s", what)
+			s.t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (b Backend) testCommands(t *testing.T) {
 	s := b.open(t, checkpoint.Limits{MaxBytes: 1})
 	pending := checkpoint.CommandFilter{State: checkpoint.CommandPending}
 
-	t.Run("they are kept in the order in which they came", func(t *testing.T) {
+	t.Run("they are kept in the order in which they were accepted", func(t *testing.T) {
 		first := s.accept(commandFor("hq", "k1", "SEC-1"), commandFor("lab", "", "SEC-2"), commandFor("hq", "", "SEC-1"))
 		if want := []checkpoint.Acceptance{{ID: 1}, {ID: 2}, {ID: 3}}; !reflect.DeepEqual(first, want) {
 			t.Errorf("%+v, want %+v", first, want)
@@ -67,7 +67,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%+v, %v, %v, want %+v", got, found, err, want)
 		}
 	})
-	t.Run("a list goes on behind an ID, and ends at its limit", func(t *testing.T) {
+	t.Run("a list begins after an ID, and ends at its limit", func(t *testing.T) {
 		for f, want := range map[checkpoint.CommandFilter]uint64{
 			{}: 2, {State: checkpoint.CommandPending}: 2, {Subject: "SEC-1"}: 3, {Appliance: "hq", State: checkpoint.CommandPending}: 3,
 		} {
@@ -76,25 +76,25 @@ func (b Backend) testCommands(t *testing.T) {
 				t.Errorf("%+v selects %+v, %v, want %d", f, got, err, want)
 			}
 			if got, err := s.Commands(t.Context(), f, math.MaxUint64, 9); err != nil || len(got) != 0 {
-				t.Errorf("%+v selects %+v, %v behind the last", f, got, err)
+				t.Errorf("%+v selects %+v, %v after the last", f, got, err)
 			}
 		}
 	})
-	t.Run("one with a key that is known is the one that was accepted before", func(t *testing.T) {
+	t.Run("a command with a known key is the one that was accepted before", func(t *testing.T) {
 		got := s.accept(commandFor("hq", "k1", "SEC-9"), commandFor("hq", "k2", "SEC-4"), commandFor("hq", "k2", "SEC-4"))
 		if want := []checkpoint.Acceptance{{ID: 1, Again: true}, {ID: 4}, {ID: 4, Again: true}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
-	t.Run("an end brings its event, although the journal is full", func(t *testing.T) {
+	t.Run("finishing one appends its event, although the journal is full", func(t *testing.T) {
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(event("before", noon, 1000))
-		told := event("told", noon, 300)
+		applied := event("applied", noon, 300)
 		s.must(s.Finish(t.Context(), checkpoint.Outcome{
-			ID: 3, State: checkpoint.CommandApplied, Done: noon.Add(time.Minute), Events: []transform.Event{told},
+			ID: 3, State: checkpoint.CommandApplied, Done: noon.Add(time.Minute), Events: []transform.Event{applied},
 			Expect: []checkpoint.Entry{{Key: "7", Value: []byte("what we wrote"), At: 5}},
 		}))
-		if got := s.read(0); len(got) != 2 || got[1].Event.ID != "told" {
+		if got := s.read(0); len(got) != 2 || got[1].Event.ID != "applied" {
 			t.Errorf("%d events in the journal", len(got))
 		}
 		s.wantCommands(pending, 1, 2, 4)
@@ -103,7 +103,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
-	t.Run("what is expected is there until it is dropped, or old", func(t *testing.T) {
+	t.Run("expected changes are kept until they are dropped, or old", func(t *testing.T) {
 		s.must(s.Note(t.Context(), 1, []byte("begun"), []checkpoint.Entry{
 			{Key: "8", Value: []byte("soon"), At: 9}, {Key: "9", Value: []byte("old"), At: 1},
 		}))
@@ -127,7 +127,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%+v, %v, want a note", got, err)
 		}
 	})
-	t.Run("what is done cannot be done again", func(t *testing.T) {
+	t.Run("a done command cannot be finished again", func(t *testing.T) {
 		for name, err := range map[string]error{
 			"noted":                     s.Note(t.Context(), 3, []byte("late"), nil),
 			"ended":                     s.Finish(t.Context(), checkpoint.Outcome{ID: 3, State: checkpoint.CommandApplied, Done: noon}),
@@ -138,21 +138,21 @@ func (b Backend) testCommands(t *testing.T) {
 			}
 		}
 		if err := s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandPending}); err == nil {
-			t.Error("pending is an end")
+			t.Error("a command was finished as pending")
 		}
 	})
-	t.Run("a rejected one is tried again in its old place, another is not", func(t *testing.T) {
+	t.Run("a rejected command is retried with its old ID, another one is not", func(t *testing.T) {
 		s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandRejected, Reason: "404", Done: noon}))
 		s.wantCommands(checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 1)
 		s.must(s.RetryCommand(t.Context(), 1))
 		got, _, err := s.Command(t.Context(), 1)
 		if err != nil || got.Reason != "" || got.Note != nil || !got.Done.IsZero() {
-			t.Errorf("%+v, %v, want nothing of its end", got, err)
+			t.Errorf("%+v, %v, want no result", got, err)
 		}
 		s.wantCommands(checkpoint.CommandFilter{Appliance: "hq", State: checkpoint.CommandPending}, 1, 4)
 		for _, id := range []uint64{2, 3, 99} {
 			if s.RetryCommand(t.Context(), id) == nil {
-				t.Errorf("%d is tried again", id)
+				t.Errorf("%d was retried", id)
 			}
 		}
 	})
@@ -165,7 +165,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%+v, want a new one", got)
 		}
 	})
-	t.Run("what cannot be kept is refused, and nothing is written", func(t *testing.T) {
+	t.Run("invalid commands are refused, and nothing is written", func(t *testing.T) {
 		for _, c := range []checkpoint.Command{
 			{Body: []byte("{}")}, {Appliance: "hq"}, {Appliance: "hq", Body: []byte("{}"), Subject: strings.Repeat("x", 40_000)},
 		} {
@@ -184,7 +184,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%+v, want 3 pending", got)
 		}
 	})
-	t.Run("a wait ends when one comes, or is tried again", func(t *testing.T) {
+	t.Run("a wait ends when a command is accepted, or is retried", func(t *testing.T) {
 		s.must(s.WaitCommands(t.Context(), 5))
 		begin := func() <-chan error {
 			ended := make(chan error, 1)
@@ -225,13 +225,13 @@ func (b Backend) testCommandSpace(t *testing.T) {
 		t.Errorf("%v, want ErrCommandsFull", err)
 	}
 	if got := s.accept(many[0]); !got[0].Again {
-		t.Error("one that is known needs no space")
+		t.Error("a known command needs no space")
 	}
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
 	s.accept(commandFor("lab", "", "y"))
 }
 
-// commandModel is what the state must hold of commands.
+// commandModel is the expected state of the commands.
 type commandModel struct {
 	commands map[uint64]checkpoint.Command
 	keys     map[string]uint64
@@ -310,7 +310,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 				command := m.commands[n]
 				if command.State != checkpoint.CommandRejected {
 					if err == nil {
-						rt.Fatal("it is tried again")
+						rt.Fatal("it was retried")
 					}
 					return
 				}

@@ -17,7 +17,7 @@ func (b Backend) testConcurrency(t *testing.T) {
 	const sources, commits, perCommit = 3, 30, 7
 	const total = sources * commits * perCommit
 	s := b.open(t, checkpoint.Limits{MaxBytes: 20 << 10})
-	s.clock.advance(time.Hour) // settled events are trimmed at once
+	s.clock.advance(time.Hour) // committed events are trimmed at once
 	sinks := map[string]int{"fast": 100, "slow": 3}
 	s.configure(map[string]checkpoint.Start{"fast": {}, "slow": {}})
 	ctx := t.Context()
@@ -96,7 +96,7 @@ func (b Backend) testConcurrency(t *testing.T) {
 			}
 			for sink, of := range stats.Sinks {
 				if of.Cursor+1 < stats.First {
-					t.Errorf("event %d was trimmed before %s settled it", of.Cursor+1, sink)
+					t.Errorf("event %d was trimmed before %s committed it", of.Cursor+1, sink)
 				}
 			}
 		}

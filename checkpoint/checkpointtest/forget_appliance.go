@@ -11,7 +11,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 	own := checkpoint.Source{Appliance: "hq", Stream: transform.StreamEvents}
 	other := checkpoint.Source{Appliance: "hq2", Stream: transform.StreamDetections}
 	entry := func(key string) checkpoint.Entry { return checkpoint.Entry{Key: key, Value: []byte("v"), At: 1} }
-	// known has something of everything of hq, and of hq2.
+	// known returns a state with something of every kind of hq and of hq2.
 	known := func(t *testing.T) *state {
 		s := b.open(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -37,7 +37,7 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 		s.must(err)
 		return values[0] != nil
 	}
-	t.Run("its streams begin again, and nothing is known of it", func(t *testing.T) {
+	t.Run("its streams begin again, and nothing about it is remembered", func(t *testing.T) {
 		s := known(t)
 		forget(s, true)
 		s.reopen()
@@ -60,15 +60,15 @@ func (b Backend) testForgettingAppliances(t *testing.T) {
 			t.Errorf("%+v, want 4 events and a dead letter of each source", got)
 		}
 		if s.position(own) == nil || s.position(other) == nil || !remembered(s, other) {
-			t.Error("what is not of its streams was dropped")
+			t.Error("something that does not belong to its streams was dropped")
 		}
 		s.wantRecall(other, map[string]string{"7": "v"})
 	})
-	t.Run("one that is not known is not found", func(t *testing.T) {
+	t.Run("an unknown appliance is not found", func(t *testing.T) {
 		s := b.open(t, spacious)
 		forget(s, false)
 	})
-	t.Run("commands for it that are pending are not carried out on another", func(t *testing.T) {
+	t.Run("an appliance with pending commands cannot be forgotten", func(t *testing.T) {
 		s := known(t)
 		s.accept(commandFor("hq", "", "SEC-1"), commandFor("hq2", "", "SEC-1"))
 		if _, err := s.ForgetAppliance(t.Context(), "hq"); err == nil || s.position(detections) == nil {

@@ -38,7 +38,7 @@ func (b Backend) testCursors(t *testing.T) {
 		})
 	}
 
-	t.Run("a time begins with the first event that reaches it, though the clock stepped back after it", func(t *testing.T) {
+	t.Run("a time begins with the first event at or after it, even if the clock stepped back after that", func(t *testing.T) {
 		s := b.open(t, spacious)
 		for i, second := range []int{0, 9, 1, 2, 3, 10} {
 			s.append(event(fmt.Sprint(i), noon.Add(time.Duration(second)*time.Second), 300))
@@ -54,7 +54,7 @@ func (b Backend) testCursors(t *testing.T) {
 		}
 	})
 
-	t.Run("a sink in an empty journal begins with what comes", func(t *testing.T) {
+	t.Run("a sink in an empty journal begins with the next event", func(t *testing.T) {
 		for _, start := range []checkpoint.Start{{}, {Now: true}, {Since: noon}} {
 			s := b.open(t, spacious)
 			s.configure(map[string]checkpoint.Start{"a": start})
@@ -63,7 +63,7 @@ func (b Backend) testCursors(t *testing.T) {
 		}
 	})
 
-	t.Run("a sink that is known keeps its cursor whatever its start says", func(t *testing.T) {
+	t.Run("a known sink keeps its cursor whatever its start is", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(made...)
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -79,7 +79,7 @@ func (b Backend) testCursors(t *testing.T) {
 		}
 	})
 
-	t.Run("a cursor that stands elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
+	t.Run("an unexpected cursor fences a commit, which writes nothing", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(made...)
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -122,7 +122,7 @@ func (b Backend) testCursors(t *testing.T) {
 			t.Error("a cursor, want an error")
 		}
 		if err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a"}); err == nil {
-			t.Error("settled, want an error")
+			t.Error("committed, want an error")
 		}
 	})
 }
@@ -180,7 +180,7 @@ func (b Backend) testWaiting(t *testing.T) {
 		go func() { done <- s.Wait(ctx, after) }()
 		return done
 	}
-	t.Run("an event that is there is not waited for", func(t *testing.T) {
+	t.Run("it returns at once if there is an event", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.append(events(2, 300)...)
 		s.must(s.Wait(t.Context(), 1))
@@ -249,7 +249,7 @@ func (b Backend) testDead(t *testing.T) {
 	s.acknowledge("a", 2, deadLetter("c", "line one\nline two"), deadLetter("a", ""), deadLetter("d", "{}"))
 	s.acknowledge("a", 3, deadLetter("b", "{}"))
 
-	t.Run("a dead letter comes back as it was given", func(t *testing.T) {
+	t.Run("a dead letter is returned as it was written", func(t *testing.T) {
 		for _, d := range s.dead(owner) {
 			want := deadLetter(d.Key, string(d.Body))
 			if d.Class != want.Class || d.Reason != want.Reason || !d.Time.Equal(want.Time) {
@@ -305,7 +305,7 @@ func (b Backend) testTrimming(t *testing.T) {
 	limits := checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour}
 	both := map[string]checkpoint.Start{"a": {}, "b": {}}
 
-	t.Run("settled events are kept until they are old", func(t *testing.T) {
+	t.Run("committed events are kept until they are old", func(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
@@ -317,7 +317,7 @@ func (b Backend) testTrimming(t *testing.T) {
 		s.until("old events are trimmed", func() bool { return s.stats().First == 4 })
 		s.wantJournal(3, made[3:]...)
 	})
-	t.Run("what one sink has yet to settle stays, however old", func(t *testing.T) {
+	t.Run("events that one sink has not committed are kept, however old", func(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
@@ -338,7 +338,7 @@ func (b Backend) testTrimming(t *testing.T) {
 		s.append(made[0])
 		s.wantJournal(0, append(made[:6:6], made[0])...)
 	})
-	t.Run("a sink that is not configured holds nothing back, and goes on with what is left", func(t *testing.T) {
+	t.Run("an unconfigured sink holds nothing back, and continues with the remaining events", func(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(both)
 		s.append(made...)
@@ -360,7 +360,7 @@ func (b Backend) testTrimming(t *testing.T) {
 		}
 		s.acknowledge("b", 6)
 	})
-	t.Run("numbers go on after the journal was empty, over a restart too", func(t *testing.T) {
+	t.Run("numbers continue after the journal was empty, across a restart too", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(made...)
@@ -417,13 +417,13 @@ func (b Backend) testClosing(t *testing.T) {
 		"Commit": func(ctx context.Context) error {
 			return s.Commit(ctx, checkpoint.Commit{Source: detections, Position: []byte("p")})
 		},
-		"Configure": func(ctx context.Context) error { return s.Configure(ctx, nil) },
-		"Cursor":    func(ctx context.Context) error { _, err := s.Cursor(ctx, "a"); return err },
-		"Read":      func(ctx context.Context) error { _, err := s.Read(ctx, 0, checkpoint.Batch{}); return err },
-		"Wait":      func(ctx context.Context) error { return s.Wait(ctx, 0) },
-		"Settle":    func(ctx context.Context) error { return s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}) },
-		"Dead":      func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
-		"Stats":     func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
+		"Configure":      func(ctx context.Context) error { return s.Configure(ctx, nil) },
+		"Cursor":         func(ctx context.Context) error { _, err := s.Cursor(ctx, "a"); return err },
+		"Read":           func(ctx context.Context) error { _, err := s.Read(ctx, 0, checkpoint.Batch{}); return err },
+		"Wait":           func(ctx context.Context) error { return s.Wait(ctx, 0) },
+		"CommitDelivery": func(ctx context.Context) error { return s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a"}) },
+		"Dead":           func(ctx context.Context) error { _, err := s.Dead(ctx, checkpoint.SinkOwner("a"), "", 1); return err },
+		"Stats":          func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
 		"Skip": func(ctx context.Context) error {
 			return s.Skip(ctx, checkpoint.Skip{Sink: "a", Cursor: 1, Event: event("e", noon, 300)})
 		},
@@ -449,13 +449,13 @@ func (b Backend) testClosing(t *testing.T) {
 		"Rename": func(ctx context.Context) error { return s.Rename(ctx, "a", "b") },
 		"Backup": func(ctx context.Context) error { _, err := s.Backup(ctx, io.Discard); return err },
 	} {
-		t.Run(name+" says that the store is closed", func(t *testing.T) {
+		t.Run(name+" returns ErrClosed", func(t *testing.T) {
 			if err := call(t.Context()); !errors.Is(err, checkpoint.ErrClosed) {
 				t.Errorf("error %v, want ErrClosed", err)
 			}
 		})
 	}
-	t.Run("closing it again is no error", func(t *testing.T) {
+	t.Run("closing it again returns nil", func(t *testing.T) {
 		if err := s.Store.Close(); err != nil {
 			t.Error(err)
 		}
@@ -476,7 +476,7 @@ func (b Backend) testClosing(t *testing.T) {
 }
 
 func (b Backend) testCrashes(t *testing.T) {
-	t.Run("what a call returned nil for is there after a crash", func(t *testing.T) {
+	t.Run("a successful write survives a crash", func(t *testing.T) {
 		s := b.open(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		var made []transform.Event

@@ -12,7 +12,7 @@ func (b Backend) testLag(t *testing.T) {
 	const size = 1000
 	second := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 	each := bytesOf(events(1, size))
-	// Six events, a second apart from noon on, of which b has settled one.
+	// Six events, a second apart from noon on, of which b has committed one.
 	behind := func(t *testing.T) *state {
 		s := b.open(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
@@ -51,7 +51,7 @@ func (b Backend) testLag(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { behind(t).wantOver("b", c.budget, c.want) })
 	}
-	t.Run("what was trimmed already is counted, but has no size", func(t *testing.T) {
+	t.Run("events that were already trimmed are counted, but have no size", func(t *testing.T) {
 		s := behind(t)
 		s.acknowledge("a", 6)
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -62,7 +62,7 @@ func (b Backend) testLag(t *testing.T) {
 		s.wantOver("b", checkpoint.Budget{MaxBytes: each},
 			checkpoint.Excess{Expect: 1, Cursor: 5, Events: 4, Bytes: each, Oldest: second(4), Newest: second(4)})
 	})
-	t.Run("a sink that is not known has no lag", func(t *testing.T) {
+	t.Run("an unknown sink has no lag", func(t *testing.T) {
 		s := behind(t)
 		if _, err := s.Over(t.Context(), "c", checkpoint.Budget{}); err == nil {
 			t.Error("no error")
@@ -97,25 +97,25 @@ func (b Backend) testPausing(t *testing.T) {
 		s.must(s.Pause(context.Background(), "a", paused))
 	}
 	t.Run("a sink is not paused at first", func(t *testing.T) { want(time.Time{}) })
-	t.Run("it is paused from when it was said", func(t *testing.T) {
+	t.Run("it is paused since the call", func(t *testing.T) {
 		pause(true)
 		want(noon)
 	})
-	t.Run("saying it twice changes nothing", func(t *testing.T) {
+	t.Run("a second call changes nothing", func(t *testing.T) {
 		s.clock.advance(time.Minute)
 		pause(true)
 		want(noon)
 	})
-	t.Run("it is paused over a restart", func(t *testing.T) {
+	t.Run("it stays paused across a restart", func(t *testing.T) {
 		s.reopen()
 		want(noon)
 	})
-	t.Run("it is not when that was ended", func(t *testing.T) {
+	t.Run("it can be resumed", func(t *testing.T) {
 		pause(false)
 		pause(false)
 		want(time.Time{})
 	})
-	t.Run("a sink that is not known cannot be paused", func(t *testing.T) {
+	t.Run("an unknown sink cannot be paused", func(t *testing.T) {
 		if err := s.Pause(t.Context(), "c", true); err == nil {
 			t.Error("no error")
 		}

@@ -31,20 +31,20 @@ func (b Backend) testMemory(t *testing.T) {
 	}
 	keys := []string{"x", "none", "y"}
 
-	t.Run("a sink remembers by key, and another one nothing of it", func(t *testing.T) {
+	t.Run("a sink remembers entries by key, separately from other sinks", func(t *testing.T) {
 		remember("a", 0, entry("x", "one", 1), entry("y", "two", 2))
 		want("a", keys, "one", "", "two")
 		want("detections", keys, "", "", "")
 	})
-	t.Run("what is remembered again is replaced", func(t *testing.T) {
+	t.Run("an entry that is remembered again is replaced", func(t *testing.T) {
 		remember("a", 0, entry("x", "three", 5))
 		want("a", keys, "three", "", "two")
 	})
-	t.Run("what is older than asked for is forgotten", func(t *testing.T) {
+	t.Run("entries older than forgetBefore are forgotten", func(t *testing.T) {
 		remember("a", 3)
 		want("a", keys, "three", "", "")
 	})
-	t.Run("a source whose name looks alike has its own", func(t *testing.T) {
+	t.Run("a source with a similar name has its own entries", func(t *testing.T) {
 		c := checkpoint.Commit{
 			Source: checkpoint.Source{Appliance: "sink", Stream: "a"}, Position: []byte("p"),
 			Remember: []checkpoint.Entry{entry("x", "a source's", 1)},
@@ -52,7 +52,7 @@ func (b Backend) testMemory(t *testing.T) {
 		s.must(s.Commit(t.Context(), c))
 		want("a", keys[:1], "three")
 	})
-	t.Run("it is there after the end, and moves with the sink's name", func(t *testing.T) {
+	t.Run("the memory survives a restart, and is renamed with the sink", func(t *testing.T) {
 		s.reopen()
 		want("a", keys[:1], "three")
 		s.configure(map[string]checkpoint.Start{"detections": {}})
@@ -62,7 +62,7 @@ func (b Backend) testMemory(t *testing.T) {
 		s.must(s.Forget(t.Context(), "b"))
 		want("b", keys[:1], "")
 	})
-	t.Run("what cannot be kept is refused, and nothing is written", func(t *testing.T) {
+	t.Run("invalid entries are refused, and nothing is written", func(t *testing.T) {
 		for _, c := range []struct {
 			sink  string
 			entry checkpoint.Entry
@@ -79,7 +79,7 @@ func (b Backend) testMemory(t *testing.T) {
 			want(c.sink, []string{"good"}, "")
 		}
 	})
-	t.Run("what a source still knows is not forgotten, however old it is", func(t *testing.T) {
+	t.Run("an entry whose object a source still knows is kept, however old", func(t *testing.T) {
 		const day = 24 * 60 * 60 * 1000
 		known, unknown := checkpoint.SourceKey(audit, "7"), checkpoint.SourceKey(audit, "8")
 		c := checkpoint.Commit{Source: audit, Position: []byte("p1"), Remember: []checkpoint.Entry{entry("7", "a version", 1)}}
@@ -95,7 +95,7 @@ func (b Backend) testMemory(t *testing.T) {
 		want("detections", []string{known}, "")
 		remember("detections", 40*day)
 	})
-	t.Run("many are forgotten in pieces", func(t *testing.T) {
+	t.Run("many entries are forgotten in several calls", func(t *testing.T) {
 		var many []checkpoint.Entry
 		for i := range 1000 {
 			many = append(many, entry(fmt.Sprintf("k%d", i), "v", 10))

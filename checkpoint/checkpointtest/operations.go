@@ -19,13 +19,13 @@ func (b Backend) testDeadSpace(t *testing.T) {
 	s.append(made...)
 	s.acknowledge("a", 2, deadLetterOf("x", made[0]), deadLetterOf("y", made[1]))
 
-	t.Run("dead letters that pass the sink's share are refused with all that comes with them", func(t *testing.T) {
+	t.Run("a commit whose dead letters exceed the sink's share is refused as a whole", func(t *testing.T) {
 		err := s.CommitDelivery(t.Context(), checkpoint.Delivery{Sink: "a", Expect: 2, Cursor: 3, Dead: []checkpoint.DeadLetter{deadLetterOf("z", made[2])}})
 		if !errors.Is(err, checkpoint.ErrDeadFull) || s.cursor("a") != 2 {
 			t.Errorf("error %v, cursor %d, want ErrDeadFull and 2", err, s.cursor("a"))
 		}
 	})
-	t.Run("without dead letters it goes on", func(t *testing.T) { s.acknowledge("a", 3) })
+	t.Run("a commit without dead letters succeeds", func(t *testing.T) { s.acknowledge("a", 3) })
 	t.Run("dead letters that replace others take their space", func(t *testing.T) { s.acknowledge("a", 3, deadLetterOf("y", made[2]), deadLetterOf("y", made[1])) })
 	t.Run("another sink has space of its own", func(t *testing.T) { s.acknowledge("b", 1, deadLetterOf("x", made[0])) })
 	t.Run("a source has no part in the sinks' shares", func(t *testing.T) {
@@ -76,18 +76,18 @@ func (b Backend) testDroppingDead(t *testing.T) {
 			t.Errorf("%+v left, want %d", got, left)
 		}
 	}
-	t.Run("keys that are not there are passed over", func(t *testing.T) { drop([]string{"none", "y", "y"}, 1, 2) })
+	t.Run("unknown keys are ignored", func(t *testing.T) { drop([]string{"none", "y", "y"}, 1, 2) })
 	t.Run("no keys drop nothing", func(t *testing.T) { drop([]string{}, 0, 2) })
 	t.Run("nil drops all", func(t *testing.T) { drop(nil, 2, 0) })
 	t.Run("nothing is left to be dropped", func(t *testing.T) { drop(nil, 0, 0) })
-	t.Run("dead letters can come again", func(t *testing.T) {
+	t.Run("dropped dead letters can be written again", func(t *testing.T) {
 		s.acknowledge("a", 6, deadLetterOf("x", made[0]))
 		drop(nil, 1, 0)
 	})
 }
 
 func (b Backend) testSinkNames(t *testing.T) {
-	// retired has a sink b that is not configured, with something of everything.
+	// retired returns a state with an unconfigured sink b, with something of every kind.
 	retired := func(t *testing.T) *state {
 		s, made := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
@@ -99,14 +99,14 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		return s
 	}
-	t.Run("a sink that is forgotten begins over", func(t *testing.T) {
+	t.Run("a forgotten sink is unknown, and can be configured again", func(t *testing.T) {
 		s := retired(t)
 		s.must(s.Forget(t.Context(), "b"))
 		if _, err := s.Cursor(t.Context(), "b"); err == nil {
 			t.Error("it has a cursor")
 		}
 		if _, there := s.stats().Sinks["b"]; there || len(s.dead(checkpoint.SinkOwner("b"))) != 0 {
-			t.Error("something of it is left")
+			t.Error("some of its state is left")
 		}
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 		if got := s.stats().Sinks["b"]; got.Cursor != 0 || got.Queued != 0 || got.Skipped != 0 || !got.PausedSince.IsZero() {
@@ -117,7 +117,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 			t.Error("another sink has lost dead letters")
 		}
 	})
-	t.Run("no two redeliveries have one number, whatever became of their sinks", func(t *testing.T) {
+	t.Run("no two redeliveries have the same number, even if sinks are forgotten or renamed", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		seen := map[uint64]string{}
 		queue := func(sink, what string) {
@@ -152,7 +152,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.reopen()
 		queue("a", "a replay after a restart")
 	})
-	t.Run("a sink that is renamed keeps all it had", func(t *testing.T) {
+	t.Run("a renamed sink keeps all its state", func(t *testing.T) {
 		s := retired(t)
 		before := s.stats().Sinks["b"]
 		s.must(s.Rename(t.Context(), "b", "c"))
@@ -174,7 +174,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 		s.requeue("c", "x")
 		s.wantQueue("c", "y 4 x")
 	})
-	t.Run("a sink that is configured is left alone", func(t *testing.T) {
+	t.Run("a configured sink cannot be forgotten or renamed", func(t *testing.T) {
 		s := retired(t)
 		for i, err := range []error{
 			s.Forget(t.Context(), "a"), s.Rename(t.Context(), "a", "c"), s.Rename(t.Context(), "b", "a"),
@@ -200,7 +200,7 @@ func (b Backend) testSinkNames(t *testing.T) {
 }
 
 func (b Backend) testBackup(t *testing.T) {
-	t.Run("a copy is a state as of one moment", func(t *testing.T) {
+	t.Run("a copy is a consistent state", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.requeue("a", "y")
 		var copied bytes.Buffer
@@ -219,7 +219,7 @@ func (b Backend) testBackup(t *testing.T) {
 		}
 		s.must(after.Store.Close())
 	})
-	t.Run("whoever takes the copy slowly holds up nobody", func(t *testing.T) {
+	t.Run("a slow writer blocks nobody", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		from, to := io.Pipe()
 		done := make(chan error, 1)

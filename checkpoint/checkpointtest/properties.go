@@ -17,17 +17,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// model is what the state must be, kept in memory.
+// model is the expected state, kept in memory.
 type model struct {
 	positions map[checkpoint.Source][]byte
 	known     map[checkpoint.Source]map[string]knownEntry
 	events    []transform.Event // all that were ever committed: the first has number 1
-	first     uint64            // the lowest number that may be asked for: all before it were seen to be trimmed
+	first     uint64            // the lowest number that may be requested: all before it are known to be trimmed
 	cursors   map[string]uint64
 	sinks     []string // configured ones; nil until Configure
 	dead      map[checkpoint.Owner]map[string]checkpoint.DeadLetter
 	dropped   map[checkpoint.Owner]uint64
-	queues    map[string][]queuedEvent // what a sink is to get again
+	queues    map[string][]queuedEvent // by sink, the events to redeliver
 	skipped   map[string]uint64        // by sink
 	made      map[string]map[string]knownEntry
 }
@@ -85,21 +85,21 @@ func (b Backend) testProperties(t *testing.T) {
 		m.open(t)
 		defer func() { m.store.Close(); os.RemoveAll(m.dir) }()
 		t.Repeat(map[string]func(*rapid.T){
-			"":          m.check,
-			"commit":    m.commit,
-			"recall":    m.recall,
-			"configure": m.configure,
-			"settle":    m.acknowledge,
-			"read":      m.read,
-			"skip":      m.skip,
-			"requeue":   m.requeue,
-			"replay":    m.replay,
-			"redeliver": m.redeliver,
-			"drop dead": m.dropDead,
-			"forget":    m.forget,
-			"rename":    m.rename,
-			"remember":  m.rememberSink,
-			"recollect": m.recallSink,
+			"":                m.check,
+			"commit":          m.commit,
+			"recall":          m.recall,
+			"configure":       m.configure,
+			"commit delivery": m.acknowledge,
+			"read":            m.read,
+			"skip":            m.skip,
+			"requeue":         m.requeue,
+			"replay":          m.replay,
+			"redeliver":       m.redeliver,
+			"drop dead":       m.dropDead,
+			"forget":          m.forget,
+			"rename":          m.rename,
+			"remember":        m.rememberSink,
+			"recollect":       m.recallSink,
 			"time": func(t *rapid.T) {
 				m.clock.advance(time.Duration(rapid.IntRange(1, 3600).Draw(t, "seconds")) * time.Second)
 			},
@@ -174,7 +174,7 @@ func (m *machine) commit(t *rapid.T) {
 	}
 }
 
-// commitRefused gives up a commit that waits for space: nothing of it may stay.
+// commitRefused cancels a commit that waits for space: nothing of it may be written.
 func (m *machine) commitRefused(t *rapid.T, c checkpoint.Commit) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -193,16 +193,16 @@ func (m *machine) commitRefused(t *rapid.T, c checkpoint.Commit) {
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("commit that was given up: %v, want the context's error", err)
+		t.Fatalf("cancelled commit: %v, want the context's error", err)
 	}
 }
 
-// unacknowledged counts the bytes that some configured sink has yet to settle.
+// unacknowledged returns the bytes that some configured sink has not committed yet.
 func (m *machine) unacknowledged() int64 {
 	return bytesOf(m.events[max(m.acknowledged(), m.first-1):])
 }
 
-// acknowledged is the last event that may be trimmed.
+// acknowledged returns the last event that every configured sink has committed.
 func (m *machine) acknowledged() uint64 {
 	if m.sinks == nil {
 		return m.first - 1
@@ -217,14 +217,14 @@ func (m *machine) acknowledged() uint64 {
 var modelKey = rapid.StringMatching(`[a-d][a-d]?`)
 
 func (m *machine) deadLetters(t *rapid.T) (deadLetters []checkpoint.DeadLetter) {
-	for range rapid.IntRange(0, 2).Draw(t, "letters") {
+	for range rapid.IntRange(0, 2).Draw(t, "dead letters") {
 		m.count++
 		body := bytes.Repeat([]byte{'b'}, rapid.IntRange(0, 100).Draw(t, "body"))
 		if rapid.Bool().Draw(t, "event") {
 			body = event(fmt.Sprint(m.count), m.clock.Now(), 300).Structured()
 		}
 		deadLetters = append(deadLetters, checkpoint.DeadLetter{
-			Key: modelKey.Draw(t, "letter"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.clock.Now(),
+			Key: modelKey.Draw(t, "key"), Class: "rejected", Reason: fmt.Sprintf("reason %d", m.count), Time: m.clock.Now(),
 			Body: body,
 		})
 	}
@@ -303,7 +303,7 @@ func (m *machine) acknowledge(t *rapid.T) {
 	case 0:
 		s.Expect++
 		if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, checkpoint.ErrFenced) {
-			t.Fatalf("settlement that expects another cursor: %v, want ErrFenced", err)
+			t.Fatalf("commit that expects another cursor: %v, want ErrFenced", err)
 		}
 		return
 	case 1:
@@ -315,7 +315,7 @@ func (m *machine) acknowledge(t *rapid.T) {
 	}
 	want := m.deadFull(sink, s.Dead)
 	if err := m.store.CommitDelivery(context.Background(), s); !errors.Is(err, want) {
-		t.Fatalf("settle: %v, want %v", err, want)
+		t.Fatalf("commit delivery: %v, want %v", err, want)
 	}
 	if want != nil {
 		return
@@ -364,9 +364,9 @@ func (m *machine) stats(t *rapid.T) checkpoint.Stats {
 	return stats
 }
 
-// observe takes note of what was trimmed, and checks that it was allowed to be:
-// events up to trimmable were settled a moment ago. It waits until the journal
-// is within its bound, where events that were settled can give way.
+// observe records what was trimmed, and checks that it was allowed to be: events up to
+// trimmable were committed a moment ago. It waits until the journal is within its bound,
+// if committed events can give way.
 func (m *machine) observe(t *rapid.T, trimmable uint64) checkpoint.Stats {
 	for {
 		stats := m.stats(t)
@@ -412,7 +412,7 @@ func (m *machine) check(t *rapid.T) {
 		m.checkSink(t, sink, cursor, stats.Sinks[sink])
 	}
 	for o := range m.dropped {
-		if m.dead[o] == nil { // those that were dropped stay counted
+		if m.dead[o] == nil { // dropped ones stay counted
 			m.dead[o] = map[string]checkpoint.DeadLetter{}
 		}
 	}
@@ -450,8 +450,8 @@ func (m *machine) checkSink(t *rapid.T, sink string, cursor uint64, got checkpoi
 	}
 }
 
-// giveWay takes what the store dropped of the sources' dead letters out of the model:
-// nothing where they are within their share, else an owner's oldest.
+// giveWay removes the sources' dead letters that the store dropped from the model:
+// none if they are within their share, else an owner's oldest.
 func (m *machine) giveWay(t *rapid.T) {
 	share := m.options.Limits.DeadBytes / int64(len(m.sinks)+1)
 	before, after := int64(0), int64(0)

@@ -10,7 +10,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// entries are what a source or a sink remembers.
+// entries holds the remembered entries of a source or a sink.
 func (m *machine) entries(t *rapid.T) (entries []checkpoint.Entry) {
 	for range rapid.IntRange(0, 4).Draw(t, "entries") {
 		m.count++
@@ -21,7 +21,7 @@ func (m *machine) entries(t *rapid.T) (entries []checkpoint.Entry) {
 	return entries
 }
 
-// keep takes note of what an owner remembers, and of what may be forgotten now.
+// keep records what an owner remembers, and what may be forgotten now.
 func keep[O comparable](all map[O]map[string]knownEntry, owner O, entries []checkpoint.Entry, forgetBefore int64) {
 	known := all[owner]
 	if known == nil {
@@ -39,7 +39,7 @@ func keep[O comparable](all map[O]map[string]knownEntry, owner O, entries []chec
 	}
 }
 
-// compare checks what was recalled of an owner.
+// compare checks the entries recalled of an owner.
 func compare(t *rapid.T, owner string, known map[string]knownEntry, keys []string, values [][]byte, err error) {
 	if err != nil || len(values) != len(keys) {
 		t.Fatalf("recall of %s: %d values for %d keys, %v", owner, len(values), len(keys), err)

@@ -15,18 +15,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// queuedEvent is an event that a sink is to get again.
+// queuedEvent is an event to be redelivered to a sink.
 type queuedEvent struct {
 	seq   uint64 // 0: it was a dead letter
 	key   string
 	event transform.Event
 }
 
-// gone reports whether an event was seen to be trimmed.
+// gone reports whether an event is known to be trimmed.
 func (m *machine) gone(q queuedEvent) bool { return q.seq != 0 && q.seq < m.first }
 
-// held is the lowest number that a configured sink is to get again, or one
-// beyond the journal.
+// held returns the lowest number that is to be redelivered to a configured sink, or the
+// one after the journal's last.
 func (m *machine) held() uint64 {
 	lowest := uint64(len(m.events)) + 1
 	for _, sink := range m.sinks {
@@ -39,7 +39,7 @@ func (m *machine) held() uint64 {
 	return lowest
 }
 
-// trimmable is the last event that may be trimmed.
+// trimmable returns the last event that may be trimmed.
 func (m *machine) trimmable() uint64 {
 	if m.options.Limits.MaxBytes < unbounded {
 		return m.acknowledged() // it may be full at any time
@@ -80,8 +80,7 @@ func (m *machine) skip(t *rapid.T) {
 	m.events = append(m.events, s.Event)
 }
 
-// someKeys returns keys of an owner's dead letters, some that are not there, or
-// nil for all.
+// someKeys returns keys of an owner's dead letters and unknown ones, or nil for all.
 func (m *machine) someKeys(t *rapid.T, o checkpoint.Owner) (keys, meant []string) {
 	if rapid.Bool().Draw(t, "all") {
 		return nil, slices.Sorted(maps.Keys(m.dead[o]))
@@ -195,7 +194,7 @@ func (m *machine) redeliver(t *rapid.T) {
 }
 
 func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint.Redelivery, ends []int) {
-	n := rapid.IntRange(1, len(next.Records)).Draw(t, "settled")
+	n := rapid.IntRange(1, len(next.Records)).Draw(t, "committed")
 	s := checkpoint.RedeliveryCommit{Sink: sink, Expect: next.Offset, Last: next.Records[n-1].Offset, Events: n}
 	if rapid.Bool().Draw(t, "refused") {
 		r := next.Records[n-1]
@@ -208,7 +207,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 		want = checkpoint.ErrFenced
 	}
 	if err := m.store.CommitRedelivery(context.Background(), s); !errors.Is(err, want) {
-		t.Fatalf("settle %d of %d redelivered events: %v, want %v", n, len(next.Records), err, want)
+		t.Fatalf("commit %d of %d redelivered events: %v, want %v", n, len(next.Records), err, want)
 	}
 	if want == nil {
 		m.skipped[sink] += uint64(ends[n-1] - n)
@@ -217,7 +216,7 @@ func (m *machine) acknowledgeRedelivery(t *rapid.T, sink string, next checkpoint
 	}
 }
 
-// deadFull is what a settlement with dead letters must say.
+// deadFull returns the error that a commit with dead letters must return.
 func (m *machine) deadFull(sink string, deadLetters []checkpoint.DeadLetter) error {
 	bound := m.options.Limits.DeadBytes
 	if bound == 0 {
@@ -263,7 +262,7 @@ func (m *machine) rename(t *rapid.T) {
 	}
 }
 
-// move gives what is known of a sink to another name, or to nobody.
+// move moves a sink's state to another name, or drops it.
 func (m *machine) move(from, to string) {
 	move(m.cursors, from, to)
 	move(m.queues, from, to)

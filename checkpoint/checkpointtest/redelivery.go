@@ -12,8 +12,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// redelivered is what a sink is to get next, as a text of keys: a sequence
-// number where it has one.
+// redelivered returns what a sink is to get next, as a text of keys: the sequence number
+// if there is one.
 func (s *state) redelivered(sink string, max checkpoint.Batch) (checkpoint.Redelivery, string) {
 	s.t.Helper()
 	next, err := s.Redeliver(s.t.Context(), sink, max)
@@ -35,7 +35,7 @@ func (s *state) wantQueue(sink, want string) {
 	}
 }
 
-// acknowledgeRedelivery settles the first n events of the queue.
+// acknowledgeRedelivery commits the first n events of the queue.
 func (s *state) acknowledgeRedelivery(sink string, n int, dead ...checkpoint.DeadLetter) error {
 	s.t.Helper()
 	next, _ := s.redelivered(sink, checkpoint.Batch{})
@@ -62,8 +62,8 @@ func deadLetterOf(key string, e transform.Event) checkpoint.DeadLetter {
 	return checkpoint.DeadLetter{Key: key, Class: "rejected", Reason: "400", Time: noon, Body: e.Structured()}
 }
 
-// delivered is a state of six events, all of which sink a has settled: x, y and
-// z are dead letters of the first three.
+// delivered returns a state of six events, all of which sink a has committed: x, y and z
+// are dead letters of the first three.
 func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []transform.Event) {
 	s, made := b.open(t, limits), events(6, 1000)
 	s.configure(map[string]checkpoint.Start{"a": {}})
@@ -73,7 +73,7 @@ func (b Backend) delivered(t *testing.T, limits checkpoint.Limits) (*state, []tr
 }
 
 func (b Backend) testRedelivery(t *testing.T) {
-	t.Run("dead letters and ranges come in the order in which they were queued, over a restart too", func(t *testing.T) {
+	t.Run("dead letters and ranges are returned in the order in which they were queued, across a restart too", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		if n := s.requeue("a", "z", "none", "x"); n != 2 {
 			t.Errorf("%d requeued, want 2", n)
@@ -138,7 +138,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 		}
 	})
 
-	t.Run("a queue that begins elsewhere fences a settlement, which writes nothing", func(t *testing.T) {
+	t.Run("a queue that begins elsewhere fences a commit, which writes nothing", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
 		stale, _ := s.redelivered("a", checkpoint.Batch{})
@@ -158,7 +158,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 		}
 	})
 
-	t.Run("what the queue does not hold cannot be settled", func(t *testing.T) {
+	t.Run("events that the queue does not hold cannot be committed", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.requeue("a", "x")
 		s.replay("a", time.Time{})
@@ -233,7 +233,7 @@ func (b Backend) testRedelivery(t *testing.T) {
 }
 
 func (b Backend) testQueuedTrimming(t *testing.T) {
-	t.Run("what is queued outlives its time, until it was delivered again", func(t *testing.T) {
+	t.Run("queued events outlive their retention until they are redelivered", func(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.replay("a", noon.Add(2*time.Second))
 		s.clock.advance(1000 * time.Hour)
@@ -246,7 +246,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s.until("a sink that is not configured holds nothing", func() bool { return s.stats().Events == 0 })
 	})
 
-	t.Run("a full journal trims what is queued; it is passed over and counted", func(t *testing.T) {
+	t.Run("a full journal trims queued events, which are skipped and counted", func(t *testing.T) {
 		made := events(9, 1000)
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:5]), Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -280,7 +280,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s.wantQueue("a", "9")
 		s.must(s.acknowledgeRedelivery("a", 1))
 		if got := s.stats().Sinks["a"]; got.Skipped != 2 {
-			t.Errorf("%+v, want 2 skipped for good", got)
+			t.Errorf("%+v, want 2 skipped", got)
 		}
 	})
 }
@@ -291,15 +291,15 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 		go func() { done <- s.WaitRedelivery(ctx, "a") }()
 		return done
 	}
-	t.Run("what is queued is not waited for", func(t *testing.T) {
+	t.Run("it returns at once if something is queued", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.replay("a", time.Time{})
 		s.must(s.WaitRedelivery(t.Context(), "a"))
 	})
-	t.Run("it ends with what is queued next", func(t *testing.T) {
+	t.Run("it ends when something is queued", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		done := wait(s, t.Context())
-		s.append(made[0]) // comes by the cursor, and is no redelivery
+		s.append(made[0]) // delivered by the cursor, so not a redelivery
 		select {
 		case err := <-done:
 			t.Fatalf("ended with %v, although nothing is queued", err)
@@ -328,15 +328,15 @@ func (b Backend) testRedeliveryWaiting(t *testing.T) {
 }
 
 func (b Backend) testSkipping(t *testing.T) {
-	told := event("skipped", noon, 300)
-	t.Run("a skip moves the cursor, is counted, and tells so after all that is there", func(t *testing.T) {
+	skipped := event("skipped", noon, 300)
+	t.Run("a skip moves the cursor, is counted, and appends its event", func(t *testing.T) {
 		s, made := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: told}))
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Cursor: 4, Event: skipped}))
 		check := func() {
 			t.Helper()
-			s.wantJournal(s.cursor("b"), made[4], made[5], told)
-			s.wantJournal(s.cursor("a"), told)
+			s.wantJournal(s.cursor("b"), made[4], made[5], skipped)
+			s.wantJournal(s.cursor("a"), skipped)
 			if got := s.stats().Sinks["b"]; got.Skipped != 4 || got.LagEvents != 3 {
 				t.Errorf("%+v, want 4 skipped", got)
 			}
@@ -344,12 +344,12 @@ func (b Backend) testSkipping(t *testing.T) {
 		check()
 		s.reopen()
 		check()
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: told}))
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 4, Cursor: 5, Event: skipped}))
 		if got := s.stats().Sinks["b"]; got.Skipped != 5 {
 			t.Errorf("%+v, want 5 skipped", got)
 		}
 	})
-	t.Run("it needs no space, and makes some", func(t *testing.T) {
+	t.Run("it needs no space, and frees some", func(t *testing.T) {
 		made := events(3, 1000)
 		s := b.open(t, checkpoint.Limits{MaxBytes: bytesOf(made[:2])})
 		s.configure(map[string]checkpoint.Start{"a": {}})
@@ -358,11 +358,11 @@ func (b Backend) testSkipping(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- s.Commit(t.Context(), c) }()
 		s.until("a commit waits for space", func() bool { return s.stats().SourcesWait })
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "a", Cursor: 2, Event: told}))
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "a", Cursor: 2, Event: skipped}))
 		s.must(<-done)
-		s.wantJournal(2, told, made[2])
+		s.wantJournal(2, skipped, made[2])
 	})
-	t.Run("what does not fit is refused and writes nothing", func(t *testing.T) {
+	t.Run("an invalid skip is refused and writes nothing", func(t *testing.T) {
 		s, _ := b.delivered(t, spacious)
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 		s.acknowledge("b", 2)
@@ -370,11 +370,11 @@ func (b Backend) testSkipping(t *testing.T) {
 			skip   checkpoint.Skip
 			fenced bool
 		}{
-			"another cursor":     {checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 4, Event: told}, true},
-			"back":               {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 1, Event: told}, false},
-			"nothing":            {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 2, Event: told}, false},
-			"beyond the journal": {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 7, Event: told}, false},
-			"an unknown sink":    {checkpoint.Skip{Sink: "c", Cursor: 1, Event: told}, false},
+			"another cursor":     {checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 4, Event: skipped}, true},
+			"back":               {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 1, Event: skipped}, false},
+			"nothing":            {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 2, Event: skipped}, false},
+			"beyond the journal": {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 7, Event: skipped}, false},
+			"an unknown sink":    {checkpoint.Skip{Sink: "c", Cursor: 1, Event: skipped}, false},
 			"no event":           {checkpoint.Skip{Sink: "b", Expect: 2, Cursor: 4}, false},
 		} {
 			if err := s.Skip(t.Context(), test.skip); err == nil || errors.Is(err, checkpoint.ErrFenced) != test.fenced {
@@ -385,7 +385,7 @@ func (b Backend) testSkipping(t *testing.T) {
 			t.Errorf("%+v, want nothing written", got)
 		}
 	})
-	t.Run("a sink that comes back can tell what was trimmed, and skip it", func(t *testing.T) {
+	t.Run("a sink that comes back learns what was trimmed, and can skip it", func(t *testing.T) {
 		s, made := b.delivered(t, checkpoint.Limits{MaxBytes: 1 << 30, Retain: time.Hour})
 		s.configure(map[string]checkpoint.Start{"a": {}, "b": {}})
 		s.acknowledge("b", 1)
@@ -398,8 +398,8 @@ func (b Backend) testSkipping(t *testing.T) {
 		if got.Cursor != 1 || got.Trimmed != 3 || got.LagEvents != 2 || got.Skipped != 0 {
 			t.Errorf("%+v, want 3 trimmed", got)
 		}
-		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 1 + got.Trimmed, Event: told}))
-		s.wantJournal(s.cursor("b"), made[4], made[5], told)
+		s.must(s.Skip(t.Context(), checkpoint.Skip{Sink: "b", Expect: 1, Cursor: 1 + got.Trimmed, Event: skipped}))
+		s.wantJournal(s.cursor("b"), made[4], made[5], skipped)
 		if got := s.stats().Sinks["b"]; got.Trimmed != 0 || got.Skipped != 3 {
 			t.Errorf("%+v, want 3 skipped", got)
 		}

@@ -11,7 +11,7 @@ import (
 
 func (b Backend) testSourceDeadSpace(t *testing.T) {
 	const size = 1000 - checkpoint.DeadOverhead // of a body, so that a dead letter takes 1000
-	bury := func(s *state, source checkpoint.Source, deadLetters ...checkpoint.DeadLetter) {
+	write := func(s *state, source checkpoint.Source, deadLetters ...checkpoint.DeadLetter) {
 		s.t.Helper()
 		position := s.position(source)
 		s.must(s.Commit(s.t.Context(), checkpoint.Commit{
@@ -40,12 +40,12 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	t.Run("the oldest give way to newer ones, and are counted", func(t *testing.T) {
 		s := open(t)
 		for i := range 16 {
-			bury(s, detections, deadLetter(fmt.Sprintf("k%02d", 99-i), i, size))
+			write(s, detections, deadLetter(fmt.Sprintf("k%02d", 99-i), i, size))
 		}
 		if got := of(s, detections); got.Count != 16 || got.Dropped != 0 {
 			t.Fatalf("%+v within the share", got)
 		}
-		bury(s, detections, deadLetter("k50", 16, size))
+		write(s, detections, deadLetter("k50", 16, size))
 		want := checkpoint.DeadStats{Count: 15, Bytes: 15 * size, Dropped: 2}
 		check := func() {
 			t.Helper()
@@ -60,10 +60,10 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 		s.reopen()
 		check()
 	})
-	t.Run("one that replaces another takes its place", func(t *testing.T) {
+	t.Run("a dead letter that replaces another one takes its space", func(t *testing.T) {
 		s := open(t)
 		for i := range 100 {
-			bury(s, detections, deadLetter("same", i, size))
+			write(s, detections, deadLetter("same", i, size))
 		}
 		if got, want := of(s, detections), (checkpoint.DeadStats{Count: 1, Bytes: size}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -72,7 +72,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	t.Run("dead letters without a body are bounded", func(t *testing.T) {
 		s := open(t)
 		for i := range 100 {
-			bury(s, detections, deadLetter(fmt.Sprint(i), i, 0))
+			write(s, detections, deadLetter(fmt.Sprint(i), i, 0))
 		}
 		if got := of(s, detections); got.Count == 0 || got.Count*checkpoint.DeadOverhead > 16_000 || got.Count+got.Dropped != 100 {
 			t.Errorf("%+v", got)
@@ -80,9 +80,9 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	})
 	t.Run("the source with the most loses them", func(t *testing.T) {
 		s := open(t)
-		bury(s, audit, deadLetter("old", 0, size), deadLetter("older", -1, size))
+		write(s, audit, deadLetter("old", 0, size), deadLetter("older", -1, size))
 		for i := range 100 {
-			bury(s, detections, deadLetter(fmt.Sprint(i), 1+i, size))
+			write(s, detections, deadLetter(fmt.Sprint(i), 1+i, size))
 		}
 		if got := of(s, audit); got.Count != 2 || got.Dropped != 0 {
 			t.Errorf("the other source has %+v", got)
@@ -97,19 +97,19 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 		for i := range 40 {
 			deadLetters = append(deadLetters, deadLetter(fmt.Sprintf("k%02d", i), i, size))
 		}
-		bury(s, detections, deadLetters...)
+		write(s, detections, deadLetters...)
 		if got := keys(s, detections); len(got) != 15 || got[0] != "k25" {
 			t.Errorf("kept %v", got)
 		}
-		bury(s, detections, deadLetter("large", 50, 20_000))
+		write(s, detections, deadLetter("large", 50, 20_000))
 		if got := of(s, detections); got.Count != 0 || got.Dropped != 41 {
 			t.Errorf("%+v after one that is larger than the share", got)
 		}
 	})
-	t.Run("what was dropped stays counted when the others are dropped by hand", func(t *testing.T) {
+	t.Run("dropped dead letters stay counted when the others are dropped by an operator", func(t *testing.T) {
 		s := open(t)
 		for i := range 17 {
-			bury(s, detections, deadLetter(fmt.Sprint(i), i, size))
+			write(s, detections, deadLetter(fmt.Sprint(i), i, size))
 		}
 		if _, err := s.DropDead(t.Context(), checkpoint.SourceOwner(detections), nil); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func (b Backend) testSourceDeadSpace(t *testing.T) {
 	t.Run("without a bound all are kept", func(t *testing.T) {
 		s := b.open(t, spacious)
 		for i := range 50 {
-			bury(s, detections, deadLetter(fmt.Sprint(i), i, 100*size))
+			write(s, detections, deadLetter(fmt.Sprint(i), i, 100*size))
 		}
 		if got := of(s, detections); got.Count != 50 || got.Dropped != 0 {
 			t.Errorf("%+v", got)

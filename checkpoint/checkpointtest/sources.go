@@ -21,7 +21,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 
-	t.Run("a commit keeps events, position, memory and dead letters, over a restart too", func(t *testing.T) {
+	t.Run("a commit keeps events, position, memory and dead letters, across a restart too", func(t *testing.T) {
 		s := b.open(t, spacious)
 		made := events(3, 500)
 		s.must(s.Commit(t.Context(), checkpoint.Commit{
@@ -108,7 +108,7 @@ func (b Backend) testSources(t *testing.T) {
 		}
 	})
 
-	t.Run("what cannot be kept is refused and writes nothing", func(t *testing.T) {
+	t.Run("an invalid commit is refused and writes nothing", func(t *testing.T) {
 		for name, c := range map[string]checkpoint.Commit{
 			"no position":               {Source: detections, Events: events(1, 300)},
 			"no source":                 {Position: []byte("p")},
@@ -134,7 +134,7 @@ func (b Backend) testSources(t *testing.T) {
 		s := b.open(t, spacious)
 		err := s.Commit(cancelled(t), checkpoint.Commit{Source: detections, Position: []byte("p"), Events: events(1, 300)})
 		if err == nil {
-			// It may have been done before it was looked at; then it is there as a whole.
+			// It may have been written before ctx was checked; then all of it is there.
 			s.wantJournal(0, events(1, 300)...)
 			return
 		}
@@ -144,7 +144,7 @@ func (b Backend) testSources(t *testing.T) {
 		s.wantJournal(0)
 	})
 
-	t.Run("what is older than ForgetBefore is forgotten in the end", func(t *testing.T) {
+	t.Run("entries older than ForgetBefore are forgotten eventually", func(t *testing.T) {
 		s := b.open(t, spacious)
 		var (
 			remember []checkpoint.Entry
@@ -223,7 +223,7 @@ func (b Backend) testKnown(t *testing.T) {
 	}
 }
 
-// wantRecall checks what is remembered; "" stands for nothing.
+// wantRecall checks the remembered entries; "" stands for none.
 func (s *state) wantRecall(source checkpoint.Source, want map[string]string) {
 	s.t.Helper()
 	var keys []string
@@ -260,7 +260,7 @@ func (b Backend) testSpace(t *testing.T) {
 		return done
 	}
 
-	t.Run("a commit waits until the slowest sink has settled, and goes on then", func(t *testing.T) {
+	t.Run("a commit waits until the slowest sink has committed, and then succeeds", func(t *testing.T) {
 		s := full(t)
 		done := commit(s, t.Context())
 		s.acknowledge("a", 2)
@@ -293,7 +293,7 @@ func (b Backend) testSpace(t *testing.T) {
 		s.must(s.Commit(t.Context(), c))
 	})
 
-	t.Run("commits may use half of the reserve, and answers to tickets all of it", func(t *testing.T) {
+	t.Run("commits may use half of the reserve, and events of finished commands all of it", func(t *testing.T) {
 		s := full(t)
 		const reserve = 64 << 10
 		for i := 0; ; i++ {
@@ -374,14 +374,14 @@ func (b Backend) testSpace(t *testing.T) {
 		}
 	})
 
-	t.Run("one commit larger than the bound passes where there is space", func(t *testing.T) {
+	t.Run("one commit larger than the bound succeeds if there is space", func(t *testing.T) {
 		s := b.open(t, limits)
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		s.append(made...)
 		s.wantJournal(0, made...)
 	})
 
-	t.Run("delivery goes on in a full journal", func(t *testing.T) {
+	t.Run("delivery continues with a full journal", func(t *testing.T) {
 		s := full(t)
 		commit(s, t.Context())
 		s.acknowledge("a", 1, checkpoint.DeadLetter{Key: "e1", Class: "rejected", Time: noon, Body: made[0].Structured()})
@@ -390,7 +390,7 @@ func (b Backend) testSpace(t *testing.T) {
 		}
 	})
 
-	t.Run("events that are settled give way", func(t *testing.T) {
+	t.Run("committed events give way", func(t *testing.T) {
 		s := b.open(t, checkpoint.Limits{MaxBytes: limits.MaxBytes, Retain: spacious.Retain})
 		s.configure(map[string]checkpoint.Start{"a": {}})
 		for i, e := range made {
