@@ -19,8 +19,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// auditModel is the audit log of an appliance, which changes in front of every
-// request. Its times are milliseconds.
+// auditModel is the audit log of an appliance, which changes before every request. Its
+// times are milliseconds.
 type auditModel struct {
 	between func()
 
@@ -48,7 +48,7 @@ type logEntry struct {
 	huge, unreadable bool
 	fail             error // what answers with it end with
 	purged           bool
-	parent           *logEntry // that stood in front of it when it was written
+	parent           *logEntry // the entry before it when it was written
 }
 
 func newAuditModel() *auditModel {
@@ -188,9 +188,9 @@ type auditWorld struct {
 	delivered map[*logEntry]int
 	contacted bool
 	start     int64
-	passed    map[*logEntry]bool // were there when `now` was settled
+	passed    map[*logEntry]bool // were there when `now` was resolved
 	last      *logEntry          // position.last
-	began     int                // changes when the poll under way began
+	began     int                // changes when the current poll began
 	lastBegan int                // the same of the poll that committed last
 	rewound   bool               // entries may come again
 }
@@ -236,8 +236,8 @@ func (w *auditWorld) mustPoll() {
 	}
 }
 
-// journal checks what holds for every commit: each event follows the one that
-// stood in front of its entry, or a gap is told between them.
+// journal checks the invariants of every commit: each event follows that of the entry
+// before its own, or a gap is reported between them.
 func (w *auditWorld) journal(c checkpoint.Commit) {
 	var p struct {
 		Last  *transform.AuditPlace
@@ -261,10 +261,10 @@ func (w *auditWorld) journal(c checkpoint.Commit) {
 	for _, d := range c.Dead {
 		dead[d.Key] = true
 	}
-	before, told := w.last, false
+	before, reported := w.last, false
 	for _, event := range c.Events {
 		if event.Type == "io.ndrbridge.audit.gap" {
-			told = true
+			reported = true
 			w.gap(event)
 			continue
 		}
@@ -280,10 +280,10 @@ func (w *auditWorld) journal(c checkpoint.Commit) {
 			w.Errorf("event %s came twice", event.ID)
 		}
 		w.events = append(w.events, event)
-		if !told && !w.rewound && !w.follows(e, before) {
-			w.Errorf("event %s comes behind %v, and something is missing between them", event.ID, before)
+		if !reported && !w.rewound && !w.follows(e, before) {
+			w.Errorf("event %s follows %v, and an entry is missing between them", event.ID, before)
 		}
-		before, told = e, false
+		before, reported = e, false
 	}
 	if p.Last != nil {
 		last := w.entries[fmt.Sprintf("%d-%d", p.Last.ID, p.Last.Time)]
@@ -319,8 +319,8 @@ func (w *auditWorld) follows(e, before *logEntry) bool {
 		case x == before, before == nil && !slices.Contains(w.log, x):
 			return true
 		case before != nil && x.id == before.id+1:
-			// A log that began again right behind what was read cannot be told
-			// from it.
+			// A log that was restarted right after the last entry read cannot be
+			// distinguished from it.
 			return true
 		case x == e, x.unreadable, x.huge, x.time < w.start:
 		default:
@@ -330,7 +330,7 @@ func (w *auditWorld) follows(e, before *logEntry) bool {
 	return before == nil
 }
 
-// gap checks that a gap is told where there can be one.
+// gap checks that a gap is reported only if there can be one.
 func (w *auditWorld) gap(event transform.Event) {
 	var data struct{ Gap auditGap }
 	if err := json.Unmarshal(event.Data(), &data); err != nil {
@@ -342,8 +342,8 @@ func (w *auditWorld) gap(event transform.Event) {
 	case w.last == nil || g.Last.ID != w.last.id || g.Last.Time != w.last.time:
 		w.Errorf("gap %+v does not begin at %v", g, w.last)
 	case g.Reason == transform.GapRestarted && (w.changes == 0 || w.start == 0 && !w.purges && w.lastBegan == w.changes):
-		// What start passed over, or was purged unread, is not known when a backup
-		// shows it again in front of what is: such a restart may be told twice.
+		// Entries before start, or purged unread, are unknown when a backup shows them
+		// again before known ones: such a restart may be reported twice.
 		w.Errorf("gap %+v, and the log did not begin again", g)
 	case g.Reason == transform.GapPurged && (g.Missing < 1 || g.Missing != g.First.ID-g.Last.ID-1):
 		w.Errorf("gap %+v miscounts", g)
@@ -360,8 +360,8 @@ func (w *auditWorld) judge() {
 		if !e.unreadable {
 			newest = e
 		}
-		// What was purged unread was told then. That a backup shows it again, in
-		// front of what was committed since, is not looked for.
+		// Entries purged unread were reported then. The source does not check whether a
+		// backup shows them again before those committed since.
 		if !e.huge && !e.unreadable && !e.purged && !w.passed[e] && e.time >= w.start && w.delivered[e] == 0 {
 			w.Errorf("entry %s never arrived", e.raw)
 		}

@@ -22,7 +22,7 @@ import (
 
 var fromTheBeginning = func(time.Time) time.Time { return time.Time{} }
 
-// arrived lists the ids of the entries that arrived, and of gaps what they tell.
+// arrived lists the ids of the entries that arrived, and the contents of gaps.
 func (w *auditWorld) arrived() string {
 	var all []string
 	for _, e := range w.events {
@@ -45,33 +45,33 @@ func TestAuditLog(t *testing.T) {
 		want  string
 		dead  string // the class of the one dead letter
 	}{
-		"now means behind the newest entry":               {nil, 3, func(w *auditWorld) { w.writeMany(2) }, "4 5", ""},
-		"now in an empty log means all":                   {nil, 0, func(w *auditWorld) { w.writeMany(2) }, "1 2", ""},
-		"a time to come means now":                        {func(now time.Time) time.Time { return now.Add(time.Hour) }, 3, func(w *auditWorld) { w.writeMany(1) }, "4", ""},
-		"the beginning means all":                         {fromTheBeginning, 3, func(w *auditWorld) { w.writeMany(1) }, "1 2 3 4", ""},
-		"a time passes over what is older":                {func(time.Time) time.Time { return time.UnixMilli(1_750_000_000_000 + 15) }, 200, func(w *auditWorld) { w.writeMany(1) }, "from 3 to 201", ""},
-		"a log of one entry":                              {fromTheBeginning, 1, func(w *auditWorld) { w.writeMany(1) }, "1 2", ""},
-		"a long log is read in order":                     {fromTheBeginning, 300, func(w *auditWorld) { w.writeMany(100) }, "from 1 to 400", ""},
-		"a log that is emptied tells nothing":             {fromTheBeginning, 3, func(w *auditWorld) { w.purge(3) }, "1 2 3", ""},
-		"holes in ids are no gap":                         {fromTheBeginning, 2, func(w *auditWorld) { w.nextID += 5; w.writeMany(2) }, "1 2 8 9", ""},
-		"what was purged unread is told":                  {fromTheBeginning, 2, func(w *auditWorld) { w.writeMany(9); w.purge(5) }, "1 2 6 7 8 9 10 11 purged:2-6:3", ""},
-		"what was read and then purged is no gap":         {fromTheBeginning, 4, func(w *auditWorld) { w.purge(4); w.writeMany(2) }, "1 2 3 4 5 6", ""},
-		"a log that began again is told":                  {fromTheBeginning, 9, func(w *auditWorld) { w.replace(nil, 1); w.writeMany(3) }, "1 2 3 4 5 6 7 8 9 1 2 3 restarted:9-1:0", ""},
-		"a log that began again and has passed the old":   {fromTheBeginning, 3, func(w *auditWorld) { w.replace(nil, 1); w.writeMany(6) }, "1 2 3 1 2 3 4 5 6 restarted:3-1:0", ""},
-		"a log that began again beyond the old":           {fromTheBeginning, 2, func(w *auditWorld) { w.replace(nil, 7); w.writeMany(2) }, "1 2 7 8 purged:2-7:4", ""},
-		"a restored log is told, and what follows read":   {fromTheBeginning, 5, func(w *auditWorld) { w.restore(w.log[:2]); w.writeMany(2) }, "1 2 3 4 5 3 4 restarted:5-3:0", ""},
-		"a restored log without anything new is told":     {fromTheBeginning, 5, func(w *auditWorld) { w.restore(w.log[:2]) }, "1 2 3 4 5 restarted:5-2:0", ""},
-		"what start passed over stays so after a restore": {nil, 5, func(w *auditWorld) { w.clock += 5000; w.restore(w.log[:2]); w.writeMany(1) }, "3 restarted:5-1:0", ""},
-		"an entry too large is a dead letter":             {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(true, false)); w.writeMany(2) }, "1 2 4 5", "too_large"},
-		"an entry without an id is a dead letter":         {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(false, true)); w.writeMany(2) }, "1 2 4 5", "invalid"},
-		"a log that turns round goes on":                  {fromTheBeginning, 5, func(w *auditWorld) { w.oldestFirst = !w.oldestFirst; w.writeMany(2) }, "1 2 3 4 5 6 7", ""},
+		"now means after the newest entry":                     {nil, 3, func(w *auditWorld) { w.writeMany(2) }, "4 5", ""},
+		"now in an empty log means all":                        {nil, 0, func(w *auditWorld) { w.writeMany(2) }, "1 2", ""},
+		"a time to come means now":                             {func(now time.Time) time.Time { return now.Add(time.Hour) }, 3, func(w *auditWorld) { w.writeMany(1) }, "4", ""},
+		"the beginning means all":                              {fromTheBeginning, 3, func(w *auditWorld) { w.writeMany(1) }, "1 2 3 4", ""},
+		"a time passes over what is older":                     {func(time.Time) time.Time { return time.UnixMilli(1_750_000_000_000 + 15) }, 200, func(w *auditWorld) { w.writeMany(1) }, "from 3 to 201", ""},
+		"a log of one entry":                                   {fromTheBeginning, 1, func(w *auditWorld) { w.writeMany(1) }, "1 2", ""},
+		"a long log is read in order":                          {fromTheBeginning, 300, func(w *auditWorld) { w.writeMany(100) }, "from 1 to 400", ""},
+		"an emptied log reports nothing":                       {fromTheBeginning, 3, func(w *auditWorld) { w.purge(3) }, "1 2 3", ""},
+		"holes in ids are no gap":                              {fromTheBeginning, 2, func(w *auditWorld) { w.nextID += 5; w.writeMany(2) }, "1 2 8 9", ""},
+		"entries purged unread are reported":                   {fromTheBeginning, 2, func(w *auditWorld) { w.writeMany(9); w.purge(5) }, "1 2 6 7 8 9 10 11 purged:2-6:3", ""},
+		"entries purged after they were read are not a gap":    {fromTheBeginning, 4, func(w *auditWorld) { w.purge(4); w.writeMany(2) }, "1 2 3 4 5 6", ""},
+		"a restarted log is reported":                          {fromTheBeginning, 9, func(w *auditWorld) { w.replace(nil, 1); w.writeMany(3) }, "1 2 3 4 5 6 7 8 9 1 2 3 restarted:9-1:0", ""},
+		"a restarted log that has outgrown the old one":        {fromTheBeginning, 3, func(w *auditWorld) { w.replace(nil, 1); w.writeMany(6) }, "1 2 3 1 2 3 4 5 6 restarted:3-1:0", ""},
+		"a restarted log with higher ids":                      {fromTheBeginning, 2, func(w *auditWorld) { w.replace(nil, 7); w.writeMany(2) }, "1 2 7 8 purged:2-7:4", ""},
+		"a restored log is reported, and its new entries read": {fromTheBeginning, 5, func(w *auditWorld) { w.restore(w.log[:2]); w.writeMany(2) }, "1 2 3 4 5 3 4 restarted:5-3:0", ""},
+		"a restored log without new entries is reported":       {fromTheBeginning, 5, func(w *auditWorld) { w.restore(w.log[:2]) }, "1 2 3 4 5 restarted:5-2:0", ""},
+		"entries before start stay skipped after a restore":    {nil, 5, func(w *auditWorld) { w.clock += 5000; w.restore(w.log[:2]); w.writeMany(1) }, "3 restarted:5-1:0", ""},
+		"an entry too large is a dead letter":                  {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(true, false)); w.writeMany(2) }, "1 2 4 5", "too_large"},
+		"an entry without an id is a dead letter":              {fromTheBeginning, 2, func(w *auditWorld) { w.write(`{}`, spoil(false, true)); w.writeMany(2) }, "1 2 4 5", "invalid"},
+		"a log that reverses its order is continued":           {fromTheBeginning, 5, func(w *auditWorld) { w.oldestFirst = !w.oldestFirst; w.writeMany(2) }, "1 2 3 4 5 6 7", ""},
 	} {
 		for _, oldestFirst := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, oldest first %t", name, oldestFirst), func(t *testing.T) {
 				w := newAuditWorld(t)
 				w.oldestFirst = oldestFirst
 				w.writeMany(c.there)
-				w.clock += 2000 // the appliance tells whole seconds
+				w.clock += 2000 // the appliance returns whole seconds
 				if c.start != nil {
 					w.options.Start = c.start
 				}
@@ -219,7 +219,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			return w
 		}
 		name := fmt.Sprintf(", oldest first %t", oldestFirst)
-		t.Run("what is new comes first, and then again what is as late as asked for"+name, func(t *testing.T) {
+		t.Run("new entries are delivered first, and then again those since the requested time"+name, func(t *testing.T) {
 			w := newRead(t)
 			ids := make(map[int64]string)
 			for _, e := range w.log {
@@ -238,7 +238,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 			w.rewound = false
 			w.judge()
 		})
-		t.Run("it reaches behind the start"+name, func(t *testing.T) {
+		t.Run("entries before the start are delivered too"+name, func(t *testing.T) {
 			w := newAuditWorld(t)
 			w.oldestFirst = oldestFirst
 			w.writeMany(20)
@@ -300,7 +300,7 @@ func TestARewoundAuditLogIsDeliveredAgain(t *testing.T) {
 				t.Errorf("arrived %s in %d polls", got, polls)
 			}
 		})
-		t.Run("a source that runs takes it up, and is not told that it failed"+name, func(t *testing.T) {
+		t.Run("a running source continues from the new position, without an error"+name, func(t *testing.T) {
 			w := newRead(t)
 			w.writeMany(1)
 			w.between = func() {

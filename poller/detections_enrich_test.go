@@ -259,7 +259,7 @@ func TestFewDevicesAreRememberedAndAskedForAtOnce(t *testing.T) {
 	}
 	web := d.devices[6]
 	if got := enrich(6, 99, 7); got != "["+web+"]|||devices" || d.asked() != "6 99" {
-		t.Errorf("the third is left out, and that is told: %s", got)
+		t.Errorf("the third is not left out and reported: %s", got)
 	}
 	if got := enrich(7, 6); got != `[{"id":7},`+web+`]|||` || d.asked() != "7" {
 		t.Errorf("what was found earlier is known: %s", got)

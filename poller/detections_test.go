@@ -77,7 +77,7 @@ func (w *world) mustPoll() {
 	}
 }
 
-// journal checks what holds for every commit.
+// journal checks the invariants of every commit.
 func (w *world) journal(c checkpoint.Commit) {
 	var position struct {
 		ModTime int64 `json:"mod_time"`
@@ -254,7 +254,7 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 		c.inclusive = rapid.Bool().Draw(t, "inclusive")
 		c.shuffled = rapid.Bool().Draw(t, "shuffled")
 		c.restart()
-		c.mustPoll() // the first contact: what start means is settled
+		c.mustPoll() // the first contact: what start means is committed
 		c.clock += 100 * 3600_000
 
 		c.between = c.change
@@ -518,7 +518,7 @@ func TestPollsThatFail(t *testing.T) {
 		firmware appliance.Version
 		err      string
 	}{
-		{"old firmware is told, and what to do", appliance.Version{9, 2, 7, 1}, "upgrade the appliance to 9.3"},
+		{"old firmware is an error with advice", appliance.Version{9, 2, 7, 1}, "upgrade the appliance to 9.3"},
 		{"firmware is compared by number, not by text", appliance.Version{26, 3}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

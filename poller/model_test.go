@@ -18,10 +18,10 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// model is an appliance of a few lines, whose detections change in front of
-// every request. Its times are milliseconds.
+// model is a minimal appliance, whose detections change before every request. Its times
+// are milliseconds.
 type model struct {
-	// between is called in front of every request and changes what it likes.
+	// between is called before every request and may change anything.
 	between func()
 
 	clock      int64

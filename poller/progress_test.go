@@ -14,8 +14,7 @@ type backlog struct {
 	source poller.Source
 	state  *memory
 	stream string
-	// between is called in front of each request, and now tells the appliance's
-	// time.
+	// between is called before each request, and now returns the appliance's time.
 	between func(func())
 	now     func() int64
 }

@@ -12,10 +12,9 @@ import (
 	"ndrbridge/appliance"
 )
 
-// recordModel is a record store of a few lines, which changes in front of every
-// request.
+// recordModel is a minimal record store, which changes before every request.
 type recordModel struct {
-	// between is called in front of every request and changes what it likes.
+	// between is called before every request and may change anything.
 	between func()
 
 	clock    int64          // milliseconds
@@ -36,7 +35,7 @@ type recordModel struct {
 	shuffled   bool // ties come in another order each time
 	firstCap   int  // the most rows of a search; 0: none
 	noTotals   bool
-	total      func(int) int // what is told instead of the total
+	total      func(int) int // what is returned instead of the total
 	maxOffset  int           // a higher one is refused; 0: none
 	refuseOver int           // a limit above it is refused; 0: none
 	maxRows    int           // an answer with more is too large; 0: none

@@ -165,7 +165,7 @@ func TestAChangedQueryIsToldAndGoesOn(t *testing.T) {
 	w.judge(true)
 	for _, text := range []string{"address changed", "query changed"} {
 		if !strings.Contains(said.String(), text) {
-			t.Errorf("%q is not told in:\n%s", text, said.String())
+			t.Errorf("%q is not logged in:\n%s", text, said.String())
 		}
 	}
 }

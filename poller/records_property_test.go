@@ -81,7 +81,7 @@ func (w *recordWorld) drain() {
 	w.mustPoll()
 }
 
-// journal checks what holds for every commit.
+// journal checks the invariants of every commit.
 func (w *recordWorld) journal(c checkpoint.Commit) {
 	var position struct {
 		Until int64 `json:"until"`
@@ -161,7 +161,7 @@ func TestNoRecordIsLostInventedOrRepeated(t *testing.T) {
 			r.demanded = r.at >= begin
 		}
 		w.restart()
-		if _, err := w.poll(); err != nil { // the first contact: what start means is settled
+		if _, err := w.poll(); err != nil { // the first contact: what start means is committed
 			t.Fatal(err)
 		}
 		for _, r := range w.rows {

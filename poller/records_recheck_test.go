@@ -13,13 +13,13 @@ import (
 )
 
 func TestLookingAtAWindowAgain(t *testing.T) {
-	t.Run("a record that was stored late arrives when its window is looked at again", func(t *testing.T) {
+	t.Run("a record that was stored late arrives when its window is checked again", func(t *testing.T) {
 		w := atMinute(t, 20, nil)
 		w.mustPoll()
 		late := w.store((w.clock - 20_000) * 1000)
 		w.mustPoll()
 		if w.arrived["i-1-"+late.id] > 0 {
-			t.Fatal("it arrived before its window was looked at again")
+			t.Fatal("it arrived before its window was checked again")
 		}
 		w.drain()
 		w.judge(true)
@@ -57,7 +57,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 			t.Errorf("%d commits", n)
 		}
 	})
-	t.Run("one that fails does not fail the poll, and is given up in the end", func(t *testing.T) {
+	t.Run("a failing recheck does not fail the poll, and is given up eventually", func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		w := atMinute(t, 20, func(w *recordWorld) { w.options.Metrics = poller.NewMetrics(registry) })
 		w.mustPoll()
@@ -77,7 +77,7 @@ func TestLookingAtAWindowAgain(t *testing.T) {
 		w.drain()
 		w.judge(true)
 	})
-	t.Run("what is remembered is forgotten when no window can show it any more", func(t *testing.T) {
+	t.Run("entries are forgotten when no window can show them any more", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		w.drain()
 		w.pass(10 * time.Minute)

@@ -62,7 +62,7 @@ func TestAWarningIsToldOnce(t *testing.T) {
 	})
 	w.mustPoll()
 	if n := strings.Count(said.String(), "2 nodes did not answer"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestProgressOfABacklog(t *testing.T) {
 		t.Errorf("in the end it is %+v", p)
 	}
 	if !strings.Contains(said.String(), "reading a backlog") {
-		t.Errorf("the backlog was not told:\n%s", said.String())
+		t.Errorf("the backlog was not logged:\n%s", said.String())
 	}
 }
 

@@ -178,7 +178,7 @@ func TestCursorsThatFail(t *testing.T) {
 			}
 		}
 	}
-	t.Run("a cursor that expired takes the window again within the poll", func(t *testing.T) {
+	t.Run("the window of an expired cursor is read again within the poll", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		expire(w, 1)
 		w.mustPoll()
@@ -208,7 +208,7 @@ func TestCursorsThatFail(t *testing.T) {
 		w.drain()
 		w.judge(true)
 	})
-	t.Run("one that moved although its answer was lost is not asked again", func(t *testing.T) {
+	t.Run("a cursor that advanced although its answer was lost is not used again", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		w.lose = true
 		if _, err := w.poll(); !errors.Is(err, errDown) {
@@ -218,7 +218,7 @@ func TestCursorsThatFail(t *testing.T) {
 		w.drain()
 		w.judge(true)
 	})
-	t.Run("a refused key is the poll's error", func(t *testing.T) {
+	t.Run("a rejected key is the poll's error", func(t *testing.T) {
 		w := atMinute(t, 60, nil)
 		w.between = func() { w.failing = len(w.cursors) > 0 }
 		w.err = &appliance.Error{Status: http.StatusUnauthorized}
@@ -230,7 +230,7 @@ func TestCursorsThatFail(t *testing.T) {
 		w.drain()
 		w.judge(true)
 	})
-	t.Run("its window goes on behind what was committed after a restart", func(t *testing.T) {
+	t.Run("after a restart its window continues after the committed records", func(t *testing.T) {
 		w := atMinute(t, 60, func(w *recordWorld) { w.options.Window = 20 * time.Second })
 		w.between = func() { w.failing = w.cursored > 3 }
 		if _, err := w.poll(); err == nil {
@@ -281,7 +281,7 @@ func TestWindowsThatStayIncomplete(t *testing.T) {
 			})
 			w.mustPoll()
 			if n := gathered(t, registry, "ndrbridge_source_incomplete_windows_total"); n < 3 {
-				t.Errorf("%v windows were told to be incomplete", n)
+				t.Errorf("%v windows were reported as incomplete", n)
 			}
 			// Once it is known that totals lie, they are not believed for ever.
 			if most := 6*4*13 + 100; w.requests > most {

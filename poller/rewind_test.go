@@ -13,7 +13,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// delivered are the ids of the events that a function makes.
+// delivered returns the ids of the events that a function produces.
 func (w *world) delivered(during func()) []string {
 	before := len(w.events)
 	during()
@@ -126,7 +126,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("a stream that there is not cannot be", func(t *testing.T) {
+	t.Run("an unknown stream cannot be", func(t *testing.T) {
 		w, _, _ := begin(t)
 		for _, stream := range []string{"", "detection", "records", "events"} {
 			if err := poller.Rewind(context.Background(), w.state, checkpoint.Source{Appliance: "hq", Stream: stream}, time.UnixMilli(5)); err == nil {
@@ -218,7 +218,7 @@ func TestVerifyTellsHowDetectionsDiffer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what is read while it goes on is no difference", func(t *testing.T) {
+	t.Run("a version that is read meanwhile is not a difference", func(t *testing.T) {
 		w := newWorld(t)
 		w.mustPoll()
 		since := w.clock

@@ -75,7 +75,7 @@ func TestVerifyTellsHowAnAuditLogDiffers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what was logged before the time asked for does not count", func(t *testing.T) {
+	t.Run("entries before the requested time do not count", func(t *testing.T) {
 		w := newAuditWorld(t)
 		w.writeMany(30)
 		w.mustPoll() // behind them all
@@ -145,14 +145,14 @@ func TestVerifyTellsWhichRecordsWereNotJournalled(t *testing.T) {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})
-	t.Run("one that was stored later than was looked for", func(t *testing.T) {
+	t.Run("one that was stored too late to be found", func(t *testing.T) {
 		w, j, since := begin(t)
 		w.store(since.UnixMilli()*1000 + 7_000_500)
 		if v, found := verify(t, w, j, since); !slices.Equal(found, []string{poller.DiffMissing}) || v.Same != 100 {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})
-	t.Run("one whose window is yet to be looked at again", func(t *testing.T) {
+	t.Run("one whose window is still to be checked again", func(t *testing.T) {
 		w, j, _ := begin(t)
 		now := time.UnixMilli(w.clock)
 		w.store(w.clock*1000 + 500_000)
@@ -164,7 +164,7 @@ func TestVerifyTellsWhichRecordsWereNotJournalled(t *testing.T) {
 			t.Errorf("%+v, %v", v, found)
 		}
 	})
-	t.Run("what was trimmed from the journal cannot be told", func(t *testing.T) {
+	t.Run("records trimmed from the journal are not compared", func(t *testing.T) {
 		w, j, since := begin(t)
 		j.first, j.events = 51, j.events[50:]
 		if v, found := verify(t, w, j, since); found != nil || v.Since.Before(j.events[0].Time) || v.Compared > 50 {

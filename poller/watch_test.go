@@ -18,7 +18,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// scripted is a source whose polls end as they are told to; the last goes on.
+// scripted is a source with scripted results of polls; the last one repeats.
 type scripted struct {
 	stream string
 	ends   []error
@@ -39,7 +39,7 @@ func (s *scripted) Poll(context.Context) (poller.Next, error) {
 func (s *scripted) Progress() (poller.Progress, bool) { return poller.Progress{}, false }
 
 // watched runs sources with one Watch for some time, and returns the types of
-// the events that it told.
+// the events that it committed.
 func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scripted) *poller.Watch {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -90,7 +90,7 @@ func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
 				state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
 				watched(t, state, 5*time.Minute, c.sources...)
 				if got := actions(events); got != c.want {
-					t.Errorf("told %q, want %q", got, c.want)
+					t.Errorf("reported %q, want %q", got, c.want)
 				}
 				for _, e := range events {
 					if e.Source != "ndrbridge://hq/events" || e.Stream() != "events" || e.PartitionKey != "hq" || e.Subject != "hq" {
@@ -100,7 +100,7 @@ func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a restart in between tells neither of them twice", func(t *testing.T) {
+	t.Run("a restart in between repeats neither event", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var events []transform.Event
 			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
@@ -109,14 +109,14 @@ func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
 			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
 			watched(t, state, time.Minute, &scripted{"detections", times(1, nil)})
 			if got := actions(events); got != "unreachable reachable" {
-				t.Errorf("told %q", got)
+				t.Errorf("reported %q", got)
 			}
 			if text := string(events[1].Data()); !strings.Contains(text, "connection refused") || !strings.Contains(text, "was_unreachable_since") {
-				t.Errorf("the end is told as %s", text)
+				t.Errorf("the end is reported as %s", text)
 			}
 		})
 	})
-	t.Run("it is told in the end although the state cannot be written at first", func(t *testing.T) {
+	t.Run("it is reported eventually although the state cannot be written at first", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var events []transform.Event
 			state := newMemory(func(c checkpoint.Commit) { events = append(events, c.Events...) })
@@ -124,7 +124,7 @@ func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
 			state.fail = func() (bool, bool) { return time.Since(begin) < time.Minute, false }
 			watched(t, state, 5*time.Minute, &scripted{"detections", times(1, down)})
 			if got := actions(events); got != "unreachable" {
-				t.Errorf("told %q", got)
+				t.Errorf("reported %q", got)
 			}
 		})
 	})
@@ -150,7 +150,7 @@ func TestWhetherAnApplianceIsReached(t *testing.T) {
 			poller.Reach{Known: true, Error: "GET /x: down"}, 10 * time.Second},
 		{"it is while one of its streams is read, with what the other fails for", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403")}}},
 			poller.Reach{Known: true, Reachable: true, Error: "GET /x: 403"}, 0},
-		{"a failure that is over is not told", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403"), nil}}},
+		{"a failure that is over is not reported", []*scripted{{"detections", []error{nil}}, {"audit", []error{failed("403"), nil}}},
 			poller.Reach{Known: true, Reachable: true}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
