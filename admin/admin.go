@@ -1,6 +1,6 @@
-// Package admin serves what operators and their tools ask of a running bridge:
-// health, readiness, metrics, and an API that acts on it. Client is the other
-// end of that API.
+// Package admin implements the admin interface of a running bridge: health,
+// readiness, metrics, the status page, and an API for operators and their tools.
+// Client is the API's client.
 package admin
 
 import (
@@ -17,59 +17,60 @@ import (
 	"ndrbridge/admin/page"
 )
 
-// Options say what a handler serves.
+// Options configures a handler.
 type Options struct {
-	// Token is the bearer token that everything but health and readiness wants;
-	// empty: none.
+	// Token is the bearer token required for everything but health, readiness and
+	// the files of the status page. If it is empty, no token is required.
 	Token string
-	// NotReady returns why the bridge is not ready, a sentence each; empty when
-	// it is.
+	// NotReady returns the reasons why the bridge is not ready, a sentence each.
+	// It returns none if the bridge is ready.
 	NotReady func() []string
 	Metrics  prometheus.Gatherer
-	// Control is what the API acts on. It is asked for with each request: nil
-	// while the state is being opened.
+	// Control returns the Control that the API acts on, or nil while the state is
+	// being opened. It is called for each request.
 	Control func() Control
-	// Tickets takes ticket commands in. It is asked for with each request, once
-	// there is a Control.
+	// Tickets returns the intakes for ticket commands. It is called for each
+	// request, once Control returns non-nil.
 	Tickets func() Tickets
 }
 
 // NewHandler returns the admin interface:
 //
-//	/         the status page, whose files lie under /page/
-//	/healthz  200 while the process lives
-//	/readyz   200 when it is ready, else 503 with the reasons
-//	/metrics  Prometheus' metrics
-//	/api/v1/  what Control does:
+//	/         the status page; its files are under /page/
+//	/healthz  200 while the process runs
+//	/readyz   200 when the bridge is ready, else 503 with the reasons
+//	/metrics  the metrics in Prometheus' format
+//	/api/v1/  the API:
 //
 //	GET    status                               Status
 //	GET    history                              History, the last hour
-//	GET    events?since=TIME                    the events from then on, as server-sent events;
-//	                                            without since, the last=N of the journal first
-//	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters, with bodies=true their bodies too
+//	GET    events?since=TIME                    events recorded since TIME, then new ones, as
+//	                                            server-sent events; without since, the last=N
+//	                                            of the journal first
+//	GET    sinks/NAME/dead?after=KEY&limit=N    a page of dead letters; bodies=true includes their bodies
 //	GET    sinks/NAME/dead/KEY                  one dead letter
-//	DELETE sinks/NAME/dead                      forgets dead letters: {"keys": [KEY]} or {"all": true}
-//	POST   sinks/NAME/requeue                   delivers them again: {"keys": [KEY]} or {"all": true}
-//	POST   sinks/NAME/replay                    delivers the journal again: {"since": TIME}
+//	DELETE sinks/NAME/dead                      deletes dead letters: {"keys": [KEY]} or {"all": true}
+//	POST   sinks/NAME/requeue                   redelivers dead letters: {"keys": [KEY]} or {"all": true}
+//	POST   sinks/NAME/replay                    redelivers events of the journal: {"since": TIME}
 //	POST   sinks/NAME/pause, sinks/NAME/resume
 //	…      appliances/NAME/dead?stream=STREAM   as sinks/NAME/dead
 //	POST   backup                               a copy of the state; one at a time
-//	POST   reload                               loads the configuration again
+//	POST   reload                               reloads the configuration
 //	POST   rewind                               {"appliance": NAME, "stream": STREAM, "to": TIME}
 //	POST   verify                               {"appliance": NAME, "since": TIME}; lines of JSON
-//	POST   tickets                              takes a ticket command, or a list of them
+//	POST   tickets                              accepts a ticket command, or a list of them
 //	GET    tickets?status=STATUS&appliance=NAME&ticket=TICKET&after=ID&limit=N
 //	GET    tickets/ID                           one ticket command
-//	POST   tickets/ID/retry                     carries out a rejected one once more
-//	DELETE tickets/ID                           forgets it
-//	POST   tickets/WEBHOOK                      takes what a ticket system sends
+//	POST   tickets/ID/retry                     retries a rejected one
+//	DELETE tickets/ID                           deletes it
+//	POST   tickets/WEBHOOK                      accepts a ticket system's webhook
 //
-// TIME is RFC 3339. Its own errors are problem documents (RFC 9457): 404 for
-// what is not there, 409 for what cannot be done as things are, 422 for a
-// configuration or the value of a field that is wrong; that one names the field, and
-// the values allowed. A ticket system that shows its own secret needs no token.
-// Neither do the files of the status page: they hold no data, and the page asks for
-// the token that the API wants.
+// TIME is RFC 3339. Errors are problem documents (RFC 9457): 404 if something does
+// not exist, 409 if the current state does not allow the operation, 422 if the
+// configuration or the value of a field is invalid; a 422 names the field and the
+// allowed values. A ticket system with a secret of its own needs no token. Nor do
+// the files of the status page: they contain no data, and the page asks the user
+// for the API's token.
 func NewHandler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/healthz", readOnly(func(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }))
@@ -87,13 +88,13 @@ func NewHandler(o Options) http.Handler {
 	}
 	api := o.api()
 	mux.Handle("/", ownPages(authorize(o.Token, api)))
-	// A page in a browser on this machine must not be able to act here.
+	// A web page in a browser on this machine must not be able to use the API.
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(refuseOrigin))
 	return guard(protection.Handler(o.bySecret(api, byAddress(o.Token, mux))))
 }
 
-// readOnly lets requests that read through to next.
+// readOnly passes GET and HEAD requests to next and refuses others.
 func readOnly(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -104,8 +105,9 @@ func readOnly(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// byAddress refuses, where no token protects the interface, requests to a name
-// that is not this machine's own: a page can give its own name our address.
+// byAddress protects an interface without a token from DNS rebinding: it refuses
+// requests whose host is neither an IP address nor localhost. With a token it
+// returns next.
 func byAddress(token string, next http.Handler) http.Handler {
 	if token != "" {
 		return next
@@ -124,12 +126,13 @@ func byAddress(token string, next http.Handler) http.Handler {
 	})
 }
 
-// authorize lets requests with the bearer token through to next.
+// authorize passes requests with the bearer token to next and refuses others. If
+// token is empty, it passes all.
 func authorize(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength == 0 { // else once its body has arrived
-				visitOf(r).letIn()
+			if r.ContentLength == 0 { // otherwise when its body has arrived
+				admissionOf(r).admit()
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -138,21 +141,21 @@ func authorize(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		sum := sha256.Sum256([]byte(got))
-		// Sums of one length compare in a time that tells nothing of the token.
+		// Comparing sums of equal length takes the same time for every token.
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
 			w.Header().Set("Connection", "close")
 			writeProblem(w, http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN")
 			return
 		}
-		v := visitOf(r)
-		v.trusted = true
-		v.letIn()
+		a := admissionOf(r)
+		a.trusted = true
+		a.admit()
 		next.ServeHTTP(w, r)
 	})
 }
 
 func writeText(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // a client that went away misses it
+	_, _ = w.Write([]byte(text)) // fails only if the client is gone
 }

@@ -19,35 +19,35 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, token, path, authorization string
 		method                           string // empty: GET
-		host                             string // that is asked for; empty: the address
+		host                             string // the Host header; empty: the address
 		notReady                         []string
 		status                           int
 		body                             string
 	}{
 		{name: "a process that lives is healthy", path: "/healthz", notReady: []string{"x"}, status: 200, body: "ok"},
 		{name: "health needs no token", token: "s3cret", path: "/healthz", status: 200, body: "ok"},
-		{name: "health can be asked for without a body", method: http.MethodHead, path: "/healthz", status: 200},
+		{name: "health supports HEAD", method: http.MethodHead, path: "/healthz", status: 200},
 		{name: "readiness needs no token", token: "s3cret", path: "/readyz", status: 200, body: "ready"},
-		{name: "what is not ready is told", path: "/readyz", notReady: []string{"stream hq/detections has not been read yet", "sink lake is halted"}, status: 503, body: "sink lake is halted"},
+		{name: "readiness fails with the reasons", path: "/readyz", notReady: []string{"stream hq/detections has not been read yet", "sink lake is halted"}, status: 503, body: "sink lake is halted"},
 		{name: "metrics are served", path: "/metrics", status: 200, body: "ndrbridge_test 1"},
-		{name: "metrics want the token", token: "s3cret", path: "/metrics", status: 401, body: "admin.token"},
+		{name: "metrics require the token", token: "s3cret", path: "/metrics", status: 401, body: "admin.token"},
 		{name: "a wrong token is refused", token: "s3cret", path: "/metrics", authorization: "Bearer other", status: 401},
 		{name: "another scheme is refused", token: "s3cret", path: "/metrics", authorization: "Basic s3cret", status: 401},
-		{name: "the token lets through", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200, body: "ndrbridge_test 1"},
-		{name: "a name that a page gave our address is refused", host: "evil.example:9600", path: "/metrics", status: 421, body: "admin.token"},
-		{name: "localhost is ours", host: "localhost:9600", path: "/metrics", status: 200},
-		{name: "with a token any name will do", host: "bridge.example", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200},
+		{name: "the token is accepted", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200, body: "ndrbridge_test 1"},
+		{name: "a rebound host name is refused", host: "evil.example:9600", path: "/metrics", status: 421, body: "admin.token"},
+		{name: "localhost is accepted", host: "localhost:9600", path: "/metrics", status: 200},
+		{name: "with a token any host name is accepted", host: "bridge.example", token: "s3cret", path: "/metrics", authorization: "Bearer s3cret", status: 200},
 		{name: "the page is served", path: "/", status: 200, body: "<title>ndrbridge</title>"},
 		{name: "the page needs no token", token: "s3cret", path: "/", status: 200, body: "<title>ndrbridge</title>"},
-		{name: "what the page loads needs no token", token: "s3cret", path: "/page/main.js", status: 200, body: "import"},
-		{name: "the page can be asked for without a body", method: http.MethodHead, path: "/", status: 200},
-		{name: "the page takes nothing", method: http.MethodPost, path: "/", status: 405, body: "GET or HEAD"},
-		{name: "what the page loads takes nothing", method: http.MethodDelete, path: "/page/main.js", status: 405, body: "GET or HEAD"},
-		{name: "the page is refused to a name that a page gave our address", host: "evil.example:9600", path: "/", status: 421, body: "admin.token"},
-		{name: "beside what the page loads there is nothing", path: "/page/nothing.js", status: 404, body: "there is nothing at /page/nothing.js"},
-		{name: "the source of what serves the page is not served", path: "/page/page.go", status: 404},
-		{name: "an unknown path says what there is", path: "/nothing", status: 404, body: "/readyz"},
-		{name: "an unknown path wants the token first", token: "s3cret", path: "/nothing", status: 401},
+		{name: "the page's files need no token", token: "s3cret", path: "/page/main.js", status: 200, body: "import"},
+		{name: "the page supports HEAD", method: http.MethodHead, path: "/", status: 200},
+		{name: "the page refuses POST", method: http.MethodPost, path: "/", status: 405, body: "GET or HEAD"},
+		{name: "the page's files refuse DELETE", method: http.MethodDelete, path: "/page/main.js", status: 405, body: "GET or HEAD"},
+		{name: "the page is refused to a rebound host name", host: "evil.example:9600", path: "/", status: 421, body: "admin.token"},
+		{name: "an unknown file of the page is not found", path: "/page/nothing.js", status: 404, body: "there is nothing at /page/nothing.js"},
+		{name: "the package's source is not served", path: "/page/page.go", status: 404},
+		{name: "an unknown path suggests known ones", path: "/nothing", status: 404, body: "/readyz"},
+		{name: "an unknown path requires the token", token: "s3cret", path: "/nothing", status: 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := httptest.NewServer(admin.NewHandler(admin.Options{
@@ -81,7 +81,7 @@ func TestAnswers(t *testing.T) {
 					Status        int
 				}
 				if err := json.Unmarshal(body, &problem); err != nil || problem.Status != c.status || problem.Title == "" || problem.Detail == "" {
-					t.Errorf("%s is no problem document (%v)", body, err)
+					t.Errorf("%s is not a problem document (%v)", body, err)
 				}
 				if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
 					t.Errorf("content type %q", got)

@@ -15,7 +15,7 @@ import (
 	"ndrbridge/poller"
 )
 
-// api serves what is under /api/v1.
+// api returns the handler of /api/v1.
 func (o Options) api() http.Handler {
 	mux, answers := http.NewServeMux(), make(chan struct{}, maxAnswers)
 	for path, m := range map[string]operations{
@@ -33,11 +33,11 @@ func (o Options) api() http.Handler {
 		"/sinks/{sink}/requeue": {http.MethodPost: requeue},
 
 		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
-		// An id, or to be posted to, the name of a ticket system.
+		// The id of a command or, for POST, the name of a ticket system.
 		"/tickets/{id}":       {http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook},
 		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
 
-		// A key can hold anything, slashes too.
+		// A key can contain anything, including slashes.
 		"/sinks/{sink}/dead":                    {http.MethodGet: listDead, http.MethodDelete: dropDead},
 		"/sinks/{sink}/dead/{key...}":           {http.MethodGet: showDead},
 		"/appliances/{appliance}/dead":          {http.MethodGet: listDead, http.MethodDelete: dropDead},
@@ -51,11 +51,12 @@ func (o Options) api() http.Handler {
 	return mux
 }
 
-// operations are what a path does, by method.
+// operations are the handlers of a path, by method.
 type operations map[string]func(Control, http.ResponseWriter, *http.Request)
 
-// serve serves operations once there is something to act on. Those that read take one
-// of the slots, unless theirs is a stream.
+// serve returns a handler for the operations of a path. It answers 503 until there
+// is a Control. A GET, except of the event stream, occupies one of slots, and is
+// answered 503 if none is free.
 func (o Options) serve(m operations, slots chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		operation, ok := m[r.Method]
@@ -88,13 +89,14 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, allowed []string) {
 		fmt.Sprintf("%s does not take %s: use %s", r.URL.Path, r.Method, strings.Join(allowed, " or ")))
 }
 
-// timeAdvice says what to write where a time is due.
+// timeAdvice ends errors about a missing or invalid time.
 const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
 
-// maxRequest bounds the body of a request, in bytes.
+// maxRequest is the maximum size of a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// readRequest reads the body into v, or answers with what is wrong with it.
+// readRequest decodes the JSON body into v. If the body is invalid, it writes a
+// problem and returns false.
 func readRequest(w http.ResponseWriter, r *http.Request, v any) bool {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	decoder.DisallowUnknownFields()
@@ -116,7 +118,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, v any) bool {
 	case errors.Is(err, io.EOF):
 		writeProblem(w, http.StatusBadRequest, "the body is missing: send JSON")
 	default:
-		writeProblem(w, http.StatusBadRequest, "the body is not the JSON that is due: "+err.Error())
+		writeProblem(w, http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
 	}
 	return false
 }
@@ -130,17 +132,17 @@ func writeJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body.Bytes()) // a client that went away misses it
+	_, _ = w.Write(body.Bytes()) // fails only if the client is gone
 }
 
-// writeError answers with the status that an error of Control has.
+// writeError writes a problem for an error of Control.
 func writeError(w http.ResponseWriter, err error) {
 	writeProblem(w, statusOf(err, http.StatusInternalServerError), err.Error())
 }
 
-// statusOf is the status of an error of Control, or another where the error is
-// none of those that it tells apart.
-func statusOf(err error, other int) int {
+// statusOf returns the HTTP status for an error of Control, or fallback if the error
+// is none of the known ones.
+func statusOf(err error, fallback int) int {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		return http.StatusNotFound
@@ -150,5 +152,5 @@ func statusOf(err error, other int) int {
 	case errors.Is(err, checkpoint.ErrClosed):
 		return http.StatusServiceUnavailable
 	}
-	return other
+	return fallback
 }

@@ -15,7 +15,7 @@ import (
 	"ndrbridge/poller"
 )
 
-// endpoints are everything under /api/v1.
+// endpoints are all endpoints of the API.
 var endpoints = []struct{ method, path string }{
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/history"},
@@ -42,7 +42,7 @@ var endpoints = []struct{ method, path string }{
 	{"POST", "/api/v1/tickets/jira"},
 }
 
-// request sends one and returns the answer with its body.
+// request sends a request and returns the response with its body.
 func request(t *testing.T, method, address, body, token string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -64,8 +64,8 @@ func request(t *testing.T, method, address, body, token string) (*http.Response,
 	return answer, string(text)
 }
 
-// checkProblem wants a problem document with a status, and a detail that holds a
-// text.
+// checkProblem checks that the response is a problem document with a status, and that
+// its detail contains a text.
 func checkProblem(t *testing.T, answer *http.Response, body string, status int, detail string) {
 	t.Helper()
 	var p struct {
@@ -73,7 +73,7 @@ func checkProblem(t *testing.T, answer *http.Response, body string, status int, 
 		Status        int
 	}
 	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Title == "" || p.Status != answer.StatusCode {
-		t.Errorf("%s is no problem document (%v)", body, err)
+		t.Errorf("%s is not a problem document (%v)", body, err)
 	}
 	if got := answer.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("content type %q", got)
@@ -83,7 +83,7 @@ func checkProblem(t *testing.T, answer *http.Response, body string, status int, 
 	}
 }
 
-func TestEveryEndpointWantsTheToken(t *testing.T) {
+func TestEveryEndpointRequiresTheToken(t *testing.T) {
 	c := newControl(t)
 	_, server := serve(t, c)
 	for _, e := range endpoints {
@@ -96,7 +96,7 @@ func TestEveryEndpointWantsTheToken(t *testing.T) {
 	}
 }
 
-func TestEveryEndpointSaysThatTheStateIsBeingOpened(t *testing.T) {
+func TestEveryEndpointIsUnavailableWhileTheStateOpens(t *testing.T) {
 	server := httptest.NewServer(admin.NewHandler(handler(nil)))
 	defer server.Close()
 	for _, e := range endpoints {
@@ -105,7 +105,7 @@ func TestEveryEndpointSaysThatTheStateIsBeingOpened(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreRefused(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		method, path, body string
@@ -113,55 +113,55 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		status             int
 		detail             string
 	}{
-		{name: "a method that a path does not take is told, with those that it takes", method: "PUT", path: "/api/v1/sinks/lake/dead", status: 405, detail: "use DELETE or GET"},
-		{name: "a change cannot be asked for with GET", method: "GET", path: "/api/v1/sinks/lake/pause", status: 405, detail: "use POST"},
-		{name: "health is only read", method: "POST", path: "/healthz", status: 405, detail: "use GET or HEAD"},
-		{name: "metrics are only read", method: "DELETE", path: "/metrics", status: 405, detail: "use GET or HEAD"},
-		{name: "an unknown path of the API says what there is", method: "GET", path: "/api/v1/sink/lake", status: 404, detail: "/api/v1/status"},
+		{name: "an unsupported method", method: "PUT", path: "/api/v1/sinks/lake/dead", status: 405, detail: "use DELETE or GET"},
+		{name: "a change with GET", method: "GET", path: "/api/v1/sinks/lake/pause", status: 405, detail: "use POST"},
+		{name: "health is read only", method: "POST", path: "/healthz", status: 405, detail: "use GET or HEAD"},
+		{name: "metrics are read only", method: "DELETE", path: "/metrics", status: 405, detail: "use GET or HEAD"},
+		{name: "an unknown path of the API", method: "GET", path: "/api/v1/sink/lake", status: 404, detail: "/api/v1/status"},
 
-		{name: "without a selection nothing is dropped", method: "DELETE", path: "/api/v1/sinks/lake/dead", status: 400, detail: "body is missing"},
-		{name: "an empty selection is none", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{}`, status: 400, detail: `{"all": true}`},
-		{name: "all that is false selects nothing", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":false}`, status: 400, detail: `{"all": true}`},
-		{name: "keys that are null select nothing", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":null}`, status: 400, detail: `{"all": true}`},
-		{name: "all and keys at once say two things", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":["1"],"all":true}`, status: 400, detail: `{"all": true}`},
-		{name: "a word that was meant otherwise is no selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"key":"1","all":true}`, status: 400, detail: `unknown field "key"`},
-		{name: "what is no JSON is told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `all`, status: 400, detail: "not the JSON that is due"},
-		{name: "a second value behind the first is told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[]} {"all":true}`, status: 400, detail: "something follows it"},
-		{name: "a body that is too large is told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["` + strings.Repeat("1", 1<<20) + `"]}`, status: 413, detail: "ask for less"},
-		{name: "a replay wants a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{}`, status: 400, detail: "since is missing: write a time such as"},
-		{name: "a rewind wants a time", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections"}`, status: 400, detail: "to is missing: write a time such as"},
-		{name: "a tail wants a number of events that is one", method: "GET", path: "/api/v1/events?last=-1", status: 400, detail: "last must be a number of events"},
-		{name: "a tail wants a time that is one", method: "GET", path: "/api/v1/events?since=yesterday", status: 400, detail: "since is no time: write a time such as"},
-		{name: "a limit is a number", method: "GET", path: "/api/v1/sinks/lake/dead?limit=all", status: 400, detail: "from 1 to 1000"},
-		{name: "a limit is above nothing", method: "GET", path: "/api/v1/sinks/lake/dead?limit=0", status: 400, detail: "from 1 to 1000"},
-		{name: "a limit has one itself", method: "GET", path: "/api/v1/sinks/lake/dead?limit=1001", status: 400, detail: "from 1 to 1000"},
-		{name: "bodies are asked for or not", method: "GET", path: "/api/v1/sinks/lake/dead?bodies=some", status: 400, detail: "true or false"},
-		{name: "dead letters of an appliance are those of a stream", method: "GET", path: "/api/v1/appliances/hq/dead", status: 400, detail: "stream=detections"},
-		{name: "what an appliance showed cannot be requeued", method: "POST", path: "/api/v1/appliances/hq/requeue?stream=detections", body: `{"all":true}`, status: 404, detail: "there is nothing at"},
+		{name: "no selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", status: 400, detail: "body is missing"},
+		{name: "an empty selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{}`, status: 400, detail: `{"all": true}`},
+		{name: "all: false selects nothing", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":false}`, status: 400, detail: `{"all": true}`},
+		{name: "keys: null selects nothing", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":null}`, status: 400, detail: `{"all": true}`},
+		{name: "all and keys at once", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"keys":["1"],"all":true}`, status: 400, detail: `{"all": true}`},
+		{name: "an unknown field in a selection", method: "DELETE", path: "/api/v1/sinks/lake/dead", body: `{"key":"1","all":true}`, status: 400, detail: `unknown field "key"`},
+		{name: "a body that is not JSON", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `all`, status: 400, detail: "not the expected JSON"},
+		{name: "a second value after the first", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":[]} {"all":true}`, status: 400, detail: "something follows it"},
+		{name: "a body that is too large", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"keys":["` + strings.Repeat("1", 1<<20) + `"]}`, status: 413, detail: "ask for less"},
+		{name: "a replay without a time", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{}`, status: 400, detail: "since is missing: write a time such as"},
+		{name: "a rewind without a time", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections"}`, status: 400, detail: "to is missing: write a time such as"},
+		{name: "a tail with a negative number", method: "GET", path: "/api/v1/events?last=-1", status: 400, detail: "last must be a number of events"},
+		{name: "a tail with an invalid time", method: "GET", path: "/api/v1/events?since=yesterday", status: 400, detail: "since is not a time: write a time such as"},
+		{name: "a limit that is not a number", method: "GET", path: "/api/v1/sinks/lake/dead?limit=all", status: 400, detail: "from 1 to 1000"},
+		{name: "a limit of zero", method: "GET", path: "/api/v1/sinks/lake/dead?limit=0", status: 400, detail: "from 1 to 1000"},
+		{name: "a limit that is too large", method: "GET", path: "/api/v1/sinks/lake/dead?limit=1001", status: 400, detail: "from 1 to 1000"},
+		{name: "bodies that is not a boolean", method: "GET", path: "/api/v1/sinks/lake/dead?bodies=some", status: 400, detail: "true or false"},
+		{name: "dead letters of an appliance without a stream", method: "GET", path: "/api/v1/appliances/hq/dead", status: 400, detail: "stream=detections"},
+		{name: "a requeue of an appliance's dead letters", method: "POST", path: "/api/v1/appliances/hq/requeue?stream=detections", body: `{"all":true}`, status: 404, detail: "there is nothing at"},
 
-		{name: "an unknown sink is told", method: "GET", path: "/api/v1/sinks/sea/dead", status: 404, detail: "there is lake"},
-		{name: "an unknown dead letter is told", method: "GET", path: "/api/v1/sinks/lake/dead/7", status: 404, detail: `unknown dead letter "7"`},
-		{name: "an unknown sink is not paused", method: "POST", path: "/api/v1/sinks/sea/pause", status: 404, detail: "there is lake"},
-		{name: "an unknown stream has no dead letters", method: "DELETE", path: "/api/v1/appliances/hq/dead?stream=audit", body: `{"all":true}`, status: 404, detail: "source/hq/audit"},
-		{name: "a bridge that does not run cannot reload", method: "POST", path: "/api/v1/reload", err: fmt.Errorf("reload: %w", admin.ErrNotRunning), status: 409, detail: "does not run"},
-		{name: "a configuration that is wrong is told", method: "POST", path: "/api/v1/reload", err: errors.New("sinks[0].kafka.brokers: is missing"), status: 422, detail: "sinks[0].kafka.brokers"},
-		{name: "a stream that was never read cannot be rewound", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2026-01-31T08:00:00Z"}`, err: poller.ErrNoPosition, status: 409, detail: "never been read"},
-		{name: "dead letters without space are told", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true}`, err: checkpoint.ErrDeadFull, status: 409, detail: "full"},
-		{name: "a state that somebody else moved is told", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"2026-01-31T08:00:00Z"}`, err: checkpoint.ErrFenced, status: 409, detail: "moved"},
-		{name: "a bridge that stops is told", method: "GET", path: "/api/v1/status", err: checkpoint.ErrClosed, status: 503, detail: "closed"},
-		{name: "a backup that cannot begin is told", method: "POST", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
-		{name: "a comparison that cannot begin is told", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq"}`, err: admin.ErrUnknown, status: 404, detail: "unknown"},
+		{name: "an unknown sink", method: "GET", path: "/api/v1/sinks/sea/dead", status: 404, detail: "there is lake"},
+		{name: "an unknown dead letter", method: "GET", path: "/api/v1/sinks/lake/dead/7", status: 404, detail: `unknown dead letter "7"`},
+		{name: "a pause of an unknown sink", method: "POST", path: "/api/v1/sinks/sea/pause", status: 404, detail: "there is lake"},
+		{name: "dead letters of an unknown stream", method: "DELETE", path: "/api/v1/appliances/hq/dead?stream=audit", body: `{"all":true}`, status: 404, detail: "source/hq/audit"},
+		{name: "a reload while the bridge does not run", method: "POST", path: "/api/v1/reload", err: fmt.Errorf("reload: %w", admin.ErrNotRunning), status: 409, detail: "does not run"},
+		{name: "a reload of an invalid configuration", method: "POST", path: "/api/v1/reload", err: errors.New("sinks[0].kafka.brokers: is missing"), status: 422, detail: "sinks[0].kafka.brokers"},
+		{name: "a rewind of a stream that was never read", method: "POST", path: "/api/v1/rewind", body: `{"appliance":"hq","stream":"detections","to":"2026-01-31T08:00:00Z"}`, err: poller.ErrNoPosition, status: 409, detail: "never been read"},
+		{name: "no space for dead letters", method: "POST", path: "/api/v1/sinks/lake/requeue", body: `{"all":true}`, err: checkpoint.ErrDeadFull, status: 409, detail: "full"},
+		{name: "a cursor moved concurrently", method: "POST", path: "/api/v1/sinks/lake/replay", body: `{"since":"2026-01-31T08:00:00Z"}`, err: checkpoint.ErrFenced, status: 409, detail: "moved"},
+		{name: "a stopping bridge", method: "GET", path: "/api/v1/status", err: checkpoint.ErrClosed, status: 503, detail: "closed"},
+		{name: "a backup that cannot start", method: "POST", path: "/api/v1/backup", err: errors.New("no space left on device"), status: 500, detail: "no space left"},
+		{name: "a comparison that cannot start", method: "POST", path: "/api/v1/verify", body: `{"appliance":"hq"}`, err: admin.ErrUnknown, status: 404, detail: "unknown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bridge := newControl(t)
 			bridge.journal(t, 1, `{}`)
-			bridge.settle(t, 1)
+			bridge.deliver(t, 1)
 			bridge.err = c.err
 			_, server := serve(t, bridge)
 			answer, body := request(t, c.method, server.URL+c.path, c.body, token)
 			checkProblem(t, answer, body, c.status, c.detail)
 			if c.status == http.StatusMethodNotAllowed && answer.Header.Get("Allow") == "" {
-				t.Error("the methods that are allowed are not told")
+				t.Error("the Allow header is missing")
 			}
 			deadLetters, err := bridge.store.Dead(t.Context(), lake, "", 10)
 			if err != nil || len(deadLetters) != 1 {
@@ -171,7 +171,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPageOfAnotherSiteCannotActHere(t *testing.T) {
+func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	_, server := serve(t, newControl(t))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/api/v1/sinks/lake/pause", nil)
 	if err != nil {

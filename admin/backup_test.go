@@ -15,10 +15,10 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func TestABackupIsAStateOfItsOwn(t *testing.T) {
+func TestBackupIsAUsableState(t *testing.T) {
 	c := newControl(t)
 	c.journal(t, 50, `{}`)
-	c.settle(t, 3)
+	c.deliver(t, 3)
 	client, server := serve(t, c)
 	var copied bytes.Buffer
 	if err := client.Backup(t.Context(), &copied); err != nil {
@@ -47,7 +47,7 @@ func TestABackupIsAStateOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
+func TestTruncatedBackupIsAnError(t *testing.T) {
 	for _, written := range []int{1, 1 << 10, 1 << 20} {
 		t.Run(fmt.Sprintf("after %d bytes", written), func(t *testing.T) {
 			c := newControl(t)
@@ -57,11 +57,11 @@ func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
 			}
 			client, _ := serve(t, c)
 			if err := client.Backup(t.Context(), io.Discard); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%v, want that it broke off", err)
+				t.Errorf("%v, want an early EOF", err)
 			}
 		})
 	}
-	t.Run("what cannot begin says why", func(t *testing.T) {
+	t.Run("a backup that cannot start returns the reason", func(t *testing.T) {
 		c := newControl(t)
 		c.err = errors.New("no space left on device")
 		client, _ := serve(t, c)
@@ -70,7 +70,7 @@ func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
 			t.Errorf("%v and %d bytes", err, copied.Len())
 		}
 	})
-	t.Run("a full disk here is an error", func(t *testing.T) {
+	t.Run("a failing local write is an error", func(t *testing.T) {
 		c := newControl(t)
 		client, _ := serve(t, c)
 		full := errors.New("the disk is full")
@@ -78,7 +78,7 @@ func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
 			t.Errorf("%v, want %v", err, full)
 		}
 	})
-	t.Run("HTTP/1.0, which cannot tell, gets none", func(t *testing.T) {
+	t.Run("HTTP/1.0 is refused", func(t *testing.T) {
 		_, server := serve(t, newControl(t))
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
@@ -93,7 +93,7 @@ func TestACopyThatBrokeOffDoesNotLookWhole(t *testing.T) {
 	})
 }
 
-// refusing is a writer that fails.
+// refusing is a writer whose writes fail.
 type refusing struct{ err error }
 
 func (r refusing) Write([]byte) (int, error) { return 0, r.err }

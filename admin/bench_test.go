@@ -10,7 +10,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// BenchmarkTail is an event of 2 KB on its way from Control to a client.
+// BenchmarkTail measures an event of 2 KB from Control to a client.
 func BenchmarkTail(b *testing.B) {
 	c := newControl(b)
 	e := event(b, 1, `"`+strings.Repeat("x", 2<<10)+`"`)
@@ -38,11 +38,11 @@ func BenchmarkTail(b *testing.B) {
 	}
 }
 
-// BenchmarkDead is a page of 100 dead letters of 2 KB with their bodies.
+// BenchmarkDead measures a page of 100 dead letters of 2 KB with their bodies.
 func BenchmarkDead(b *testing.B) {
 	c := newControl(b)
 	c.journal(b, 100, `"`+strings.Repeat("x", 2<<10)+`"`)
-	c.settle(b, 100)
+	c.deliver(b, 100)
 	client, _ := serve(b, c)
 	b.ReportAllocs()
 	for b.Loop() {

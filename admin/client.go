@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Client asks the admin API of a running bridge. It is a Control.
+// Client is a client of the admin API of a running bridge. It implements Control.
 type Client struct {
 	base  *url.URL
 	token string
@@ -21,8 +21,8 @@ type Client struct {
 
 var _ Control = (*Client)(nil)
 
-// NewClient returns a client of the API at address, which is an http or https
-// URL without a path. token is the bearer token; empty: none.
+// NewClient returns a client of the API at address, an http or https URL without a
+// path. token is the bearer token; it may be empty.
 func NewClient(address, token string) (*Client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
@@ -34,12 +34,13 @@ func NewClient(address, token string) (*Client, error) {
 // call is one request to the API.
 type call struct {
 	method string
-	path   []string // behind /api/v1, segment by segment
+	path   []string // the segments after /api/v1
 	query  url.Values
-	body   any // as JSON; nil: none
+	body   any // is encoded as JSON; nil: no body
 }
 
-// open sends a request and returns the body of an answer with a status of 2xx.
+// open sends a request and returns the body of the response if its status is 2xx.
+// Otherwise the error is a *problem, if the response contains one.
 func (c *Client) open(ctx context.Context, a call) (io.ReadCloser, error) {
 	var body io.Reader
 	if a.body != nil {
@@ -51,7 +52,7 @@ func (c *Client) open(ctx context.Context, a call) (io.ReadCloser, error) {
 	}
 	segments := []string{"api", "v1"}
 	for _, s := range a.path {
-		// A segment of dots alone would be taken for a step up.
+		// A segment of dots alone would be resolved as a relative path.
 		segments = append(segments, strings.ReplaceAll(url.PathEscape(s), ".", "%2E"))
 	}
 	at := c.base.JoinPath(segments...)
@@ -66,7 +67,8 @@ func (c *Client) open(ctx context.Context, a call) (io.ReadCloser, error) {
 	return c.send(req)
 }
 
-// send returns the body of an answer with a status of 2xx.
+// send sends req with the token and returns the body of the response if its status
+// is 2xx.
 func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -86,8 +88,8 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	return nil, &p
 }
 
-// ask sends a request and reads the JSON that it is answered with into answer;
-// nil: the answer has no body.
+// ask sends a request and decodes the JSON of the response into answer. If answer is
+// nil, the body is ignored.
 func (c *Client) ask(ctx context.Context, a call, answer any) error {
 	body, err := c.open(ctx, a)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Commands implements Control, without the keys and notes of the commands.
+// Commands implements Control. The commands have no keys and notes.
 func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"appliance": f.Appliance, "ticket": f.Subject, "status": string(f.State)} {
@@ -36,7 +36,7 @@ func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after
 	return commands, nil
 }
 
-// Command implements Control, without the key and note of the command.
+// Command implements Control. The command has no key and note.
 func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
 	var command TicketCommand
 	if err := c.ask(ctx, call{method: http.MethodGet, path: commandPath(id)}, &command); err != nil {

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Dead implements Control. Of a body that is JSON, white space between its parts
-// is lost on the way.
+// Dead implements Control. A body that is JSON comes without insignificant white
+// space.
 func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
 	list, err := deadCall(http.MethodGet, owner)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string,
 			return nil, err
 		}
 		for _, l := range page.DeadLetters {
-			deadLetters = append(deadLetters, l.dead())
+			deadLetters = append(deadLetters, l.stored())
 		}
 		if page.Next == "" {
 			break
@@ -38,8 +38,8 @@ func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string,
 	return deadLetters, nil
 }
 
-// DeadLetter implements Control. Of a body that is JSON, white space between its
-// parts is lost on the way.
+// DeadLetter implements Control. A body that is JSON comes without insignificant
+// white space.
 func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
 	show, err := deadCall(http.MethodGet, owner)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key str
 	if err := c.ask(ctx, show, &l); err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	return l.dead(), nil
+	return l.stored(), nil
 }
 
 // Requeue implements Control.
@@ -72,7 +72,7 @@ func (c *Client) DropDead(ctx context.Context, owner checkpoint.Owner, keys []st
 	return done.Dropped, err
 }
 
-// deadCall is a request about the dead letters of an owner.
+// deadCall returns a request for the dead letters of an owner.
 func deadCall(method string, owner checkpoint.Owner) (call, error) {
 	if sink, ok := owner.Sink(); ok {
 		return call{method: method, path: []string{"sinks", sink, "dead"}, query: url.Values{}}, nil

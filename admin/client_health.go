@@ -8,8 +8,7 @@ import (
 	"net/netip"
 )
 
-// Health asks whether the bridge lives: nil when /healthz says so. It needs no
-// token.
+// Health returns nil if the bridge answers /healthz with 2xx. It needs no token.
 func (c *Client) Health(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("healthz").String(), nil)
 	if err != nil {
@@ -25,8 +24,8 @@ func (c *Client) Health(ctx context.Context) error {
 // serverName is the Server header of every answer.
 const serverName = "ndrbridge"
 
-// IsBridge reports whether the admin interface of a bridge answers at address, which is
-// an http URL without a path. It sends no token.
+// IsBridge reports whether the admin interface of a bridge answers at address, an http
+// URL without a path. It sends no token.
 func IsBridge(ctx context.Context, address string) bool {
 	client, err := NewClient(address, "")
 	if err != nil {
@@ -45,8 +44,8 @@ func IsBridge(ctx context.Context, address string) bool {
 	return resp.Header.Get("Server") == serverName
 }
 
-// DialAddress returns the address at which what listens on an address is reached from
-// this machine.
+// DialAddress returns the address at which a listener on the address listen is reached
+// from this machine: an unspecified host becomes loopback.
 func DialAddress(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -13,7 +13,8 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, err
 }
 
-// Backup implements Control. What w got is worth nothing where there is an error.
+// Backup implements Control. If it returns an error, what was written to w is not a
+// usable copy.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"backup"}})
 	if err != nil {

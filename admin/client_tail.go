@@ -15,7 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Tail implements Control. An answer that ends while ctx does not is an error.
+// Tail implements Control. It returns an error if the stream ends before ctx is done.
 func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
 	query := url.Values{}
 	if !from.Since.IsZero() {

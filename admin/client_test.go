@@ -15,7 +15,7 @@ import (
 	"ndrbridge/poller"
 )
 
-func TestAClientWantsTheAddressOfAnAPI(t *testing.T) {
+func TestNewClientRejectsInvalidAddresses(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:9600", "ftp://127.0.0.1", "http://", "http://%"} {
 		if _, err := admin.NewClient(address, ""); err == nil || !strings.Contains(err.Error(), "such as http://127.0.0.1:9600") {
 			t.Errorf("%q: %v", address, err)
@@ -23,7 +23,7 @@ func TestAClientWantsTheAddressOfAnAPI(t *testing.T) {
 	}
 }
 
-func TestAClientIsToldTheStatus(t *testing.T) {
+func TestClientStatus(t *testing.T) {
 	c := newControl(t)
 	c.status = admin.Status{
 		Version: "1.2.3", Running: true, Started: time.Unix(1, 0).UTC(),
@@ -41,7 +41,7 @@ func TestAClientIsToldTheStatus(t *testing.T) {
 	}
 }
 
-func TestAClientIsToldTheHistory(t *testing.T) {
+func TestClientHistory(t *testing.T) {
 	c := newControl(t)
 	c.history = admin.History{
 		StepSeconds: 15, Until: time.Unix(1, 0).UTC(), Journal: admin.JournalHistory{Bytes: []*int64{nil, new(int64(7))}},
@@ -65,11 +65,11 @@ func TestAClientIsToldTheHistory(t *testing.T) {
 	}
 }
 
-func TestAClientActsOnDelivery(t *testing.T) {
+func TestClientDelivery(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	c.journal(t, 10, `{}`)
-	c.settle(t, 0)
+	c.deliver(t, 0)
 	ctx := t.Context()
 
 	if n, err := client.Replay(ctx, "lake", time.Unix(4, 0)); n != 7 || err != nil {
@@ -98,7 +98,7 @@ func TestAClientActsOnDelivery(t *testing.T) {
 	}
 }
 
-func TestAClientReloads(t *testing.T) {
+func TestClientReload(t *testing.T) {
 	c := newControl(t)
 	client, server := serve(t, c)
 	want := []string{"sink lake: changed", "appliance hq: removed"}
@@ -116,7 +116,7 @@ func TestAClientReloads(t *testing.T) {
 	}
 }
 
-func TestAClientRewindsAndVerifies(t *testing.T) {
+func TestClientRewindAndVerify(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	to := time.Unix(5, 7).UTC()
@@ -135,9 +135,9 @@ func TestAClientRewindsAndVerifies(t *testing.T) {
 		broken bool
 		want   string // of the error; empty: none
 	}{
-		{name: "a comparison is told as it goes", want: ""},
-		{name: "what ended it early is told", end: errors.New("the appliance answered 503"), want: "the appliance answered 503"},
-		{name: "an answer that broke off is not taken for whole", broken: true, want: "broke off"},
+		{name: "a comparison is reported as it proceeds", want: ""},
+		{name: "an error that ended it is returned", end: errors.New("the appliance answered 503"), want: "the appliance answered 503"},
+		{name: "a truncated response is an error", broken: true, want: "broke off"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c.verify = func(report poller.VerifyReport) ([]poller.Verification, error) {
@@ -174,7 +174,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-func TestAClientSaysWhatAnsweredInsteadOfTheBridge(t *testing.T) {
+func TestClientReportsForeignResponses(t *testing.T) {
 	for _, c := range []struct {
 		name, body, contentType string
 		status                  int

@@ -12,38 +12,38 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// Commands is the part of Control that acts on ticket commands, on those of a
-// bridge that takes no more of them, too. One that is not there is ErrUnknown.
+// Commands is the part of Control that acts on ticket commands. It also works on a
+// bridge that accepts no more of them. Its methods return ErrUnknown if a command does
+// not exist.
 type Commands interface {
-	// Commands returns those that f selects, in the order in which they were
-	// accepted, with an ID above after, at most limit of them.
+	// Commands returns at most limit commands that f selects and whose ID is above
+	// after, in the order in which they were accepted.
 	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
-	// Command returns one.
+	// Command returns the command with an id.
 	Command(ctx context.Context, id uint64) (checkpoint.Command, error)
-	// RetryCommand has a rejected one carried out once more. ErrNotRejected where it
-	// is not.
+	// RetryCommand makes a rejected command pending again. It returns ErrNotRejected
+	// if the command was not rejected.
 	RetryCommand(ctx context.Context, id uint64) error
-	// DropCommand forgets one; a pending one is not carried out.
+	// DropCommand deletes a command. A pending one is not carried out.
 	DropCommand(ctx context.Context, id uint64) error
 }
 
-// ErrNotRejected says that a ticket command was not rejected. It comes wrapped.
+// ErrNotRejected is returned, wrapped, if a ticket command was not rejected.
 var ErrNotRejected = errors.New("only a rejected command can be tried again")
 
-// A page of commands has at most so many, usualCommands where the request does not
-// say.
+// The maximum number of commands on a page, and the default.
 const (
-	maxCommands   = 1000
-	usualCommands = 100
+	maxCommands     = 1000
+	defaultCommands = 100
 )
 
-// TicketCommand is a ticket command as the API shows it. Fields are added, and never
-// change their meaning.
+// TicketCommand is the JSON form of a ticket command. It is stable: fields are added,
+// and never change their meaning.
 type TicketCommand struct {
 	ID        uint64          `json:"id"`
 	Appliance string          `json:"appliance"`
 	TicketID  string          `json:"ticket_id"`
-	Command   json.RawMessage `json:"command"` // as it came in, with its appliance
+	Command   json.RawMessage `json:"command"` // as accepted, with its appliance
 	Accepted  time.Time       `json:"accepted"`
 	// Status is pending, applied or rejected.
 	Status checkpoint.CommandState `json:"status"`
@@ -51,12 +51,12 @@ type TicketCommand struct {
 	Done   time.Time               `json:"done,omitzero"`
 }
 
-// NewTicketCommand returns what the API shows of a command, with its times in UTC.
+// NewTicketCommand returns the JSON form of a command, with its times in UTC.
 func NewTicketCommand(c checkpoint.Command) TicketCommand {
 	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
 }
 
-// command is what the bridge keeps, but for its key and note.
+// command returns the stored form, without key and note.
 func (c TicketCommand) command() checkpoint.Command {
 	return checkpoint.Command{
 		ID: c.ID, Appliance: c.Appliance, Subject: c.TicketID, Body: c.Command, Accepted: c.Accepted,
@@ -67,7 +67,7 @@ func (c TicketCommand) command() checkpoint.Command {
 // commandPage is a page of ticket commands.
 type commandPage struct {
 	Commands []TicketCommand `json:"commands"`
-	// Next is where the next page goes on after; absent: there are no more.
+	// Next is the ID after which the next page begins; absent: this page is the last.
 	Next uint64 `json:"next,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	limit, after := usualCommands, uint64(0)
+	limit, after := defaultCommands, uint64(0)
 	var err error
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxCommands {
@@ -146,7 +146,8 @@ func changeCommand(w http.ResponseWriter, r *http.Request, do func(ctx context.C
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// commandID is which command a request is about. What is no id is answered.
+// commandID returns the id in the path of a request. If the id is invalid, it writes a
+// problem and returns false.
 func commandID(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	if err != nil {

@@ -27,8 +27,8 @@ var (
 	dns        = checkpoint.Source{Appliance: "hq", Stream: "records/dns"}
 )
 
-// control is a Control on a real state with a sink lake and an appliance hq. What
-// is set is what a method answers with.
+// control is a Control on a real state with a sink lake and an appliance hq. Its fields
+// replace what a method returns.
 type control struct {
 	tailed  sync.Once // closes tailing
 	store   *checkpoint.Store
@@ -41,7 +41,7 @@ type control struct {
 	tail    func(context.Context, func(transform.Event) error) error
 	verify  func(poller.VerifyReport) ([]poller.Verification, error)
 
-	tailing   chan struct{} // gets an element when Tail waits for events, and is closed when it has returned
+	tailing   chan struct{} // receives when Tail waits for events, and is closed when it has returned
 	rewoundTo time.Time
 }
 
@@ -49,7 +49,7 @@ func newControl(t testing.TB) *control {
 	t.Helper()
 	c := &control{path: filepath.Join(t.TempDir(), "state.db"), tailing: make(chan struct{}, 1)}
 	var err error
-	limits := checkpoint.Limits{Retain: 100 * 365 * 24 * time.Hour} // the events are of 1970
+	limits := checkpoint.Limits{Retain: 100 * 365 * 24 * time.Hour} // the events date from 1970
 	if c.store, err = checkpoint.Open(c.path, checkpoint.Options{Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func newControl(t testing.TB) *control {
 	return c
 }
 
-// journal commits events to the journal. The event number n, from 1, was recorded
-// at second n; fill is a JSON value in it.
+// journal commits count events to the journal. Event n, counted from 1, was recorded at
+// second n and has fill, a JSON value, as its data.
 func (c *control) journal(t testing.TB, count int, fill string) {
 	t.Helper()
 	stats, err := c.store.Stats(t.Context())
@@ -97,9 +97,9 @@ func event(t testing.TB, n int, fill string) transform.Event {
 	return e
 }
 
-// settle moves the cursor of lake over all there is and gives up the first n of
-// it, which have to be events of the journal.
-func (c *control) settle(t testing.TB, n int) {
+// deliver moves the cursor of lake to the end of the journal and dead-letters the first
+// n events.
+func (c *control) deliver(t testing.TB, n int) {
 	t.Helper()
 	cursor, err := c.store.Cursor(t.Context(), "lake")
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *control) settle(t testing.TB, n int) {
 	}
 }
 
-// sourceDead gives up objects of a source.
+// sourceDead dead-letters objects of a source.
 func (c *control) sourceDead(t testing.TB, source checkpoint.Source, deadLetters ...checkpoint.DeadLetter) {
 	t.Helper()
 	expect, err := c.store.Position(t.Context(), source)
@@ -301,7 +301,7 @@ func (c *control) DropCommand(ctx context.Context, id uint64) error {
 	return err
 }
 
-// handler serves a Control.
+// handler returns the options of a handler of a Control.
 func handler(c admin.Control) admin.Options {
 	return admin.Options{
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
@@ -310,7 +310,7 @@ func handler(c admin.Control) admin.Options {
 	}
 }
 
-// serve serves a Control on a free port and returns a client of it.
+// serve serves a Control on a free port and returns a client for it.
 func serve(t testing.TB, c admin.Control) (*admin.Client, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(admin.NewHandler(handler(c)))

@@ -8,8 +8,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// A page of dead letters has at most so many, 100 where the request does not say,
-// and no more once their bodies are so large.
+// The limits of a page of dead letters: their number, which is 100 by default, and
+// the size of their bodies in bytes, after which no more are added.
 const (
 	maxDead      = 1000
 	maxDeadBytes = 1 << 20
@@ -18,7 +18,7 @@ const (
 // deadPage is a page of dead letters.
 type deadPage struct {
 	DeadLetters []deadLetter `json:"dead_letters"`
-	// Next is where the next page goes on after; absent: there are no more.
+	// Next is the key after which the next page begins; absent: this page is the last.
 	Next string `json:"next,omitempty"`
 }
 
@@ -44,7 +44,7 @@ func listDead(c Control, w http.ResponseWriter, r *http.Request) {
 	}
 	page := deadPage{DeadLetters: []deadLetter{}}
 	for after, bytes := query.Get("after"), 0; ; {
-		// One at a time: a dead letter may be as large as what an appliance answers.
+		// One at a time: a dead letter may be as large as an appliance's response.
 		deadLetters, err := c.Dead(r.Context(), owner, after, 1)
 		if err != nil {
 			writeError(w, err)
@@ -79,7 +79,7 @@ func showDead(c Control, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, newDeadLetter(deadLetter, true))
 }
 
-// requeued is the answer to POST /api/v1/sinks/{sink}/requeue.
+// requeued is the response to POST /api/v1/sinks/{sink}/requeue.
 type requeued struct {
 	Requeued int `json:"requeued"`
 }
@@ -97,7 +97,7 @@ func requeue(c Control, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, requeued{n})
 }
 
-// dropped is the answer to a DELETE of dead letters.
+// dropped is the response to a DELETE of dead letters.
 type dropped struct {
 	Dropped int `json:"dropped"`
 }
@@ -119,7 +119,7 @@ func dropDead(c Control, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, dropped{n})
 }
 
-// partly tells how many of many were done before an error.
+// partly wraps err with the number of dead letters that were done before it occurred.
 func partly(n int, done string, err error) error {
 	if n == 0 {
 		return err
@@ -127,8 +127,8 @@ func partly(n int, done string, err error) error {
 	return fmt.Errorf("%d were %s, then: %w", n, done, err)
 }
 
-// deadOwner is whose dead letters a request is about. Where it does not say, it
-// is answered with what to write.
+// deadOwner returns the owner of the dead letters that a request names. If the stream
+// is missing, it writes a problem and returns false.
 func deadOwner(w http.ResponseWriter, r *http.Request) (checkpoint.Owner, bool) {
 	if sink := r.PathValue("sink"); sink != "" {
 		return checkpoint.SinkOwner(sink), true
@@ -141,25 +141,25 @@ func deadOwner(w http.ResponseWriter, r *http.Request) (checkpoint.Owner, bool) 
 	return checkpoint.SourceOwner(checkpoint.Source{Appliance: r.PathValue("appliance"), Stream: stream}), true
 }
 
-// selection is which dead letters a request is about: those with the keys, or
-// all.
+// selection selects dead letters by their keys, or all of them.
 type selection struct {
 	Keys []string `json:"keys,omitzero"`
 	All  bool     `json:"all,omitempty"`
 }
 
-// selected is the selection of keys as Control means them.
+// selected returns the selection for keys as in Control: nil selects all.
 func selected(keys []string) selection { return selection{Keys: keys, All: keys == nil} }
 
-// readSelection returns keys as Control means them. What selects nothing is
-// refused: an empty body must not mean all.
+// readSelection reads a selection from the body and returns its keys as in Control:
+// nil selects all. It refuses a body that selects nothing: an empty body must not
+// mean all.
 func readSelection(w http.ResponseWriter, r *http.Request) (keys []string, ok bool) {
 	var s selection
 	if !readRequest(w, r, &s) {
 		return nil, false
 	}
 	if s.All == (s.Keys != nil) {
-		writeProblem(w, http.StatusBadRequest, `say which dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
+		writeProblem(w, http.StatusBadRequest, `select dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
 		return nil, false
 	}
 	return s.Keys, true

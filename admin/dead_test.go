@@ -17,7 +17,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// listed is a page of dead letters as another program reads it.
+// listed is a page of dead letters as JSON.
 type listed struct {
 	DeadLetters []map[string]any `json:"dead_letters"`
 	Next        *string
@@ -36,7 +36,7 @@ func list(t *testing.T, address string) listed {
 func TestDeadLettersAreListed(t *testing.T) {
 	c := newControl(t)
 	c.journal(t, 7, `{"title":"<script>"}`)
-	c.settle(t, 5)
+	c.deliver(t, 5)
 	c.sourceDead(t, dns,
 		checkpoint.DeadLetter{Key: "a/b?c", Class: "invalid", Reason: "no timestamp", Time: time.Unix(1, 0), Body: []byte(`{"n": 1.10}`)},
 		checkpoint.DeadLetter{Key: "b", Class: "too_large", Reason: "cut", Time: time.Unix(2, 0), Body: []byte(`{"n":`)},
@@ -44,10 +44,10 @@ func TestDeadLettersAreListed(t *testing.T) {
 	_, server := serve(t, c)
 	sink, source := server.URL+"/api/v1/sinks/lake/dead", server.URL+"/api/v1/appliances/hq/dead"
 
-	t.Run("with what is known of each, and without their bodies", func(t *testing.T) {
+	t.Run("with their attributes and without their bodies", func(t *testing.T) {
 		page := list(t, sink)
 		if len(page.DeadLetters) != 5 || page.Next != nil {
-			t.Fatalf("%d letters, next %v; want all 5", len(page.DeadLetters), page.Next)
+			t.Fatalf("%d dead letters, next %v; want all 5", len(page.DeadLetters), page.Next)
 		}
 		want := map[string]any{
 			"key": checkpoint.DeadKey(1), "class": "rejected", "reason": "422 <no>", "time": "1970-01-01T00:16:40Z",
@@ -74,26 +74,26 @@ func TestDeadLettersAreListed(t *testing.T) {
 			t.Errorf("%v in %d pages that have another", ids, pages)
 		}
 	})
-	t.Run("a page that holds the last says so", func(t *testing.T) {
+	t.Run("the last page has no next", func(t *testing.T) {
 		if page := list(t, sink+"?limit=5"); len(page.DeadLetters) != 5 || page.Next != nil {
-			t.Errorf("%d letters, next %v", len(page.DeadLetters), page.Next)
+			t.Errorf("%d dead letters, next %v", len(page.DeadLetters), page.Next)
 		}
 	})
-	t.Run("those of a stream", func(t *testing.T) {
+	t.Run("of a stream", func(t *testing.T) {
 		page := list(t, source+"?stream=records/dns&bodies=true")
 		if len(page.DeadLetters) != 2 {
-			t.Fatalf("%d letters, want 2", len(page.DeadLetters))
+			t.Fatalf("%d dead letters, want 2", len(page.DeadLetters))
 		}
 		if got := page.DeadLetters[1]["body_base64"]; got != base64.StdEncoding.EncodeToString([]byte(`{"n":`)) || page.DeadLetters[1]["event_id"] != nil {
-			t.Errorf("what is no JSON is %v", page.DeadLetters[1])
+			t.Errorf("a body that is not JSON is %v", page.DeadLetters[1])
 		}
 	})
-	t.Run("none of a stream that has none", func(t *testing.T) {
+	t.Run("of a stream without any", func(t *testing.T) {
 		if page := list(t, source+"?stream=detections"); len(page.DeadLetters) != 0 {
 			t.Errorf("%v", page.DeadLetters)
 		}
 	})
-	t.Run("one is shown with its body, the numbers as they came", func(t *testing.T) {
+	t.Run("one with its body, with its numbers unchanged", func(t *testing.T) {
 		_, body := request(t, http.MethodGet, source+"/a%2Fb%3Fc?stream=records/dns", "", token)
 		if !strings.Contains(body, `"body":{"n":1.10}`) {
 			t.Errorf("%s", body)
@@ -101,19 +101,19 @@ func TestDeadLettersAreListed(t *testing.T) {
 	})
 }
 
-func TestAPageOfLargeDeadLettersIsBounded(t *testing.T) {
+func TestPageOfLargeDeadLettersIsLimited(t *testing.T) {
 	c := newControl(t)
 	c.journal(t, 4, `"`+strings.Repeat("x", 600<<10)+`"`)
-	c.settle(t, 4)
+	c.deliver(t, 4)
 	client, server := serve(t, c)
 	page := list(t, server.URL+"/api/v1/sinks/lake/dead?bodies=true")
 	if len(page.DeadLetters) != 2 || page.Next == nil {
-		t.Errorf("%d letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
+		t.Errorf("%d dead letters, next %v; want 2 and another page", len(page.DeadLetters), page.Next)
 	}
 	if page := list(t, server.URL+"/api/v1/sinks/lake/dead"); len(page.DeadLetters) != 4 {
 		t.Errorf("%d dead letters without their bodies, want 4", len(page.DeadLetters))
 	}
-	t.Run("and the client puts pages together", func(t *testing.T) {
+	t.Run("the client joins pages", func(t *testing.T) {
 		for _, limit := range []int{3, 5000} {
 			deadLetters, err := client.Dead(t.Context(), lake, "", limit)
 			if err != nil || len(deadLetters) != min(limit, 4) {
@@ -136,17 +136,17 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 		n, left int
 		requeue bool
 	}{
-		{name: "those that are named are dropped", keys: keys(2, 4, 9), n: 2, left: 3},
-		{name: "all are dropped", keys: nil, n: 5},
-		{name: "no key is not all", keys: []string{}, n: 0, left: 5},
-		{name: "those that are named are requeued", keys: keys(3), n: 1, left: 4, requeue: true},
-		{name: "all are requeued", keys: nil, n: 5, requeue: true},
-		{name: "no key requeues nothing", keys: []string{}, n: 0, left: 5, requeue: true},
+		{name: "drop some", keys: keys(2, 4, 9), n: 2, left: 3},
+		{name: "drop all", keys: nil, n: 5},
+		{name: "drop none", keys: []string{}, n: 0, left: 5},
+		{name: "requeue some", keys: keys(3), n: 1, left: 4, requeue: true},
+		{name: "requeue all", keys: nil, n: 5, requeue: true},
+		{name: "requeue none", keys: []string{}, n: 0, left: 5, requeue: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newControl(t)
 			c.journal(t, 5, `{}`)
-			c.settle(t, 5)
+			c.deliver(t, 5)
 			client, _ := serve(t, c)
 			do := func() (int, error) { return client.DropDead(t.Context(), lake, test.keys) }
 			if test.requeue {
@@ -164,7 +164,7 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			}
 		})
 	}
-	t.Run("those of a stream are dropped", func(t *testing.T) {
+	t.Run("drop those of a stream", func(t *testing.T) {
 		c := newControl(t)
 		c.sourceDead(t, dns, checkpoint.DeadLetter{Key: "a"}, checkpoint.DeadLetter{Key: "b"})
 		client, _ := serve(t, c)
@@ -172,7 +172,7 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 			t.Errorf("%d (%v), want 1", n, err)
 		}
 	})
-	t.Run("an owner that is neither a sink nor a stream has none", func(t *testing.T) {
+	t.Run("an invalid owner", func(t *testing.T) {
 		client, _ := serve(t, newControl(t))
 		for _, owner := range []checkpoint.Owner{"", "lake", "source/hq"} {
 			if _, err := client.DropDead(t.Context(), owner, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", owner)) {
@@ -182,9 +182,9 @@ func TestDeadLettersAreRequeuedAndDropped(t *testing.T) {
 	})
 }
 
-// Whatever a dead letter holds, a client gets what the state keeps: JSON without
-// the white space between its parts, anything else byte by byte.
-func TestDeadLettersComeAsTheyAre(t *testing.T) {
+// TestDeadLettersAreUnchanged checks that a client receives any dead letter as stored:
+// JSON without insignificant white space, other bodies byte by byte.
+func TestDeadLettersAreUnchanged(t *testing.T) {
 	c := newControl(t)
 	client, _ := serve(t, c)
 	owner := checkpoint.SourceOwner(dns)

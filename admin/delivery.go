@@ -7,7 +7,7 @@ import (
 )
 
 // replayRequest is the body of POST /api/v1/sinks/{sink}/replay, and replayed
-// the answer.
+// the response.
 type (
 	replayRequest struct {
 		Since time.Time `json:"since"`

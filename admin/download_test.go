@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestABackupEndsWhenItsTimeIsOver(t *testing.T) {
+func TestBackupEndsAtItsDeadline(t *testing.T) {
 	answer := httptest.NewRecorder()
 	d := &download{w: answer, end: time.Now().Add(time.Hour)}
 	if _, err := d.Write([]byte("first")); err != nil {

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// History is how a bridge did in the last hour, for charts: samples, StepSeconds
-// apart, oldest first. All its lists are of one length, and hold nil where
-// something was not known. Its JSON is as stable as that of Status.
+// History holds samples of the last hour for charts, StepSeconds apart, oldest first.
+// All its lists have the same length; nil stands for an unknown value. Its JSON is as
+// stable as that of Status.
 type History struct {
 	StepSeconds int `json:"step_seconds"`
 	// Until is when the last sample was taken.
 	Until   time.Time      `json:"until,omitzero"`
 	Journal JournalHistory `json:"journal"`
-	// Streams and Sinks are those that are configured, in the order of the
-	// configuration.
+	// Streams and Sinks are in the order of the configuration.
 	Streams []StreamHistory `json:"streams"`
 	Sinks   []SinkHistory   `json:"sinks"`
 }
 
-// JournalHistory is how much the journal held.
+// JournalHistory is the size of the journal.
 type JournalHistory struct {
 	Bytes []*int64 `json:"bytes"`
 }
 
-// StreamHistory is how a stream did. A rate is the mean since the sample before.
+// StreamHistory is the history of a stream. A rate is the mean since the previous
+// sample.
 type StreamHistory struct {
 	Appliance       string     `json:"appliance"`
 	Stream          string     `json:"stream"`
@@ -33,7 +33,7 @@ type StreamHistory struct {
 	LagSeconds      []*float64 `json:"lag_seconds"`
 }
 
-// SinkHistory is how a sink did. A rate is the mean since the sample before.
+// SinkHistory is the history of a sink. A rate is the mean since the previous sample.
 type SinkHistory struct {
 	Sink            string     `json:"sink"`
 	EventsPerSecond []*float64 `json:"events_per_second"`

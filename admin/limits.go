@@ -12,36 +12,38 @@ import (
 	"time"
 )
 
-// What callers may use. None of it depends on who they are, but for bodies: one that
-// comes with the bearer token waits for nobody.
+// Limits on callers. They apply to all alike, except that a body sent with the bearer
+// token does not count against maxBodies.
 const (
-	// maxConnections are open at once. The next one closes the oldest that carries no
-	// request that was let in, so that there is always one for health and an operator.
+	// maxConnections is the maximum number of open connections. A further one closes
+	// the oldest that carries no admitted request, so that health checks and operators
+	// always get one.
 	maxConnections = 200
-	// maxHeader bounds the header of a request, in bytes.
+	// maxHeader is the maximum size of a request's header, in bytes.
 	maxHeader = 16 << 10
-	// maxBodies are read at once of callers who have not shown who they are.
+	// maxBodies is the maximum number of bodies of unauthenticated callers read at
+	// once.
 	maxBodies = 16
-	// maxAnswers are made and sent at once, of those that may be large.
+	// maxAnswers is the maximum number of possibly large responses at once.
 	maxAnswers = 32
-	// maxTails are streams of events at once.
+	// maxTails is the maximum number of event streams at once.
 	maxTails = 16
-	// maxScrapes are answers with metrics at once.
+	// maxScrapes is the maximum number of responses with metrics at once.
 	maxScrapes = 4
 
 	headerTimeout = 10 * time.Second
-	// bodyTimeout is how long a body may take to arrive.
+	// bodyTimeout limits the time in which a body arrives.
 	bodyTimeout = 20 * time.Second
-	// stallTimeout is how long a piece of an answer may take to be read.
+	// stallTimeout limits the time in which a client reads a part of a response.
 	stallTimeout = 30 * time.Second
-	// answerTimeout is how long a whole answer may take, but for a stream's and a
-	// backup's.
+	// answerTimeout limits the time of a whole response, except for event streams and
+	// backups.
 	answerTimeout = 2 * time.Minute
 	idleTimeout   = 2 * time.Minute
 )
 
-// NewServer returns a server of the admin interface as NewHandler describes it, with
-// limits on connections and on each phase of a request.
+// NewServer returns a server of the handler that NewHandler returns, with limits on
+// connections and on each phase of a request.
 func NewServer(o Options) *http.Server {
 	open := new(connections)
 	return &http.Server{
@@ -58,29 +60,30 @@ func NewServer(o Options) *http.Server {
 	}
 }
 
-// connections are those that are open, the oldest first.
+// connections are the open connections, oldest first. It is safe for concurrent use.
 type connections struct {
 	mu   sync.Mutex
 	open []*connection
 }
 
-// connection is one that is open. It is safe for concurrent use.
+// connection is an open connection. It is safe for concurrent use.
 type connection struct {
 	net.Conn
-	working atomic.Bool // it carries a request that was let in
+	admitted atomic.Bool // it carries an admitted request
 }
 
 type connectionKey struct{}
 
-// add implements http.Server's ConnContext.
+// add registers c and returns ctx with it, for http.Server.ConnContext. If there are
+// too many connections, it closes the oldest that carries no admitted request.
 func (cs *connections) add(ctx context.Context, c net.Conn) context.Context {
 	added := &connection{Conn: c}
 	cs.mu.Lock()
 	var surplus *connection
 	cs.open = append(cs.open, added)
 	if len(cs.open) > maxConnections {
-		// It may be the one that was added.
-		i := slices.IndexFunc(cs.open, func(c *connection) bool { return !c.working.Load() })
+		// It may be the added one itself.
+		i := slices.IndexFunc(cs.open, func(c *connection) bool { return !c.admitted.Load() })
 		surplus = cs.open[i]
 		cs.open = slices.Delete(cs.open, i, i+1)
 	}
@@ -97,75 +100,77 @@ func (cs *connections) remove(c net.Conn) {
 	cs.open = slices.DeleteFunc(cs.open, func(open *connection) bool { return open.Conn == c })
 }
 
-// visit is one request and what is known of it. It belongs to its handler.
-type visit struct {
+// admission is the state of one request's admission. Only the request's handler may
+// use it.
+type admission struct {
 	connection *connection // nil: the server is not NewServer's
-	trusted    bool        // it came with the bearer token
-	stream     bool        // the answer may go on for as long as it is read
+	trusted    bool        // the request has the bearer token
+	stream     bool        // answerTimeout does not apply
 }
 
-type visitKey struct{}
+type admissionKey struct{}
 
-// visitOf returns the visit of a request that guard let through.
-func visitOf(r *http.Request) *visit {
-	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
-		return v
+// admissionOf returns the admission of a request that guard passed on.
+func admissionOf(r *http.Request) *admission {
+	if a, ok := r.Context().Value(admissionKey{}).(*admission); ok {
+		return a
 	}
-	return new(visit)
+	return new(admission)
 }
 
-// letIn keeps the connection open while the request is carried out.
-func (v *visit) letIn() {
-	if v.connection != nil {
-		v.connection.working.Store(true)
+// admit keeps the connection open until the request's handler returns.
+func (a *admission) admit() {
+	if a.connection != nil {
+		a.connection.admitted.Store(true)
 	}
 }
 
-// guard bounds the phases of each request: how long its body takes and how many are
-// read, and how long its answer takes. A connection is closed behind a request whose
-// body was not read.
+// guard limits each phase of a request: the time in which its body arrives and the
+// number of bodies read at once, and the time of its response. It closes the connection
+// after a request whose body was not read.
 func guard(next http.Handler) http.Handler {
 	bodies := make(chan struct{}, maxBodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
-		v := new(visit)
-		if v.connection, _ = r.Context().Value(connectionKey{}).(*connection); v.connection != nil {
-			defer v.connection.working.Store(false)
+		a := new(admission)
+		if a.connection, _ = r.Context().Value(connectionKey{}).(*connection); a.connection != nil {
+			defer a.connection.admitted.Store(false)
 		}
 		controller := http.NewResponseController(w)
-		// What is left in a buffer is sent once the handler has returned.
+		// The server flushes its buffer after the handler has returned.
 		defer func() { _ = controller.SetWriteDeadline(time.Now().Add(stallTimeout)) }()
-		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+		r = r.WithContext(context.WithValue(r.Context(), admissionKey{}, a))
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
 			_ = controller.SetReadDeadline(time.Now().Add(bodyTimeout))
-			body := &boundedBody{ReadCloser: r.Body, visit: v, slots: bodies, arrived: func() {
+			body := &boundedBody{ReadCloser: r.Body, admission: a, slots: bodies, arrived: func() {
 				w.Header().Del("Connection")
-				// It must not end the request while that is carried out.
+				// The deadline must not end the request while it is carried out.
 				_ = controller.SetReadDeadline(time.Time{})
-				v.letIn()
+				a.admit()
 			}}
 			defer body.release()
 			r.Body = body
 		}
-		next.ServeHTTP(&timedWriter{ResponseWriter: w, controller: controller, visit: v}, r)
+		next.ServeHTTP(&timedWriter{ResponseWriter: w, controller: controller, admission: a}, r)
 	})
 }
 
-// errBodies says that too many bodies are being read.
-var errBodies = errors.New("too many bodies are being read of callers who have not shown who they are; try again")
+// errBodies is returned by boundedBody if maxBodies are being read.
+var errBodies = errors.New("too many bodies of unauthenticated callers are being read; try again")
 
-// boundedBody is a body that takes a slot while it arrives, unless it is trusted.
+// boundedBody is a body that occupies a slot while it arrives, unless its request is
+// trusted.
 type boundedBody struct {
 	io.ReadCloser
-	visit   *visit
-	slots   chan struct{}
-	held    bool
-	arrived func() // is called at its end
+	admission *admission
+	slots     chan struct{}
+	held      bool
+	arrived   func() // is called at the end of the body
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if !b.held && !b.visit.trusted {
+	if !b.held && !b.admission.trusted {
 		select {
 		case b.slots <- struct{}{}:
 			b.held = true
@@ -187,12 +192,12 @@ func (b *boundedBody) release() {
 	}
 }
 
-// timedWriter gives a client a time to read what is written.
+// timedWriter is a ResponseWriter that sets a deadline for each write.
 type timedWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
-	visit      *visit
-	end        time.Time // of the whole answer
+	admission  *admission
+	end        time.Time // the deadline of the whole response
 }
 
 func (w *timedWriter) Write(b []byte) (int, error) {
@@ -201,19 +206,19 @@ func (w *timedWriter) Write(b []byte) (int, error) {
 	if w.end.IsZero() {
 		w.end = now.Add(answerTimeout)
 	}
-	if !w.visit.stream && w.end.Before(until) {
+	if !w.admission.stream && w.end.Before(until) {
 		until = w.end
 	}
 	_ = w.controller.SetWriteDeadline(until)
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bounded lets so many requests at once through to next.
-func bounded(most int, next http.HandlerFunc) http.HandlerFunc {
-	slots := make(chan struct{}, most)
+// bounded passes at most limit requests at once to next, and answers others with 503.
+func bounded(limit int, next http.HandlerFunc) http.HandlerFunc {
+	slots := make(chan struct{}, limit)
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
@@ -225,15 +230,15 @@ func bounded(most int, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// writeBusy answers that the same request may pass later.
+// writeBusy answers 503 with a Retry-After and closes the connection.
 func writeBusy(w http.ResponseWriter, detail string) {
 	w.Header().Set("Retry-After", "5")
 	w.Header().Set("Connection", "close")
 	writeProblem(w, http.StatusServiceUnavailable, detail)
 }
 
-// ownPages refuses what a page of another site has a browser ask for. It guards what
-// is worth something to the caller or costs the bridge something.
+// ownPages refuses requests that a browser sends for a page of another site. It
+// protects responses that contain data or are expensive to make.
 func ownPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
@@ -247,5 +252,5 @@ func ownPages(next http.Handler) http.Handler {
 
 func refuseOrigin(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Connection", "close")
-	writeProblem(w, http.StatusForbidden, "a page of another site cannot act here")
+	writeProblem(w, http.StatusForbidden, "requests of pages of another site are refused")
 }

@@ -6,13 +6,13 @@ import (
 )
 
 // problem is a problem document of the type about:blank (RFC 9457, section
-// 4.2.1). To the client it is the error that it tells.
+// 4.2.1). The client returns it as an error.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// Field is what is wrong in the request, and Allowed are the values that it may
-	// have, where that is known.
+	// Field names the invalid field of the request, and Allowed its allowed values.
+	// Both are empty if unknown.
 	Field   string   `json:"field,omitempty"`
 	Allowed []string `json:"allowed,omitempty"`
 }
@@ -23,7 +23,7 @@ func newProblem(status int, detail string) *problem {
 
 func (p *problem) Error() string { return p.Detail }
 
-// Is makes a 404 the error that the bridge answered with.
+// Is makes a 404 match ErrUnknown.
 func (p *problem) Is(target error) bool {
 	return p.Status == http.StatusNotFound && target == ErrUnknown
 }
@@ -35,6 +35,5 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 func (p *problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	// A client that went away misses it.
-	_ = json.NewEncoder(w).Encode(p)
+	_ = json.NewEncoder(w).Encode(p) // fails only if the client is gone
 }

@@ -39,14 +39,14 @@ type verifyRequest struct {
 	Since     time.Time `json:"since"`
 }
 
-// verifyLine is one line of the answer to POST /api/v1/verify: exactly one of
-// its members is there.
+// verifyLine is one line of the response to POST /api/v1/verify. Exactly one of its
+// members is set.
 type verifyLine struct {
 	Progress     *verifyProgress      `json:"progress,omitempty"`
 	Difference   *poller.Difference   `json:"difference,omitempty"`
 	Verification *poller.Verification `json:"verification,omitempty"`
 	Error        string               `json:"error,omitempty"`
-	// Done ends a whole answer: one that ends without it was cut short.
+	// Done marks the end of a complete response; one without it was cut short.
 	Done bool `json:"done,omitempty"`
 }
 
@@ -61,16 +61,16 @@ func verify(c Control, w http.ResponseWriter, r *http.Request) {
 	if !readRequest(w, r, &request) {
 		return
 	}
-	visitOf(r).stream = true
-	// The status is sent with the first line: what fails before it has one of
-	// its own.
+	admissionOf(r).stream = true
+	// The status is sent with the first line: an error before it gets a status of its
+	// own.
 	controller, encoder, begun := http.NewResponseController(w), json.NewEncoder(w), false
 	write := func(line verifyLine) {
 		if !begun {
 			begun = true
 			w.Header().Set("Content-Type", "application/x-ndjson")
 		}
-		_ = encoder.Encode(line) // a client that went away misses it
+		_ = encoder.Encode(line) // fails only if the client is gone
 		_ = controller.Flush()
 	}
 	verifications, err := c.Verify(r.Context(), request.Appliance, request.Since, poller.VerifyReport{

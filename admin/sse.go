@@ -10,14 +10,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// The stream of events is what browsers call server-sent events (the HTML
-// standard, section 9.2).
+// The stream of events uses server-sent events (the HTML standard, section 9.2).
 
-// keepAlive is a comment, which readers pass over.
+// keepAlive is a comment, which readers ignore.
 const keepAlive = ":\n\n"
 
-// problemEvent is the type of the message that tells, as a problem document, why
-// the stream ends. No event has a type without a dot.
+// problemEvent is the type of the message that contains, as a problem document, the
+// reason why the stream ends. An event's type always contains a dot.
 const problemEvent = "problem"
 
 // message is one message of a stream of events.
@@ -28,14 +27,15 @@ type message struct {
 
 func eventMessage(e transform.Event) message { return message{e.ID, e.Type, e.Structured()} }
 
-// appendTo appends the message, with its data, which is JSON, on one line.
+// appendTo appends the message to b and returns the result. Its data, which is JSON,
+// is put on one line.
 func (m message) appendTo(b []byte) []byte {
 	b = appendField(b, "id", m.id)
 	b = appendField(b, "event", m.event)
 	b = append(b, "data: "...)
 	begin := len(b)
 	b = append(b, m.data...)
-	// JSON has line breaks only where any white space will do.
+	// In JSON, line breaks occur only between tokens, where a space is equivalent.
 	for i, c := range b[begin:] {
 		if c == '\n' || c == '\r' {
 			b[begin+i] = ' '
@@ -44,7 +44,8 @@ func (m message) appendTo(b []byte) []byte {
 	return append(b, "\n\n"...)
 }
 
-// appendField leaves out what no line can hold.
+// appendField appends a field. It omits an empty value and one that does not fit on a
+// line.
 func appendField(b []byte, name, value string) []byte {
 	if value == "" || strings.ContainsAny(value, "\r\n\x00") {
 		return b
@@ -52,9 +53,8 @@ func appendField(b []byte, name, value string) []byte {
 	return append(append(append(append(b, name...), ": "...), value...), '\n')
 }
 
-// readMessage reads up to the next message that has data. io.EOF says that the
-// stream ended between two messages, io.ErrUnexpectedEOF that it ended within
-// one.
+// readMessage returns the next message that has data. It returns io.EOF if the stream
+// ended between two messages, and io.ErrUnexpectedEOF if it ended within one.
 func readMessage(r *bufio.Reader) (message, error) {
 	var m message
 	for begun := false; ; {

@@ -15,17 +15,17 @@ func TestMessagesAreRead(t *testing.T) {
 		want         []message
 		end          error
 	}{
-		{"a message is its fields", "id: 1\nevent: a.b\ndata: {}\n\n", []message{{"1", "a.b", []byte("{}")}}, io.EOF},
-		{"messages come one after the other", "data: 1\n\ndata: 2\n\n", []message{{data: []byte("1")}, {data: []byte("2")}}, io.EOF},
-		{"comments are passed over", ":\n\n: alive\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
-		{"a field needs no space behind its name, and loses one", "data:1\n\ndata:  2\n\n", []message{{data: []byte("1")}, {data: []byte(" 2")}}, io.EOF},
+		{"a message with all fields", "id: 1\nevent: a.b\ndata: {}\n\n", []message{{"1", "a.b", []byte("{}")}}, io.EOF},
+		{"two messages", "data: 1\n\ndata: 2\n\n", []message{{data: []byte("1")}, {data: []byte("2")}}, io.EOF},
+		{"comments are ignored", ":\n\n: alive\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
+		{"one space after a colon is removed", "data:1\n\ndata:  2\n\n", []message{{data: []byte("1")}, {data: []byte(" 2")}}, io.EOF},
 		{"lines of data are joined", "data: [1,\ndata: 2]\n\n", []message{{data: []byte("[1,\n2]")}}, io.EOF},
-		{"lines may end as on Windows", "data: 1\r\n\r\n", []message{{data: []byte("1")}}, io.EOF},
-		{"unknown fields are passed over", "retry: 5\nmood\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
-		{"fields without data are no message", "id: 1\n\ndata: 2\n\n", []message{{data: []byte("2")}}, io.EOF},
-		{"a message cut short is none", "data: 1\n\ndata: 2\n", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
-		{"a line cut short is none", "data: 1\n\ndat", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
-		{"nothing is the end", "", nil, io.EOF},
+		{"lines may end with CRLF", "data: 1\r\n\r\n", []message{{data: []byte("1")}}, io.EOF},
+		{"unknown fields are ignored", "retry: 5\nother\ndata: 1\n\n", []message{{data: []byte("1")}}, io.EOF},
+		{"a message without data is ignored", "id: 1\n\ndata: 2\n\n", []message{{data: []byte("2")}}, io.EOF},
+		{"an incomplete message", "data: 1\n\ndata: 2\n", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
+		{"an incomplete line", "data: 1\n\ndat", []message{{data: []byte("1")}}, io.ErrUnexpectedEOF},
+		{"an empty stream", "", nil, io.EOF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := bufio.NewReader(strings.NewReader(c.stream))
@@ -42,9 +42,9 @@ func TestMessagesAreRead(t *testing.T) {
 	}
 }
 
-// Whatever an event holds, its message is one message, and the data is on one
-// line.
-func FuzzMessagesAreReadAsTheyWereWritten(f *testing.F) {
+// FuzzMessagesRoundTrip checks that any event is written as one message, with its data on
+// one line.
+func FuzzMessagesRoundTrip(f *testing.F) {
 	f.Add("7-1700000000000", "io.ndrbridge.detection.created", []byte(`{"data":{}}`))
 	f.Add("a\nevent: x", "b\r", []byte("{\n\t\"a\": 1\r\n}"))
 	f.Add("", "", []byte(" "))
@@ -65,7 +65,7 @@ func FuzzMessagesAreReadAsTheyWereWritten(f *testing.F) {
 			}
 		}
 		if _, err := readMessage(r); !errors.Is(err, io.EOF) {
-			t.Errorf("behind the message is another (%v)", err)
+			t.Errorf("another message follows (%v)", err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func status(c Control, w http.ResponseWriter, r *http.Request) {
 func reload(c Control, w http.ResponseWriter, r *http.Request) {
 	done, err := c.Reload(r.Context())
 	if err != nil {
-		// What is none of the errors that are told apart is about the configuration.
+		// Any other error is about the configuration.
 		writeProblem(w, statusOf(err, http.StatusUnprocessableEntity), err.Error())
 		return
 	}
@@ -30,11 +30,11 @@ func reload(c Control, w http.ResponseWriter, r *http.Request) {
 
 func backup(c Control, w http.ResponseWriter, r *http.Request) {
 	if !r.ProtoAtLeast(1, 1) {
-		// HTTP/1.0 cannot tell a copy that broke off from a whole one.
+		// A client of HTTP/1.0 cannot distinguish a truncated copy from a complete one.
 		writeProblem(w, http.StatusHTTPVersionNotSupported, "ask for a copy of the state with HTTP/1.1")
 		return
 	}
-	visitOf(r).stream = true
+	admissionOf(r).stream = true
 	d := &download{w: w, end: time.Now().Add(maxBackup)}
 	err := c.Backup(r.Context(), d)
 	switch {
@@ -42,19 +42,19 @@ func backup(c Control, w http.ResponseWriter, r *http.Request) {
 	case !d.begun:
 		writeError(w, err)
 	default:
-		panic(http.ErrAbortHandler) // so that nobody takes what was sent for a copy
+		panic(http.ErrAbortHandler) // the client must not take it for a complete copy
 	}
 }
 
-// maxBackup is how long a copy of the state may take to be read. It keeps its place on
-// the disk, and its slot, until then.
+// maxBackup is the time that a client has to read a copy of the state. Until then the
+// copy occupies disk space and a slot.
 const maxBackup = time.Hour
 
-// download sends the headers of a file with its first bytes: what fails before
-// them is answered with a problem.
+// download sends the headers of a file with its first bytes, so that an error before
+// them can be answered with a problem.
 type download struct {
 	w     http.ResponseWriter
-	end   time.Time // when nothing more is sent
+	end   time.Time // the deadline; writes after it fail
 	begun bool
 }
 

@@ -2,9 +2,9 @@ package admin
 
 import "time"
 
-// Status is how a bridge is doing. Its JSON is stable: fields are added, and
-// never change their meaning. What only a running bridge knows is absent where
-// Running is false.
+// Status is the state of a bridge at one moment. Its JSON is stable: fields are added,
+// and never change their meaning. If Running is false, values that only a running
+// bridge knows are absent.
 type Status struct {
 	Version string      `json:"version"`
 	Running bool        `json:"running"`
@@ -13,169 +13,170 @@ type Status struct {
 	// Appliances and Sinks are in the order of the configuration.
 	Appliances []ApplianceStatus `json:"appliances"`
 	Sinks      []SinkStatus      `json:"sinks"`
-	// Intakes are the brokers that ticket commands are received from, while the bridge
-	// runs.
+	// Intakes are the brokers from which the running bridge receives ticket commands.
 	Intakes []IntakeStatus `json:"intakes,omitempty"`
-	// Unconfigured are sinks that the state keeps a cursor of, and that the
-	// configuration does not have: they hold nothing back. They are in the order
-	// of their names, and have neither Kind nor State.
+	// Unconfigured are the sinks whose cursors are in the state but which are not in
+	// the configuration. The journal keeps no events for them. They are sorted by name
+	// and have neither Kind nor State.
 	Unconfigured []SinkStatus `json:"unconfigured,omitempty"`
 }
 
-// StateStatus is the state file and the journal in it.
+// StateStatus describes the state file and its contents.
 type StateStatus struct {
 	Path      string  `json:"path"`
 	FileBytes int64   `json:"file_bytes"`
 	Journal   Journal `json:"journal"`
-	// Commands are what appliances are to be told.
+	// Commands counts the ticket commands in the state.
 	Commands CommandCounts `json:"commands"`
 }
 
-// CommandCounts counts the commands that the state keeps.
+// CommandCounts counts ticket commands.
 type CommandCounts struct {
-	Pending uint64 `json:"pending"` // that wait to be carried out
+	Pending uint64 `json:"pending"` // not carried out yet
 	Done    uint64 `json:"done"`
 }
 
-// Journal is what lies between sources and sinks.
+// Journal describes the journal, the buffer between sources and sinks.
 type Journal struct {
 	Events   uint64 `json:"events"`
 	Bytes    int64  `json:"bytes"`
 	MaxBytes int64  `json:"max_bytes"`
-	// Full says that the sources wait for space.
+	// Full is true while the sources wait for space.
 	Full bool `json:"full"`
 }
 
-// ApplianceStatus is one appliance.
+// ApplianceStatus is the status of an appliance.
 type ApplianceStatus struct {
 	Name    string         `json:"name"`
 	URL     string         `json:"url"`
 	Streams []StreamStatus `json:"streams"`
-	// Reachable reports whether the appliance can be polled; nil: not known yet. It is
-	// not from the first failed poll on: appliances.unreachable_after says how many
-	// there must be.
+	// Reachable reports whether the appliance can be polled; nil: not known yet. It
+	// becomes false after as many failed polls as appliances.unreachable_after sets.
 	Reachable *bool `json:"reachable,omitempty"`
-	// Since is when it came to be so; for one that was reachable from the start on,
-	// when its first poll succeeded.
+	// Since is when Reachable last changed or, if the appliance was reachable from the
+	// start, when its first poll succeeded.
 	Since time.Time `json:"since,omitzero"`
-	// Error is how the appliance's last failed poll failed, while it is not reachable
-	// or the last poll of a stream has failed.
+	// Error is the error of the appliance's last failed poll. It is set while the
+	// appliance is not reachable or the last poll of a stream failed.
 	Error string `json:"error,omitempty"`
-	// Firmware is what the appliance told of its firmware at the start, and about once
-	// an hour since; empty: nothing yet.
+	// Firmware is the appliance's firmware version, read at the start and about once an
+	// hour; empty: not known yet.
 	Firmware string `json:"firmware,omitempty"`
-	// ClockSkewSeconds is how far the appliance's clock is ahead of ours, by the Date of
-	// its answers; below 0: behind. nil: there was none yet.
+	// ClockSkewSeconds is how far the appliance's clock is ahead of the bridge's,
+	// measured by the Date header of its responses; negative: behind; nil: not known
+	// yet.
 	ClockSkewSeconds *float64 `json:"clock_skew_seconds,omitempty"`
-	// DatesDisbelieved counts the answers since the start whose Date contradicted those
-	// before it, and was not believed.
+	// DatesDisbelieved counts the responses since the start whose Date contradicted
+	// earlier ones and was ignored.
 	DatesDisbelieved uint64 `json:"dates_disbelieved,omitempty"`
-	// Replaced is there while the state keeps what another appliance under this name left
-	// in it.
+	// Replaced is set while the state contains data of another appliance under this
+	// name.
 	Replaced *Replaced `json:"replaced,omitempty"`
-	// Tickets is there while the bridge runs and writes tickets to it.
+	// Tickets is set while the bridge runs and writes tickets to the appliance.
 	Tickets *TicketStatus `json:"tickets,omitempty"`
 }
 
-// Replaced is that another appliance seems to answer under the name of one that is known.
+// Replaced reports that another appliance seems to answer under a known name.
 type Replaced struct {
 	Since  time.Time `json:"since"`  // when it was noticed
 	Reason string    `json:"reason"` // what differs
 }
 
-// TicketStatus is how the writing of tickets to an appliance goes.
+// TicketStatus is the status of the writing of tickets to an appliance.
 type TicketStatus struct {
-	// State is running, retrying or halted, since Since; Error says why it is not
-	// running.
+	// State is running, retrying or halted, since Since. Error is the reason if it is
+	// not running.
 	State string    `json:"state"`
 	Since time.Time `json:"since"`
 	Error string    `json:"error,omitempty"`
 }
 
-// IntakeStatus is how the receiving of ticket commands from a broker goes.
+// IntakeStatus is the status of a broker's ticket intake.
 type IntakeStatus struct {
 	Intake string `json:"intake"` // nats or kafka
-	// State is running, or retrying, since Since; Error says what fails.
+	// State is running or retrying, since Since. Error is the reason if it is retrying.
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// Stored and Refused count messages since the intake was opened, each once its
-	// acknowledgement was confirmed.
+	// Stored and Refused count messages since the intake was opened. A message counts
+	// when its acknowledgement is confirmed.
 	Stored  uint64 `json:"stored"`
 	Refused uint64 `json:"refused"`
 }
 
-// StreamStatus is one stream of an appliance.
+// StreamStatus is the status of a stream of an appliance.
 type StreamStatus struct {
 	Stream string `json:"stream"`
 	// LastSuccess is when a poll last succeeded; absent: none has.
 	LastSuccess time.Time `json:"last_success,omitzero"`
-	// Failures counts the polls that failed since, and Error tells the last.
+	// Failures counts the failed polls since LastSuccess, and Error is the error of the
+	// last.
 	Failures    int    `json:"failures"`
 	Error       string `json:"error,omitempty"`
 	DeadLetters uint64 `json:"dead_letters"`
-	// DeadLettersDropped counts, for good, those that gave way to newer ones.
+	// DeadLettersDropped counts the dead letters that were deleted to make space for
+	// newer ones. It is never reset.
 	DeadLettersDropped uint64 `json:"dead_letters_dropped,omitzero"`
 	// Position is the appliance's time up to which the stream was read; absent: it
-	// never was.
+	// has not been read.
 	Position time.Time `json:"position,omitzero"`
-	// LagSeconds is how far that lies behind what could be read, as of the last answer: 0
-	// once the stream was read to its end. nil: not known yet.
+	// LagSeconds is how far Position is behind the newest readable object, as of the
+	// last response; 0: the stream was read to its end; nil: not known yet.
 	LagSeconds *float64 `json:"lag_seconds,omitempty"`
-	// Events counts what was committed to the journal since the start of the bridge,
-	// and EventsPerSecond is the mean of about the last minute. Both are 0 of a bridge
-	// that does not run.
+	// Events counts the events committed to the journal since the start of the bridge,
+	// and EventsPerSecond is the mean of about the last minute. Both are 0 if the bridge
+	// does not run.
 	Events          uint64  `json:"events"`
 	EventsPerSecond float64 `json:"events_per_second"`
-	// Backlog is there while a backlog is read.
+	// Backlog is set while a backlog is read.
 	Backlog *Backlog `json:"backlog,omitempty"`
 }
 
-// Backlog is how the reading of a backlog goes.
+// Backlog is the progress of reading a backlog.
 type Backlog struct {
-	At            time.Time `json:"at"` // up to where it was read
+	At            time.Time `json:"at"` // the time up to which it was read
 	BehindSeconds float64   `json:"behind_seconds"`
-	// EventsPerSecond is how fast it is read; RecordsPerSecond is the same, and was
-	// there before streams other than records had a Backlog.
+	// EventsPerSecond is the rate at which the backlog is read. RecordsPerSecond has the
+	// same value; it dates from when only records had a Backlog.
 	EventsPerSecond  float64 `json:"events_per_second"`
 	RecordsPerSecond float64 `json:"records_per_second"`
-	// LeftSeconds is how long it may take; 0: not known yet.
+	// LeftSeconds is the estimated time until it is read; 0: not known yet.
 	LeftSeconds float64 `json:"left_seconds"`
 }
 
-// SinkStatus is one sink.
+// SinkStatus is the status of a sink.
 type SinkStatus struct {
 	Name string `json:"name"`
 	Kind string `json:"kind,omitempty"` // kafka, nats, webhook or file
-	// State is running, retrying, halted or paused, since Since; Error says why
-	// it is not running. A bridge that does not run has no State but paused.
+	// State is running, retrying, halted or paused, since Since. Error is the reason if
+	// it is not running. If the bridge does not run, State is paused or empty.
 	State string    `json:"state,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// The lag is what it has yet to settle, and Oldest when the oldest of it was
-	// seen.
+	// LagEvents and LagBytes measure the events that the sink has yet to complete, and
+	// Oldest is when the oldest of them was seen.
 	LagEvents uint64    `json:"lag_events"`
 	LagBytes  int64     `json:"lag_bytes"`
 	Oldest    time.Time `json:"oldest,omitzero"`
-	// LagSeconds is the age of the oldest; 0: there is none.
+	// LagSeconds is the age of the oldest event; 0: there is none.
 	LagSeconds float64 `json:"lag_seconds"`
-	// Delivered counts what the target acknowledged since the start of the bridge,
-	// again where it came again, and EventsPerSecond is the mean of about the last
-	// minute. Both are 0 of a bridge that does not run.
+	// Delivered counts the events that the target acknowledged since the start of the
+	// bridge, including redeliveries, and EventsPerSecond is the mean of about the last
+	// minute. Both are 0 if the bridge does not run.
 	Delivered       uint64  `json:"delivered"`
 	EventsPerSecond float64 `json:"events_per_second"`
-	// OverLag says that the lag budget is used up.
+	// OverLag is true if the lag exceeds its budget.
 	OverLag bool `json:"over_lag,omitempty"`
-	// FillsJournalInSeconds is when, at the pace of the last minutes, what it has yet to
-	// settle fills the journal; 0: not foreseeable.
+	// FillsJournalInSeconds is the time until the sink's lag fills the journal, at the
+	// rate of the last minutes; 0: not foreseeable.
 	FillsJournalInSeconds float64 `json:"fills_journal_in_seconds,omitzero"`
 	DeadLetters           uint64  `json:"dead_letters"`
 	DeadLetterBytes       int64   `json:"dead_letter_bytes"`
-	// DeadLetterMaxBytes is the sink's share; at it, the sink halts.
+	// DeadLetterMaxBytes is the limit of DeadLetterBytes, at which the sink halts.
 	DeadLetterMaxBytes int64 `json:"dead_letter_max_bytes,omitempty"`
-	// Redeliveries are events queued to be delivered again.
+	// Redeliveries counts the events queued for redelivery.
 	Redeliveries uint64 `json:"redeliveries"`
-	// Skipped counts, for good, the events that the sink never got: those that its
-	// lag policy skipped, and those that were trimmed before it had them.
+	// Skipped counts the events that the sink never received: those that its lag policy
+	// skipped, and those that were trimmed before it received them. It is never reset.
 	Skipped uint64 `json:"skipped"`
 }

@@ -12,11 +12,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// keepAliveEvery is how often a stream of events says that it lives, so that
-// nothing in between takes it for dead.
+// keepAliveEvery is the interval of keep-alive comments in a stream of events, so that
+// no intermediary closes it as idle.
 const keepAliveEvery = 15 * time.Second
 
-// tail returns an operation that serves so many streams of events at once.
+// tail returns an operation that serves at most maxTails streams of events at once.
 func tail() func(Control, http.ResponseWriter, *http.Request) {
 	slots := make(chan struct{}, maxTails)
 	return func(c Control, w http.ResponseWriter, r *http.Request) {
@@ -25,13 +25,13 @@ func tail() func(Control, http.ResponseWriter, *http.Request) {
 			defer func() { <-slots }()
 			serveTail(c, w, r)
 		default:
-			writeBusy(w, "too many streams of events are open: close another one")
+			writeBusy(w, "too many streams of events are open: close one of them")
 		}
 	}
 }
 
-// maxKept is how large a buffer for messages may be that is kept for the next one.
-const maxKept = 64 << 10
+// maxBuffer is the maximum size of a message buffer that is reused, in bytes.
+const maxBuffer = 64 << 10
 
 func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	from, problem := readFrom(r.URL.Query())
@@ -39,40 +39,41 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, http.StatusBadRequest, problem)
 		return
 	}
-	visitOf(r).stream = true
+	admissionOf(r).stream = true
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front hands on what comes at once
+	w.Header().Set("X-Accel-Buffering", "no") // a reverse proxy must not buffer the stream
 	s := &stream{w: w, controller: http.NewResponseController(w)}
 	if s.write([]byte(keepAlive)) != nil {
 		return
 	}
 	ctx, stop := context.WithCancel(r.Context())
-	var beating sync.WaitGroup
-	beating.Go(func() { s.heartbeat(ctx) })
+	var heartbeat sync.WaitGroup
+	heartbeat.Go(func() { s.heartbeat(ctx) })
 	var b []byte
 	err := c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
 		err := s.write(b)
-		if cap(b) > maxKept {
+		if cap(b) > maxBuffer {
 			b = nil
 		}
 		return err
 	})
 	stop()
-	beating.Wait()
+	heartbeat.Wait()
 	if err == nil || r.Context().Err() != nil {
 		return
 	}
 	detail, _ := json.Marshal(newProblem(statusOf(err, http.StatusInternalServerError), err.Error()))
-	_ = s.write(message{event: problemEvent, data: detail}.appendTo(nil)) // a client that went away misses it
+	_ = s.write(message{event: problemEvent, data: detail}.appendTo(nil)) // fails only if the client is gone
 }
 
-// readFrom returns where a Tail is to begin, or what is wrong with what is asked for.
+// readFrom returns where the requested Tail begins. If the query is invalid, problem
+// is the reason.
 func readFrom(query url.Values) (from From, problem string) {
 	var err error
 	if text := query.Get("since"); text != "" {
 		if from.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return from, "since is no time: " + timeAdvice
+			return from, "since is not a time: " + timeAdvice
 		}
 	}
 	if text := query.Get("last"); text != "" {
@@ -83,8 +84,8 @@ func readFrom(query url.Values) (from From, problem string) {
 	return from, ""
 }
 
-// stream writes to one client whole pieces, each of them at once. Its methods
-// are safe for concurrent use.
+// stream writes messages to one client and flushes each. Its methods are safe for
+// concurrent use.
 type stream struct {
 	mu         sync.Mutex
 	w          http.ResponseWriter
@@ -100,7 +101,8 @@ func (s *stream) write(b []byte) error {
 	return s.controller.Flush()
 }
 
-// heartbeat says that the stream lives, until ctx ends or the client is gone.
+// heartbeat writes a keep-alive comment at each interval, until ctx is done or the
+// client is gone.
 func (s *stream) heartbeat(ctx context.Context) {
 	ticker := time.NewTicker(keepAliveEvery)
 	defer ticker.Stop()

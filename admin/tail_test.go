@@ -17,7 +17,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// ids calls a Tail until it has yielded so many events, and sends their ids.
+// ids calls Tail until it has yielded n events, and sends their ids.
 func ids(t *testing.T, client *admin.Client, from admin.From, n int) <-chan []string {
 	done := make(chan []string, 1)
 	go func() {
@@ -45,7 +45,7 @@ func upTo(first, last int) (ids []string) {
 }
 
 func TestEventsAreTailed(t *testing.T) {
-	t.Run("from a time on, and then as they are journalled", func(t *testing.T) {
+	t.Run("since a time, and then new ones", func(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 500, `{}`)
 		client, _ := serve(t, c)
@@ -56,7 +56,7 @@ func TestEventsAreTailed(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
-	t.Run("without a time, from now on", func(t *testing.T) {
+	t.Run("without a time, only new ones", func(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 5, `{}`)
 		client, _ := serve(t, c)
@@ -67,7 +67,7 @@ func TestEventsAreTailed(t *testing.T) {
 			t.Errorf("%v, want 6 and 7", got)
 		}
 	})
-	t.Run("from the last few on", func(t *testing.T) {
+	t.Run("the last few, and then new ones", func(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 5, `{}`)
 		client, _ := serve(t, c)
@@ -78,7 +78,7 @@ func TestEventsAreTailed(t *testing.T) {
 			t.Errorf("%v, want 4 to 6", got)
 		}
 	})
-	t.Run("however large and oddly written they are", func(t *testing.T) {
+	t.Run("large and with unusual white space", func(t *testing.T) {
 		c := newControl(t)
 		fill := "{\"a\":\r\n\t\"" + strings.Repeat("x", 3<<20) + "\"\n}"
 		c.journal(t, 1, fill)
@@ -96,7 +96,7 @@ func TestEventsAreTailed(t *testing.T) {
 	})
 }
 
-func TestATailIsServerSentEvents(t *testing.T) {
+func TestTailSendsServerSentEvents(t *testing.T) {
 	c := newControl(t)
 	e := event(t, 7, `{"detection":{}}`)
 	c.tail = func(_ context.Context, yield func(transform.Event) error) error { return yield(e) }
@@ -110,14 +110,14 @@ func TestATailIsServerSentEvents(t *testing.T) {
 	}
 }
 
-func TestATailEnds(t *testing.T) {
+func TestTailEnds(t *testing.T) {
 	ignore := func(transform.Event) error { return nil }
 	ended := func(t *testing.T, c *control) {
 		t.Helper()
-		for range c.tailing { // it is closed when the bridge has let go
+		for range c.tailing { // it is closed when Tail has returned
 		}
 	}
-	t.Run("when the client goes", func(t *testing.T) {
+	t.Run("when the client leaves", func(t *testing.T) {
 		c := newControl(t)
 		client, _ := serve(t, c)
 		ctx, leave := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestATailEnds(t *testing.T) {
 		}
 		ended(t, c)
 	})
-	t.Run("when the server closes, and the client does not take that for an end that it wanted", func(t *testing.T) {
+	t.Run("with an error when the server closes", func(t *testing.T) {
 		c := newControl(t)
 		client, server := serve(t, c)
 		done := make(chan error)
@@ -144,7 +144,7 @@ func TestATailEnds(t *testing.T) {
 		}
 		ended(t, c)
 	})
-	t.Run("when the bridge says so", func(t *testing.T) {
+	t.Run("with an error when the bridge ends it", func(t *testing.T) {
 		c := newControl(t)
 		c.tail = func(context.Context, func(transform.Event) error) error { return nil }
 		client, _ := serve(t, c)
@@ -152,7 +152,7 @@ func TestATailEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("with what went wrong", func(t *testing.T) {
+	t.Run("with the bridge's error", func(t *testing.T) {
 		c := newControl(t)
 		c.tail = func(_ context.Context, yield func(transform.Event) error) error {
 			return errors.Join(yield(event(t, 1, `{}`)), errors.New("the state is\ndamaged"))
@@ -164,7 +164,7 @@ func TestATailEnds(t *testing.T) {
 			t.Errorf("after %d events: %v", seen, err)
 		}
 	})
-	t.Run("although a client never reads", func(t *testing.T) {
+	t.Run("if a client never reads", func(t *testing.T) {
 		c := newControl(t)
 		c.journal(t, 16, `"`+strings.Repeat("x", 1<<20)+`"`)
 		_, server := serve(t, c)
@@ -178,7 +178,7 @@ func TestATailEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		c.journal(t, 1, `{}`) // the journal takes more meanwhile
+		c.journal(t, 1, `{}`) // the journal accepts more meanwhile
 		if err := server.Config.Close(); err != nil {
 			t.Error(err)
 		}
@@ -186,7 +186,7 @@ func TestATailEnds(t *testing.T) {
 	})
 }
 
-func TestAnIdleTailSaysThatItLives(t *testing.T) {
+func TestIdleTailSendsKeepAlives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &control{tailing: make(chan struct{})}
 		c.tail = func(ctx context.Context, _ func(transform.Event) error) error {
@@ -200,12 +200,12 @@ func TestAnIdleTailSaysThatItLives(t *testing.T) {
 		w := httptest.NewRecorder()
 		admin.NewHandler(handler(c)).ServeHTTP(w, r)
 		if want := strings.Repeat(":\n\n", 4); w.Body.String() != want || !w.Flushed {
-			t.Errorf("%q, want a comment at first and each 15 s", w.Body)
+			t.Errorf("%q, want a comment at the start and every 15 s", w.Body)
 		}
 	})
 }
 
-func TestAStreamThatCannotBeTailedSaysWhy(t *testing.T) {
+func TestTailReportsWhyItFails(t *testing.T) {
 	c := newControl(t)
 	c.err = admin.ErrNotRunning
 	_, server := serve(t, c)

@@ -19,35 +19,36 @@ import (
 	"ndrbridge/tickets/webhooks"
 )
 
-// Tickets are the ways in for ticket commands.
+// Tickets holds the HTTP intakes for ticket commands.
 type Tickets struct {
 	// Acceptor is nil while tickets.enabled is false.
 	Acceptor Acceptor
-	// Webhooks read what ticket systems send, by the last part of their paths.
+	// Webhooks are the receivers of ticket systems' webhooks, by the last part of their
+	// paths.
 	Webhooks map[string]*webhooks.Receiver
 }
 
-// Acceptor takes ticket commands in, as tickets.Desk does.
+// Acceptor stores ticket commands. tickets.Acceptor implements it.
 type Acceptor interface {
 	Accept(ctx context.Context, key string, commands []tickets.Command) ([]checkpoint.Acceptance, error)
 	Count(what tickets.Received)
 }
 
-// taken is the answer to what brings ticket commands.
-type taken struct {
-	Commands []takenCommand `json:"commands"`
-	// Ignored says why a ticket system's webhook made none.
+// accepted is the response to a request with ticket commands.
+type accepted struct {
+	Commands []acceptedCommand `json:"commands"`
+	// Ignored is the reason if a ticket system's webhook contained no command.
 	Ignored string `json:"ignored,omitempty"`
 }
 
-type takenCommand struct {
+type acceptedCommand struct {
 	ID uint64 `json:"id"`
-	// Again says that it was accepted before.
+	// Again reports whether the command had been accepted before.
 	Again    bool   `json:"again,omitempty"`
-	Location string `json:"location"` // where to look it up
+	Location string `json:"location"` // the path of the command in the API
 }
 
-// maxKey bounds an Idempotency-Key, in bytes.
+// maxKey is the maximum length of an Idempotency-Key, in bytes.
 const maxKey = 255
 
 func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) {
@@ -83,8 +84,9 @@ func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request)
 	accept(acceptor, w, r, acceptance{key, commands, several})
 }
 
-// takeWebhook takes what a ticket system sends. Who sent it is known once bySecret
-// has let it through, by the token or else by what is verified here.
+// takeWebhook accepts the command in a ticket system's webhook. The sender is
+// authenticated by the token or, if bySecret passed the request on, by the webhook's
+// secret, which is verified here.
 func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) {
 	acceptor := o.acceptor(w)
 	if acceptor == nil {
@@ -117,8 +119,8 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		refuseUnverified(acceptor, w, err)
 		return
 	case err != nil:
-		// Whoever asks is unknown, and need not know where secrets lie.
-		writeProblem(w, http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check says why")
+		// The caller is not authenticated and must not learn where secrets are stored.
+		writeProblem(w, http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check shows why")
 		return
 	}
 	notice, err := receiver.Read(r.Header, body)
@@ -129,7 +131,7 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		return
 	case notice.Ignored != "":
 		acceptor.Count(tickets.ReceivedIgnored)
-		writeTaken(w, taken{Commands: []takenCommand{}, Ignored: notice.Ignored})
+		writeAccepted(w, accepted{Commands: []acceptedCommand{}, Ignored: notice.Ignored})
 		return
 	}
 	key := notice.Key
@@ -145,8 +147,7 @@ func refuseUnverified(acceptor Acceptor, w http.ResponseWriter, err error) {
 	writeProblem(w, http.StatusUnauthorized, err.Error())
 }
 
-// acceptor returns where commands are taken in; nil where they are not, which is
-// answered.
+// acceptor returns the Acceptor. If there is none, it writes a problem and returns nil.
 func (o Options) acceptor(w http.ResponseWriter) Acceptor {
 	acceptor := o.Tickets().Acceptor
 	if acceptor == nil {
@@ -155,37 +156,37 @@ func (o Options) acceptor(w http.ResponseWriter) Acceptor {
 	return acceptor
 }
 
-// acceptance is what is to be accepted at once.
+// acceptance is a set of commands to be accepted in one transaction.
 type acceptance struct {
-	key      string
+	key      string // the idempotency key; empty: none
 	commands []tickets.Command
-	several  bool // they came as a list
+	several  bool // the request contained a list
 }
 
 func accept(acceptor Acceptor, w http.ResponseWriter, r *http.Request, a acceptance) {
-	accepted, err := acceptor.Accept(r.Context(), a.key, a.commands)
+	acceptances, err := acceptor.Accept(r.Context(), a.key, a.commands)
 	if err != nil {
 		writeRefusal(w, err, a.several)
 		return
 	}
-	var answer taken
-	for _, c := range accepted {
-		answer.Commands = append(answer.Commands, takenCommand{c.ID, c.Again, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
+	var answer accepted
+	for _, c := range acceptances {
+		answer.Commands = append(answer.Commands, acceptedCommand{c.ID, c.Again, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
 	}
 	if len(answer.Commands) == 1 {
 		w.Header().Set("Location", answer.Commands[0].Location)
 	}
-	writeTaken(w, answer)
+	writeAccepted(w, answer)
 }
 
-func writeTaken(w http.ResponseWriter, answer taken) {
+func writeAccepted(w http.ResponseWriter, answer accepted) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(answer) // a client that went away misses it
+	_ = json.NewEncoder(w).Encode(answer) // fails only if the client is gone
 }
 
-// writeRefusal answers with why nothing was stored. The field of a list's item is
-// named with its index.
+// writeRefusal writes a problem with the reason why nothing was stored. If several is
+// true, it names the field of a list's item with the item's index.
 func writeRefusal(w http.ResponseWriter, err error, several bool) {
 	var wrong *tickets.FieldError
 	var syntax *tickets.SyntaxError
@@ -209,14 +210,15 @@ func writeRefusal(w http.ResponseWriter, err error, several bool) {
 		w.Header().Set("Retry-After", "60")
 		writeProblem(w, http.StatusServiceUnavailable, err.Error()+": ndrbridge tickets list --status pending shows them")
 	default:
-		// Whatever else it is can pass, and a ticket system tries again.
+		// Other errors are temporary: ticket systems retry on a 503.
 		writeProblem(w, statusOf(err, http.StatusServiceUnavailable), err.Error())
 	}
 }
 
-// readBody reads at most so many bytes, or answers with what is wrong.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+// readBody reads a body of at most limit bytes. If it is larger, empty or incomplete,
+// readBody writes a problem and returns false.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, errBodies):
@@ -233,9 +235,9 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool)
 	return nil, false
 }
 
-// bySecret lets requests of a ticket system that has a secret of its own to the api,
-// which verifies it: such a system cannot send the token, and asks by whatever name
-// the bridge has for it. All else goes to next.
+// bySecret passes requests to a webhook with a secret of its own directly to api, which
+// verifies the secret: such a ticket system cannot send the token, and may use any host
+// name for the bridge. It passes all other requests to next.
 func (o Options) bySecret(api, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)

@@ -27,9 +27,8 @@ import (
 
 const secret = "jira-s3cret"
 
-// intakes serve a state that takes ticket commands for the appliance hq
-// and webhooks of Jira, which has a secret, and of otrs, which
-// has none.
+// intakes serves ticket intakes for the appliance hq: the API, a webhook jira with a
+// secret, and a webhook otrs without one.
 func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*control, *httptest.Server) {
 	t.Helper()
 	c := newControl(t)
@@ -61,7 +60,7 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 
 func readSecret() (string, error) { return secret, nil }
 
-// post sends a body with headers, which come as name and value.
+// post sends a body with headers, given as alternating names and values.
 func post(t *testing.T, address, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
@@ -97,7 +96,7 @@ func issue(category, user string) string {
 		"issue": {"key": "SEC-1", "fields": {"status": {"name": "x", "statusCategory": {"key": %q}}}}}`, user, category)
 }
 
-// answered is what an intake answers with.
+// answered is the response of an intake.
 type answered struct {
 	Commands []struct {
 		ID       uint64
@@ -107,7 +106,7 @@ type answered struct {
 	Ignored string
 }
 
-// accepted wants 202 and returns the answer.
+// accepted checks that the status is 202 and returns the response.
 func accepted(t *testing.T, answer *http.Response, body string) answered {
 	t.Helper()
 	var a answered
@@ -129,7 +128,7 @@ func (c *control) commands(t *testing.T) []checkpoint.Command {
 func TestCommandsAreTakenIn(t *testing.T) {
 	c, server := intakes(t, admin.Options{Token: token}, readSecret)
 	bearer := "Bearer " + token
-	t.Run("one, with where to look it up", func(t *testing.T) {
+	t.Run("one, with its location", func(t *testing.T) {
 		answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-1", "status": "closed"}`, "Authorization", bearer, "Content-Type", "application/json; charset=utf-8")
 		a := accepted(t, answer, body)
 		if len(a.Commands) != 1 || answer.Header.Get("Location") != a.Commands[0].Location {
@@ -145,7 +144,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%s", body)
 		}
 	})
-	t.Run("the same one once", func(t *testing.T) {
+	t.Run("a repeated one once", func(t *testing.T) {
 		before := len(c.commands(t))
 		var ids []uint64
 		for again := range 2 {
@@ -160,7 +159,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%d were stored, ids %v", n, ids)
 		}
 	})
-	t.Run("what Jira signs, without the token, by any name of the host, and once", func(t *testing.T) {
+	t.Run("a webhook signed by Jira, without the token, by any host name, once", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "ana")
 		for range 2 {
 			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", "w1", "Host", "bridge.example")
@@ -171,7 +170,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%d were stored, the last %s", len(all)-before, all[len(all)-1].Body)
 		}
 	})
-	t.Run("what Jira signed, once, whatever identifier it is sent again with", func(t *testing.T) {
+	t.Run("a webhook repeated with another identifier once", func(t *testing.T) {
 		before, body := len(c.commands(t)), strings.Replace(issue("done", "ana"), "SEC-1", "SEC-3", 1)
 		for _, identifier := range []string{"w2", "w3", ""} {
 			answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body), "X-Atlassian-Webhook-Identifier", identifier)
@@ -181,11 +180,11 @@ func TestCommandsAreTakenIn(t *testing.T) {
 			t.Errorf("%d were stored, want 1", n)
 		}
 	})
-	t.Run("what another system sends with the token", func(t *testing.T) {
+	t.Run("a webhook of another system with the token", func(t *testing.T) {
 		answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "acknowledged"}`, "Authorization", bearer)
 		accepted(t, answer, body)
 	})
-	t.Run("what our own account did is ignored", func(t *testing.T) {
+	t.Run("changes of the bridge's own account are ignored", func(t *testing.T) {
 		before, body := len(c.commands(t)), issue("done", "bridge")
 		answer, text := post(t, server.URL+"/api/v1/tickets/jira", body, "X-Hub-Signature", signature(body))
 		if a := accepted(t, answer, text); len(a.Commands) != 0 || !strings.Contains(a.Ignored, "own account") || len(c.commands(t)) != before {
@@ -194,9 +193,9 @@ func TestCommandsAreTakenIn(t *testing.T) {
 	})
 }
 
-// Whatever is wrong is told, with the field and the values allowed, and nothing is
-// stored.
-func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
+// TestRefusedCommandsAreNotStored checks that refusals name the field and the allowed
+// values, and that nothing is stored.
+func TestRefusedCommandsAreNotStored(t *testing.T) {
 	open, openServer := intakes(t, admin.Options{Token: token}, readSecret)
 	closed, closedServer := intakes(t, admin.Options{Token: token, Tickets: func() admin.Tickets { return admin.Tickets{} }}, readSecret)
 	mute, muteServer := intakes(t, admin.Options{Token: token}, func() (string, error) { return "", errors.New("open /run/x") })
@@ -215,12 +214,12 @@ func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
 		allowed    []string
 	}{
 		{name: "a value that no appliance has", body: `{"ticket_id": "SEC-1", "status": "done"}`, status: 422, detail: `cannot be "done"`, field: "status", allowed: tickets.Statuses()},
-		{name: "a wrong value of a list's second", body: `[` + one + `, {"ticket_id": "SEC-1", "status": "closed", "resolution": "fixed"}]`, status: 422, detail: "[1] resolution", field: "[1].resolution", allowed: tickets.Resolutions()},
-		{name: "a list's second that changes nothing", body: `[` + one + `, {"ticket_id": "SEC-1"}]`, status: 422, detail: "changes nothing", field: "[1]"},
+		{name: "a wrong value in a list's second item", body: `[` + one + `, {"ticket_id": "SEC-1", "status": "closed", "resolution": "fixed"}]`, status: 422, detail: "[1] resolution", field: "[1].resolution", allowed: tickets.Resolutions()},
+		{name: "a list's second item that changes nothing", body: `[` + one + `, {"ticket_id": "SEC-1"}]`, status: 422, detail: "changes nothing", field: "[1]"},
 		{name: "a resolution without closed", body: `{"ticket_id": "SEC-1", "resolution": "action_taken"}`, status: 422, detail: "closed", field: "resolution"},
 		{name: "no ticket", body: `{"status": "closed"}`, status: 422, detail: "is missing", field: "ticket_id"},
-		{name: "an appliance that there is not", body: `{"ticket_id": "SEC-1", "status": "new", "appliance": "lab"}`, status: 422, detail: "lab", field: "appliance", allowed: []string{"hq"}},
-		{name: "a field that no command has", body: `{"ticket_id": "SEC-1", "state": "closed"}`, status: 400, detail: "is an unknown field", field: "state"},
+		{name: "an unknown appliance", body: `{"ticket_id": "SEC-1", "status": "new", "appliance": "lab"}`, status: 422, detail: "lab", field: "appliance", allowed: []string{"hq"}},
+		{name: "an unknown field", body: `{"ticket_id": "SEC-1", "state": "closed"}`, status: 400, detail: "is an unknown field", field: "state"},
 		{name: "a value of another type", body: `[{"ticket_id": 7, "status": "closed"}]`, status: 400, detail: "must be text", field: "[0].ticket_id"},
 		{name: "no JSON", body: `ticket_id=SEC-1`, status: 400, detail: "not valid JSON"},
 		{name: "no body", status: 400, detail: "body is missing"},
@@ -229,22 +228,22 @@ func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
 		{name: "a body that is too large", body: `{"ticket_id": "` + strings.Repeat("x", 1<<20) + `"}`, status: 413, detail: "larger than"},
 		{name: "a key that is too long", body: one, headers: []string{"Idempotency-Key", strings.Repeat("k", 256)}, status: 400, detail: "255 bytes"},
 		{name: "no token", body: one, anonymous: true, status: 401, detail: "token"},
-		{name: "a bridge that may not write", body: one, disabled: true, status: 404, detail: "tickets.enabled is false"},
+		{name: "tickets that are not enabled", body: one, disabled: true, status: 404, detail: "tickets.enabled is false"},
 
-		{name: "a webhook that is not signed", path: "/jira", body: issue("done", "ana"), anonymous: true, status: 401, detail: "X-Hub-Signature"},
-		{name: "a webhook with another's signature", path: "/jira", body: issue("done", "ana"), headers: []string{"X-Hub-Signature", signature("{}")}, anonymous: true, status: 401, detail: "X-Hub-Signature"},
-		{name: "a webhook with the token in the place of a signature", path: "/jira", body: issue("done", "ana"), status: 401, detail: "X-Hub-Signature"},
+		{name: "an unsigned webhook", path: "/jira", body: issue("done", "ana"), anonymous: true, status: 401, detail: "X-Hub-Signature"},
+		{name: "a webhook with a wrong signature", path: "/jira", body: issue("done", "ana"), headers: []string{"X-Hub-Signature", signature("{}")}, anonymous: true, status: 401, detail: "X-Hub-Signature"},
+		{name: "a webhook with the token instead of a signature", path: "/jira", body: issue("done", "ana"), status: 401, detail: "X-Hub-Signature"},
 		{name: "a webhook whose secret cannot be read", path: "/jira", body: issue("done", "ana"), sign: true, unreadable: true, anonymous: true, status: 503, detail: "cannot be read"},
-		{name: "a state that is not mapped", path: "/jira", body: issue("odd", "ana"), sign: true, anonymous: true, status: 422, detail: `"odd" is not mapped`, field: "issue.fields.status.statusCategory.key", allowed: []string{"done", "indeterminate", "new", "undefined"}},
+		{name: "an unmapped state", path: "/jira", body: issue("odd", "ana"), sign: true, anonymous: true, status: 422, detail: `"odd" is not mapped`, field: "issue.fields.status.statusCategory.key", allowed: []string{"done", "indeterminate", "new", "undefined"}},
 		{name: "an issue without a key", path: "/jira", body: `{"issue": {"fields": {"status": {"name": "new"}}}}`, sign: true, anonymous: true, status: 422, detail: "is missing", field: "issue.key"},
 		{name: "a ticket whose id is too long", path: "/jira", body: strings.Replace(issue("done", "ana"), "SEC-1", strings.Repeat("x", 600), 1), sign: true, anonymous: true, status: 422, detail: "longer than", field: "ticket_id"},
-		{name: "a webhook that is no JSON", path: "/jira", body: "issue", sign: true, anonymous: true, status: 400, detail: "not valid JSON"},
+		{name: "a webhook that is not JSON", path: "/jira", body: "issue", sign: true, anonymous: true, status: 400, detail: "not valid JSON"},
 		{name: "a webhook without a body", path: "/jira", sign: true, anonymous: true, status: 400, detail: "body is missing"},
 		{name: "a webhook that is too large", path: "/jira", body: strings.Repeat(" ", webhooks.MaxBody) + "{}", sign: true, anonymous: true, status: 413, detail: "larger than"},
-		{name: "a webhook without a secret wants the token", path: "/otrs", body: one, anonymous: true, status: 401, detail: "token"},
-		{name: "a webhook that there is not", path: "/rt", body: one, status: 404, detail: "it has jira, otrs"},
-		{name: "which webhooks there are is not for everybody", path: "/rt", body: one, anonymous: true, status: 401, detail: "token"},
-		{name: "a webhook of a bridge that may not write", path: "/jira", body: issue("done", "ana"), disabled: true, status: 404, detail: "tickets.enabled is false"},
+		{name: "a webhook without a secret requires the token", path: "/otrs", body: one, anonymous: true, status: 401, detail: "token"},
+		{name: "an unknown webhook", path: "/rt", body: one, status: 404, detail: "it has jira, otrs"},
+		{name: "names of webhooks are not shown without the token", path: "/rt", body: one, anonymous: true, status: 401, detail: "token"},
+		{name: "a webhook while tickets are not enabled", path: "/jira", body: issue("done", "ana"), disabled: true, status: 404, detail: "tickets.enabled is false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			state, server := open, openServer
@@ -271,7 +270,7 @@ func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
 				t.Errorf("%s (%v), want the field %q with %q", body, err, c.field, c.allowed)
 			}
 			if strings.Contains(body, secret) || strings.Contains(body, "/run/x") || strings.Contains(body, signature(c.body)) {
-				t.Errorf("%s tells too much", body)
+				t.Errorf("%s reveals a secret", body)
 			}
 			if all := state.commands(t); len(all) != 0 {
 				t.Errorf("%d commands were stored", len(all))
@@ -280,7 +279,7 @@ func TestWhatIsRefusedAtTheIntakesIsNotStored(t *testing.T) {
 	}
 }
 
-// failing is a Desk that cannot store now.
+// failing is an Acceptor that returns an error.
 type failing struct{ err error }
 
 func (f failing) Accept(context.Context, string, []tickets.Command) ([]checkpoint.Acceptance, error) {
@@ -289,7 +288,7 @@ func (f failing) Accept(context.Context, string, []tickets.Command) ([]checkpoin
 
 func (failing) Count(tickets.Received) {}
 
-func TestWhatCannotBeStoredNowIsToBeSentAgain(t *testing.T) {
+func TestTemporaryErrorsAskForARetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		err        error
 		detail     string
@@ -311,7 +310,7 @@ func TestWhatCannotBeStoredNowIsToBeSentAgain(t *testing.T) {
 	}
 }
 
-func TestWithoutASecretAndATokenNobodyGetsIn(t *testing.T) {
+func TestWebhookWithoutSecretAndTokenIsRefused(t *testing.T) {
 	c, server := intakes(t, admin.Options{}, readSecret)
 	answer, body := post(t, server.URL+"/api/v1/tickets/otrs", `{"ticket_id": "7", "status": "new"}`)
 	checkProblem(t, answer, body, http.StatusForbidden, "no secret")
@@ -322,23 +321,23 @@ func TestWithoutASecretAndATokenNobodyGetsIn(t *testing.T) {
 	}
 }
 
-func TestAClientActsOnTicketCommands(t *testing.T) {
+func TestClientTicketCommands(t *testing.T) {
 	c := newControl(t)
 	client, server := serve(t, c)
 	ctx := t.Context()
 	var put []checkpoint.Command
-	done := time.Now().UTC().Truncate(time.Millisecond) // what was done long ago is forgotten
+	done := time.Now().UTC().Truncate(time.Millisecond) // commands done long ago are deleted
 	for i := range 5 {
 		put = append(put, checkpoint.Command{
 			Appliance: []string{"hq", "dc"}[i%2], Subject: fmt.Sprintf("SEC-%d", i/2), Accepted: time.UnixMilli(int64(1000 + i)).UTC(),
 			Body: []byte(fmt.Sprintf(`{"ticket_id":"SEC-%d","status":"new"}`, i/2)),
 		})
 	}
-	taken, err := c.store.Accept(ctx, put)
+	stored, err := c.store.Accept(ctx, put)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rejected := taken[1].ID
+	rejected := stored[1].ID
 	if err := c.store.Finish(ctx, checkpoint.Outcome{ID: rejected, State: checkpoint.CommandRejected, Reason: "404 no <such> ticket", Done: done}); err != nil {
 		t.Fatal(err)
 	}
@@ -350,18 +349,18 @@ func TestAClientActsOnTicketCommands(t *testing.T) {
 		want   []int // of put
 	}{
 		{"all", checkpoint.CommandFilter{}, 0, 100, []int{0, 1, 2, 3, 4}},
-		{"as many as are asked for", checkpoint.CommandFilter{}, 0, 2, []int{0, 1}},
-		{"those behind one", checkpoint.CommandFilter{}, taken[2].ID, 100, []int{3, 4}},
+		{"up to a limit", checkpoint.CommandFilter{}, 0, 2, []int{0, 1}},
+		{"after one", checkpoint.CommandFilter{}, stored[2].ID, 100, []int{3, 4}},
 		{"an appliance's", checkpoint.CommandFilter{Appliance: "dc"}, 0, 100, []int{1, 3}},
 		{"a ticket's", checkpoint.CommandFilter{Subject: "SEC-1"}, 0, 100, []int{2, 3}},
-		{"those that were rejected", checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 0, 100, []int{1}},
+		{"rejected ones", checkpoint.CommandFilter{State: checkpoint.CommandRejected}, 0, 100, []int{1}},
 		{"a pending one of a ticket at an appliance", checkpoint.CommandFilter{Appliance: "hq", Subject: "SEC-1", State: checkpoint.CommandPending}, 0, 100, []int{2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := client.Commands(ctx, test.filter, test.after, test.limit)
 			var ids []uint64
 			for _, i := range test.want {
-				ids = append(ids, taken[i].ID)
+				ids = append(ids, stored[i].ID)
 			}
 			if err != nil || !slices.EqualFunc(got, ids, func(c checkpoint.Command, id uint64) bool { return c.ID == id }) {
 				t.Errorf("%+v (%v), want %v", got, err, ids)
@@ -373,14 +372,14 @@ func TestAClientActsOnTicketCommands(t *testing.T) {
 		!bytes.Equal(one.Body, put[1].Body) || !one.Accepted.Equal(put[1].Accepted) || one.Subject != "SEC-0" || one.Appliance != "dc" {
 		t.Errorf("%+v (%v)", one, err)
 	}
-	if err := client.RetryCommand(ctx, taken[0].ID); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
-		t.Errorf("a pending one is tried again: %v", err)
+	if err := client.RetryCommand(ctx, stored[0].ID); err == nil || !strings.Contains(err.Error(), "only a rejected command") {
+		t.Errorf("a pending one is retried: %v", err)
 	}
 	if err := client.RetryCommand(ctx, rejected); err != nil {
 		t.Error(err)
 	}
 	if one, err := client.Command(ctx, rejected); err != nil || one.State != checkpoint.CommandPending {
-		t.Errorf("%+v (%v), want it pending once more", one, err)
+		t.Errorf("%+v (%v), want it pending again", one, err)
 	}
 	if err := client.DropCommand(ctx, rejected); err != nil {
 		t.Error(err)
@@ -391,7 +390,7 @@ func TestAClientActsOnTicketCommands(t *testing.T) {
 		"drop": client.DropCommand(ctx, rejected),
 	} {
 		if !errors.Is(err, admin.ErrUnknown) {
-			t.Errorf("%s one that was dropped: %v", name, err)
+			t.Errorf("%s a dropped one: %v", name, err)
 		}
 	}
 	for query, detail := range map[string]string{"?status=done": "pending, applied or rejected", "?limit=0": "from 1 to 1000", "?after=x": "the id of"} {

@@ -1,8 +1,8 @@
-// The admin API, as this page asks it.
+// A client of the admin API.
 
 const tokenKey = "ndrbridge.token";
 
-// Problem is an answer that says no, in the words of its problem document.
+// Problem is an error response. Its message is the detail of the problem document.
 export class Problem extends Error {
   constructor(status, detail) {
     super(detail);
@@ -12,13 +12,14 @@ export class Problem extends Error {
 
 export const hasToken = () => sessionStorage.getItem(tokenKey) !== null;
 
-// keepToken keeps the token for this tab alone, until it is closed; null forgets it.
+// keepToken stores the token for this tab until it is closed; null deletes it.
 export function keepToken(token) {
   if (token === null) sessionStorage.removeItem(tokenKey);
   else sessionStorage.setItem(tokenKey, token);
 }
 
-// open asks, and returns the answer once it is known to be good. signal ends it.
+// open sends a request and returns the response if its status is 2xx; otherwise it
+// throws a Problem. signal aborts the request.
 export async function open(path, { method = "GET", body, signal } = {}) {
   const headers = {};
   if (hasToken()) headers.Authorization = `Bearer ${sessionStorage.getItem(tokenKey)}`;
@@ -44,25 +45,25 @@ async function detailOf(answer) {
   }
 }
 
-// text, json and send give up after a while: what hangs is no answer.
-const patience = () => AbortSignal.timeout(15_000);
+// text, json and send abort after 15 s.
+const timeout = () => AbortSignal.timeout(15_000);
 
-export const text = async (path) => (await open(path, { signal: patience() })).text();
+export const text = async (path) => (await open(path, { signal: timeout() })).text();
 
-export const json = async (path) => (await open(path, { signal: patience() })).json();
+export const json = async (path) => (await open(path, { signal: timeout() })).json();
 
-// send has something done. It returns the answer's JSON, or null where it has none.
+// send sends a command and returns the response's JSON, or null if it has no body.
 export async function send(method, path, body) {
-  const answer = await open(path, { method, body, signal: patience() });
+  const answer = await open(path, { method, body, signal: timeout() });
   return answer.status === 204 ? null : answer.json();
 }
 
-// inWords says for a person why asking failed.
+// inWords returns a text for people about a failed request.
 export function inWords(error) {
   if (error instanceof Problem) return error.message;
-  if (error.name === "TimeoutError") return "there was no answer in time; it may be done all the same";
+  if (error.name === "TimeoutError") return "the bridge did not answer in time; the request may still succeed";
   return "the bridge does not answer";
 }
 
-// pathOf joins what names something in the API.
+// pathOf joins and escapes the segments of a path in the API.
 export const pathOf = (...parts) => parts.map(encodeURIComponent).join("/");

@@ -1,13 +1,13 @@
 // The appliances and their streams.
 
 import { chart } from "./charts.js";
-import { label, make, part, sync, tell, time, write } from "./elements.js";
+import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
 import * as format from "./format.js";
-import { openLetters } from "./dead.js";
+import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { clockInWords, fails, isSkewed } from "./verdict.js";
 
-// showAppliances shows those of a status.
+// showAppliances shows the appliances of a status.
 export function showAppliances(parent, appliances) {
   sync(parent, appliances, { key: (a) => a.name, create: () => make("appliance-card"), fill: fillAppliance });
 }
@@ -16,14 +16,14 @@ function fillAppliance(card, a) {
   write(part(card, "name"), a.name);
   const state = part(card, "state");
   if (a.reachable === false) showShape(state, "bad", "Not reachable");
-  else if (a.streams.some(fails)) showShape(state, "warn", "Polls fail");
+  else if (a.streams.some(fails)) showShape(state, "warn", "Polls failing");
   else if (a.reachable) showShape(state, "ok", "Reachable");
   else showShape(state, "unknown", "Not known yet");
   write(part(card, "about"), [a.url, a.firmware && `firmware ${a.firmware}`].filter(Boolean).join(" · "));
-  const said = a.reachable === false || !a.streams.some((s) => s.error);
-  const begun = a.reachable === false && a.since ? `Since ${format.toMinute(a.since)}: ` : "";
-  tell(part(card, "error"), said && a.error ? begun + a.error : "");
-  tell(part(card, "clock"), isSkewed(a) ? `Note: ${clockInWords(a.clock_skew_seconds)}` : "");
+  const shown = a.reachable === false || !a.streams.some((s) => s.error); // else beside its stream
+  const since = a.reachable === false && a.since ? `Since ${format.toMinute(a.since)}: ` : "";
+  writeOrHide(part(card, "error"), shown && a.error ? since + a.error : "");
+  writeOrHide(part(card, "clock"), isSkewed(a) ? `Note: ${clockInWords(a.clock_skew_seconds)}` : "");
   sync(part(card, "streams"), a.streams, {
     key: (s) => s.stream,
     create: (s) => createStream(a.name, s.stream),
@@ -34,8 +34,8 @@ function fillAppliance(card, a) {
 
 function createStream(appliance, stream) {
   const row = make("stream-row");
-  part(row, "look").addEventListener("click", () =>
-    openLetters({ name: `${appliance}/${stream}`, path: ["appliances", appliance], query: `stream=${encodeURIComponent(stream)}` }),
+  part(row, "view").addEventListener("click", () =>
+    openDeadLetters({ name: `${appliance}/${stream}`, path: ["appliances", appliance], query: `stream=${encodeURIComponent(stream)}` }),
   );
   return row;
 }
@@ -49,18 +49,18 @@ function fillStream(row, a, s) {
   write(part(row, "lag"), format.duration(s.lag_seconds));
   write(part(row, "rate"), format.rate(s.events_per_second));
   write(part(row, "events"), format.count(s.events));
-  tell(part(row, "backlog"), s.backlog ? backlogInWords(s.backlog) : "");
+  writeOrHide(part(row, "backlog"), s.backlog ? backlogInWords(s.backlog) : "");
   part(row, "error").className = fails(s) ? "caution" : "note";
-  tell(part(row, "error"), s.failures > 0 && a.reachable !== false ? `${format.counted(s.failures, "poll")} failed: ${s.error}` : "");
+  writeOrHide(part(row, "error"), s.failures > 0 && a.reachable !== false ? `${format.counted(s.failures, "poll")} failed: ${s.error}` : "");
   part(row, "dead").hidden = s.dead_letters === 0;
   write(part(row, "dead-count"), `${format.counted(s.dead_letters, "object")} could not be made into events.`);
-  label(part(row, "look"), `View the dead letters of ${a.name}/${s.stream}`);
+  label(part(row, "view"), `View the dead letters of ${a.name}/${s.stream}`);
 }
 
 function backlogInWords(b) {
-  const pace = b.events_per_second;
-  const left = b.left_seconds ? `; about ${format.duration(b.left_seconds)} to go` : "";
-  return `A backlog is read: at ${format.toSecond(b.at)}, ${format.duration(b.behind_seconds)} behind${pace ? `, ${format.rate(pace)}` : ""}${left}.`;
+  const rate = b.events_per_second;
+  const left = b.left_seconds ? `; about ${format.duration(b.left_seconds)} left` : "";
+  return `Reading a backlog: at ${format.toSecond(b.at)}, ${format.duration(b.behind_seconds)} behind${rate ? `, ${format.rate(rate)}` : ""}${left}.`;
 }
 
 function fillWriter(card, tickets) {
@@ -70,7 +70,7 @@ function fillWriter(card, tickets) {
   showError(part(card, "writer-error"), tickets.state, tickets.error);
 }
 
-// chartStreams draws what the history knows of each stream.
+// chartStreams draws the charts of each stream.
 export function chartStreams(parent, history) {
   for (const h of history.streams) {
     const card = parent.querySelector(`[data-key="${CSS.escape(h.appliance)}"]`);

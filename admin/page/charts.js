@@ -1,4 +1,4 @@
-// Small charts, as SVG that is made here, with their text alternative.
+// Small SVG charts with a text alternative.
 
 import { label, write } from "./elements.js";
 import { duration } from "./format.js";
@@ -6,12 +6,12 @@ import { duration } from "./format.js";
 const namespace = "http://www.w3.org/2000/svg";
 const height = 36;
 
-// A chart is at least so many values wide, so that the first few are not all of it.
-const narrowest = 20;
+// The minimum width of a chart in values, so that the first few do not fill it.
+const minWidth = 20;
 
-// chart draws values, step seconds apart and oldest first, into a <figure>; null where
-// one is not known. subject says of what they are, what what they are, and format
-// writes one of them.
+// chart draws values, step seconds apart and oldest first, into a <figure>. A null is
+// an unknown value. subject names the object, what the quantity; format formats a
+// value.
 export function chart(figure, { subject, what, values, step, format }) {
   if (!figure.firstElementChild) build(figure);
   const [caption, most, svg] = figure.children;
@@ -22,10 +22,10 @@ export function chart(figure, { subject, what, values, step, format }) {
   label(
     svg,
     known.length
-      ? `${subject}: ${what.toLowerCase()} over the last ${duration(values.length * step)}: ${format(known.at(-1))} at the end, ${format(top)} at most`
+      ? `${subject}: ${what.toLowerCase()} over the last ${duration(values.length * step)}: now ${format(known.at(-1))}, maximum ${format(top)}`
       : `${subject}: ${what.toLowerCase()}: no data yet`,
   );
-  const width = Math.max(values.length, narrowest);
+  const width = Math.max(values.length, minWidth);
   const { line, area } = paths(values, top, width - values.length);
   svg.setAttribute("viewBox", `0 0 ${width - 1} ${height}`);
   svg.children[0].setAttribute("d", area);
@@ -47,7 +47,8 @@ function build(figure) {
   figure.append(caption, most, svg);
 }
 
-// paths draws a stretch for each run of known values, the first of all at left.
+// paths returns the paths of the line and the area, with a segment for each run of
+// known values. left is the x of the first value.
 function paths(values, top, left) {
   const y = (v) => (top > 0 ? height - 2 - (v / top) * (height - 4) : height - 2).toFixed(1);
   let line = "";
@@ -57,7 +58,7 @@ function paths(values, top, left) {
     let to = from;
     let points = "";
     for (; to < values.length && values[to] !== null; to++) points += `L${left + to} ${y(values[to])}`;
-    // A value between two that are not known is as wide as a point.
+    // A single value between unknown ones is drawn as a point.
     line += `M${points.slice(1)}${to - from === 1 ? "h.3" : ""}`;
     area += `M${left + from} ${height}${points}V${height}Z`;
     from = to;
@@ -65,7 +66,7 @@ function paths(values, top, left) {
   return { line, area };
 }
 
-// bar fills a <svg role="meter"> to a share between 0 and 1.
+// bar fills an <svg role="meter"> to a share between 0 and 1.
 export function bar(svg, share, subject, text) {
   const percent = Math.round(Math.min(1, Math.max(0, share)) * 1000) / 10;
   svg.lastElementChild.setAttribute("width", percent);

@@ -1,21 +1,31 @@
-// describe says of an event what a person needs at a glance: {title, detail}. What an
-// appliance wrote is text of any length and kind.
+// describe summarises an event for people: {title, detail, severity}. Values from an
+// appliance may be of any type and length.
 
-const longest = 300;
+const maxLength = 300;
 
 export function describe(event) {
   const data = event.data ?? {};
   const { title, detail } =
     data.detection ? detection(event, data) : data.audit ? audit(data.audit) : data.record ? record(event, data.record) : own(event, data);
-  return { title: short(title || event.type), detail: short(detail) };
+  return { title: short(title || event.type), detail: short(detail), severity: severity(event, data) };
+}
+
+// severities are the severities of detections by severitynumber.
+const severities = { 13: "medium", 17: "high", 21: "critical" };
+
+// severity returns the severity of a detection; "" for other events. The lowest
+// severitynumber stands for a low score as well as for none.
+function severity(event, data) {
+  if (!event.severitynumber) return "";
+  return severities[event.severitynumber] ?? (typeof data.detection?.risk_score === "number" ? "low" : "unknown");
 }
 
 function short(value) {
   const text = typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);
-  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
 }
 
-const said = (parts) => parts.filter((p) => p !== undefined && p !== null && p !== "").join(" · ");
+const join = (parts) => parts.filter((p) => p !== undefined && p !== null && p !== "").join(" · ");
 
 function detection(event, { detection: d, changes }) {
   const risk = typeof d.risk_score === "number" ? `risk ${d.risk_score}` : "";
@@ -23,7 +33,7 @@ function detection(event, { detection: d, changes }) {
     const found = Array.isArray(d.participants) ? d.participants.find((p) => p?.role === role) : null;
     return found?.hostname || found?.object_value;
   };
-  return { title: d.title || d.type, detail: said([action(event), risk, between(who("offender"), who("victim")), ...changed(changes)]) };
+  return { title: d.title || d.type, detail: join([action(event), risk, between(who("offender"), who("victim")), ...changed(changes)]) };
 }
 
 function* changed(changes) {
@@ -36,21 +46,21 @@ const plain = (value) => (value === null || value === undefined ? "none" : short
 
 function audit(a) {
   const body = a.body && typeof a.body === "object" ? a.body : {};
-  return { title: body.operation || body.details || body.facility || "An entry of the audit log", detail: said([body.user, body.operation && body.details, body.facility].map(short)) };
+  return { title: body.operation || body.details || body.facility || "Audit log entry", detail: join([body.user, body.operation && body.details, body.facility].map(short)) };
 }
 
 function record(event, r) {
   const source = r._source ?? r;
-  return { title: `Record ${event.subject ?? r._type ?? ""}`, detail: said([between(source.clientAddr, source.serverAddr), short(source.host)]) };
+  return { title: `Record ${event.subject ?? r._type ?? ""}`, detail: join([between(source.clientAddr, source.serverAddr), short(source.host)]) };
 }
 
-// between names the two ends of something, as far as they are known.
+// between returns the two ends of a connection, as far as they are known.
 const between = (from, to) => [from, to].filter(Boolean).map((end) => short(end.value ?? end)).join(" → ");
 
-// own is what the bridge tells itself: the object beside the type says it in words.
+// own summarises one of the bridge's own events by the first object in its data.
 function own(event, data) {
   const body = Object.values(data).find((v) => v && typeof v === "object") ?? {};
-  return { title: event.type.split(".").slice(-2).join(" "), detail: said([body.reason, body.explanation, body.ticket_id].map(short)) };
+  return { title: event.type.split(".").slice(-2).join(" "), detail: join([body.reason, body.explanation, body.ticket_id].map(short)) };
 }
 
 const action = (event) => event.type.split(".").at(-1);

@@ -1,47 +1,46 @@
-// The dialogs that others build on. Escape closes each of them, and the focus goes
-// back to where it was: <dialog> sees to both.
+// Dialogs shared by other modules. <dialog> closes on Escape and restores the focus.
 
 import { inWords } from "./api.js";
-import { part, tell, write } from "./elements.js";
+import { part, writeOrHide, write } from "./elements.js";
 import { pretty } from "./pretty.js";
 
-// What is longer is shown up to here: no person reads on, and a browser would be
-// busy with it for long.
-const longest = 500_000;
+// Longer text is truncated to this many characters, because rendering it would block
+// the browser.
+const maxLength = 500_000;
 
-// The last that was opened: an answer that comes later than the next is passed over.
+// The number of times that the JSON dialog was opened. A response for an earlier time is
+// ignored.
 let opened = 0;
 
-// openInside shows JSON as text. ask returns it.
-export async function openInside(title, ask) {
+// openJSON shows JSON in a dialog. fetchText returns it.
+export async function openJSON(title, fetchText) {
   const turn = ++opened;
-  const dialog = document.getElementById("inside");
+  const dialog = document.getElementById("json");
   const pre = part(dialog, "json");
   write(part(dialog, "title"), title);
   write(pre, "…");
-  tell(part(dialog, "error"), "");
+  writeOrHide(part(dialog, "error"), "");
   dialog.showModal();
   pre.scrollTo(0, 0);
   try {
-    const text = pretty(await ask());
+    const text = pretty(await fetchText());
     if (turn !== opened) return;
-    write(pre, text.length > longest ? `${text.slice(0, longest)}\n… (${text.length - longest} characters more)` : text);
+    write(pre, text.length > maxLength ? `${text.slice(0, maxLength)}\n… (${text.length - maxLength} more characters)` : text);
   } catch (failure) {
     if (turn !== opened) return;
     write(pre, "");
-    tell(part(dialog, "error"), inWords(failure));
+    writeOrHide(part(dialog, "error"), inWords(failure));
   }
 }
 
-// confirm asks before what cannot be undone, and has it done: act throws where it
-// was not.
+// confirm asks for confirmation and then calls act, which throws if it fails.
 export function confirm({ title, text, yes, act }) {
   const dialog = document.getElementById("confirm");
   const button = part(dialog, "yes");
   write(part(dialog, "title"), title);
   write(part(dialog, "text"), text);
   write(button, yes);
-  tell(part(dialog, "error"), "");
+  writeOrHide(part(dialog, "error"), "");
   button.onclick = async () => {
     if (button.getAttribute("aria-busy") === "true") return;
     button.setAttribute("aria-busy", "true");
@@ -49,15 +48,15 @@ export function confirm({ title, text, yes, act }) {
       await act();
       dialog.close();
     } catch (failure) {
-      tell(part(dialog, "error"), `It was not done: ${inWords(failure)}`);
+      writeOrHide(part(dialog, "error"), `That failed: ${inWords(failure)}`);
     }
     button.removeAttribute("aria-busy");
   };
   dialog.showModal();
-  part(dialog, "no").focus(); // what is done by mistake must do nothing
+  part(dialog, "no").focus(); // an accidental Enter must not confirm
 }
 
-// prepareDialogs lets the buttons close their dialogs, and a click beside one, too.
+// prepareDialogs makes the close buttons and a click outside close the dialogs.
 export function prepareDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
     (part(dialog, "close") ?? part(dialog, "no")).addEventListener("click", () => dialog.close());

@@ -1,30 +1,30 @@
-// The document, changed in place: an element stays what it is for as long as what
-// it shows is there, so that neither the focus nor the place in the page is lost.
+// Functions that update the document in place. An element is kept for as long as the
+// object that it shows exists, so that focus and scroll position are kept.
 
-// part is the element within root that is named by data-part.
+// part returns the element within root with a given data-part.
 export const part = (root, name) => root.querySelector(`[data-part="${name}"]`);
 
-// make makes the element of a template.
+// make returns a new element from a template.
 export const make = (template) => document.getElementById(template).content.firstElementChild.cloneNode(true);
 
-// write puts text where it is another: an assistive technology is not told of what
-// did not change.
+// write sets the text of an element if it differs, so that screen readers do not
+// announce unchanged text.
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// label names an element for those who do not see where it stands.
+// label sets the accessible name of an element.
 export function label(element, text) {
   if (element.getAttribute("aria-label") !== text) element.setAttribute("aria-label", text);
 }
 
-// tell shows text, or hides the element where there is none.
-export function tell(element, text) {
+// writeOrHide writes text, or hides the element if there is none.
+export function writeOrHide(element, text) {
   element.hidden = !text;
   write(element, text || "");
 }
 
-// time shows a moment in a <time>, whose title is its full RFC 3339.
+// time shows a time in a <time>, with the RFC 3339 form as its title.
 export function time(element, rfc3339, format) {
   if (element.dateTime !== rfc3339) {
     element.dateTime = rfc3339;
@@ -33,14 +33,14 @@ export function time(element, rfc3339, format) {
   write(element, format(rfc3339));
 }
 
-// icon shows one of the shapes of the page in an <svg>.
+// icon shows one of the page's symbols in an <svg>.
 export function icon(svg, shape) {
   const use = svg.firstElementChild;
   if (use.getAttribute("href") !== `#${shape}`) use.setAttribute("href", `#${shape}`);
 }
 
-// sync makes the children of parent those of items: key names an item, create makes
-// its element, fill fills it. Elements of items that stay are kept.
+// sync gives parent one child for each item, in order. key returns an item's key, create
+// its new element, and fill updates the element. Elements of remaining items are kept.
 export function sync(parent, items, { key, create, fill }) {
   const wanted = new Set(items.map(key));
   const kept = new Map();

@@ -1,66 +1,67 @@
-// The latest events, as they are journalled.
+// The list of the latest events.
 
 import { open } from "./api.js";
 import { describe } from "./describe.js";
-import { openInside } from "./dialogs.js";
+import { openJSON } from "./dialogs.js";
 import { make, part, sync, time, write } from "./elements.js";
 import * as format from "./format.js";
 import { messages } from "./messages.js";
 
-// So many are shown, so many of each severity are kept for when the filter changes,
-// and no more text than that.
-const shown = 100;
-const keptOfOne = 100;
-const keptText = 16 << 20;
+// The number of events shown, the number kept of each severity for when the filter
+// changes, and the limit of the text kept, in characters.
+const maxShown = 100;
+const maxOfSeverity = 100;
+const maxText = 16 << 20;
 
-// More in a second are not read on: nobody could. The next answer of the bridge begins
-// again with the latest.
-const tooMany = 500;
+// If more events come in a second, the stream is closed: nobody can read them. After the
+// next status it is opened again, with the latest events.
+const maxPerSecond = 500;
 
-const severities = { 9: "INFO", 13: "WARN", 17: "ERROR", 21: "FATAL" };
+// The severities, lowest first. Events other than detections have none.
+const severities = ["", "unknown", "low", "medium", "high", "critical"];
 
-// EventList is the list in the page: its elements are list, empty, note, the <select>
-// severity, and the <button> hold, which keeps the list as it is for reading.
+// EventList is the list of events in the page. Its elements are list, empty, note, the
+// <select> severity, and the <button> freeze, which stops updates of the list.
 export class EventList {
   #bySeverity = new Map(); // newest first
   #text = 0;
   #number = 0;
-  #held = null; // what is shown while the list is held
+  #frozen = null; // the entries that are shown while the list is frozen
   #due = false;
-  #current = null; // aborts the stream that is read
+  #current = null; // aborts the open stream
 
-  constructor({ list, empty, note, severity, hold }) {
-    Object.assign(this, { list, empty, note, severity, hold });
+  constructor({ list, empty, note, severity, freeze }) {
+    Object.assign(this, { list, empty, note, severity, freeze });
     severity.addEventListener("change", () => {
-      if (this.#held) this.#toggle();
+      if (this.#frozen) this.#toggle();
       this.#show();
     });
-    hold.addEventListener("click", () => this.#toggle());
+    freeze.addEventListener("click", () => this.#toggle());
   }
 
   #toggle() {
-    this.#held = this.#held ? null : this.#wanted();
-    this.hold.setAttribute("aria-pressed", String(this.#held !== null));
+    this.#frozen = this.#frozen ? null : this.#selected();
+    this.freeze.setAttribute("aria-pressed", String(this.#frozen !== null));
     this.#show();
   }
 
-  // follow reads the stream of events until it ends or stop is called, where it is not
-  // being read. It begins with the latest, of which those are passed over that are
-  // there.
+  // follow reads the stream of events until it ends or stop is called. If a stream is
+  // already open, it does nothing. A stream begins with the latest events; those that
+  // are already in the list are ignored.
   async follow() {
     if (this.#current) return;
     const reading = (this.#current = new AbortController());
     try {
       await this.#read(reading.signal);
     } catch {
-      // It is taken up again once the bridge answers, which is told elsewhere.
+      // The next successful status opens it again; a failing one is shown elsewhere.
     }
     reading.abort();
     if (this.#current === reading) this.#current = null;
   }
 
   async #read(signal) {
-    const answer = await open(`events?last=${shown}`, { signal });
+    const answer = await open(`events?last=${maxShown}`, { signal });
     let read = 0;
     let second = performance.now();
     for await (const { event, data } of messages(answer.body)) {
@@ -71,7 +72,7 @@ export class EventList {
         second = performance.now();
         read = 0;
       }
-      if (++read > tooMany) return;
+      if (++read > maxPerSecond) return;
     }
   }
 
@@ -82,13 +83,13 @@ export class EventList {
 
   #add(event, text) {
     const key = `${event.source} ${event.id}`;
-    const level = event.severitynumber ?? 0;
-    const list = this.#bySeverity.get(level) ?? [];
-    this.#bySeverity.set(level, list);
+    const description = describe(event);
+    const list = this.#bySeverity.get(description.severity) ?? [];
+    this.#bySeverity.set(description.severity, list);
     if (list.some((e) => e.key === key)) return;
-    list.unshift({ key, event, text, number: ++this.#number });
+    list.unshift({ key, event, description, text, number: ++this.#number });
     this.#text += text.length;
-    while (list.length > keptOfOne || (this.#text > keptText && list.length > 1)) this.#text -= list.pop().text.length;
+    while (list.length > maxOfSeverity || (this.#text > maxText && list.length > 1)) this.#text -= list.pop().text.length;
     if (this.#due) return;
     this.#due = true;
     setTimeout(() => {
@@ -97,37 +98,37 @@ export class EventList {
     }, 200);
   }
 
-  #wanted() {
-    const least = Number(this.severity.value);
+  // #selected returns the entries that match the filter, newest first.
+  #selected() {
+    const minimum = severities.indexOf(this.severity.value);
     return [...this.#bySeverity]
-      .filter(([level]) => level >= least)
+      .filter(([severity]) => severities.indexOf(severity) >= minimum)
       .flatMap(([, list]) => list)
       .sort((a, b) => b.number - a.number)
-      .slice(0, shown);
+      .slice(0, maxShown);
   }
 
   #show() {
-    const wanted = this.#wanted();
-    const rows = this.#held ?? wanted;
+    const selected = this.#selected();
+    const rows = this.#frozen ?? selected;
     sync(this.list, rows, { key: (e) => e.key, create, fill: () => {} });
     this.empty.hidden = rows.length > 0;
-    write(this.empty, Number(this.severity.value) > 0 ? "No events of this severity yet." : "No events yet.");
-    const newest = this.#held?.[0]?.number ?? 0;
-    const waiting = this.#held ? wanted.filter((e) => e.number > newest).length : 0;
-    write(this.note, this.#held ? `held; ${waiting === shown ? `${shown} or more` : waiting} newer` : "");
+    write(this.empty, this.severity.value ? "No events of this severity yet." : "No events yet.");
+    const newest = this.#frozen?.[0]?.number ?? 0;
+    const newer = this.#frozen ? selected.filter((e) => e.number > newest).length : 0;
+    write(this.note, this.#frozen ? `frozen; ${newer === maxShown ? `${maxShown} or more` : newer} newer` : "");
   }
 }
 
-function create({ event, text }) {
+function create({ event, description: { title, detail, severity }, text }) {
   const row = make("event-row");
-  const { title, detail } = describe(event);
   time(part(row, "time"), event.time ?? event.recordedtime, format.toSecond);
-  const severity = part(row, "severity");
-  severity.dataset.level = severities[event.severitynumber] ?? "none";
-  write(severity, event.severitytext ?? "");
+  const word = part(row, "severity");
+  word.dataset.severity = severity || "none";
+  write(word, severity);
   write(part(row, "title"), title);
   write(part(row, "detail"), detail);
   write(part(row, "origin"), event.source.replace("ndrbridge://", ""));
-  row.firstElementChild.addEventListener("click", () => openInside(title, async () => text));
+  row.firstElementChild.addEventListener("click", () => openJSON(title, async () => text));
   return row;
 }

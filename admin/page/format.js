@@ -1,4 +1,4 @@
-// Values as a person reads them. What is not known is a dash.
+// Formats values for people. An unknown value is a dash.
 
 const unknown = "–";
 const known = (value) => value !== undefined && value !== null;
@@ -9,10 +9,10 @@ const hundredths = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }
 
 export const count = (n) => (known(n) ? whole.format(n) : unknown);
 
-// counted is "1 event", "2 events".
+// counted returns a number with a noun: "1 event", "2 events".
 export const counted = (n, thing) => `${count(n)} ${thing}${n === 1 ? "" : "s"}`;
 
-// decimal has as many digits as are worth reading.
+// decimal formats a number with about three significant digits.
 function decimal(n) {
   if (!known(n)) return unknown;
   if (n >= 100) return whole.format(n);
@@ -30,8 +30,8 @@ export function bytes(n) {
   return `${value >= 100 ? whole.format(value) : tenths.format(value)} ${["KiB", "MiB", "GiB", "TiB", "PiB"][unit]}`;
 }
 
-// duration is a number of seconds: its largest unit, and the next where it tells
-// something.
+// duration formats a number of seconds in its largest unit, and up to 12 hours also in
+// minutes.
 export function duration(seconds) {
   if (!known(seconds)) return unknown;
   const s = Math.max(0, seconds);
@@ -50,7 +50,7 @@ const second = new Intl.DateTimeFormat(undefined, { ...timeOfDay, second: "2-dig
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const dayOfYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
-// moment is a time in the reader's zone, with its day where that is not today.
+// moment formats a time in the reader's time zone, with its day unless it is today.
 function moment(at, time) {
   const now = new Date();
   if (at.toDateString() === now.toDateString()) return time.format(at);

@@ -1,4 +1,4 @@
-// The status page: asks the bridge how it is doing, again and again, and shows it.
+// The status page: polls the bridge's status and shows it.
 
 import { hasToken, json, Problem } from "./api.js";
 import { chartStreams, showAppliances } from "./appliances.js";
@@ -8,14 +8,14 @@ import { EventList } from "./events.js";
 import * as format from "./format.js";
 import { chartJournal, showJournal, showTickets } from "./journal.js";
 import { Announcements, showOverall } from "./overall.js";
-import { askToken, isAsked, onToken } from "./signin.js";
+import { signIn, isSigningIn, onToken } from "./signin.js";
 import { chartSinks, showSinks } from "./sinks.js";
 import { verdict } from "./verdict.js";
 
-// How often the status is asked for, in milliseconds: while the page is looked at,
-// while it is not, and after a first failure and at most. The history has a new
-// value every 15 s.
-const interval = { shown: 2000, hidden: 60_000, failed: 1000, longest: 30_000, history: 15_000 };
+// Intervals in milliseconds: of the status while the page is visible and hidden, the
+// first and the longest delay after failures, and of the history, which gets a new
+// sample every 15 s.
+const interval = { shown: 2000, hidden: 60_000, firstRetry: 1000, longestRetry: 30_000, history: 15_000 };
 
 const byId = (id) => document.getElementById(id);
 
@@ -25,14 +25,14 @@ const events = new EventList({
   empty: byId("no-events"),
   note: byId("events-note"),
   severity: byId("severity"),
-  hold: byId("hold"),
+  freeze: byId("freeze"),
 });
 
-let lastAnswer = null; // when the bridge last said how it is doing
-let failures = 0; // since
-let historyAt = 0; // when it was last asked for
-let asked = 0;
-let wake = () => {}; // ends the wait for the next question
+let lastSuccess = null; // the time of the last status
+let failures = 0; // since lastSuccess
+let historyAt = 0; // when the history was last requested
+let requests = 0; // the number of requests for the status
+let wake = () => {}; // ends the wait for the next request
 
 const wait = (milliseconds) =>
   new Promise((resolve) => {
@@ -42,26 +42,25 @@ const wait = (milliseconds) =>
 
 async function follow() {
   for (;;) {
-    if (!isAsked()) await refresh();
+    if (!isSigningIn()) await refresh();
     const usual = document.hidden ? interval.hidden : interval.shown;
-    await wait(failures > 0 ? Math.min(interval.longest, interval.failed * 2 ** (failures - 1)) : usual);
+    await wait(failures > 0 ? Math.min(interval.longestRetry, interval.firstRetry * 2 ** (failures - 1)) : usual);
   }
 }
 
-// refresh asks for the status and shows it. An answer that another overtook is passed
-// over.
+// refresh fetches the status and shows it, unless a newer request was sent meanwhile.
 async function refresh() {
-  const turn = ++asked;
+  const request = ++requests;
   try {
     const status = await json("status");
-    if (turn === asked) show(status);
+    if (request === requests) show(status);
   } catch (failure) {
-    if (turn === asked) showFailure(failure);
+    if (request === requests) showFailure(failure);
   }
 }
 
 function show(status) {
-  lastAnswer = new Date();
+  lastSuccess = new Date();
   failures = 0;
   delete document.body.dataset.stale;
   byId("bridge").hidden = false;
@@ -75,12 +74,12 @@ function show(status) {
   showSinks(byId("sinks"), status, refresh);
   const found = verdict(status);
   showOverall(found);
-  announcements.tell(found, status.sinks);
-  if (!document.hidden) showCourse();
+  announcements.announce(found, status.sinks);
+  if (!document.hidden) showActivity();
 }
 
-// showCourse shows how it went, and goes: the charts, and the events.
-async function showCourse() {
+// showActivity follows the events and updates the charts.
+async function showActivity() {
   events.follow();
   if (Date.now() - historyAt < interval.history) return;
   historyAt = Date.now();
@@ -90,23 +89,23 @@ async function showCourse() {
     chartSinks(byId("sinks"), history);
     chartJournal(byId("journal"), history);
   } catch {
-    // The next status says what is wrong, and the charts stay as they are.
+    // The charts stay as they are. A lasting failure also shows in the next status.
   }
 }
 
 function showFailure(failure) {
   if (failure instanceof Problem && failure.status === 401) {
-    askToken(`This token was refused: ${failure.message}`);
+    signIn(`This token was rejected: ${failure.message}`);
     return;
   }
   failures++;
   byId("bridge").hidden = false;
   document.body.dataset.stale = "";
-  const why = failure instanceof Problem ? `The bridge cannot tell how it is doing: ${failure.message}.` : "The bridge does not answer.";
-  const last = lastAnswer ? ` What is shown is of ${format.toSecond(lastAnswer)}.` : "";
-  const found = { level: "bad", lines: [`${why}${last} It is asked again by itself.`] };
+  const why = failure instanceof Problem ? `The bridge cannot report its status: ${failure.message}.` : "The bridge does not answer.";
+  const last = lastSuccess ? ` This page shows its status of ${format.toSecond(lastSuccess)}.` : "";
+  const found = { level: "bad", lines: [`${why}${last} Retrying automatically.`] };
   showOverall(found);
-  announcements.tell({ ...found, level: "gone" }, []);
+  announcements.announce({ ...found, level: "gone" }, []);
 }
 
 prepareDialogs();

@@ -1,5 +1,5 @@
-// messages reads server-sent events (the HTML standard, section 9.2) from the body
-// of an answer, as {event, data}. EventSource cannot send a token.
+// messages reads server-sent events (the HTML standard, section 9.2) from the body of a
+// response and yields {event, data}. It replaces EventSource, which cannot send a token.
 export async function* messages(body) {
   let message = { event: "", data: null };
   for await (const line of lines(body.pipeThrough(new TextDecoderStream()))) {
@@ -23,7 +23,7 @@ async function* lines(stream) {
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return; // what is left is a message that was cut short
+      if (done) return; // the rest is an incomplete message
       const from = rest.length;
       rest += value;
       let start = 0;

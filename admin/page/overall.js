@@ -1,5 +1,4 @@
-// The line at the top, which says in words whether all is well, and what those are
-// told who do not see the page.
+// The overall status at the top of the page, and announcements for screen readers.
 
 import { icon, write } from "./elements.js";
 import { wordOf } from "./states.js";
@@ -9,8 +8,8 @@ const first = document.getElementById("verdict-text");
 const more = document.getElementById("verdict-more");
 const announcer = document.getElementById("announcer");
 
-// In front of the title of the tab, which is all that is seen of one behind others.
-const marks = { bad: "✕ ", warn: "! ", held: "‖ " };
+// Prefixes of the document's title, the only visible part of a background tab.
+const marks = { bad: "✕ ", warn: "! ", paused: "‖ " };
 
 // showOverall shows a verdict: its first line large, the others below.
 export function showOverall({ level, lines }) {
@@ -24,12 +23,12 @@ export function showOverall({ level, lines }) {
   document.title = `${marks[level] ?? ""}ndrbridge`;
 }
 
-// Announcements tells an assistive technology what changes, and not each number.
+// Announcements announces changes of state to screen readers, but not of numbers.
 export class Announcements {
   #states = new Map(); // of sinks, by name
   #level = "";
 
-  tell({ level, lines }, sinks) {
+  announce({ level, lines }, sinks) {
     const changes = [];
     if (level !== this.#level) changes.push(lines[0]);
     this.#level = level;

@@ -1,6 +1,6 @@
-// Package page is the status page: files that a browser runs as they are, without
-// a build step. They hold no data; all that the page shows, it asks of the admin
-// API under api/v1/, relative to where it lies itself.
+// Package page serves the status page. Its files run in a browser without a build
+// step and contain no data: the page fetches what it shows from the admin API under
+// api/v1/, relative to its own address.
 package page
 
 import (
@@ -19,14 +19,14 @@ var files embed.FS
 // index is the file that is served at /.
 const index = "index.html"
 
-// contentSecurityPolicy lets the page use its own files and the API beside it, and
-// nothing else. What an appliance says is text: no sink that parses markup takes a
-// string.
+// contentSecurityPolicy allows the page only its own files and the API on the same
+// origin. Text from an appliance cannot become markup: trusted types forbid passing a
+// string to anything that parses it.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// contentTypes are those of the files. The machine's own table may differ, and a
-// browser runs nothing that it is not told to be a script.
+// contentTypes are the content types by extension. The operating system's table may
+// differ, and a browser runs a script only if its content type is right.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -34,9 +34,9 @@ var contentTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// Handlers returns what serves each file, by the pattern of its path in
-// http.ServeMux: the page at /, what it loads under /page/. They answer any method
-// as if it were GET.
+// Handlers returns a handler for each file, by its pattern for http.ServeMux: the page
+// is at /, the files it loads are under /page/. The handlers answer any method like
+// GET.
 func Handlers() map[string]http.Handler {
 	entries, err := files.ReadDir(".")
 	if err != nil {
@@ -53,7 +53,7 @@ func Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// file is one file as it is served.
+// file is a handler that serves one file.
 type file struct {
 	name, contentType, etag string
 	content                 []byte
@@ -76,7 +76,7 @@ func (f file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-cache") // a new version is seen at once, an old one costs a 304
+	h.Set("Cache-Control", "no-cache") // browsers revalidate: a new version shows at once, an unchanged one costs a 304
 	h.Set("ETag", f.etag)
 	http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.content))
 }

@@ -23,7 +23,7 @@ func get(t *testing.T, handler http.Handler, header ...string) *httptest.Respons
 	return answer
 }
 
-func TestEveryFileIsServedWithStrictHeaders(t *testing.T) {
+func TestFilesHaveStrictHeaders(t *testing.T) {
 	types := map[string]string{"": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 	for pattern, handler := range page.Handlers() {
 		t.Run(pattern, func(t *testing.T) {
@@ -49,11 +49,11 @@ func TestEveryFileIsServedWithStrictHeaders(t *testing.T) {
 				"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
 			} {
 				if !strings.Contains(policy+";", directive+";") {
-					t.Errorf("%q does not say %s", policy, directive)
+					t.Errorf("%q lacks %s", policy, directive)
 				}
 			}
 			if again := get(t, handler, "If-None-Match", answer.Header().Get("ETag")); again.Code != http.StatusNotModified {
-				t.Errorf("asked for again: %d", again.Code)
+				t.Errorf("revalidated: %d", again.Code)
 			}
 		})
 	}
@@ -77,23 +77,23 @@ func TestTheFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(name+" makes no markup of text", func(t *testing.T) {
+		t.Run(name+" makes no markup from text", func(t *testing.T) {
 			if found := markup.FindString(string(text)); found != "" {
 				t.Error(found)
 			}
 		})
-		t.Run(name+" has no script or style inline", func(t *testing.T) {
+		t.Run(name+" has no inline script or style", func(t *testing.T) {
 			if found := inline.FindString(string(text)); filepath.Ext(name) == ".html" && found != "" {
 				t.Error(found)
 			}
 		})
-		t.Run(name+" asks for nothing elsewhere", func(t *testing.T) {
-			// The namespace of SVG is a name, and nothing is fetched from it.
+		t.Run(name+" loads nothing from elsewhere", func(t *testing.T) {
+			// The namespace of SVG is a name from which nothing is fetched.
 			if found := elsewhere.FindString(strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", "")); found != "" {
 				t.Error(found)
 			}
 		})
-		t.Run(name+" refers to files that are there", func(t *testing.T) {
+		t.Run(name+" refers to existing files", func(t *testing.T) {
 			for _, match := range reference.FindAllStringSubmatch(string(text), -1) {
 				if handlers["/page/"+match[1]] == nil {
 					t.Error(match[1])

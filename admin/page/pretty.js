@@ -1,15 +1,15 @@
-// pretty breaks JSON into indented lines and leaves every number and string as it
-// is written: JSON.parse would round an id above 2^53.
+// pretty indents JSON without changing its numbers and strings: JSON.parse would round
+// an id above 2^53.
 export function pretty(json) {
   let out = "";
   let depth = 0;
-  let opened = false; // by the token before
+  let opened = false; // whether the previous token opened an object or array
   const line = () => `\n${"  ".repeat(depth)}`;
-  // A string, what opens or closes, what separates, or a number or word.
+  // The tokens: strings, brackets and separators, numbers and literals.
   for (const [token] of json.matchAll(/"(?:[^"\\]+|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/gs)) {
     const closes = token === "}" || token === "]";
     if (closes) depth--;
-    if (opened !== closes) out += line(); // what is empty stays on one line
+    if (opened !== closes) out += line(); // {} and [] stay on one line
     opened = token === "{" || token === "[";
     if (opened) depth++;
     out += token === ":" ? ": " : token;

@@ -1,18 +1,19 @@
-// The form for the token, where the bridge wants one.
+// The sign-in form, shown if the bridge requires a token.
 
 import { hasToken, keepToken } from "./api.js";
-import { tell } from "./elements.js";
+import { writeOrHide } from "./elements.js";
 
 const view = document.getElementById("sign-in");
 const form = document.getElementById("token-form");
 const field = document.getElementById("token");
 const bridge = document.getElementById("bridge");
 
-export const isAsked = () => !view.hidden;
+export const isSigningIn = () => !view.hidden;
 
-// askToken shows the form. refusal says why a token that was sent was refused.
-export function askToken(refusal) {
-  if (hasToken()) tell(document.getElementById("token-error"), refusal);
+// signIn shows the form and deletes the stored token. If there was one, refusal, the
+// reason why it was rejected, is shown.
+export function signIn(refusal) {
+  if (hasToken()) writeOrHide(document.getElementById("token-error"), refusal);
   keepToken(null);
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   bridge.hidden = true;
@@ -21,16 +22,16 @@ export function askToken(refusal) {
   field.focus();
 }
 
-// onToken calls signedIn once a token was given.
+// onToken calls signedIn when the user enters a token.
 export function onToken(signedIn) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     keepToken(field.value.trim());
-    tell(document.getElementById("token-error"), "");
+    writeOrHide(document.getElementById("token-error"), "");
     view.hidden = true;
     signedIn();
   });
-  // What was shown goes away with the page.
+  // Reloading removes all data from the page.
   document.getElementById("sign-out").addEventListener("click", () => {
     keepToken(null);
     location.reload();

@@ -1,14 +1,15 @@
-// The sinks, and what an operator does to them.
+// The sinks, with the buttons to control them.
 
 import { inWords, pathOf, send } from "./api.js";
 import { chart } from "./charts.js";
-import { label, make, part, sync, tell, time, write } from "./elements.js";
+import { label, make, part, sync, writeOrHide, time, write } from "./elements.js";
 import * as format from "./format.js";
-import { openLetters } from "./dead.js";
+import { openDeadLetters } from "./dead.js";
 import { showError, showShape, showState } from "./states.js";
 import { fillsSoon } from "./verdict.js";
 
-// showSinks shows those of a status. acted is called after something was done to one.
+// showSinks shows the sinks of a status. acted is called after a sink was paused or
+// resumed.
 export function showSinks(parent, status, acted) {
   const all = [...status.sinks, ...(status.unconfigured ?? []).map((s) => ({ ...s, unconfigured: true }))];
   sync(parent, all, { key: (s) => s.name, create: (s) => createSink(s.name, acted), fill: fillSink });
@@ -19,12 +20,12 @@ function createSink(name, acted) {
   const error = part(card, "action-error");
   const act = async (button, action) => {
     if (button.getAttribute("aria-busy") === "true") return;
-    button.setAttribute("aria-busy", "true"); // a button that is disabled would lose the focus
-    tell(error, "");
+    button.setAttribute("aria-busy", "true"); // disabling the button would remove its focus
+    writeOrHide(error, "");
     try {
       await send("POST", pathOf("sinks", name, action));
     } catch (failure) {
-      tell(error, `It was not done: ${inWords(failure)}`);
+      writeOrHide(error, `That failed: ${inWords(failure)}`);
     }
     await acted();
     button.removeAttribute("aria-busy");
@@ -33,7 +34,7 @@ function createSink(name, acted) {
   toggle.addEventListener("click", () => act(toggle, toggle.dataset.action));
   const retry = part(card, "retry");
   retry.addEventListener("click", () => act(retry, "resume"));
-  part(card, "look").addEventListener("click", () => openLetters({ name: `sink ${name}`, path: ["sinks", name], sink: name, acted }));
+  part(card, "view").addEventListener("click", () => openDeadLetters({ name: `sink ${name}`, path: ["sinks", name], sink: name, acted }));
   return card;
 }
 
@@ -53,9 +54,9 @@ function fillSink(card, s) {
   write(toggle, paused ? "Resume" : "Pause");
   label(toggle, `${paused ? "Resume" : "Pause"} sink ${s.name}`);
   const retry = part(card, "retry");
-  // A button that has the focus stays where it is until it is left.
+  // A focused button stays visible until it loses the focus.
   retry.hidden = s.state !== "halted" && document.activeElement !== retry;
-  label(retry, `Try now to deliver to sink ${s.name}`);
+  label(retry, `Retry delivery to sink ${s.name} now`);
   showError(part(card, "error"), s.state, paused ? "" : s.error);
 
   write(part(card, "lag"), s.lag_events > 0 ? format.counted(s.lag_events, "event") : "none");
@@ -63,17 +64,17 @@ function fillSink(card, s) {
   write(part(card, "rate"), format.rate(s.events_per_second));
   write(part(card, "delivered"), format.count(s.delivered));
 
-  tell(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
-  tell(part(card, "over"), s.over_lag ? "Over its lag budget." : "");
-  tell(part(card, "again"), s.redeliveries > 0 ? `${format.counted(s.redeliveries, "event")} queued to be delivered again.` : "");
-  tell(part(card, "skipped"), s.skipped > 0 ? `${format.counted(s.skipped, "event")} skipped for good.` : "");
+  writeOrHide(part(card, "fills"), fillsSoon(s) ? `Will fill the journal in about ${format.duration(s.fills_journal_in_seconds)}.` : "");
+  writeOrHide(part(card, "over"), s.over_lag ? "Over its lag budget." : "");
+  writeOrHide(part(card, "redeliveries"), s.redeliveries > 0 ? `${format.counted(s.redeliveries, "event")} queued for redelivery.` : "");
+  writeOrHide(part(card, "skipped"), s.skipped > 0 ? `${format.counted(s.skipped, "event")} skipped and not delivered.` : "");
   part(card, "dead").hidden = s.dead_letters === 0;
   const share = s.dead_letter_max_bytes ? ` of ${format.bytes(s.dead_letter_max_bytes)}` : "";
   write(part(card, "dead-count"), `${format.counted(s.dead_letters, "dead letter")}, ${format.bytes(s.dead_letter_bytes)}${share}`);
-  label(part(card, "look"), `View the dead letters of sink ${s.name}`);
+  label(part(card, "view"), `View the dead letters of sink ${s.name}`);
 }
 
-// chartSinks draws what the history knows of each sink.
+// chartSinks draws the charts of each sink.
 export function chartSinks(parent, history) {
   for (const h of history.sinks) {
     const card = parent.querySelector(`[data-key="${CSS.escape(h.sink)}"]`);

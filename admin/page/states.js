@@ -1,20 +1,20 @@
-// How the parts of a bridge are doing, as a shape and a word.
+// States, shown as a symbol and a word.
 
-import { icon, tell, write } from "./elements.js";
+import { icon, writeOrHide, write } from "./elements.js";
 
 const states = {
   running: ["ok", "Running"],
   retrying: ["warn", "Retrying"],
   halted: ["bad", "Halted"],
-  paused: ["held", "Paused"],
+  paused: ["paused", "Paused"],
 };
 
 const other = ["unknown", "Not known yet"];
 
 export const wordOf = (state) => (states[state] ?? other)[1];
 
-// showState shows a state of the API in a .state, whose word stands in element. Words
-// in place of its own can be given.
+// showState shows a state of the API in the .state that contains element, which gets the
+// word, or the given one instead of the usual.
 export const showState = (element, state, word) => showShape(element, (states[state] ?? other)[0], word ?? wordOf(state));
 
 export function showShape(element, shape, word) {
@@ -24,8 +24,8 @@ export function showShape(element, shape, word) {
   write(element, word);
 }
 
-// showError shows why something is in a state; "": nothing is wrong.
+// showError shows the reason for a state, or hides the element if there is none.
 export function showError(element, state, error) {
   element.className = state === "halted" ? "trouble" : "caution";
-  tell(element, error);
+  writeOrHide(element, error);
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 )
 
-// axe looks for what keeps people from using a page. It runs in a world of its own,
-// which the page's security policy leaves alone.
+// axe checks the accessibility of a page. It runs in an isolated world, to which the
+// page's security policy does not apply.
 type axe struct{ source string }
 
 func loadAxe(t *testing.T) axe {
@@ -25,7 +25,7 @@ func loadAxe(t *testing.T) axe {
 	return axe{string(source)}
 }
 
-// violation is a rule of axe-core that a page breaks, and where.
+// violation is a rule of axe-core that a page violates, with the elements.
 type violation struct {
 	ID, Impact, Help string
 	Nodes            []struct {
@@ -34,7 +34,8 @@ type violation struct {
 	}
 }
 
-// check fails the test for each violation.
+// check reports each violation as an error of the test. when describes the state of the
+// page.
 func (a axe) check(p *tab, when string) {
 	p.t.Helper()
 	frame := call(p, cdppage.GetFrameTree, cdp.Empty{}).FrameTree.Frame.ID

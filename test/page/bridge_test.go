@@ -19,19 +19,19 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// count returns how many events a webhook took, and how many of them were sent again
-// by request.
-func count(r *loopback.Receiver) (events, again int) {
+// count returns how many events a webhook received, and how many of them were
+// redeliveries.
+func count(r *loopback.Receiver) (events, redelivered int) {
 	all := r.Events()
 	for _, e := range all {
 		if e.Redelivered {
-			again++
+			redelivered++
 		}
 	}
-	return len(all), again
+	return len(all), redelivered
 }
 
-// startAppliance serves a stand-in without any objects.
+// startAppliance serves a stand-in appliance without objects.
 func startAppliance(t *testing.T) (a *appliance.Appliance, url string) {
 	t.Helper()
 	a = appliance.New(appliance.Options{Seed: 1})
@@ -40,9 +40,9 @@ func startAppliance(t *testing.T) (a *appliance.Appliance, url string) {
 	return a, s.URL
 }
 
-// settings are what the bridge of a test is given.
+// settings configures the bridge of a test.
 type settings struct {
-	state, token, admin string // admin: where it listens; empty: on a free port
+	state, token, admin string // admin is the listen address; empty: a free port
 	appliances, sinks   string // YAML, a line each
 	tickets             string
 }
@@ -56,7 +56,7 @@ func webhook(name, url string) string {
 	return fmt.Sprintf("  - {name: %s, webhook: {url: %q}, batch: {linger: 0}, retry: {initial: 50ms, max: 200ms}, probe: 300ms}\n", name, url)
 }
 
-// startBridge runs a bridge until the test ends, or stop is called.
+// startBridge runs a bridge until the test ends or stop is called.
 func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	t.Helper()
 	if s.state == "" {
@@ -87,7 +87,7 @@ func startBridge(t *testing.T, s settings) (url string, stop func()) {
 	return "http://" + b.AdminAddress(), stop
 }
 
-// await waits until something holds.
+// await waits until holds returns true.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {

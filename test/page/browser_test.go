@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package page looks at the status page with Chromium, as an operator does, over a
-// bridge that runs in this process. The build tag e2e keeps it out of go test ./...
-// since it needs more than Go: a chromium or google-chrome in PATH, and axe-core,
-// which npm ci --ignore-scripts installs here. make page does both.
+// Package page tests the status page in Chromium, with a bridge that runs in this
+// process. The build tag e2e excludes it from go test ./... because it needs more than
+// Go: chromium or google-chrome in PATH, and axe-core, which npm ci --ignore-scripts
+// installs here. make page runs both.
 package page
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long anything may take to be seen on the page.
+// patience is the time limit for a change to show on the page.
 const patience = 20 * time.Second
 
-// tab is a page in a browser of its own.
+// tab is a page in its own browser.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
 
-	mu         sync.Mutex
-	complaints []string // of the browser
-	refusals   bool     // that it complains of answers is expected
+	mu       sync.Mutex
+	errors   []string // that the browser reported
+	refusals bool     // error responses are expected
 }
 
-// openTab returns a newTab that looks at a URL.
+// openTab returns a newTab that has navigated to a URL.
 func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	p := newTab(t)
@@ -46,8 +46,8 @@ func openTab(t *testing.T, url string) *tab {
 	return p
 }
 
-// newTab starts a browser that runs until the test ends. The test fails on whatever
-// the browser complains of: errors, and what the security policy forbids.
+// newTab starts a browser that runs until the test ends. The test fails if the browser
+// reports errors, warnings or violations of the security policy.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -73,8 +73,8 @@ func newTab(t *testing.T) *tab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, c := range p.complained() {
-			t.Error("the browser complains: ", c)
+		for _, e := range p.reported() {
+			t.Error("the browser reports: ", e)
 		}
 	})
 	call(p, audits.Enable, cdp.Empty{})
@@ -101,19 +101,19 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 }
 
 func (p *tab) listen(event any) {
-	var complaint string
+	var text string
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		complaint = e.ExceptionDetails.Text
+		text = e.ExceptionDetails.Text
 		if e.ExceptionDetails.Exception != nil {
-			complaint += " " + e.ExceptionDetails.Exception.Description
+			text += " " + e.ExceptionDetails.Exception.Description
 		}
 	case *runtime.EventConsoleAPICalled:
 		if e.Type != runtime.ConsoleAPICalledTypeError && e.Type != runtime.ConsoleAPICalledTypeWarning {
 			return
 		}
 		for _, a := range e.Args {
-			complaint += string(a.Value) + a.Description
+			text += string(a.Value) + a.Description
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level != log.EntryLevelError && e.Entry.Level != log.EntryLevelWarning {
@@ -125,29 +125,29 @@ func (p *tab) listen(event any) {
 		if expected {
 			return
 		}
-		complaint = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		text = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
 	case *audits.EventIssueAdded:
 		if e.Issue.Code != audits.InspectorIssueCodeContentSecurityPolicyIssue {
 			return
 		}
-		text, _ := json.Marshal(e.Issue.Details)
-		complaint = string(text)
+		details, _ := json.Marshal(e.Issue.Details)
+		text = string(details)
 	default:
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.complaints = append(p.complaints, complaint)
+	p.errors = append(p.errors, text)
 }
 
-func (p *tab) complained() []string {
+func (p *tab) reported() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.complaints)
+	return slices.Clone(p.errors)
 }
 
-// expectRefusals says that answers which say no, or do not come, are what the test is
-// about: a browser complains of each.
+// expectRefusals ignores error responses and failed requests, which the browser reports
+// as errors.
 func (p *tab) expectRefusals() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *tab) prefer(scheme string) {
 	}})
 }
 
-// eval returns what an expression of JavaScript is.
+// eval returns the value of a JavaScript expression.
 func eval[T any](p *tab, expression string) T {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
@@ -181,40 +181,39 @@ func eval[T any](p *tab, expression string) T {
 	return v
 }
 
-// await waits until an expression of JavaScript is true.
+// await waits until a JavaScript expression is true.
 func (p *tab) await(what, expression string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(patience); !eval[bool](p, "Boolean("+expression+")"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("gave up waiting: %s\nThe page says:\n%s", what, eval[string](p, "document.body.innerText"))
+			p.t.Fatalf("gave up waiting: %s\nThe page shows:\n%s", what, eval[string](p, "document.body.innerText"))
 		}
 	}
 }
 
-// element is the JavaScript of the element that a selector finds.
+// element returns JavaScript for the element that a selector matches.
 func element(selector string) string { return fmt.Sprintf("document.querySelector(%q)", selector) }
 
-// awaitText waits until an element's text holds something, whatever the lines that it
-// is shown on.
+// awaitText waits until an element's text contains text, ignoring line breaks.
 func (p *tab) awaitText(selector, text string) {
 	p.t.Helper()
-	p.await(fmt.Sprintf("%s says %q", selector, text), fmt.Sprintf("%s?.innerText.replace(/\\s+/g, ' ').includes(%q)", element(selector), text))
+	p.await(fmt.Sprintf("%s shows %q", selector, text), fmt.Sprintf("%s?.innerText.replace(/\\s+/g, ' ').includes(%q)", element(selector), text))
 }
 
-// awaitShown waits until an element is to be seen.
+// awaitShown waits until an element is visible.
 func (p *tab) awaitShown(selector string) {
 	p.t.Helper()
 	p.await(selector+" is shown", element(selector)+"?.checkVisibility()")
 }
 
-// click clicks with the mouse, once the element is there.
+// click clicks an element with the mouse when it is visible.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.awaitShown(selector)
 	p.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// press presses keys, one after the other.
+// press presses keys one after the other.
 func (p *tab) press(keys ...string) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -222,27 +221,26 @@ func (p *tab) press(keys ...string) {
 	}
 }
 
-// tabTo presses Tab until an element has the focus that a selector finds.
+// tabTo presses Tab until the focused element matches a selector.
 func (p *tab) tabTo(selector string) {
 	p.t.Helper()
-	var elapsed []string
+	var passed []string
 	for range 100 {
 		p.press("\t")
 		if eval[bool](p, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
 			return
 		}
-		elapsed = append(elapsed, eval[string](p, "document.activeElement.outerHTML.slice(0, 80)"))
+		passed = append(passed, eval[string](p, "document.activeElement.outerHTML.slice(0, 80)"))
 	}
-	p.t.Fatalf("Tab never reaches %s, but:\n%s", selector, strings.Join(elapsed, "\n"))
+	p.t.Fatalf("Tab does not reach %s, only:\n%s", selector, strings.Join(passed, "\n"))
 }
 
-// card is the selector of a sink's card, or of a part of it.
+// card returns the selector of a sink's card, or of a part of it.
 func card(sink, part string) string {
 	return strings.TrimSpace(fmt.Sprintf("#sinks > [data-key=%q] %s", sink, part))
 }
 
-// clickNth clicks the element that comes so many after the first that a selector
-// finds.
+// clickNth clicks the element with index n among those that a selector matches.
 func clickNth(selector string, n int) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelectorAll(%q)[%d].click()", selector, n))
 }

@@ -20,7 +20,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// picture writes what the page looks like, as a whole or as it is seen.
+// picture writes a screenshot of the viewport or, if whole is set, of the whole page.
 func (p *tab) picture(name string, whole bool) {
 	p.t.Helper()
 	folder := os.Getenv("NDRBRIDGE_SCREENSHOTS")
@@ -38,7 +38,8 @@ func (p *tab) picture(name string, whole bool) {
 	p.t.Log("wrote ", path)
 }
 
-// withHistory serves a bridge with an hour behind it, which no test waits for.
+// withHistory serves a proxy of a bridge whose history is replaced with samples of a
+// whole hour.
 func withHistory(t *testing.T, bridge string) (address string) {
 	t.Helper()
 	target, err := url.Parse(bridge)
@@ -110,9 +111,9 @@ func withHistory(t *testing.T, bridge string) (address string) {
 	return s.URL
 }
 
-// TestLooks looks at a page with much to tell, in both colour schemes, on a desk and
-// in a hand, and lets axe-core look, too. The pictures go to NDRBRIDGE_SCREENSHOTS,
-// or to a temporary folder.
+// TestLooks checks a page with many states with axe-core, in both colour schemes, at the
+// sizes of a desktop and a phone. It writes screenshots to NDRBRIDGE_SCREENSHOTS, or to a
+// temporary folder.
 func TestLooks(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	b, branchURL := startAppliance(t)
@@ -143,7 +144,7 @@ func TestLooks(t *testing.T) {
 	for _, size := range []struct {
 		name          string
 		width, height int64
-	}{{"desk", 1280, 900}, {"phone", 360, 780}} {
+	}{{"desktop", 1280, 900}, {"phone", 360, 780}} {
 		for _, scheme := range []string{"light", "dark"} {
 			name := size.name + "-" + scheme
 			p.prefer(scheme)
@@ -154,17 +155,17 @@ func TestLooks(t *testing.T) {
 			rules.check(p, name)
 			p.picture(name, true)
 			p.click(`[aria-label="View the dead letters of sink lake"]`)
-			p.awaitText("#letters", "View")
+			p.awaitText("#dead-letters", "View")
 			rules.check(p, name+", dead letters")
-			p.picture(name+"-letters", false)
-			p.click("#letters [data-part=look]")
-			p.awaitText("#inside", "specversion")
-			rules.check(p, name+", inside a dead letter")
-			p.picture(name+"-inside", false)
+			p.picture(name+"-dead-letters", false)
+			p.click("#dead-letters [data-part=view]")
+			p.awaitText("#json", "specversion")
+			rules.check(p, name+", a dead letter's JSON")
+			p.picture(name+"-json", false)
 			p.press("\x1b")
-			p.click("#letters [data-part=drop-all]")
+			p.click("#dead-letters [data-part=drop-all]")
 			p.awaitText("#confirm", "This cannot be undone")
-			rules.check(p, name+", asking before a drop")
+			rules.check(p, name+", confirming a drop")
 			p.picture(name+"-confirm", false)
 			p.press("\x1b", "\x1b")
 			p.await("all dialogs are closed", "!document.querySelector('dialog[open]')")

@@ -17,20 +17,20 @@ import (
 
 const allIsWell = "All is well"
 
-func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
+func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	soc := loopback.Receive(t)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
 	p.awaitText(card("soc", ".state"), "Running")
-	// Whoever looks at the page must see the same elements all along.
+	// The elements must stay the same, so that focus and scroll position are kept.
 	eval[bool](p, "window.same = "+element(card("soc", ""))+", true")
 
 	soc.Answer(http.StatusServiceUnavailable)
 	a.AddMany(3)
 	p.awaitText(card("soc", ".state"), "Retrying")
-	p.awaitText("#verdict", "Sink soc fails")
+	p.awaitText("#verdict", "Sink soc is failing")
 	p.awaitText(card("soc", "dd"), "3 events for")
 	soc.Answer(http.StatusUnauthorized)
 	p.awaitText(card("soc", ".state"), "Halted")
@@ -38,83 +38,83 @@ func TestASinkThatGoesDownIsSeenAndSoIsThatItIsBack(t *testing.T) {
 	p.awaitText("#verdict", "401")
 	p.awaitText(card("soc", "[data-part=error]"), "401")
 	p.await("it is announced", element("#announcer")+".textContent.includes('Halted')")
-	p.await("the tab says it", "document.title.startsWith('✕')")
+	p.await("it shows in the title", "document.title.startsWith('✕')")
 	soc.Answer(0)
-	p.click(`[aria-label="Try now to deliver to sink soc"]`)
+	p.click(`[aria-label="Retry delivery to sink soc now"]`)
 	p.awaitText(card("soc", ".state"), "Running")
 	p.awaitText("#verdict", allIsWell)
 	p.awaitText(card("soc", "[data-part=delivered]"), "3")
 	if !eval[bool](p, "window.same === "+element(card("soc", ""))) {
-		t.Error("the sink's card is another element")
+		t.Error("the sink's card was replaced")
 	}
 }
 
-func TestADeadLetterIsLookedIntoAndRequeued(t *testing.T) {
+func TestDeadLetterIsViewedAndRequeued(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	soc := loopback.Receive(t)
 	soc.Answer(http.StatusUnprocessableEntity)
 	a.AddMany(2)
 	d := a.Generate()
-	d.ID = 1<<53 + 1 // what JavaScript's own numbers cannot hold
+	d.ID = 1<<53 + 1 // beyond the precision of JavaScript's numbers
 	a.Add(d)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", soc.URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", "Sink soc has 3 dead letters")
 	soc.Answer(0)
 	p.click(`[aria-label="View the dead letters of sink soc"]`)
-	p.await("all of them are listed", "document.querySelectorAll('.letter').length === 3")
-	p.awaitText("#letters", "422")
+	p.await("all of them are listed", "document.querySelectorAll('.dead-letter').length === 3")
+	p.awaitText("#dead-letters", "422")
 
-	const look = `[aria-label^="View event 9007199254740993-"]`
-	p.click(look)
-	p.awaitText("#inside", `"id": 9007199254740993,`)
+	const view = `[aria-label^="View event 9007199254740993-"]`
+	p.click(view)
+	p.awaitText("#json", `"id": 9007199254740993,`)
 	p.press("\x1b")
-	p.await("Escape closes it", "!"+element("#inside")+".open")
-	p.await("the focus is back", fmt.Sprintf("document.activeElement.matches(%q)", look))
+	p.await("Escape closes it", "!"+element("#json")+".open")
+	p.await("the focus is back", fmt.Sprintf("document.activeElement.matches(%q)", view))
 
-	p.click(".letter:first-child [data-part=requeue]")
+	p.click(".dead-letter:first-child [data-part=requeue]")
 	await(t, "the requeued event", func() bool { n, again := count(soc); return n == 1 && again == 1 })
-	p.await("two are left", "document.querySelectorAll('.letter').length === 2")
-	p.await("the focus is at what is left", "document.activeElement.closest('.letter')")
+	p.await("two are left", "document.querySelectorAll('.dead-letter').length === 2")
+	p.await("the focus moved to the next one", "document.activeElement.closest('.dead-letter')")
 
-	p.click(".letter:first-child [data-part=drop]")
-	p.awaitText("#confirm", "never gets it")
+	p.click(".dead-letter:first-child [data-part=drop]")
+	p.awaitText("#confirm", "never receives it")
 	p.click("#confirm [data-part=no]")
-	p.click(".letter:first-child [data-part=drop]")
+	p.click(".dead-letter:first-child [data-part=drop]")
 	p.click("#confirm [data-part=yes]")
-	p.await("one is left", "document.querySelectorAll('.letter').length === 1")
+	p.await("one is left", "document.querySelectorAll('.dead-letter').length === 1")
 
-	p.click("#letters [data-part=requeue-all]")
+	p.click("#dead-letters [data-part=requeue-all]")
 	p.awaitText("#confirm", "marked as redelivered")
 	p.click("#confirm [data-part=yes]")
 	await(t, "all but the dropped event", func() bool { n, again := count(soc); return n == 2 && again == 2 })
-	p.awaitText("#letters", "There are no dead letters.")
+	p.awaitText("#dead-letters", "There are no dead letters.")
 	p.press("\x1b")
 	p.awaitText("#verdict", allIsWell)
 }
 
-func TestAnObjectThatNoEventWasMadeOfIsLookedIntoAndDropped(t *testing.T) {
+func TestUnconvertedObjectIsViewedAndDropped(t *testing.T) {
 	a, applianceURL := startAppliance(t)
-	v := a.AddHuge(17 << 20) // larger than an answer may be
+	v := a.AddHuge(17 << 20) // larger than the limit of a response
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
-	p.awaitText("#verdict", "hq/detections: 1 object could not be made into events.")
+	p.awaitText("#verdict", "hq/detections: 1 object could not be converted into events.")
 	p.click(`[aria-label="View the dead letters of hq/detections"]`)
-	p.awaitText("#letters .letter", "Drop")
-	if eval[bool](p, "document.querySelector('#letters [data-part=requeue]').checkVisibility()") {
-		t.Error("what no sink refused is offered to be requeued")
+	p.awaitText("#dead-letters .dead-letter", "Drop")
+	if eval[bool](p, "document.querySelector('#dead-letters [data-part=requeue]').checkVisibility()") {
+		t.Error("an object of a source can be requeued")
 	}
-	p.click("#letters [data-part=look]")
-	p.awaitText("#inside", fmt.Sprint(v.ID))
+	p.click("#dead-letters [data-part=view]")
+	p.awaitText("#json", fmt.Sprint(v.ID))
 	p.press("\x1b")
-	p.click("#letters [data-part=drop-all]")
+	p.click("#dead-letters [data-part=drop-all]")
 	p.click("#confirm [data-part=yes]")
-	p.awaitText("#letters", "There are no dead letters.")
+	p.awaitText("#dead-letters", "There are no dead letters.")
 	p.press("\x1b")
 	p.awaitText("#verdict", allIsWell)
 }
 
-func TestWhatAnApplianceSaysIsText(t *testing.T) {
+func TestApplianceTextIsNotMarkup(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	hostile := []string{
 		`<img src=x onerror="window.ran=1">`, `<script>window.ran=1</script>`, `"><svg onload=window.ran=1>`, `javascript:window.ran=1`,
@@ -139,12 +139,12 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 	}
 	for n := range len(hostile) + 3 {
 		p.do(clickNth(".event", n))
-		p.awaitText("#inside", `"specversion"`)
+		p.awaitText("#json", `"specversion"`)
 		p.press("\x1b")
 	}
 	p.click(`[aria-label="View the dead letters of sink soc"]`)
 	p.click(fmt.Sprintf(`[aria-label^="View event %d-"]`, id))
-	p.awaitText("#inside", "onerror")
+	p.awaitText("#json", "onerror")
 	if eval[bool](p, "'ran' in window") {
 		t.Error("a script of the appliance has run")
 	}
@@ -153,7 +153,7 @@ func TestWhatAnApplianceSaysIsText(t *testing.T) {
 	}
 }
 
-func TestASinkIsPausedAndResumed(t *testing.T) {
+func TestSinkIsPausedAndResumed(t *testing.T) {
 	t.Run("with the mouse", func(t *testing.T) {
 		a, applianceURL := startAppliance(t)
 		soc := loopback.Receive(t)
@@ -182,20 +182,20 @@ func TestASinkIsPausedAndResumed(t *testing.T) {
 		p.press("\r")
 		p.awaitText(card("soc", ".state"), "Running")
 	})
-	t.Run("and what the bridge says no to is told beside the button", func(t *testing.T) {
+	t.Run("an error is shown beside the button", func(t *testing.T) {
 		_, applianceURL := startAppliance(t)
 		url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 		p := openTab(t, url)
 		p.expectRefusals()
 		p.awaitText(card("soc", ".state"), "Running")
-		// As if it had been taken out of the configuration in the meantime.
+		// As if it had been removed from the configuration meanwhile.
 		eval[bool](p, "window.fetch = ((f) => (url, o) => f(String(url).replace('soc/pause', 'gone/pause'), o))(window.fetch), true")
 		p.click(`[aria-label="Pause sink soc"]`)
 		p.awaitText(card("soc", "[data-part=action-error]"), "gone")
 	})
 }
 
-func TestTheTokenIsAskedFor(t *testing.T) {
+func TestSignIn(t *testing.T) {
 	_, applianceURL := startAppliance(t)
 	const token = "correct horse battery staple"
 	url, _ := startBridge(t, settings{token: token, appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
@@ -212,21 +212,21 @@ func TestTheTokenIsAskedFor(t *testing.T) {
 		p.press("\r")
 	}
 	enter("wrong")
-	p.awaitText("#token-error", "This token was refused")
+	p.awaitText("#token-error", "This token was rejected")
 	if kept := eval[int](p, "sessionStorage.length"); kept != 0 {
-		t.Error("a token that was refused is kept")
+		t.Error("a rejected token is kept")
 	}
 	enter(token)
 	p.awaitText("#verdict", allIsWell)
 	p.click(`[aria-label="Pause sink soc"]`)
 	p.awaitText(card("soc", ".state"), "Paused")
 	if eval[string](p, "document.cookie") != "" || eval[int](p, "localStorage.length") != 0 {
-		t.Error("the token, or something else, is kept where it outlives the tab")
+		t.Error("something is stored beyond the tab")
 	}
 	p.click("#sign-out")
 	p.awaitShown("#token-form")
 	if text := eval[string](p, "document.body.textContent"); strings.Contains(text, "soc") || eval[int](p, "sessionStorage.length") != 0 {
-		t.Error("something is left behind after signing out")
+		t.Error("data remains after signing out")
 	}
 }
 
@@ -246,24 +246,24 @@ func TestEventsAreFilteredBySeverity(t *testing.T) {
 	choose := func(value string) {
 		eval[bool](p, fmt.Sprintf("%[1]s.value = %[2]q, %[1]s.dispatchEvent(new Event('change', {bubbles: true}))", element("#severity"), value))
 	}
-	choose("21")
-	p.await("the loud one alone is shown", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'loud'")
-	p.awaitText(".event", "FATAL")
+	choose("critical")
+	p.await("only the critical one is shown", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'loud'")
+	p.awaitText(".event", "critical")
 	add("louder", 98)
 	add("quieter", 5)
-	p.await("what comes is filtered, too", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'louder,loud'")
-	choose("0")
+	p.await("new events are filtered", "[...document.querySelectorAll('.event .title')].map((e) => e.textContent).join() === 'louder,loud'")
+	choose("")
 	p.await("all are shown again", "document.querySelectorAll('.event').length === 5")
 
-	p.click("#hold")
+	p.click("#freeze")
 	add("later", 50)
-	p.awaitText("#events-note", "held; 1 newer")
-	p.await("a list that is held stays as it is", "document.querySelectorAll('.event').length === 5")
-	p.click("#hold")
+	p.awaitText("#events-note", "frozen; 1 newer")
+	p.await("a frozen list does not change", "document.querySelectorAll('.event').length === 5")
+	p.click("#freeze")
 	p.awaitText(".event", "later")
 }
 
-func TestABridgeThatGoesAwayIsTold(t *testing.T) {
+func TestStoppedBridgeIsShown(t *testing.T) {
 	_, applianceURL := startAppliance(t)
 	s := settings{state: filepath.Join(t.TempDir(), "state.db"), appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)}
 	url, stop := startBridge(t, s)
@@ -271,16 +271,16 @@ func TestABridgeThatGoesAwayIsTold(t *testing.T) {
 	p.expectRefusals()
 	p.awaitText("#verdict", allIsWell)
 	stop()
-	p.awaitText("#verdict", "The bridge does not answer. What is shown is of")
-	p.await("what is shown is marked as old", "'stale' in document.body.dataset")
+	p.awaitText("#verdict", "The bridge does not answer. This page shows its status of")
+	p.await("the status is marked as stale", "'stale' in document.body.dataset")
 	p.picture("gone", false)
 	s.admin = strings.TrimPrefix(url, "http://")
 	startBridge(t, s)
 	p.awaitText("#verdict", allIsWell)
-	p.await("what is shown is of now", "!('stale' in document.body.dataset)")
+	p.await("the status is current", "!('stale' in document.body.dataset)")
 }
 
-func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
+func TestHiddenPageCatchesUp(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	a.AddMany(3)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
@@ -294,17 +294,17 @@ func TestAPageThatWasHiddenCatchesUp(t *testing.T) {
 	p.awaitText(card("soc", ""), "Delivered 7")
 }
 
-func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
+func TestJSONAndMessages(t *testing.T) {
 	_, applianceURL := startAppliance(t)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)
 	p.awaitText("#verdict", allIsWell)
 	for _, c := range []struct{ name, json, pretty string }{
 		{"numbers keep their digits", `{"id":18446744073709551615,"n":1.10,"e":-1E+2}`, "{\n  \"id\": 18446744073709551615,\n  \"n\": 1.10,\n  \"e\": -1E+2\n}"},
-		{"what is empty stays on a line", `{"a":[],"b":{ },"c":[[]]}`, "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    []\n  ]\n}"},
-		{"strings may hold anything", `["{\"a\\",",[}:","\\\\"]`, "[\n  \"{\\\"a\\\\\",\n  \",[}:\",\n  \"\\\\\\\\\"\n]"},
-		{"words are words", `[true,false,null,""]`, "[\n  true,\n  false,\n  null,\n  \"\"\n]"},
-		{"a value by itself is one", `"x"`, `"x"`},
+		{"empty ones stay on a line", `{"a":[],"b":{ },"c":[[]]}`, "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": [\n    []\n  ]\n}"},
+		{"strings may contain anything", `["{\"a\\",",[}:","\\\\"]`, "[\n  \"{\\\"a\\\\\",\n  \",[}:\",\n  \"\\\\\\\\\"\n]"},
+		{"literals", `[true,false,null,""]`, "[\n  true,\n  false,\n  null,\n  \"\"\n]"},
+		{"a value by itself", `"x"`, `"x"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := eval[string](p, fmt.Sprintf("import('/page/pretty.js').then((m) => m.pretty(%q))", c.json)); got != c.pretty {
@@ -314,14 +314,14 @@ func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	for _, c := range []struct{ name, stream, messages string }{
 		{"a message has a type and data", "id: 1\nevent: a.b\ndata: {}\n\n", `[{"event":"a.b","data":"{}"}]`},
-		{"comments are passed over", ":\n\n: x\n\ndata:1\n\n", `[{"event":"","data":"1"}]`},
-		{"lines may end as they do elsewhere", "event: a\r\ndata: 1\r\n\r\n", `[{"event":"a","data":"1"}]`},
+		{"comments are ignored", ":\n\n: x\n\ndata:1\n\n", `[{"event":"","data":"1"}]`},
+		{"lines may end with CRLF", "event: a\r\ndata: 1\r\n\r\n", `[{"event":"a","data":"1"}]`},
 		{"data may have lines", "data: 1\ndata: 2\n\n", `[{"event":"","data":"1\n2"}]`},
-		{"a type without data is none", "event: a\n\ndata: 1\n\n", `[{"event":"","data":"1"}]`},
-		{"a message that is cut short is none", "data: 1\n\ndata: 2\n", `[{"event":"","data":"1"}]`},
+		{"a message without data is ignored", "event: a\n\ndata: 1\n\n", `[{"event":"","data":"1"}]`},
+		{"an incomplete message is ignored", "data: 1\n\ndata: 2\n", `[{"event":"","data":"1"}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			// A byte at a time is the worst that a network can do.
+			// The network may deliver a byte at a time.
 			got := eval[string](p, fmt.Sprintf(`(async () => {
 				const {messages} = await import('/page/messages.js');
 				const bytes = new TextEncoder().encode(%q);
@@ -337,7 +337,7 @@ func TestJSONAndMessagesAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestAnApplianceThatIsGoneIsTold(t *testing.T) {
+func TestUnreachableApplianceIsShown(t *testing.T) {
 	a, applianceURL := startAppliance(t)
 	url, _ := startBridge(t, settings{appliances: hq(applianceURL), sinks: webhook("soc", loopback.Receive(t).URL)})
 	p := openTab(t, url)

@@ -9,17 +9,16 @@ import (
 	"ndrbridge/transform"
 )
 
-// deadLetter is a dead letter as the API shows it.
+// deadLetter is the JSON form of a dead letter.
 type deadLetter struct {
 	Key    string    `json:"key"`
 	Class  string    `json:"class"`
 	Reason string    `json:"reason"`
 	Time   time.Time `json:"time"`
 	Bytes  int       `json:"bytes"` // of the body
-	// EventID is the event's id; absent where the body is no event.
+	// EventID is the event's id; absent if the body is not an event.
 	EventID string `json:"event_id,omitempty"`
-	// The body is there by request: as what it is where it is JSON, else as
-	// base64.
+	// The body is included on request: in Body if it is JSON, else in BodyBase64.
 	Body       json.RawMessage `json:"body,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
@@ -39,8 +38,8 @@ func newDeadLetter(d checkpoint.DeadLetter, withBody bool) deadLetter {
 	return l
 }
 
-// dead letter is what the bridge keeps.
-func (l deadLetter) dead() checkpoint.DeadLetter {
+// stored returns the stored form of a dead letter with its body.
+func (l deadLetter) stored() checkpoint.DeadLetter {
 	body := []byte(l.Body)
 	if body == nil {
 		body = l.BodyBase64
