@@ -1,4 +1,4 @@
-# Everything here needs nothing but Go and bash, except alerts, deploy-check, e2e and page.
+# All targets need only Go and bash, except alerts, deploy-check, e2e and page.
 
 .PHONY: build demo render reference test lint bench torture alerts deploy-check e2e page
 
@@ -11,19 +11,19 @@ build:
 demo:
 	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
 
-# What a webhook's preset makes of a few events of the stand-in appliance:
+# Renders a few events of the stand-in appliance with a webhook's preset:
 # make render PRESET=slack, or teams, discord, pagerduty, splunk_hec, elasticsearch,
-# datadog; BATCH=1 shows each by itself.
+# datadog; BATCH=1 renders each event separately.
 render:
 	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
 
-# The race detector needs a C compiler; without one the tests run all the same.
+# The race detector needs a C compiler; without one the tests run without it.
 RACE := $(if $(shell command -v $${CC:-cc}),-race)
 
-# The references in docs/ and the JSON Schema, from the code: of the configuration, from
-# the comments in configs; of the events, made of fixtures; of the metrics, from a running
-# bridge; of the commands, from their help and what they print beside a stand-in appliance.
-# The alert rules as a resource of Kubernetes, from those of Prometheus.
+# Generates the references in docs/ and the JSON Schema: the configuration from the comments
+# in configs, the events from fixtures, the metrics from a running bridge, the commands from
+# their help and their output with a stand-in appliance. Generates the Kubernetes resource
+# of the alert rules from those of Prometheus.
 reference:
 	go run ./configs/internal/reference
 	go run ./test/events
@@ -41,19 +41,19 @@ lint:
 	go vet -tags promtool ./deploy/prometheus
 	go tool staticcheck -tags promtool ./deploy/prometheus
 
-# The drain of 100,000 detections to each sink, beside the bare client library.
+# Measures draining 100,000 detections to each sink, compared with the bare client library.
 bench: build
 	go run ./test/bench
 
-# 2,000 kills among faults, instead of the few of the tests: about ten minutes on
-# two cores. It tells the SEED that repeats its plan; make torture SEED=7
-# KILLS=300 FAULTS=0 chooses, FAULTS being connections in a hundred. Beside it, bridges
-# that take ticket commands in are killed COMMAND_KILLS times (100).
+# Kills the bridge 2,000 times while faults are injected: about ten minutes on two cores.
+# It prints the SEED that repeats its plan. make torture SEED=7 KILLS=300 FAULTS=0 sets the
+# plan; FAULTS is the percentage of connections with a fault. It also kills bridges that
+# accept ticket commands COMMAND_KILLS times (100).
 torture:
 	KILLS=$(or $(KILLS),2000) COMMAND_KILLS=$(or $(COMMAND_KILLS),100) go test -count=1 -timeout 40m -run TestKills -v ./test/crash
 
-# The alerts, their tests, every metric of a running bridge and every expression of
-# the dashboard, checked with Prometheus' own tool.
+# Checks the alerts, their tests, the metrics of a running bridge and the expressions of
+# the dashboard with promtool.
 alerts:
 	@command -v promtool >/dev/null || { echo "make alerts needs promtool: on Debian, apt-get install prometheus"; exit 1; }
 	promtool check rules deploy/prometheus/rules.yaml
@@ -61,20 +61,19 @@ alerts:
 	promtool test rules deploy/prometheus/rules_test.yaml
 	go test -count=1 -tags promtool ./deploy/prometheus
 
-# The bridge and its sinks against real brokers, which the tests start on loopback
-# unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux, and what .ci/run installs.
-# make e2e ONLY=TestKafka chooses.
+# Tests the bridge and its sinks with real brokers, which the tests start on loopback
+# unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux and the packages that .ci/run
+# installs. make e2e ONLY=TestKafka selects tests.
 e2e:
 	go test -tags e2e -count=1 -timeout 10m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
 
-# What is in deploy, against what reads it: linters, schemas, and the bridge's system
-# calls against those that its unit allows. It needs Linux, and installs its tools.
+# Checks the files in deploy with linters and schemas, and the bridge's system calls
+# against its systemd unit. It needs Linux and installs its tools.
 deploy-check:
 	deploy/check
 
-# The status page in Chromium, as an operator uses it, with pictures of how it looks
-# in NDRBRIDGE_SCREENSHOTS. It needs chromium and npm, which installs axe-core.
-# make page ONLY=TestLooks chooses.
+# Tests the status page in Chromium and writes screenshots to NDRBRIDGE_SCREENSHOTS. It
+# needs chromium and npm, which installs axe-core. make page ONLY=TestLooks selects tests.
 page:
 	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
 	go test -tags e2e -count=1 -timeout 5m $(if $(ONLY),-run $(ONLY)) -v ./test/page

@@ -19,7 +19,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// find returns what the pattern's group is in a file; it must be there once.
+// find returns the group of a pattern in a file, which must match exactly once.
 func find(t *testing.T, file, pattern string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(read(t, file), -1)
@@ -29,8 +29,8 @@ func find(t *testing.T, file, pattern string) string {
 	return found[0][1]
 }
 
-// An orderly stop that is cut short costs nothing but duplicates; still, whoever stops
-// the bridge waits longer than it takes.
+// TestABridgeIsGivenTimeToStop checks that whatever stops the bridge waits longer than
+// its shutdown_timeout. A shutdown that is cut short causes duplicates.
 func TestABridgeIsGivenTimeToStop(t *testing.T) {
 	for _, at := range []struct{ file, pattern, config string }{
 		{"systemd/ndrbridge.service", `^TimeoutStopSec=(\d+)$`, "systemd/ndrbridge.yaml"},
@@ -41,13 +41,13 @@ func TestABridgeIsGivenTimeToStop(t *testing.T) {
 			seconds, err := strconv.Atoi(find(t, at.file, at.pattern))
 			config, _ := load(t, at.config, read(t, at.config))
 			if grace := time.Duration(seconds) * time.Second; err != nil || grace < time.Duration(config.ShutdownTimeout)+10*time.Second {
-				t.Errorf("it is stopped after %s, and wants %s", grace, config.ShutdownTimeout)
+				t.Errorf("it is killed after %s, but its shutdown_timeout is %s", grace, config.ShutdownTimeout)
 			}
 		})
 	}
 }
 
-func TestReleaseAndImageAreLinkedAlike(t *testing.T) {
+func TestReleaseAndImageAreLinkedWithTheSameFlags(t *testing.T) {
 	image := find(t, "../Dockerfile", `go build (.*) -o /out/`)
 	image = strings.ReplaceAll(image, "$VERSION", "V")
 	release := strings.ReplaceAll(find(t, "../.goreleaser.yaml", `ldflags: \["(.*)"\]`), "{{.Version}}", "V")
@@ -57,8 +57,9 @@ func TestReleaseAndImageAreLinkedAlike(t *testing.T) {
 	}
 }
 
-// A workflow has the version of go.mod.
-func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
+// TestImageAndWorkflowsUseTheToolchainOfTheModule checks that workflows take the version
+// of Go from go.mod and that the image has the same.
+func TestImageAndWorkflowsUseTheToolchainOfTheModule(t *testing.T) {
 	compiler := find(t, "../go.mod", `^toolchain go(.*)$`)
 	files, err := filepath.Glob("../.github/workflows/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -70,12 +71,12 @@ func TestImageAndWorkflowsAreBuiltByTheCompilerOfTheModule(t *testing.T) {
 	for _, file := range files {
 		text := read(t, file)
 		if set, ours := strings.Count(text, "actions/setup-go@"), strings.Count(text, "go-version-file: go.mod"); set != ours {
-			t.Errorf("%s sets up Go %d times, and %d times as go.mod has it", file, set, ours)
+			t.Errorf("%s sets up Go %d times, but %d times with the version of go.mod", file, set, ours)
 		}
 	}
 }
 
-// A tag can be moved to other content; a digest cannot.
+// TestActionsAndImagesArePinnedByDigest requires digests, because a tag can be moved.
 func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	workflows, err := filepath.Glob("../.github/workflows/*.yaml")
 	if err != nil || len(workflows) == 0 {
@@ -94,7 +95,7 @@ func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	for _, file := range workflows {
 		for _, uses := range references(file, `uses: (.*)$`) {
 			if !action.MatchString(uses) {
-				t.Errorf("%s: %s is not a commit with its version behind it", file, uses)
+				t.Errorf("%s: %s is not a commit followed by its version", file, uses)
 			}
 		}
 	}
@@ -107,13 +108,13 @@ func TestActionsAndImagesArePinnedByDigest(t *testing.T) {
 	}
 }
 
-func TestWhatIsShippedCarriesTheLicencesOfWhatItContains(t *testing.T) {
+func TestReleaseAndImageContainThirdPartyLicences(t *testing.T) {
 	const texts = "THIRD_PARTY_LICENSES.txt"
-	for file, wants := range map[string][]string{
+	for file, lines := range map[string][]string{
 		"../Dockerfile":       {"go run ./deploy/licences ./cmd/ndrbridge ./cmd/ndrappliance > /out/" + texts, "COPY --from=build /src/LICENSE /out/" + texts + " /licenses/"},
 		"../.goreleaser.yaml": {"go run ./deploy/licences ./cmd/ndrbridge > bin/release/" + texts, "{src: bin/release/*,", "/usr/share/doc/ndrbridge/" + texts},
 	} {
-		for _, want := range wants {
+		for _, want := range lines {
 			if !strings.Contains(read(t, file), want) {
 				t.Errorf("%s lacks %s", file, want)
 			}
@@ -121,8 +122,9 @@ func TestWhatIsShippedCarriesTheLicencesOfWhatItContains(t *testing.T) {
 	}
 }
 
-// What Go embeds is part of the source, whatever its name ends in.
-func TestTheImageIsBuiltOfAllThatIsEmbedded(t *testing.T) {
+// TestEmbeddedFilesAreInTheBuildContext checks that .dockerignore does not exclude files
+// that Go embeds, whatever their extension.
+func TestEmbeddedFilesAreInTheBuildContext(t *testing.T) {
 	embed := regexp.MustCompile(`(?m)^//go:embed (.+)$`)
 	var ignored []string
 	for line := range strings.Lines(read(t, "../.dockerignore")) {
@@ -136,7 +138,7 @@ func TestTheImageIsBuiltOfAllThatIsEmbedded(t *testing.T) {
 				parts := strings.Split(path.Join(path.Dir(file), name), "/")
 				for _, part := range append(parts, "*"+path.Ext(name)) {
 					if slices.Contains(ignored, part) {
-						t.Errorf("%s embeds %s, which .dockerignore leaves out", file, name)
+						t.Errorf("%s embeds %s, which .dockerignore excludes", file, name)
 					}
 				}
 			}
@@ -147,7 +149,7 @@ func TestTheImageIsBuiltOfAllThatIsEmbedded(t *testing.T) {
 	}
 }
 
-// sources are the paths of the Go files in the module, but for tests.
+// sources returns the paths of the module's Go files except tests.
 func sources(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -168,7 +170,7 @@ func sources(t *testing.T) []string {
 	return files
 }
 
-func TestTheComposeFileGivesWhatItsConfigurationsWant(t *testing.T) {
+func TestComposeFileMatchesItsConfigurations(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Secrets []string
@@ -178,7 +180,7 @@ func TestTheComposeFileGivesWhatItsConfigurationsWant(t *testing.T) {
 	}
 	decode(t, "compose/compose.yaml", &file)
 	if key := strings.TrimSpace(read(t, "compose/secrets/appliance-key")); key != standin.DefaultAPIKey {
-		t.Errorf("the appliance's key is %s, and the stand-in wants %s", key, standin.DefaultAPIKey)
+		t.Errorf("the appliance's key is %s, but the stand-in expects %s", key, standin.DefaultAPIKey)
 	}
 	_, secrets := load(t, "compose/ndrbridge.yaml", read(t, "compose/ndrbridge.yaml"))
 	for _, secret := range secrets {
@@ -197,7 +199,7 @@ func TestTheComposeFileGivesWhatItsConfigurationsWant(t *testing.T) {
 		}
 	}
 
-	// The rules and the dashboard know the bridge by the name of the job.
+	// The rules and the dashboard select the bridge by the name of the job.
 	type scraping struct {
 		ScrapeConfigs []struct {
 			JobName string `yaml:"job_name"`
@@ -208,7 +210,7 @@ func TestTheComposeFileGivesWhatItsConfigurationsWant(t *testing.T) {
 	decode(t, "compose/prometheus.yaml", &here)
 	decode(t, "prometheus/prometheus.yaml", &there)
 	if !reflect.DeepEqual(here, there) {
-		t.Errorf("Prometheus scrapes %+v, and elsewhere %+v", here, there)
+		t.Errorf("Prometheus scrapes %+v in compose, but %+v elsewhere", here, there)
 	}
 }
 
@@ -219,7 +221,7 @@ func decode(t *testing.T, file string, into any) {
 	}
 }
 
-const prometheusRule = `# Made of ../../prometheus/rules.yaml: make reference
+const prometheusRule = `# Generated from ../../prometheus/rules.yaml by make reference.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -228,7 +230,7 @@ metadata:
 spec:
 `
 
-// UPDATE=1 writes them again.
+// TestTheRulesOfTheClusterAreTheRules rewrites the cluster's rules if UPDATE is set.
 func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 	const file = "kubernetes/monitoring/prometheusrule.yaml"
 	var want bytes.Buffer
@@ -249,6 +251,6 @@ func TestTheRulesOfTheClusterAreTheRules(t *testing.T) {
 		}
 	}
 	if read(t, file) != want.String() {
-		t.Errorf("%s is not made of the rules as they are: run make reference", file)
+		t.Errorf("%s does not match the rules: run make reference", file)
 	}
 }

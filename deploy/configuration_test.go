@@ -1,5 +1,5 @@
-// Package deploy_test holds the files of this folder against the bridge that they run,
-// and against each other. check, beside it, holds them against those who read them.
+// Package deploy_test checks the files of this folder against the bridge that they run
+// and against each other. The script check checks them with the tools that read them.
 package deploy_test
 
 import (
@@ -23,8 +23,8 @@ func read(t *testing.T, path string) string {
 
 var secretFile = regexp.MustCompile(`(_file: )(/run/[\w./-]+)`)
 
-// load loads a configuration whose secrets are files of this test, and returns the
-// paths that they have where it is used.
+// load loads a configuration with the test's own secret files in place of those that it
+// names, and returns the paths that it names.
 func load(t *testing.T, name, text string) (*configs.Config, []string) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -56,7 +56,7 @@ func TestConfigurationsLoad(t *testing.T) {
 			}
 			for _, path := range secrets {
 				if !strings.HasPrefix(path, at.secrets) {
-					t.Errorf("the secret %s is not where the others are, %s", path, at.secrets)
+					t.Errorf("the secret %s is not under %s", path, at.secrets)
 				}
 			}
 		})

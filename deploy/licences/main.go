@@ -1,6 +1,5 @@
 // Command licences prints the licence texts of everything that the released programs
-// contain: of each module that is linked into them on any of the platforms that are
-// released, and of Go itself.
+// contain: of each module linked into them on any released platform, and of Go itself.
 //
 //	go run ./deploy/licences ./cmd/ndrbridge > THIRD_PARTY_LICENSES.txt
 //
@@ -30,17 +29,17 @@ func main() {
 	}
 }
 
-// platforms are the values of GOOS for which programs are released. What is linked does
+// platforms are the values of GOOS for which programs are released. The linked modules do
 // not differ between architectures.
 var platforms = []string{"linux", "darwin", "windows"}
 
-// module is what go list shows of one.
+// module is a module as printed by go list.
 type module struct {
 	Path, Version, Dir string
 	Main               bool
 }
 
-// run writes the licence texts of what the packages link, sorted by module.
+// run writes the licence texts of the modules that the packages link, sorted by module.
 func run(packages []string, out io.Writer) error {
 	if len(packages) == 0 {
 		return errors.New("name the packages of the programs, such as ./cmd/ndrbridge")
@@ -65,7 +64,7 @@ func run(packages []string, out io.Writer) error {
 	return nil
 }
 
-// linked adds the modules that packages link on a platform.
+// linked adds the modules that packages link on a platform to the map to.
 func linked(goos string, packages []string, to map[string]module) error {
 	list, err := output([]string{"GOOS=" + goos, "CGO_ENABLED=0"}, "go", append([]string{"list", "-deps", "-json=Module"}, packages...)...)
 	if err != nil {
@@ -77,7 +76,7 @@ func linked(goos string, packages []string, to map[string]module) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("read what go list prints: %w", err)
+			return fmt.Errorf("decode the output of go list: %w", err)
 		case p.Module != nil && !p.Module.Main:
 			to[p.Module.Path] = *p.Module
 		}
@@ -95,11 +94,10 @@ func output(env []string, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// legal matches the names of files with a licence or a notice that goes with it.
+// legal matches the names of files with a licence or a notice.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$`)
 
-// print writes the legal texts of a module, those of parts that it has from elsewhere
-// included.
+// print writes the legal texts of a module, including those of code that it vendors.
 func (m module) print(out io.Writer) error {
 	var files []string
 	err := filepath.WalkDir(m.Dir, func(path string, entry fs.DirEntry, err error) error {
@@ -114,7 +112,7 @@ func (m module) print(out io.Writer) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look for the licence of %s: %w", m.Path, err)
+		return fmt.Errorf("find the licence of %s: %w", m.Path, err)
 	}
 	if len(files) == 0 {
 		return fmt.Errorf("%s %s has no licence text in %s; it must not be shipped", m.Path, m.Version, m.Dir)

@@ -19,8 +19,8 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// startBridge runs a bridge with every kind of part until the test ends, and returns
-// the address of its metrics.
+// startBridge runs a bridge with every kind of source, sink and intake until the test
+// ends, and returns the URL of its metrics.
 func startBridge(t *testing.T) string {
 	t.Helper()
 	hq := standin.New(standin.Options{Seed: 1})
@@ -76,7 +76,7 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// startNATS starts a server that has the stream of ticket commands.
+// startNATS starts a server with a stream for ticket commands and returns its URL.
 func startNATS(t *testing.T) string {
 	t.Helper()
 	s := loopback.NATS(t, nil)
@@ -87,7 +87,7 @@ func startNATS(t *testing.T) string {
 	return s.ClientURL()
 }
 
-// startKafka starts a broker that has the topic of ticket commands.
+// startKafka starts a broker with a topic for ticket commands and returns its address.
 func startKafka(t *testing.T) string {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "ndr.tickets"))

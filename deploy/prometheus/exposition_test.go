@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// metric is what a bridge tells of one of its metrics.
+// metric describes a metric as exposed by a bridge.
 type metric struct {
 	kind   string // counter, gauge or histogram
 	help   string
-	labels []string // in their order
+	labels []string // in the order of the exposition
 }
 
-// scrape returns what a bridge shows, by names and as it comes, once it shows all
-// metrics that the source names.
+// scrape returns the metrics of a bridge by name, and their text form. It waits until the
+// bridge exposes every metric named in the source code.
 func scrape(t *testing.T) (metrics map[string]metric, text string) {
 	t.Helper()
-	url, named := startBridge(t), metricsOfTheSource(t)
+	url, named := startBridge(t), metricsInSource(t)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		text = get(t, url)
 		metrics = parse(text)
@@ -33,7 +33,7 @@ func scrape(t *testing.T) (metrics map[string]metric, text string) {
 			return metrics, text
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("a bridge with every kind of part does not show %q", missing)
+			t.Fatalf("the bridge does not expose %q", missing)
 		}
 	}
 }
@@ -58,8 +58,8 @@ var (
 	label   = regexp.MustCompile(`(\w+)="`)
 )
 
-// parse reads the text format, as far as client_golang writes it: the comments of a
-// metric come before its samples.
+// parse parses the text format as client_golang writes it: the comments of a metric
+// precede its samples.
 func parse(text string) map[string]metric {
 	metrics := make(map[string]metric)
 	for line := range strings.Lines(text) {
@@ -88,7 +88,7 @@ func parse(text string) map[string]metric {
 	return metrics
 }
 
-// base is the name of the metric that a series belongs to.
+// base returns the name of the metric to which a series belongs.
 func base(series string, metrics map[string]metric) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(series, suffix); ok && metrics[name].kind == "histogram" {
@@ -98,8 +98,8 @@ func base(series string, metrics map[string]metric) string {
 	return series
 }
 
-// metricsOfTheSource are the names that the bridge's source has as strings.
-func metricsOfTheSource(t *testing.T) []string {
+// metricsInSource returns the names of metrics in string literals of the source code.
+func metricsInSource(t *testing.T) []string {
 	t.Helper()
 	literal := regexp.MustCompile(`"(ndrbridge_[a-z_]+)"`)
 	found := make(map[string]bool)

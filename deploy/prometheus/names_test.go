@@ -11,7 +11,7 @@ import (
 	"ndrbridge/test/docs"
 )
 
-// panel is what a dashboard shows in one place.
+// panel is a panel of a dashboard.
 type panel struct {
 	Title, Type, Description string
 	FieldConfig              struct {
@@ -20,7 +20,7 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-// dashboard is as much of one as is checked.
+// dashboard contains the checked parts of a dashboard.
 type dashboard struct {
 	Panels     []panel
 	Templating struct {
@@ -38,7 +38,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// query is one that the dashboard makes.
+// query is a query of the dashboard.
 type query struct{ where, expr, legend string }
 
 func (d dashboard) queries() []query {
@@ -64,11 +64,11 @@ var (
 	recording = regexp.MustCompile(`ndrbridge:[a-z_:]+`)
 )
 
-// unknown tells what an expression names that no bridge shows, and what labels of its
-// result the texts that go with it name.
+// unknown returns the problems of an expression: metrics and labels that no bridge
+// exposes, and labels in texts that its result does not have.
 func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	var problems []string
-	labels := []string{"job", "instance", "le"} // the first two are Prometheus' own
+	labels := []string{"job", "instance", "le"} // Prometheus adds the first two
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 		m, known := metrics[base(s[1], metrics)]
 		if !known {
@@ -90,7 +90,7 @@ func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	}
 	for _, text := range texts {
 		for _, l := range shown.FindAllStringSubmatch(text, -1) {
-			// What a recording has is told by the expression that records it.
+			// The labels of a recording are those of its own expression.
 			if !slices.Contains(labels, l[1]) && !strings.Contains(expr, "ndrbridge:") {
 				problems = append(problems, "it has no label "+l[1]+" to be shown")
 			}
@@ -99,7 +99,7 @@ func unknown(metrics map[string]metric, expr string, texts ...string) []string {
 	return problems
 }
 
-func TestWhatNoBridgeShowsIsFound(t *testing.T) {
+func TestUnknown(t *testing.T) {
 	metrics := map[string]metric{
 		"ndrbridge_lag":          {kind: "gauge", labels: []string{"sink"}},
 		"ndrbridge_send_seconds": {kind: "histogram", labels: []string{"sink"}},
@@ -108,13 +108,13 @@ func TestWhatNoBridgeShowsIsFound(t *testing.T) {
 		name, expr, text string
 		want             string // empty: nothing
 	}{
-		{"what a bridge shows is known", `sum by (sink, le) (rate(ndrbridge_send_seconds_bucket{job="x", sink=~"a"}[5m]))`, "{{sink}}", ""},
-		{"a metric that there is not", `ndrbridge_lags > 1`, "", "there is no metric ndrbridge_lags"},
-		{"a suffix that belongs to histograms", `ndrbridge_lag_count`, "", "there is no metric ndrbridge_lag_count"},
-		{"a label that it has not", `ndrbridge_lag{stream="x"}`, "", "ndrbridge_lag has no label stream"},
-		{"a label to group by that nothing has", `max by (stream) (ndrbridge_lag)`, "", "nothing in it has the label stream"},
-		{"a label that an alert shows", `ndrbridge_lag > 1`, "The stream {{ $labels.stream }}.", "it has no label stream to be shown"},
-		{"a label that a legend shows", `ndrbridge_lag`, "{{sink}} {{class}}", "it has no label class to be shown"},
+		{"known names", `sum by (sink, le) (rate(ndrbridge_send_seconds_bucket{job="x", sink=~"a"}[5m]))`, "{{sink}}", ""},
+		{"an unknown metric", `ndrbridge_lags > 1`, "", "there is no metric ndrbridge_lags"},
+		{"a histogram's suffix on a gauge", `ndrbridge_lag_count`, "", "there is no metric ndrbridge_lag_count"},
+		{"an unknown label", `ndrbridge_lag{stream="x"}`, "", "ndrbridge_lag has no label stream"},
+		{"an unknown label in a grouping", `max by (stream) (ndrbridge_lag)`, "", "nothing in it has the label stream"},
+		{"an unknown label in an alert", `ndrbridge_lag > 1`, "The stream {{ $labels.stream }}.", "it has no label stream to be shown"},
+		{"an unknown label in a legend", `ndrbridge_lag`, "{{sink}} {{class}}", "it has no label class to be shown"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := strings.Join(unknown(metrics, c.expr, c.text), "; "); got != c.want {
@@ -152,7 +152,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 		if name, ok := strings.CutSuffix(v.Definition, ", "+v.Name+")"); ok {
 			check("the variable "+v.Name, strings.TrimPrefix(name, "label_values("))
 		} else if v.Type == "query" {
-			t.Errorf("the variable %s is not made of the label's values: %s", v.Name, v.Definition)
+			t.Errorf("the variable %s is not a query of a label's values: %s", v.Name, v.Definition)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
@@ -169,7 +169,7 @@ func TestEveryMetricIsUsedAndEveryNameExists(t *testing.T) {
 	}
 }
 
-func TestEveryPanelCanBeRead(t *testing.T) {
+func TestEveryPanelIsDescribed(t *testing.T) {
 	for _, p := range readDashboard(t).Panels {
 		if p.Type == "row" {
 			continue
@@ -178,7 +178,7 @@ func TestEveryPanelCanBeRead(t *testing.T) {
 			t.Errorf("the panel %s has no description or no unit", p.Title)
 		}
 		if len(p.Targets) == 0 {
-			t.Errorf("the panel %s shows nothing", p.Title)
+			t.Errorf("the panel %s has no query", p.Title)
 		}
 		for _, target := range p.Targets {
 			if target.LegendFormat == "" {

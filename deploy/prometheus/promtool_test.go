@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// promtool runs it and tells what it finds wrong.
+// promtool runs promtool and reports its findings as errors of the test.
 func promtool(t *testing.T, stdin string, arguments ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "promtool", arguments...)
@@ -24,12 +24,12 @@ func promtool(t *testing.T, stdin string, arguments ...string) {
 	}
 }
 
-func TestTheMetricsOfABridgeFollowTheRulesOfPrometheus(t *testing.T) {
+func TestMetricsPassPromtool(t *testing.T) {
 	_, text := scrape(t)
 	promtool(t, text, "check", "metrics")
 }
 
-func TestTheExpressionsOfTheDashboardAreValid(t *testing.T) {
+func TestDashboardExpressionsPassPromtool(t *testing.T) {
 	type record struct{ Record, Expr string }
 	variables := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$appliance", ".*", "$sink", ".*")
 	var records []record

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// rule is one of rules.yaml: an alert, or a recording.
+// rule is a rule in rules.yaml: an alert or a recording.
 type rule struct {
 	Alert, Record, Expr string
 	Labels, Annotations map[string]string
@@ -38,7 +38,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-func TestEveryAlertTellsAPersonWhatToDo(t *testing.T) {
+func TestEveryAlertIsDocumentedAndTested(t *testing.T) {
 	const book = "docs/runbook.md"
 	heading := regexp.MustCompile(`(?m)^### (Ndrbridge\w+)$`)
 	var sections []string
@@ -62,7 +62,7 @@ func TestEveryAlertTellsAPersonWhatToDo(t *testing.T) {
 			t.Errorf("%s has the run book at %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
-			t.Errorf("no test of rules_test.yaml sees %s fire", r.Alert)
+			t.Errorf("no test in rules_test.yaml expects %s to fire", r.Alert)
 		}
 	}
 	if !slices.Equal(alerts, sections) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the first install nothing runs yet: the configuration is filled in first.
+# The first install does not start the service: it must be configured first.
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 systemctl try-restart ndrbridge.service
