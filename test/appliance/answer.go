@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// answer is what the appliance has to say to a request, before anything happens
-// to it on its way.
+// answer is the appliance's response to a request, before hazards apply to it.
 type answer struct {
 	status      int
 	contentType string
@@ -34,12 +33,12 @@ func noContent() answer { return answer{status: http.StatusNoContent} }
 func jsonAnswer(status int, v any) answer {
 	b, err := encode(v)
 	if err != nil {
-		panic(err) // the types that are passed here all can be encoded
+		panic(err) // callers pass only types that can be encoded
 	}
 	return answer{status: status, contentType: typeJSON, parts: [][]byte{b}}
 }
 
-// arrayAnswer is an array of elements that are JSON already.
+// arrayAnswer returns an answer with an array of elements that are encoded already.
 func arrayAnswer(elements [][]byte) answer {
 	open, comma, end := []byte("["), []byte(","), []byte("]")
 	parts := make([][]byte, 0, 2*len(elements)+2)
@@ -57,17 +56,17 @@ func textAnswer(status int, text string) answer {
 	return answer{status: status, contentType: typeText, parts: [][]byte{[]byte(text)}}
 }
 
-// refusal is the shape of most errors.
+// refusal returns an answer in the form of most errors.
 func refusal(status int, format string, args ...any) answer {
 	return jsonAnswer(status, map[string]string{"error_message": fmt.Sprintf(format, args...)})
 }
 
-// unprocessable is the shape of errors about the state of the appliance.
+// unprocessable returns an answer in the form of errors about the appliance's state.
 func unprocessable(format string, args ...any) answer {
 	return jsonAnswer(http.StatusUnprocessableEntity, map[string]string{"detail": fmt.Sprintf(format, args...)})
 }
 
-// problem is the shape of errors about something that is not there.
+// problem returns an answer in the form of errors about missing objects.
 func problem(status int, format string, args ...any) answer {
 	a := jsonAnswer(status, map[string]string{"type": "/api/v1/errors/" + strconv.Itoa(status), "detail": fmt.Sprintf(format, args...)})
 	a.contentType = typeProblem

@@ -1,10 +1,9 @@
-// Package appliance is a stand-in for a network detection appliance: the part
-// of its REST interface that a poller of detections, the audit log and records
-// meets, over what a test or a seeded simulation makes, changes and
-// hides. It can misbehave on request, and it remembers everything that it ever
-// showed.
+// Package appliance implements a stand-in for a network detection appliance: the part of
+// its REST interface that serves detections, the audit log and records. A test or a seeded
+// simulation creates, changes and hides the objects. The appliance can misbehave on request
+// and remembers everything that it ever returned.
 //
-// An Appliance is an http.Handler; serving it is the caller's business.
+// An Appliance is an http.Handler; the caller serves it.
 package appliance
 
 import (
@@ -17,21 +16,20 @@ import (
 	"time"
 )
 
-// DefaultAPIKey is the key that is accepted where Options name no credentials.
+// DefaultAPIKey is the accepted key if Options sets no credentials.
 const DefaultAPIKey = "stand-in-key"
 
-// Options say what an appliance is. The zero value is a sensor with the key
-// DefaultAPIKey.
+// Options configures an appliance. The zero value is a sensor with the key DefaultAPIKey.
 type Options struct {
-	// Seed decides everything that is left to chance: what detections look like,
-	// what a simulation does, which requests meet a hazard. The same seed, the
-	// same clock and the same calls in the same order give the same bytes.
+	// Seed seeds all random choices: the contents of detections, the steps of a
+	// simulation, the requests that meet a hazard. The same seed, the same clock and the
+	// same calls in the same order give the same bytes.
 	Seed uint64
-	// Now is the true time, from which the appliance's own clock is off by its
-	// skew; nil: time.Now. It must be safe for concurrent use.
+	// Now returns the true time, from which the appliance's clock differs by its skew;
+	// nil: time.Now. It must be safe for concurrent use.
 	Now func() time.Time
-	// APIKey is what Authorization must carry; empty: DefaultAPIKey, or none where
-	// OAuth is set.
+	// APIKey is the key accepted in Authorization; empty: DefaultAPIKey, or none if OAuth
+	// is set.
 	APIKey string
 	// Product is the word in the authorization scheme, as written, and in paths,
 	// in lower case; empty: Service.
@@ -39,33 +37,32 @@ type Options struct {
 	// Firmware is the dotted version; empty: 26.3.0.1234. Before 9.3, detections
 	// have no mod_time, create_time and url, and cannot be searched by them.
 	Firmware string
-	// OAuth, where set, is a client of the cloud edition's token endpoint.
+	// OAuth is a client of the cloud edition's token endpoint; nil: none.
 	OAuth *OAuth
-	// User is whose key it is, the .me of a search and the By of what a PATCH makes;
+	// User is the owner of the key, the .me of a search and the By of a PATCH's versions;
 	// empty: api.
 	User string
-	// Console makes it a console, which alone can search for recommended.
+	// Console makes the appliance a console; only a console can search for recommended.
 	Console bool
-	// Host stands in the url of detections and in GET of the system resource;
-	// empty: appliance.example.
+	// Host is the host in the url of detections and in the system resource; empty:
+	// appliance.example.
 	Host string
-	// Size is about how many bytes of JSON a generated detection has, at least
+	// Size is the approximate size of a generated detection's JSON in bytes, at least
 	// 1000; 0: 2000.
 	Size int
-	// NoTicketing begins with external ticket tracking switched off.
+	// NoTicketing starts with external ticket tracking disabled.
 	NoTicketing bool
-	// NoHistory keeps only what is visible, for a run without an end.
+	// NoHistory keeps only visible objects, for runs of unlimited length.
 	NoHistory bool
-	// AuditOldestFirst lets the audit log begin with the oldest entry; otherwise it
-	// begins with the newest, as real appliances do.
+	// AuditOldestFirst returns the oldest entry of the audit log first; otherwise the
+	// newest comes first, as on real appliances.
 	AuditOldestFirst bool
-	// AuditCapacity is how many entries the audit log keeps; 0: 10,000.
+	// AuditCapacity is the maximum number of entries in the audit log; 0: 10,000.
 	AuditCapacity int
-	// AuditAPI lets what clients change, and their sign-ins for a token, leave
-	// entries in the audit log.
+	// AuditAPI logs changes by clients, and their requests for tokens, in the audit log.
 	AuditAPI bool
-	// ThirdPartyRecords makes the record store one that is not the product's own:
-	// it knows no cursors, and context_ttl means nothing to it.
+	// ThirdPartyRecords simulates a third-party record store: it has no cursors and
+	// ignores context_ttl.
 	ThirdPartyRecords bool
 }
 
@@ -102,8 +99,8 @@ type Appliance struct {
 	}
 }
 
-// The streams of chance that come from one seed. Each has its own, so that a
-// request more or less does not change what the next detection looks like.
+// The random streams derived from the seed. They are separate so that an additional
+// request does not change the next detection.
 const (
 	chanceGenerator = iota + 1
 	chanceHazards
@@ -118,7 +115,7 @@ const (
 
 func chance(seed uint64, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// New returns an appliance that has seen no detection yet.
+// New returns an appliance without detections.
 func New(o Options) *Appliance {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -153,12 +150,12 @@ func New(o Options) *Appliance {
 	return a
 }
 
-// word is the product's word in paths.
+// word returns the product's name in paths.
 func (o Options) word() string { return strings.ToLower(o.Product) }
 
-// OnRequest sets what is called in front of every request, before anything of
-// it is answered; it may change the appliance. nil: nothing. It must be safe for
-// concurrent use where requests are concurrent.
+// OnRequest sets a function that is called before each request is served; it may change
+// the appliance. nil removes it. It must be safe for concurrent use if requests are
+// concurrent.
 func (a *Appliance) OnRequest(hook func(*http.Request)) {
 	if hook == nil {
 		a.onRequest.Store(nil)
@@ -167,9 +164,9 @@ func (a *Appliance) OnRequest(hook func(*http.Request)) {
 	a.onRequest.Store(&hook)
 }
 
-// Requests returns how many requests came for each method and path, as in
-// "POST /detections/search" and "GET /detections/{id}"; what is nothing of the
-// interface is counted as "other". Those that met a hazard are counted too.
+// Requests returns the number of requests by method and path, as in "POST
+// /detections/search" and "GET /detections/{id}". Unknown paths count as "other".
+// Requests that met a hazard count as well.
 func (a *Appliance) Requests() map[string]int {
 	a.requests.Lock()
 	defer a.requests.Unlock()

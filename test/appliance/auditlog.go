@@ -9,19 +9,18 @@ import (
 	"sync"
 )
 
-// defaultAuditCapacity is how many entries an audit log keeps.
+// defaultAuditCapacity is the default maximum number of entries in the audit log.
 const defaultAuditCapacity = 10_000
 
-// AuditEntry is one entry that an audit log showed, as it was when it was asked
-// for.
+// AuditEntry is a snapshot of an entry of the audit log.
 type AuditEntry struct {
 	ID   int64
 	Time int64  // milliseconds since the epoch
 	JSON []byte // not to be modified
-	// Log is the log that it was written to: 0 for the first, and one more
-	// whenever another took the place of the one before.
+	// Log numbers the log that contains it: 0 for the first, one more after each
+	// restart or restore.
 	Log int
-	// Purged says that the log no longer holds it, for whatever reason.
+	// Purged reports whether the log no longer contains it, for whatever reason.
 	Purged bool
 }
 
@@ -35,7 +34,7 @@ type auditLog struct {
 	rand    *rand.Rand
 }
 
-// AddAudit adds n entries of what people did.
+// AddAudit adds n generated entries.
 func (a *Appliance) AddAudit(n int) []AuditEntry {
 	a.audit.Lock()
 	defer a.audit.Unlock()
@@ -46,34 +45,32 @@ func (a *Appliance) AddAudit(n int) []AuditEntry {
 	return added
 }
 
-// AddAuditBody adds an entry with a given body, of any kind that JSON knows: an
-// object, text, an array, nil.
+// AddAuditBody adds an entry with a body, which may be anything that JSON can encode.
 func (a *Appliance) AddAuditBody(body any) AuditEntry {
 	a.audit.Lock()
 	defer a.audit.Unlock()
 	return *a.log(body)
 }
 
-// SkipAuditIDs leaves a hole of n ids in front of the next entry.
+// SkipAuditIDs leaves a gap of n ids before the next entry.
 func (a *Appliance) SkipAuditIDs(n int64) {
 	a.audit.Lock()
 	defer a.audit.Unlock()
 	a.audit.nextID += n
 }
 
-// PurgeAudit takes the n oldest entries out of the log, or all that there are.
+// PurgeAudit removes the n oldest entries from the log, or all if there are fewer.
 func (a *Appliance) PurgeAudit(n int) {
 	a.audit.Lock()
 	defer a.audit.Unlock()
 	a.audit.purge(n)
 }
 
-// RestartAudit begins the log again: it is empty, and ids start over.
+// RestartAudit empties the log and starts ids over.
 func (a *Appliance) RestartAudit() { a.RestoreAudit(0) }
 
-// RestoreAudit puts a log in place of the one that there is, as a backup does: the
-// first keep of the entries that it holds, with ids that go on from there. A log
-// that keeps none begins with the id 1.
+// RestoreAudit replaces the log with its first keep entries, as restoring a backup does.
+// Ids continue from the last of these, or from 1 if keep is 0.
 func (a *Appliance) RestoreAudit(keep int) {
 	a.audit.Lock()
 	defer a.audit.Unlock()
@@ -90,8 +87,8 @@ func (a *Appliance) RestoreAudit(keep int) {
 	}
 }
 
-// AuditHistory returns every entry that the log ever showed, in the order in
-// which they came to be. It is empty under NoHistory.
+// AuditHistory returns every entry that the log ever contained, in the order in which
+// they were created. It is empty if Options.NoHistory is set.
 func (a *Appliance) AuditHistory() []AuditEntry {
 	a.audit.RLock()
 	defer a.audit.RUnlock()
@@ -102,8 +99,7 @@ func (a *Appliance) AuditHistory() []AuditEntry {
 	return history
 }
 
-// log adds an entry with the log locked. It panics where body is no JSON: a
-// mistake of the caller.
+// log adds an entry. The log must be locked. It panics if body cannot be encoded.
 func (a *Appliance) log(body any) *AuditEntry {
 	l := &a.audit
 	now := a.millis()
@@ -137,7 +133,7 @@ func (l *auditLog) purge(n int) {
 	l.entries = l.entries[n:]
 }
 
-// activity is what somebody did.
+// activity is the subject of an entry.
 func (l *auditLog) activity() map[string]string {
 	users := []string{"setup", "ada", "grace", "linus", "soc-bot"}
 	acts := []struct{ operation, component, details string }{
@@ -156,8 +152,7 @@ func (l *auditLog) activity() map[string]string {
 	}
 }
 
-// logAPI adds an entry about what a client of the interface did, where that was
-// asked for.
+// logAPI adds an entry about a client's request if Options.AuditAPI is set.
 func (a *Appliance) logAPI(operation, details string) {
 	if !a.options.AuditAPI {
 		return

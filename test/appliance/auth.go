@@ -12,27 +12,27 @@ import (
 // OAuth is a client of the cloud edition's token endpoint, POST /oauth2/token.
 type OAuth struct {
 	ClientID, ClientSecret string
-	// Lifetime is how long a token is accepted, in true time; 0: 10 minutes.
+	// Lifetime is the time for which a token is valid, in true time; 0: 10 minutes.
 	Lifetime time.Duration
 }
 
 const tokenPath = "/oauth2/token"
 
-// tokens are the access tokens that were given out.
+// tokens are the issued access tokens.
 type tokens struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	ends map[string]time.Time
 }
 
-// RevokeTokens makes every access token invalid that was given out so far.
+// RevokeTokens invalidates all access tokens issued so far.
 func (a *Appliance) RevokeTokens() {
 	a.tokens.mu.Lock()
 	defer a.tokens.mu.Unlock()
 	a.tokens.ends = nil
 }
 
-// authorized checks the credential of a request.
+// authorized reports whether the credential of a request is valid.
 func (a *Appliance) authorized(r *http.Request) bool {
 	header := r.Header.Get("Authorization")
 	if key, ok := strings.CutPrefix(header, a.options.Product+" apikey="); ok {

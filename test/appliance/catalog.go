@@ -1,10 +1,10 @@
 package appliance
 
-// kind is what the detections of a type have in common.
+// kind contains the common properties of the detections of a type.
 type kind struct {
 	name, title string
 	categories  []string
-	risk        int // 0: none, as performance detections have it
+	risk        int // 0: none, as for performance detections
 	text        string
 	tactics     []Mitre
 	techniques  []Mitre
@@ -18,7 +18,7 @@ func technique(id, name string, legacy ...string) Mitre {
 	return Mitre{ID: id, Name: name, URL: "https://attack.mitre.org/techniques/" + id, LegacyIDs: legacy}
 }
 
-// catalog lists the types of detections that are generated.
+// catalog lists the types of generated detections.
 func catalog() []kind {
 	discovery := tactic("TA0007", "Discovery")
 	lateral := tactic("TA0008", "Lateral Movement")
@@ -81,7 +81,7 @@ func catalog() []kind {
 		{"http_slow_server", "Slow Web Server", []string{"perf", "perf.web"}, 0,
 			"took much longer than usual for its answers.", nil, nil},
 		{"tcp_zero_windows", "Receive Windows Full", []string{"perf", "perf.network"}, 0,
-			"often told its peers to stop sending.", nil, nil},
+			"often asked its peers to stop sending.", nil, nil},
 		{"kerberos_auth_errors", "Authentication Errors", []string{"perf", "perf.auth"}, 0,
 			"refused many more sign-ins than usual.", nil, nil},
 		{"nfs_latency", "Slow Storage", []string{"perf", "perf.storage"}, 0,

@@ -9,7 +9,7 @@ func (a *Appliance) Clock() time.Time {
 }
 
 // SetSkew sets how far the appliance's clock is ahead of the true time; negative:
-// behind. The clock jumps.
+// behind. The clock changes at once.
 func (a *Appliance) SetSkew(d time.Duration) { a.skew.Store(int64(d)) }
 
 func (a *Appliance) millis() int64 { return a.Clock().UnixMilli() }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// recordCursor goes on with a search where its last answer ended.
+// recordCursor continues a search after its last response.
 type recordCursor struct {
 	walk    *recordWalk
 	total   int
@@ -15,8 +15,8 @@ type recordCursor struct {
 	answers int
 }
 
-// nextRecords serves POST /records/cursor. The cursor moves whether its answer
-// gets through or not.
+// nextRecords serves POST /records/cursor. The cursor advances even if the response does
+// not reach the client.
 func (a *Appliance) nextRecords(r *request) answer {
 	if a.options.ThirdPartyRecords {
 		return problem(http.StatusNotFound, "the record store has no cursors")
@@ -51,7 +51,7 @@ func (a *Appliance) nextRecords(r *request) answer {
 	return a.recordAnswer(page, c.total, c.walk.search, renewed, r.behaviour)
 }
 
-// keepCursor keeps a cursor and returns its name, with the store locked.
+// keepCursor stores a cursor and returns its name. The store must be locked.
 func (a *Appliance) keepCursor(c *recordCursor) string {
 	for id, old := range a.records.cursors {
 		if a.Clock().After(old.expires) {

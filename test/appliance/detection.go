@@ -12,7 +12,7 @@ type Detection struct {
 	ID                 int64          `json:"id"`
 	StartTime          int64          `json:"start_time"`
 	UpdateTime         int64          `json:"update_time"`
-	EndTime            int64          `json:"end_time,omitzero"` // 0: it goes on
+	EndTime            int64          `json:"end_time,omitzero"` // 0: ongoing
 	Title              string         `json:"title"`
 	Description        string         `json:"description"` // Markdown
 	RiskScore          *int           `json:"risk_score,omitempty"`
@@ -35,13 +35,12 @@ type Detection struct {
 	CreateTime         int64          `json:"create_time,omitzero"`
 	URL                string         `json:"url,omitempty"`
 
-	// RawTitle, where set, are the bytes between the quotes of the title, neither
-	// escaped nor checked.
+	// RawTitle, if not nil, are the bytes between the quotes of the title, neither escaped
+	// nor checked.
 	RawTitle []byte `json:"-"`
 }
 
-// Participant is an offender or a victim of a detection. Several can share an
-// ObjectID; ID tells them apart.
+// Participant is an offender or a victim of a detection. ID is unique, ObjectID is not.
 type Participant struct {
 	Role           string   `json:"role"` // offender, victim
 	ScannerService Text     `json:"scanner_service,omitempty"`
@@ -62,13 +61,13 @@ type Mitre struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
 	URL       string   `json:"url"`
-	LegacyIDs []string `json:"legacy_ids,omitempty"` // techniques alone
+	LegacyIDs []string `json:"legacy_ids,omitempty"` // only of techniques
 }
 
-// encode returns the detection as the interface shows it.
+// encode returns the detection's JSON as the interface returns it.
 func (d *Detection) encode() ([]byte, error) {
 	shown := *d
-	// An array or object that is empty is there all the same.
+	// Empty arrays and objects are included.
 	shown.RecommendedFactors = orEmpty(d.RecommendedFactors)
 	shown.Categories = orEmpty(d.Categories)
 	shown.Participants = orEmpty(d.Participants)
@@ -93,7 +92,7 @@ func (d *Detection) encode() ([]byte, error) {
 	return bytes.Replace(b, written, raw, 1), nil
 }
 
-// decodeDetection is the inverse of encode, but for RawTitle.
+// decodeDetection is the inverse of encode, except for RawTitle.
 func decodeDetection(b []byte) (Detection, error) {
 	var d Detection
 	decoder := json.NewDecoder(bytes.NewReader(b))

@@ -34,8 +34,8 @@ func (a *Appliance) searchDetections(r *request) answer {
 	return a.detections(found, r.behaviour)
 }
 
-// limit returns how many detections are returned to a request that asks for a
-// limit, or for none.
+// limit returns the number of detections to return for a requested limit, which may be
+// absent.
 func (r *request) limit(asked *int) (int, error) {
 	limit := defaultLimit
 	if asked != nil {
@@ -58,7 +58,7 @@ func (a *Appliance) detections(found []*Version, f behaviour) answer {
 	return arrayAnswer(elements)
 }
 
-// look returns v as the one who looks at it sees it.
+// look returns v as the current request sees it.
 func (a *Appliance) look(v *Version, f behaviour) []byte {
 	if f.ChangingLinks {
 		return withLinkTimes(v.JSON, a.Clock().Unix())

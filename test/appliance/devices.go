@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// HideDevices makes devices unknown, for good.
+// HideDevices makes devices permanently unknown.
 func (a *Appliance) HideDevices(ids ...int64) {
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -18,8 +18,8 @@ func (a *Appliance) deviceRoutes() []route {
 	return []route{{http.MethodPost, "/devices/search", a.searchDevices, typeJSON}}
 }
 
-// searchDevices serves POST /devices/search, for devices by their ids. Every id
-// above 0 is one of a device.
+// searchDevices serves POST /devices/search, by ids only. Every id above 0 is that of a
+// device.
 func (a *Appliance) searchDevices(r *request) answer {
 	body, err := r.object()
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Appliance) searchDevices(r *request) answer {
 	}
 	switch {
 	case filter.Field != "id" || filter.Operator != "in":
-		return badRequest(errors.New("filter: devices can be searched by id alone, with the operator in"))
+		return badRequest(errors.New("filter: devices can only be searched by id, with the operator in"))
 	case limit != nil && *limit < 0:
 		return badRequest(errors.New("limit: must not be negative"))
 	}
@@ -55,7 +55,7 @@ func (a *Appliance) searchDevices(r *request) answer {
 	return arrayAnswer(elements)
 }
 
-// device is the device with an id: the same id gives the same device.
+// device returns the device with an id. The same id gives the same device.
 func (a *Appliance) device(id int64) []byte {
 	h := mix(uint64(id))
 	role := []string{"http_server", "pc", "printer", "db_server", "domain_controller"}[h%5]
@@ -82,7 +82,7 @@ func (a *Appliance) device(id int64) []byte {
 		"vendor": nil, "vlanid": 0, "vpc_id": nil,
 	})
 	if err != nil {
-		panic(err) // text, numbers and truth values
+		panic(err) // it contains only strings, numbers and booleans
 	}
 	return b
 }

@@ -2,7 +2,7 @@ package appliance
 
 import "slices"
 
-// find returns what a search finds, with the store locked for reading.
+// find returns the results of a search. The store must be locked for reading.
 func (s *shelf) find(q *search, limit int, f behaviour, seed uint64) []*Version {
 	var found []*Version
 	if q.sort.isIndexed() && !f.ShuffledTies {

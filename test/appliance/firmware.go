@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// before compares a dotted firmware version number by number. A part that is no
-// number counts as 0.
+// before reports whether the firmware is older than a dotted version, comparing number by
+// number. A part that is not a number counts as 0.
 func before(firmware string, numbers ...int) bool {
 	parts := strings.Split(firmware, ".")
 	for i, number := range numbers {

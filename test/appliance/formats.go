@@ -9,7 +9,7 @@ func (a *Appliance) formatRoutes() []route {
 	return []route{{http.MethodGet, "/detections/formats", a.getFormats, ""}}
 }
 
-// getFormats serves GET /detections/formats: one for each type that is generated.
+// getFormats serves GET /detections/formats: one for each generated type.
 func (a *Appliance) getFormats(*request) answer {
 	type format struct {
 		Type          string   `json:"type"`
@@ -17,7 +17,7 @@ func (a *Appliance) getFormats(*request) answer {
 		Author        string   `json:"author"`
 		Categories    []string `json:"categories"`
 		IsUserCreated bool     `json:"is_user_created"`
-		Released      *int64   `json:"released"` // milliseconds; null where a user made it
+		Released      *int64   `json:"released"` // milliseconds; null if created by a user
 	}
 	const firstRelease, month = 1546300800000, 30 * 86_400_000
 	formats := []format{}

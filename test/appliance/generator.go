@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// generator makes detections like those that appear on a network. It is not
-// safe for concurrent use.
+// generator generates realistic detections. It is not safe for concurrent use.
 type generator struct {
 	rand    *rand.Rand
 	kinds   []kind
@@ -27,15 +26,14 @@ func newGenerator(o Options) *generator {
 	}
 }
 
-// nextID returns an id that no detection has: the appliance's id is its upper
-// half, so that ids of different appliances grow side by side.
+// nextID returns an unused detection id. Its upper half is the appliance's id, so that ids
+// of different appliances do not collide.
 func (g *generator) nextID(applianceID int64) int64 {
 	g.ids++
 	return applianceID<<32 + g.ids
 }
 
-// next returns a detection that became known at the time of now, in
-// milliseconds. Its ModTime is 0.
+// next returns a detection created at the time now, in milliseconds. Its ModTime is 0.
 func (g *generator) next(now int64) Detection {
 	k := g.kinds[g.rand.IntN(len(g.kinds))]
 	d := Detection{
@@ -59,15 +57,15 @@ func (g *generator) next(now int64) Detection {
 	for i := range 1 + g.rand.IntN(3) {
 		d.Participants = append(d.Participants, g.participant(i, d.ApplianceID))
 	}
-	const around = 900_000 // the page shows a quarter of an hour before and after
+	const around = 900_000 // the linked page shows 15 minutes before and after
 	d.URL = fmt.Sprintf("https://%s/%s/#/detections/detail/%d/?from=%d&until=%d&interval_type=DT",
 		g.host, g.word, d.ID, (d.StartTime-around)/1000, (d.UpdateTime+around)/1000)
 	d.Description = g.describe(k, &d)
 	return d
 }
 
-// times sets the times of a detection the way they lie with real ones: it is
-// made late, over data of the past.
+// times sets the times of a detection as they are on real appliances: it is created
+// after the data that it is about.
 func (g *generator) times(d *Detection, now int64) {
 	d.UpdateTime = now - g.between(28*time.Second, 74*time.Minute)
 	d.StartTime = d.UpdateTime - g.between(0, 2*time.Hour)
@@ -81,13 +79,13 @@ func (g *generator) between(from, to time.Duration) int64 {
 	return from.Milliseconds() + g.rand.Int64N((to - from).Milliseconds())
 }
 
-// track sets what a person sets.
+// track sets the fields that people set.
 func (g *generator) track(d *Detection) {
 	switch g.rand.IntN(10) {
 	case 0:
 		d.Status = "new"
 	case 1:
-		d.Status = "open" // not of the interface, and seen all the same
+		d.Status = "open" // undocumented, but real appliances return it
 	case 2:
 		d.Status, d.Assignee = "in_progress", g.person()
 	case 3:
@@ -140,7 +138,7 @@ func (g *generator) participant(i int, applianceID int64) Participant {
 	}
 	p.ObjectValue = g.address(p.External)
 	if g.rand.IntN(4) == 0 {
-		return p // as older payloads have it: no names at all
+		return p // like older payloads, without names
 	}
 	p.ScannerService, p.Username = Null, Null
 	p.Endpoint = []Text{"client", "server", "sender", "receiver", Null}[g.rand.IntN(5)]
@@ -163,7 +161,7 @@ func (g *generator) address(external bool) string {
 	return fmt.Sprintf("10.%d.%d.%d", g.rand.IntN(8), g.rand.IntN(256), 1+g.rand.IntN(254))
 }
 
-// describe writes Markdown with links, long enough for the size that is wanted.
+// describe returns Markdown with links, long enough for the configured size.
 func (g *generator) describe(k kind, d *Detection) string {
 	base := ""
 	if g.rand.IntN(2) == 0 {
@@ -175,7 +173,7 @@ func (g *generator) describe(k kind, d *Detection) string {
 		device, base, "0123456789abcdef0123456789abcdef", device, d.StartTime/1000, d.UpdateTime/1000, k.text)
 	b.WriteString("\n\nSeen along with it:\n")
 
-	const otherFields = 650 // about what the object needs beside what grows
+	const otherFields = 650 // the approximate size of the other fields
 	taken := otherFields + b.Len() + 190*len(d.Participants) + 110*(len(d.MitreTactics)+len(d.MitreTechniques))
 	wanted := g.size*3/4 + g.rand.IntN(g.size/2)
 	for n := wanted - taken; n > 0; {

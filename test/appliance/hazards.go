@@ -8,94 +8,92 @@ import (
 	"time"
 )
 
-// Hazards say how an appliance misbehaves. The zero value behaves. What is a
-// number between 0 and 1 is how likely it meets a request; which ones it meets,
-// the seed decides.
+// Hazards configures how an appliance misbehaves. The zero value behaves. A number between
+// 0 and 1 is the probability that a request is affected; the seed determines which are.
 type Hazards struct {
-	// Only, where set, spares the requests for which it is false. It must be safe
-	// for concurrent use.
+	// Only restricts hazards to requests for which it returns true; nil: all requests. It
+	// must be safe for concurrent use.
 	Only func(*http.Request) bool
 
-	// Reset closes the connection with a reset, before anything is answered.
+	// Reset resets the connection before a response.
 	Reset float64
 	// TooManyRequests answers 429, with RetryAfter rounded up to seconds.
 	TooManyRequests float64
-	// ServerError answers ServerErrorStatus, with RetryAfter where that is 503;
-	// 0: 500, 502, 503 or 504 by lot.
+	// ServerError answers ServerErrorStatus, with RetryAfter if that is 503; 0: 500, 502,
+	// 503 or 504 at random.
 	ServerError       float64
 	ServerErrorStatus int
-	// RetryAfter is left out where it is 0. RetryAfterDate writes the moment, by
-	// the appliance's clock, instead of the seconds.
+	// RetryAfter is omitted if it is 0. RetryAfterDate sends it as a date, by the
+	// appliance's clock, instead of seconds.
 	RetryAfter     time.Duration
 	RetryAfterDate bool
-	// HTML answers a login page with 200, as a proxy in between does.
+	// HTML answers 200 with a login page, as a proxy may do.
 	HTML float64
-	// Lost serves a request and closes the connection with a reset in place of the
-	// answer: whatever it changed is changed.
+	// Lost serves a request and then resets the connection instead of responding: changes
+	// take effect.
 	Lost float64
-	// CutBody closes the connection before the whole body was sent.
+	// CutBody closes the connection before the whole body is sent.
 	CutBody float64
-	// CutJSON leaves the end of the JSON away, with a Content-Length that fits.
+	// CutJSON truncates the JSON, with a matching Content-Length.
 	CutJSON float64
 
-	// Latency passes before every answer, and up to Jitter on top.
+	// Latency, plus up to Jitter, is the delay before each response.
 	Latency, Jitter time.Duration
 	// Refusal refuses every credential.
 	Refusal Refusal
 
-	// LimitCap is how many detections, entries or records are returned at most,
-	// whatever limit says; 0: no cap.
+	// LimitCap is the maximum number of detections, entries or records in a response,
+	// whatever the requested limit; 0: no maximum.
 	LimitCap int
-	// LimitRefused answers 400 to a limit that is greater; 0: none is.
+	// LimitRefused answers 400 to a limit above it; 0: never.
 	LimitRefused int
 	// InclusiveBound reads the mod_time of a search as "on or after"; otherwise it
 	// is "after".
 	InclusiveBound bool
-	// ShuffledTies gives detections with the same mod_time an order of their own,
-	// whatever a search says about it.
+	// ShuffledTies returns detections with the same mod_time in an arbitrary order,
+	// ignoring the search's further sort fields.
 	ShuffledTies bool
-	// ChangingLinks moves from and until of the links in descriptions at every
-	// look, by the appliance's clock.
+	// ChangingLinks changes from and until of the links in descriptions in each response,
+	// by the appliance's clock.
 	ChangingLinks bool
-	// RecordUntilInclusive reads until of a record search as "up to and with";
-	// otherwise it is "before".
+	// RecordUntilInclusive includes the until of a record search; otherwise it is
+	// exclusive.
 	RecordUntilInclusive bool
-	// RecordWholeMillis compares the bounds of a record search with timestamps less
-	// their fractions: an until that is inclusive takes in its whole millisecond.
+	// RecordWholeMillis compares the bounds of a record search with timestamps truncated
+	// to milliseconds: an inclusive until includes its whole millisecond.
 	RecordWholeMillis bool
-	// RecordBatch is how many records the first answer with a cursor has at most;
-	// 0: as many as were asked for.
+	// RecordBatch is the maximum number of records in the first response with a cursor; 0:
+	// as many as requested.
 	RecordBatch int
-	// RecordTiesShuffle gives records with the same timestamp another order at each
+	// RecordTiesShuffle returns records with the same timestamp in another order for each
 	// search. A cursor keeps the order of its search.
 	RecordTiesShuffle bool
 	// CursorsExpireAtOnce refuses every cursor.
 	CursorsExpireAtOnce bool
-	// CursorRenews puts another cursor in place of the one that was used with every
-	// second answer that has records, beginning with the first.
+	// CursorRenews replaces the cursor with another in every second response that contains
+	// records, beginning with the first.
 	CursorRenews bool
-	// TotalMissing leaves the total of a record search out.
+	// TotalMissing omits the total of a record search.
 	TotalMissing bool
-	// TerminatedEarly says of record searches that they were, and leaves the second
-	// half of a page of two or more out.
+	// TerminatedEarly marks record searches as terminated early and omits the second half
+	// of a page of two or more.
 	TerminatedEarly bool
-	// RecordWarnings come with every answer to a record search.
+	// RecordWarnings are included in each response to a record search.
 	RecordWarnings []string
-	// NoDate leaves the Date header out. Date, where set, is its value instead.
+	// NoDate omits the Date header. Date, if not empty, replaces its value.
 	NoDate bool
 	Date   string
-	// WrongDate puts a wrong Date header on an answer, as one of several proxies in
-	// front of an appliance does whose clock is wrong: the epoch, or years or an hour
-	// off.
+	// WrongDate sends a wrong Date header, like one of several proxies with a wrong clock:
+	// the epoch, or years or an hour off.
 	WrongDate float64
 }
 
-// Refusal is a way to refuse a credential.
+// Refusal selects how a credential is refused.
 type Refusal int
 
-// The ways seen in the wild.
+// The refusals known from real appliances.
 const (
-	Accepted         Refusal = iota // a credential is what it is
+	Accepted         Refusal = iota // credentials are checked
 	RefusedJSON                     // 401 {"error_message": …}
 	RefusedText                     // 400 with a plain sentence
 	RefusedShortText                // 400 with the plain word invalid
@@ -114,21 +112,21 @@ func (r Refusal) answer() answer {
 	return refusal(http.StatusUnauthorized, "Invalid access token")
 }
 
-// SetHazards replaces the hazards. Requests that are under way keep theirs.
+// SetHazards replaces the hazards. Requests in progress keep theirs.
 func (a *Appliance) SetHazards(h Hazards) {
 	a.behaviours.mu.Lock()
 	defer a.behaviours.mu.Unlock()
 	a.behaviours.hazards = h
 }
 
-// Hazards returns what SetHazards was called with last.
+// Hazards returns the hazards set last.
 func (a *Appliance) Hazards() Hazards {
 	a.behaviours.mu.Lock()
 	defer a.behaviours.mu.Unlock()
 	return a.behaviours.hazards
 }
 
-// results decides what meets each request.
+// results draws the hazards of each request.
 type behaviours struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
@@ -137,9 +135,9 @@ type behaviours struct {
 	hazards Hazards
 }
 
-// result is what meets one request.
+// result contains the hazards of one request.
 type behaviour struct {
-	Hazards         // what is no matter of chance
+	Hazards         // those that do not depend on chance
 	reset           bool
 	tooManyRequests bool
 	serverError     int // the status; 0: none
@@ -147,9 +145,9 @@ type behaviour struct {
 	lost            bool
 	cutBody         bool
 	cutJSON         bool
-	dateOff         time.Duration // how far the Date is off; 0: it is not
+	dateOff         time.Duration // the error of the Date
 	wait            time.Duration
-	cutAt           float64 // the part of the body that is sent
+	cutAt           float64 // the fraction of the body that is sent
 }
 
 func (f *behaviours) draw(r *http.Request) behaviour {
@@ -162,8 +160,8 @@ func (f *behaviours) draw(r *http.Request) behaviour {
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Everything is drawn every time, so that one hazard more or less leaves the
-	// others where they were.
+	// All values are drawn each time, so that enabling a hazard does not change the
+	// others.
 	drawn := behaviour{
 		Hazards:         h,
 		reset:           f.rand.Float64() < h.Reset,
@@ -188,8 +186,8 @@ func (f *behaviours) draw(r *http.Request) behaviour {
 	return drawn
 }
 
-// sinceEver makes a Date the epoch.
+// sinceEver is the dateOff that results in the epoch.
 const sinceEver = time.Duration(math.MinInt64)
 
-// wrongDates are how far the Date of a proxy is off.
+// wrongDates are the errors of a proxy's Date.
 var wrongDates = []time.Duration{sinceEver, -time.Hour, time.Hour, -5 * 365 * 24 * time.Hour, 5 * 365 * 24 * time.Hour}

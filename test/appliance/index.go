@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// index keeps versions sorted by mod_time, then id. It is a list of short sorted
-// chunks: a change moves a few thousand bytes, however much it holds.
+// index keeps versions sorted by mod_time, then id, in a list of short sorted chunks. A
+// change moves a few thousand bytes, whatever the size of the index.
 type index struct {
 	chunks [][]*Version // none is empty
 }
@@ -18,7 +18,7 @@ func byModTimeAndID(a, b *Version) int {
 	return cmp.Or(cmp.Compare(a.ModTime, b.ModTime), cmp.Compare(a.ID, b.ID))
 }
 
-// chunkOf returns the chunk that v is in, or would be.
+// chunkOf returns the chunk to which v belongs.
 func (x *index) chunkOf(v *Version) int {
 	next, _ := slices.BinarySearchFunc(x.chunks, v, func(chunk []*Version, v *Version) int {
 		if byModTimeAndID(chunk[0], v) <= 0 {
@@ -41,7 +41,7 @@ func (x *index) insert(v *Version) {
 	case len(chunk) < maxChunk:
 		x.chunks[c] = slices.Insert(chunk, at, v)
 	case at == len(chunk):
-		// What comes in order leaves full chunks behind.
+		// Appending in order leaves full chunks.
 		x.chunks = slices.Insert(x.chunks, c+1, []*Version{v})
 	default:
 		left, right := chunk[:maxChunk/2:maxChunk/2], slices.Clone(chunk[maxChunk/2:])
@@ -56,7 +56,7 @@ func (x *index) insert(v *Version) {
 	}
 }
 
-// remove takes out v, which is in the index.
+// remove removes v, which must be in the index.
 func (x *index) remove(v *Version) {
 	c := x.chunkOf(v)
 	at, found := slices.BinarySearchFunc(x.chunks[c], v, byModTimeAndID)
@@ -68,7 +68,7 @@ func (x *index) remove(v *Version) {
 	}
 }
 
-// from yields everything whose mod_time is at least bound, in order.
+// from yields the versions whose mod_time is at least bound, in order.
 func (x *index) from(bound int64) iter.Seq[*Version] {
 	return func(yield func(*Version) bool) {
 		first := &Version{ModTime: bound, ID: -1 << 63}

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// WithoutLinkTimes returns a copy of an object's JSON in which the from and
-// until of every link are zeros: what is the same at every look although
-// ChangingLinks is on. A judge compares what it returns for both sides.
+// WithoutLinkTimes returns a copy of an object's JSON with zeros for the from and until of
+// every link, which ChangingLinks changes. Comparisons use it for both sides.
 func WithoutLinkTimes(object []byte) []byte {
 	acknowledged := bytes.Clone(object)
 	eachLinkTime(acknowledged, func(digits []byte, _ bool) {
@@ -18,8 +17,8 @@ func WithoutLinkTimes(object []byte) []byte {
 	return acknowledged
 }
 
-// withLinkTimes returns a copy of an object's JSON whose description has links
-// over a window that ends at the given second.
+// withLinkTimes returns a copy of an object's JSON in which the links' time range ends at
+// the given second.
 func withLinkTimes(object []byte, until int64) []byte {
 	const window = 1800
 	changed := bytes.Clone(object)
@@ -39,7 +38,7 @@ func withLinkTimes(object []byte, until int64) []byte {
 	return changed
 }
 
-// endOfString returns where the quote is that ends a JSON string.
+// endOfString returns the index of the quote that ends a JSON string.
 func endOfString(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

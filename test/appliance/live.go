@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Rates say how often things happen, each in times a second.
+// Rates are the frequencies of changes, per second.
 type Rates struct {
 	Appear     float64 // a detection appears
-	Update     float64 // one changes: it goes on, or someone works on it
+	Update     float64 // one changes: it continues, or an analyst edits it
 	Close      float64 // one is closed
 	Edit       float64 // one changes twice, the second time without a new mod_time
 	Late       float64 // one appears with a mod_time of the past
@@ -18,7 +18,7 @@ type Rates struct {
 	Tie        float64 // TieSize detections change at once, with one mod_time
 	Neighbours float64 // NeighbourSize detections appear in each of two neighbouring milliseconds
 
-	AuditEntries float64 // somebody does something that the audit log keeps
+	AuditEntries float64 // an entry is added to the audit log
 	Records      float64 // a record is stored
 	RecordsLate  float64 // one is stored with a timestamp of the past
 	RecordsTie   float64 // RecordTieSize records are stored with one timestamp
@@ -32,11 +32,11 @@ type Rates struct {
 	FutureBy      time.Duration // at most; 0: 10 minutes
 }
 
-// Live lets time pass over the detections until ctx ends.
+// Live runs a simulation in real time until ctx is done.
 func (a *Appliance) Live(ctx context.Context, rates Rates) {
-	const beat = 10 * time.Millisecond
+	const interval = 10 * time.Millisecond
 	s := a.Simulate(rates)
-	ticker := time.NewTicker(beat)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
 		select {
@@ -49,22 +49,22 @@ func (a *Appliance) Live(ctx context.Context, rates Rates) {
 	}
 }
 
-// Simulation makes happen to an appliance's detections what Rates say. It is not
-// safe for concurrent use; the appliance is.
+// Simulation changes an appliance's objects at given Rates. It is not safe for concurrent
+// use; the appliance is.
 type Simulation struct {
 	appliance *Appliance
 	rand      *rand.Rand
 	events    []*simulated
 }
 
-// simulated is one thing that happens again and again.
+// simulated is a repeated change.
 type simulated struct {
 	rate   float64 // a second
 	due    float64
 	happen func()
 }
 
-// Simulate returns a simulation in which nothing has happened yet.
+// Simulate returns a simulation, which is advanced by Step.
 func (a *Appliance) Simulate(rates Rates) *Simulation {
 	if rates.TieSize == 0 {
 		rates.TieSize = 300
@@ -102,8 +102,8 @@ func (a *Appliance) Simulate(rates Rates) *Simulation {
 	return s
 }
 
-// Step makes happen what is due in the next d. What is left over of an event
-// counts in the next step.
+// Step makes the changes that are due in the next d. Fractions of a change are carried
+// over to the next step.
 func (s *Simulation) Step(d time.Duration) {
 	var now []func()
 	for _, e := range s.events {
@@ -121,7 +121,7 @@ func (s *Simulation) upTo(d time.Duration) time.Duration {
 	return time.Duration(s.rand.Int64N(int64(d)))
 }
 
-// pick returns the ids of up to n visible detections, in a row from somewhere.
+// pick returns the ids of up to n consecutive visible detections from a random start.
 func (s *Simulation) pick(n int) []int64 {
 	store := &s.appliance.store
 	store.RLock()
@@ -142,8 +142,8 @@ func (s *Simulation) update() {
 	s.changeSome(1, by, change)
 }
 
-// changeSome changes up to n detections at once. That one of them was hidden in
-// between is no reason to change none.
+// changeSome changes up to n detections at once. If one of them was hidden meanwhile, it
+// changes the others.
 func (s *Simulation) changeSome(n int, by string, change func(*Detection)) {
 	for {
 		if ids := s.pick(n); ids == nil || s.appliance.UpdateAs(by, change, ids...) == nil {
@@ -152,8 +152,8 @@ func (s *Simulation) changeSome(n int, by string, change func(*Detection)) {
 	}
 }
 
-// change returns what may happen to a detection that is open, and who does it;
-// empty: the appliance.
+// change returns a random change of an open detection and the user who makes it; empty:
+// the appliance.
 func (s *Simulation) change() (by string, change func(*Detection)) {
 	now := s.appliance.millis()
 	number, person := s.rand.IntN(100), s.person()
@@ -175,7 +175,7 @@ func (s *Simulation) change() (by string, change func(*Detection)) {
 	return person, func(d *Detection) { d.Status, d.Resolution = "acknowledged", Null }
 }
 
-// person is one of the analysts.
+// person returns a random analyst.
 func (s *Simulation) person() string { return []string{"ada", "grace", "linus"}[s.rand.IntN(3)] }
 
 func (s *Simulation) close() {
@@ -190,7 +190,7 @@ func (s *Simulation) edit() {
 		return
 	}
 	person := Text(fmt.Sprintf("analyst%d", s.rand.IntN(10000)))
-	// It fails where the detection was hidden in between, which is as good.
+	// It fails if the detection was hidden meanwhile, which is fine.
 	_ = s.appliance.Edit(func(d *Detection) { d.Assignee = person }, ids...)
 }
 

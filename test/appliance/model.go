@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// Generate returns a detection like those that appear on a network, whose times
-// lie before the appliance's time. It is not visible until it is added; its
-// ModTime is 0, so that the moment of Add decides. Replace what it points to,
-// which it shares with others, rather than modify it.
+// Generate returns a realistic detection whose times are before the appliance's time. It
+// is not visible until it is added, and its ModTime is 0, so that Add sets it. Its slices
+// and pointers are shared with other detections: replace them rather than modify what they
+// refer to.
 func (a *Appliance) Generate() Detection {
 	a.store.Lock()
 	defer a.store.Unlock()
 	return a.store.generator.next(a.millis())
 }
 
-// Add makes detections visible that were not. Of each, an ID of 0 becomes the
-// next free one, a ModTime of 0 the appliance's time, and other times of 0 what
-// goes with it. What a detection points to must not be modified from then on. It
-// panics where an ID is visible already.
+// Add makes detections visible. An ID of 0 is replaced with the next free one, a ModTime
+// of 0 with the appliance's time, and other times of 0 accordingly. What a detection
+// refers to must not be modified afterwards. Add panics if an ID is already visible.
 func (a *Appliance) Add(detections ...Detection) []*Version {
 	a.store.Lock()
 	defer a.store.Unlock()
 	return a.add(detections)
 }
 
-// add is Add with the store locked.
+// add is Add for callers that have locked the store.
 func (a *Appliance) add(detections []Detection) []*Version {
 	versions := make([]*Version, len(detections))
 	for i, d := range detections {
@@ -53,8 +52,8 @@ func (a *Appliance) add(detections []Detection) []*Version {
 	return versions
 }
 
-// show makes d the visible version of its detection, with the store locked. by is
-// the user who made it.
+// show makes d the visible version of its detection. by is the user who made it. The store
+// must be locked.
 func (a *Appliance) show(d *Detection, by string) *Version {
 	shown := *d
 	if a.oldFirmware {
@@ -62,7 +61,7 @@ func (a *Appliance) show(d *Detection, by string) *Version {
 	}
 	v, err := newVersion(&shown)
 	if err != nil {
-		panic(err) // properties that are no JSON: a mistake of the caller
+		panic(err) // the caller passed properties that cannot be encoded
 	}
 	v.ModTime, v.CreateTime, v.By = d.ModTime, d.CreateTime, by
 	a.store.put(v)
@@ -112,13 +111,13 @@ func (a *Appliance) addGenerated(n int, modTime func(i int) int64) []*Version {
 }
 
 // AddLate adds a generated detection that is visible from now on, with a
-// mod_time of some time ago.
+// mod_time in the past.
 func (a *Appliance) AddLate(ago time.Duration) *Version {
 	return a.AddTied(1, a.millis()-ago.Milliseconds())[0]
 }
 
 // AddFuture adds a generated detection that is visible from now on, with a
-// mod_time that is yet to come.
+// mod_time in the future.
 func (a *Appliance) AddFuture(ahead time.Duration) *Version {
 	return a.AddTied(1, a.millis()+ahead.Milliseconds())[0]
 }
@@ -138,14 +137,14 @@ func (a *Appliance) AddInvalidUTF8() *Version {
 	return a.Add(d)[0]
 }
 
-// Update changes visible detections. They get one mod_time, the appliance's
-// time; change may set another. change is called once for each and must not call
-// the appliance. It is an error that one is not visible; then none is changed.
+// Update changes visible detections and sets their mod_time to the appliance's time, unless
+// change sets another. change is called once for each and must not call the appliance. If
+// one is not visible, Update returns an error and changes none.
 func (a *Appliance) Update(change func(*Detection), ids ...int64) error {
 	return a.UpdateAs("", change, ids...)
 }
 
-// UpdateAs is Update by an analyst, whose name the versions carry that it makes.
+// UpdateAs is Update by an analyst, whose name is the By of the new versions.
 func (a *Appliance) UpdateAs(analyst string, change func(*Detection), ids ...int64) error {
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -156,8 +155,8 @@ func (a *Appliance) UpdateAs(analyst string, change func(*Detection), ids ...int
 	})
 }
 
-// Edit changes visible detections and leaves their mod_time as it is: what a
-// second change within a millisecond does. Otherwise it is like Update.
+// Edit is like Update but does not change mod_time, like a second change within a
+// millisecond.
 func (a *Appliance) Edit(change func(*Detection), ids ...int64) error {
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -168,8 +167,7 @@ func (a *Appliance) Edit(change func(*Detection), ids ...int64) error {
 	})
 }
 
-// change changes visible detections, with the store locked. by is the user who
-// does.
+// change changes visible detections on behalf of the user by. The store must be locked.
 func (a *Appliance) change(ids []int64, by string, change func(*Detection)) error {
 	for _, id := range ids {
 		if a.store.last(id) == nil {
@@ -185,8 +183,8 @@ func (a *Appliance) change(ids []int64, by string, change func(*Detection)) erro
 	return nil
 }
 
-// Hide takes detections out of sight, as deletion does. Those that are not
-// visible are passed over.
+// Hide makes detections invisible, as deletion does. It ignores those that are not
+// visible.
 func (a *Appliance) Hide(ids ...int64) {
 	a.store.Lock()
 	defer a.store.Unlock()
@@ -197,15 +195,15 @@ func (a *Appliance) Hide(ids ...int64) {
 	}
 }
 
-// History returns every version that was ever visible, in the order in which
-// they came to be. It is empty under NoHistory.
+// History returns every version that was ever visible, in the order in which they were
+// created. It is empty if Options.NoHistory is set.
 func (a *Appliance) History() []*Version {
 	a.store.RLock()
 	defer a.store.RUnlock()
 	return slices.Clone(a.store.history)
 }
 
-// Latest returns what is visible, lowest mod_time first, then lowest id.
+// Latest returns the visible versions, sorted by mod_time, then id.
 func (a *Appliance) Latest() []*Version {
 	a.store.RLock()
 	defer a.store.RUnlock()
@@ -216,7 +214,7 @@ func (a *Appliance) Latest() []*Version {
 	return latest
 }
 
-// Len returns how many detections are visible.
+// Len returns the number of visible detections.
 func (a *Appliance) Len() int {
 	a.store.RLock()
 	defer a.store.RUnlock()

@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// note is what somebody wrote down about a detection. Each has one at most.
+// note is the note of a detection. Each has at most one.
 type note struct {
 	Author     string `json:"author"`
 	Note       string `json:"note"`
 	UpdateTime int64  `json:"update_time"` // milliseconds since the epoch
 }
 
-// noteRoutes are the operations of notes, which need external ticket tracking. A
-// note is no part of its detection: it leaves mod_time as it is.
+// noteRoutes are the operations of notes, which require external ticket tracking. A note
+// is not part of its detection and does not change its mod_time.
 func (a *Appliance) noteRoutes() []route {
 	const path = "/detections/{id}/notes"
 	return []route{
@@ -36,7 +36,7 @@ func (a *Appliance) getNote(r *request) answer {
 	return jsonAnswer(http.StatusOK, n)
 }
 
-// putNote takes the fields of a note, whose text alone is due.
+// putNote sets the note of a detection. Of its fields, only the text is required.
 func (a *Appliance) putNote(r *request) answer {
 	body, err := r.object()
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Appliance) putNote(r *request) answer {
 	n := note{Author: a.options.User, UpdateTime: a.millis()}
 	ok, noteErr := body.take("note", &n.Note)
 	if !ok {
-		noteErr = errors.New("note: a string is due")
+		noteErr = errors.New("note: must be a string")
 	}
 	_, authorErr := body.takeOptional("author", &n.Author)
 	_, timeErr := body.takeOptional("update_time", &n.UpdateTime)
@@ -74,7 +74,8 @@ func (a *Appliance) deleteNote(r *request) answer {
 	return noContent()
 }
 
-// refuseNote says why a detection can have no note, with the store locked.
+// refuseNote returns the reason why a detection cannot have a note, if there is one. The
+// store must be locked.
 func (a *Appliance) refuseNote(id int64) (refused answer, ok bool) {
 	switch {
 	case !a.store.ticketing:

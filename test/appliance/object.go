@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// object is the JSON object of a request's body. What is understood is taken out
-// of it; what is left then is unknown. Unlike a struct it tells null from absent.
+// object is the JSON object of a request's body. Decoding a field removes it; the
+// remaining fields are unknown ones. Unlike a struct it distinguishes null from absent.
 type object map[string]json.RawMessage
 
 func parseObject(b []byte) (object, error) {
@@ -21,8 +21,8 @@ func parseObject(b []byte) (object, error) {
 	return o, nil
 }
 
-// take decodes a field, into a pointer where null is allowed, and returns whether
-// the field is there.
+// take decodes a field, into a pointer if null is allowed, and reports whether the field
+// is present.
 func (o object) take(name string, into any) (bool, error) {
 	raw, ok := o[name]
 	if !ok {
@@ -35,7 +35,7 @@ func (o object) take(name string, into any) (bool, error) {
 	return true, nil
 }
 
-// takeOptional is take, but that null counts as absent.
+// takeOptional is like take, but null counts as absent.
 func (o object) takeOptional(name string, into any) (bool, error) {
 	if bytes.Equal(o[name], []byte("null")) {
 		delete(o, name)
@@ -43,7 +43,7 @@ func (o object) takeOptional(name string, into any) (bool, error) {
 	return o.take(name, into)
 }
 
-// end returns an error where something was not taken.
+// end returns an error if a field was not taken.
 func (o object) end(where string) error {
 	if len(o) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func (o object) end(where string) error {
 	return fmt.Errorf("unknown field %s%s", where, slices.Sorted(maps.Keys(o))[0])
 }
 
-// firstOf returns the first error that is one.
+// firstOf returns the first error that is not nil.
 func firstOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// order is what a search sorts by, the first field first.
+// order is the list of fields by which a search sorts.
 type order []sortField
 
 type sortField struct {
@@ -14,7 +14,7 @@ type sortField struct {
 	descending bool
 }
 
-// isNew says that old firmware does not know the field.
+// isNew reports whether old firmware lacks the field.
 func (f sortField) isNew() bool { return f.name == "mod_time" || f.name == "create_time" }
 
 func parseOrder(fields []object) (order, error) {
@@ -37,13 +37,13 @@ func parseOrder(fields []object) (order, error) {
 	return o, nil
 }
 
-// isIndexed says that the index has the order.
+// isIndexed reports whether the index has this order.
 func (o order) isIndexed() bool {
 	return len(o) > 0 && o[0] == sortField{name: "mod_time"} && (len(o) == 1 || o[1] == sortField{name: "id"})
 }
 
-// comparer compares in the order, and by id where that says nothing. The default
-// order has the most recent update_time first.
+// comparer returns a function that compares in the order, then by id. The default order
+// has the most recent update_time first.
 func (o order) comparer() func(a, b *Version) int {
 	if len(o) == 0 {
 		o = order{{"update_time", true}}
@@ -67,8 +67,8 @@ func (o order) comparer() func(a, b *Version) int {
 	}
 }
 
-// shuffled gives what has one mod_time an order of its own, and compares the rest
-// as it was compared.
+// shuffled returns a function that compares versions with the same mod_time in an
+// arbitrary order, and others with compare.
 func shuffled(compare func(a, b *Version) int, seed uint64) func(a, b *Version) int {
 	mixed := func(v *Version) uint64 {
 		h := (uint64(v.ID) ^ seed) * 0x9e3779b97f4a7c15
@@ -82,7 +82,8 @@ func shuffled(compare func(a, b *Version) int, seed uint64) func(a, b *Version) 
 	}
 }
 
-// comparison returns how to compare by a field, or nil where that cannot be.
+// comparison returns a function that compares by a field, or nil if the field cannot be
+// sorted by.
 func comparison(field string) func(a, b *Version) int {
 	by := func(value func(*Version) int64) func(a, b *Version) int {
 		return func(a, b *Version) int { return cmp.Compare(value(a), value(b)) }
@@ -106,7 +107,7 @@ func comparison(field string) func(a, b *Version) int {
 	case "end_time":
 		return by(func(v *Version) int64 {
 			if v.EndTime == 0 {
-				return math.MaxInt64 // it goes on: later than all ends
+				return math.MaxInt64 // ongoing: later than all ends
 			}
 			return v.EndTime
 		})

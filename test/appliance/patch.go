@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Patch is a PATCH of detections that came, refused or not.
+// Patch is a received PATCH of detections, refused or not.
 type Patch struct {
 	Path   string // below /api/v1
 	Body   []byte // not to be modified
-	Status int    // that it was answered with, or would have been
-	// Made are the versions that it made visible, in no order; none where it was
+	Status int    // of the response, even if that was lost
+	// Made are the versions that it created, in no particular order; none if it was
 	// refused.
 	Made []*Version
 }
 
-// Patches returns every PATCH of detections that was served, in the order in
-// which they changed what is visible. It is empty under NoHistory.
+// Patches returns every PATCH of detections, in the order in which they took effect. It
+// is empty if Options.NoHistory is set.
 func (a *Appliance) Patches() []Patch {
 	a.store.RLock()
 	defer a.store.RUnlock()
 	return slices.Clone(a.store.patches)
 }
 
-// patching serves a PATCH with serve, which is called with the store locked, and
-// remembers it.
+// patching serves a PATCH with serve, which is called with the store locked, and records
+// it.
 func (a *Appliance) patching(serve func(*request, object) ([]*Version, answer)) func(*request) answer {
 	return func(r *request) answer {
 		b, err := r.body()
@@ -52,7 +52,7 @@ func (a *Appliance) patching(serve func(*request, object) ([]*Version, answer)) 
 	}
 }
 
-// patchDetection serves PATCH /detections/{id}, with the store locked.
+// patchDetection serves PATCH /detections/{id}. The store must be locked.
 func (a *Appliance) patchDetection(r *request, body object) ([]*Version, answer) {
 	p, err := parsePatch(body)
 	if err != nil {
@@ -65,12 +65,12 @@ func (a *Appliance) patchDetection(r *request, body object) ([]*Version, answer)
 	return a.applyPatch([]*Version{v}, p)
 }
 
-// patchTickets serves PATCH /detections/tickets, with the store locked: everything
-// that has the ticket changes at once.
+// patchTickets serves PATCH /detections/tickets: all detections with the ticket change at
+// once. The store must be locked.
 func (a *Appliance) patchTickets(_ *request, body object) ([]*Version, answer) {
 	var ticketID string
 	if _, err := body.take("ticket_id", &ticketID); err != nil || ticketID == "" {
-		return nil, badRequest(errors.New("ticket_id: a string is due"))
+		return nil, badRequest(errors.New("ticket_id: must be a string"))
 	}
 	if _, ok := body["participants"]; ok {
 		return nil, badRequest(errors.New("unknown field participants"))
@@ -94,7 +94,7 @@ func (a *Appliance) patchTickets(_ *request, body object) ([]*Version, answer) {
 	return a.applyPatch(tracked, p)
 }
 
-// applyPatch applies p to all of the versions, or to none, with the store locked.
+// applyPatch applies p to all of the versions or to none. The store must be locked.
 func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, answer) {
 	detections := make([]Detection, len(versions))
 	for i, v := range versions {
@@ -113,8 +113,8 @@ func (a *Appliance) applyPatch(versions []*Version, p patch) ([]*Version, answer
 	return made, noContent()
 }
 
-// ticketingOff refuses what needs external ticket tracking: a state of the
-// configuration, not of the data.
+// ticketingOff refuses requests that require external ticket tracking while that is
+// disabled.
 func ticketingOff() answer { return unprocessable("external ticket tracking is not enabled") }
 
 // patch is the body of a PATCH. nil: the field is not there; Null: it is null.
