@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// backlog is n records, evenly spread over a time. They are numbers until
-// somebody looks at them.
+// backlog is a set of n records, evenly spread over a time range. A record is generated
+// when it is read.
 type backlog struct {
 	n           int
 	first, step int64 // microseconds
 }
 
-const backlogSeq = 1 << 40 // the numbers of a backlog's records begin here
+const backlogSeq = 1 << 40 // the first number of a backlog's records
 
-// AddRecordBacklog shows n generated records whose timestamps are spread evenly
-// over the time up to now. They are made when they are looked at, take no memory,
-// and are not part of the history. There is one backlog: it is an error that there
-// is one already.
+// AddRecordBacklog adds n records whose timestamps are spread evenly over the time up to
+// now. They are generated when they are read, take no memory, and are not part of the
+// history. It returns an error if there is a backlog already.
 func (a *Appliance) AddRecordBacklog(n int, over time.Duration) error {
 	if n == 0 {
 		return nil
@@ -36,14 +35,13 @@ func (a *Appliance) AddRecordBacklog(n int, over time.Duration) error {
 	return nil
 }
 
-// micros is the timestamp of the record with an index. It never falls from one
-// index to the next.
+// micros returns the timestamp of the record with an index. It never decreases.
 func (b backlog) micros(i int) int64 {
 	jitter := int64(mix(uint64(i)) % uint64(max(1, b.step)))
 	return b.first + int64(i)*b.step + jitter
 }
 
-// before returns how many records have a timestamp before a moment.
+// before returns the number of records with a timestamp before a given one.
 func (b backlog) before(micros int64) int {
 	return sort.Search(b.n, func(i int) bool { return b.micros(i) >= micros })
 }

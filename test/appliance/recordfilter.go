@@ -61,14 +61,14 @@ func (f *recordFilter) check() error {
 	}
 	if strings.HasSuffix(f.Operator, "~") {
 		if f.pattern, err = regexp.Compile(f.operands[0]); err != nil {
-			return errors.New("filter: operand is no regular expression")
+			return errors.New("filter: operand is not a regular expression")
 		}
 	}
 	return nil
 }
 
-// operands returns the values of an operand: a scalar, a list of them, or either
-// as the value of an object that also says its type.
+// operands returns the values of an operand: a scalar, a list of scalars, or either in an
+// object with value and type.
 func operands(raw json.RawMessage) ([]string, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -80,15 +80,14 @@ func operands(raw json.RawMessage) ([]string, error) {
 	return leaves(nil, operand), nil
 }
 
-// decodeExactly decodes JSON and leaves its numbers as they are written.
+// decodeExactly decodes JSON and keeps its numbers as written.
 func decodeExactly(b []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	return v, d.Decode(&v)
 }
 
-// leaves adds the text of every scalar of a value. The type that goes with a
-// value is none of it.
+// leaves appends the text of every scalar in a value, except the type of a typed value.
 func leaves(into []string, value any) []string {
 	switch value := value.(type) {
 	case nil:
@@ -109,11 +108,11 @@ func leaves(into []string, value any) []string {
 	return into
 }
 
-// matches reports whether a record is one that the filter selects.
+// matches reports whether the filter selects a record.
 func (f *recordFilter) matches(r *Record) bool {
 	record, err := decodeExactly(r.JSON)
 	if err != nil {
-		panic(err) // it was made here
+		panic(err) // generated records are valid JSON
 	}
 	return f.selects(record.(map[string]any)["_source"].(map[string]any))
 }
@@ -166,8 +165,8 @@ func (f *recordFilter) selects(source map[string]any) bool {
 	})
 }
 
-// compareNumbers compares two texts as numbers, integers of 64 bits exactly. It
-// is false where one is none.
+// compareNumbers compares two texts as numbers, 64-bit integers exactly. It returns false
+// if one of them is not a number.
 func compareNumbers(a, b string) (order int, ok bool) {
 	const bits = 128
 	x, _, err := big.ParseFloat(a, 10, bits, big.ToNearestEven)
@@ -181,9 +180,8 @@ func compareNumbers(a, b string) (order int, ok bool) {
 	return x.Cmp(y), true
 }
 
-// valuesOf returns what a field of a record holds: .ipaddr stands for all
-// addresses, .port for all ports, .any for everything, and dots lead into
-// objects.
+// valuesOf returns the values of a field of a record: .ipaddr selects all addresses, .port
+// all ports, .any all values, and dots separate the names of nested fields.
 func valuesOf(source map[string]any, field string) []string {
 	var found []string
 	switch field {

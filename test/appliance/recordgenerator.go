@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// recordTypes are those that records are made of.
+// recordTypes are the types of generated records.
 var recordTypes = [...]string{"~http", "~dns", "~ssl", "~flow"}
 
-// mix is a hash of a number.
+// mix returns a hash of a number.
 func mix(n uint64) uint64 {
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
 	n = (n ^ n>>27) * 0x94d049bb133111eb
 	return n ^ n>>31
 }
 
-// recordHash decides what the record with a number is like.
+// recordHash returns the hash from which the record with a number is generated.
 func (a *Appliance) recordHash(seq uint64) uint64 { return mix(seq ^ a.options.Seed<<48) }
 
-// recordType is the type of the record with a number, which costs less than to
-// make it.
+// recordType returns the type of the record with a number without generating it.
 func (a *Appliance) recordType(seq uint64) string {
 	return recordTypes[a.recordHash(seq)%uint64(len(recordTypes))]
 }
 
-// makeRecord makes the record with a number: the same number and timestamp give
-// the same bytes.
+// makeRecord generates the record with a number. The same number and timestamp give the
+// same bytes.
 func (a *Appliance) makeRecord(seq uint64, micros int64, withID bool) *Record {
 	h := a.recordHash(seq)
 	const store = 11
@@ -60,8 +59,8 @@ func (a *Appliance) makeRecord(seq uint64, micros int64, withID bool) *Record {
 	default:
 		b = append(b, `"proto":"TCP","reqTTL":64,`...)
 	}
-	// Numbers that a double cannot hold, or that are written with a zero at the
-	// end, come as they are or not at all.
+	// These numbers exceed a double's precision or end in a zero: a client must keep them
+	// as written.
 	b = fmt.Appendf(b, `"reqBytes":%d,"rspBytes":%d,"processingTime":%d.%02d0,"roundTripTime":0.250}}`,
 		h%3000, 1<<53+1+h>>40, h%300, h>>16%100)
 	r.JSON = slices.Clip(b)

@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Record is one record that a record store showed. It is not to be modified.
+// Record is a stored record. It must not be modified.
 type Record struct {
-	ID    string // empty: it has none
+	ID    string // may be empty
 	Index string
 	Type  string
-	// Micros is its timestamp in microseconds since the epoch: JSON has it in
+	// Micros is the timestamp in microseconds since the epoch. JSON contains it in
 	// milliseconds with a fraction.
 	Micros int64
-	// StoredAt is when it became visible, in milliseconds by the appliance's clock.
+	// StoredAt is the time of storing, in milliseconds by the appliance's clock.
 	StoredAt int64
 	JSON     []byte
 
-	seq uint64 // rises with every record that is stored
+	seq uint64 // increases with every stored record
 }
 
-// recordStore holds the records of an appliance: those that were stored one by
-// one, and a backlog that is made when it is looked at.
+// recordStore contains the records of an appliance: stored ones, and a backlog that is
+// generated when it is read.
 type recordStore struct {
 	sync.RWMutex
 	stored  []*Record // by Micros, then seq
@@ -40,7 +40,7 @@ func (a *Appliance) AddRecords(n int) []*Record {
 	defer a.records.Unlock()
 	added := make([]*Record, n)
 	for i := range added {
-		// Each has a look at the clock, so that fractions differ.
+		// Each reads the clock, so that fractions differ.
 		added[i] = a.storeRecord(a.Clock().UnixMicro(), true)
 	}
 	return added
@@ -52,8 +52,8 @@ func (a *Appliance) AddRecordsAt(n int, micros int64) []*Record {
 	return a.addRecordsAt(n, micros, true)
 }
 
-// AddRecordsWithoutID is AddRecordsAt for records that have no _id, as those of
-// other record stores can be.
+// AddRecordsWithoutID is like AddRecordsAt for records without _id, which other record
+// stores may have.
 func (a *Appliance) AddRecordsWithoutID(n int, micros int64) []*Record {
 	return a.addRecordsAt(n, micros, false)
 }
@@ -68,22 +68,22 @@ func (a *Appliance) addRecordsAt(n int, micros int64, withID bool) []*Record {
 	return added
 }
 
-// RecordHistory returns every record that was stored, in the order in which they
-// were. It is empty under NoHistory, and holds nothing of a backlog.
+// RecordHistory returns every stored record, in the order of storing, without those of a
+// backlog. It is empty if Options.NoHistory is set.
 func (a *Appliance) RecordHistory() []*Record {
 	a.records.RLock()
 	defer a.records.RUnlock()
 	return slices.Clone(a.records.history)
 }
 
-// storeRecord stores a record, with the store locked.
+// storeRecord stores a record. The store must be locked.
 func (a *Appliance) storeRecord(micros int64, withID bool) *Record {
 	s := &a.records
-	s.lastSeq += 1 + uint64(s.rand.IntN(3)) // ids have holes
+	s.lastSeq += 1 + uint64(s.rand.IntN(3)) // ids have gaps
 	r := a.makeRecord(s.lastSeq, micros, withID)
 	r.StoredAt = a.millis()
 	at, _ := slices.BinarySearchFunc(s.stored, micros, func(r *Record, micros int64) int {
-		return cmp.Or(cmp.Compare(r.Micros, micros), -1) // behind those with the same
+		return cmp.Or(cmp.Compare(r.Micros, micros), -1) // after those with the same timestamp
 	})
 	s.stored = slices.Insert(s.stored, at, r)
 	if !a.options.NoHistory {

@@ -64,8 +64,7 @@ func (a *Appliance) searchRecords(r *request) answer {
 	return a.recordAnswer(page, total, &s, cursor, r.behaviour)
 }
 
-// cap returns how many rows are returned at most to a request that asks for a
-// limit.
+// cap returns the maximum number of rows in the response to a request with a limit.
 func (r *request) cap(limit int) int {
 	if r.behaviour.LimitCap > 0 {
 		return min(limit, r.behaviour.LimitCap)
@@ -102,7 +101,7 @@ func (a *Appliance) recordAnswer(page []recordRef, total int, s *recordSearch, c
 	return answer{status: http.StatusOK, contentType: typeJSON, parts: parts}
 }
 
-// parseRecordSearch reads the body of a search that came at the time of now.
+// parseRecordSearch parses the body of a search received at the time now.
 func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
 	s := recordSearch{until: now.UnixMilli(), limit: defaultRecords}
 	var errs []error
@@ -168,12 +167,12 @@ func parseRecordSearch(body object, now time.Time) (recordSearch, error) {
 	return s, firstOf(errs)
 }
 
-// parseTTL reads milliseconds, or a number with the unit ms, s, m or h.
+// parseTTL parses milliseconds, or a number with the unit ms, s, m or h.
 func parseTTL(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	const longest = 1 << 40 // milliseconds, which a time.Duration holds
+	const longest = 1 << 40 // milliseconds, which fit into a time.Duration
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < longest {
 		return time.Duration(n) * time.Millisecond, nil
 	}

@@ -7,28 +7,26 @@ import (
 	"sort"
 )
 
-// recordRef is a record that a walk comes by: one that is stored, or one of the
-// backlog that need not be made yet.
+// recordRef refers to a stored record, or to one of the backlog that may not have been
+// generated yet.
 type recordRef struct {
 	micros int64
 	seq    uint64
 	stored *Record // nil: of the backlog
 }
 
-// recordWalk is a way through what a search finds. What it has to go is known by
-// times alone, and what is stored after it began is not on it: a walk costs no
-// memory, however much lies ahead.
+// recordWalk is an iteration over the results of a search. It keeps only times, so it takes
+// no memory for the records ahead, and it omits records stored after its start.
 type recordWalk struct {
 	search    *recordSearch
-	low, high int64 // microseconds, both included: what lies ahead
-	skip      int   // of what is found there, how much lies behind all the same
+	low, high int64 // the range ahead in microseconds, both inclusive
+	skip      int   // the number of records in that range that were returned already
 	lastSeq   uint64
 	backlog   backlog
-	shuffle   uint64 // decides the order of ties; 0: that in which they were stored
+	shuffle   uint64 // determines the order of ties; 0: the order of storing
 }
 
-// walk returns the way through everything that a search finds, with the store
-// locked.
+// walk returns an iteration over all results of a search. The store must be locked.
 func (s *recordStore) walk(search *recordSearch, f behaviour) *recordWalk {
 	w := &recordWalk{search: search, skip: search.offset, lastSeq: s.lastSeq, backlog: s.backlog}
 	w.low, w.high = search.bounds(f)
@@ -38,10 +36,10 @@ func (s *recordStore) walk(search *recordSearch, f behaviour) *recordWalk {
 	return w
 }
 
-// bounds returns the first and the last microsecond that a search looks at. What
-// the interface leaves open, hazards decide.
+// bounds returns the first and the last microsecond of a search. Hazards determine what
+// the interface does not specify.
 func (s *recordSearch) bounds(f behaviour) (low, high int64) {
-	const latest = 1 << 52 // milliseconds, which are as many microseconds as fit
+	const latest = 1 << 52 // milliseconds, whose microseconds fit into an int64
 	micros := func(millis int64) int64 { return min(max(millis, 0), latest) * 1000 }
 	low, high = micros(s.from), micros(s.until)
 	switch {
@@ -53,8 +51,7 @@ func (s *recordSearch) bounds(f behaviour) (low, high int64) {
 	return low, high
 }
 
-// take returns the next n records on the walk and goes on behind them, with the
-// store locked.
+// take returns the next n records and advances past them. The store must be locked.
 func (a *Appliance) take(w *recordWalk, n int) []recordRef {
 	var page []recordRef
 	var elapsed, tied int
@@ -86,8 +83,8 @@ func (a *Appliance) take(w *recordWalk, n int) []recordRef {
 	return page
 }
 
-// skipAhead brings a walk that has just begun near the first record that it does
-// not skip, where that can be told without a look at those in front of it.
+// skipAhead advances a new walk to near the first record that it does not skip, if that is
+// possible without reading the records before it.
 func (s *recordStore) skipAhead(w *recordWalk) {
 	if !w.search.isPlain() {
 		return
@@ -104,8 +101,7 @@ func (s *recordStore) skipAhead(w *recordWalk) {
 	w.skip, w.low = w.skip-s.count(w, w.low, low-1), low
 }
 
-// total returns how many records a walk that has just begun comes by, with those
-// that it skips.
+// total returns the number of records of a new walk, including those that it skips.
 func (a *Appliance) total(w *recordWalk) (n int) {
 	if w.search.isPlain() {
 		return a.records.count(w, w.low, w.high)
@@ -118,7 +114,7 @@ func (a *Appliance) total(w *recordWalk) (n int) {
 	return n
 }
 
-// count returns how many records there are of a time, whatever they are.
+// count returns the number of all records in a time range.
 func (s *recordStore) count(w *recordWalk, low, high int64) int {
 	if high < low {
 		return 0
@@ -130,10 +126,10 @@ func (s *recordStore) storedBefore(micros int64) int {
 	return sort.Search(len(s.stored), func(i int) bool { return s.stored[i].Micros >= micros })
 }
 
-// isPlain reports whether a search finds everything of its time.
+// isPlain reports whether a search selects by time only.
 func (s *recordSearch) isPlain() bool { return len(s.types) == 0 && s.filter == nil }
 
-// finds reports whether a search finds a record of its time.
+// finds reports whether a search selects a record in its time range.
 func (a *Appliance) finds(s *recordSearch, ref recordRef) bool {
 	if len(s.types) > 0 && !slices.Contains(s.types, a.recordType(ref.seq)) {
 		return false
@@ -148,7 +144,7 @@ func (a *Appliance) recordOf(ref recordRef) *Record {
 	return a.makeRecord(ref.seq, ref.micros, true)
 }
 
-// ahead yields the records of the time that lies ahead of a walk, in its order.
+// ahead yields the records in the range ahead of a walk, in its order.
 func (s *recordStore) ahead(w *recordWalk) iter.Seq[recordRef] {
 	refs := s.upwards(w)
 	if w.search.descending {
@@ -181,7 +177,7 @@ func (s *recordStore) upwards(w *recordWalk) iter.Seq[recordRef] {
 	}
 }
 
-// downwards yields the records the other way round.
+// downwards yields the records in descending order.
 func (s *recordStore) downwards(w *recordWalk) iter.Seq[recordRef] {
 	return func(yield func(recordRef) bool) {
 		i, b := s.storedBefore(w.high+1)-1, w.backlog.before(w.high+1)-1
@@ -205,10 +201,10 @@ func (s *recordStore) downwards(w *recordWalk) iter.Seq[recordRef] {
 
 func (r *Record) ref() recordRef { return recordRef{micros: r.Micros, seq: r.seq, stored: r} }
 
-// isOn reports whether a record was there when a walk began.
+// isOn reports whether a record existed when the walk began.
 func (ref recordRef) isOn(w *recordWalk) bool { return ref.stored == nil || ref.seq <= w.lastSeq }
 
-// shuffleTies gives records with the same timestamp an order that a lot decides.
+// shuffleTies reorders records with the same timestamp pseudo-randomly.
 func shuffleTies(refs iter.Seq[recordRef], lot uint64) iter.Seq[recordRef] {
 	return func(yield func(recordRef) bool) {
 		var tied []recordRef

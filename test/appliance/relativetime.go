@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// parseTime reads a time of a request, in milliseconds since the epoch: a
-// positive number is one, 0 is now, and a negative one lies before now, in
-// milliseconds or in the unit of a suffix.
+// parseTime parses a time in a request and returns milliseconds since the epoch. A positive
+// number is that, 0 is now, and a negative one is relative to now, in milliseconds or in the
+// unit of a suffix.
 func parseTime(raw json.RawMessage, now time.Time) (int64, error) {
 	text := string(raw)
 	if bytes.HasPrefix(raw, []byte(`"`)) {
 		if err := json.Unmarshal(raw, &text); err != nil {
-			return 0, fmt.Errorf("%s is no time", raw)
+			return 0, fmt.Errorf("%s is not a time", raw)
 		}
 	}
 	digits := strings.TrimRight(text, "msdhwMy")
 	number, suffix := digits, text[len(digits):]
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
-		// A number can be written with a point or an exponent and be whole.
+		// A whole number may be written with a decimal point or an exponent.
 		f, err := strconv.ParseFloat(number, 64)
 		if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-			return 0, fmt.Errorf("%s is no time", raw)
+			return 0, fmt.Errorf("%s is not a time", raw)
 		}
 		n = int64(f)
 	}
@@ -46,10 +46,9 @@ func parseTime(raw json.RawMessage, now time.Time) (int64, error) {
 	return at, nil
 }
 
-// ago adds a negative number of units to now. Months and years are those of the
-// calendar.
+// ago adds a negative number of units to now. Months and years are calendar ones.
 func ago(n int64, unit string, now time.Time) (int64, error) {
-	const longest = 1 << 53 // in any unit that has a fixed length
+	const longest = 1 << 53 // in any unit of fixed length
 	var length time.Duration
 	switch unit {
 	case "", "ms":

@@ -38,7 +38,7 @@ func TestParseTime(t *testing.T) {
 		})
 	}
 	for _, raw := range []string{`"30m"`, `"-3x"`, `"-m"`, `""`, `"m"`, `1.5`, `true`, `{}`, `"-1mm"`, `"-1.5h"`, `"-9999999999999999y"`, `"-999999999999999w"`} {
-		t.Run(raw+" is no time", func(t *testing.T) {
+		t.Run(raw+" is not a time", func(t *testing.T) {
 			if got, err := parseTime(json.RawMessage(raw), now); err == nil {
 				t.Errorf("it is %d", got)
 			}

@@ -10,12 +10,12 @@ import (
 
 const apiRoot = "/api/v1"
 
-// route is one operation of the interface.
+// route is an operation of the interface.
 type route struct {
 	method string
-	path   string // below apiRoot; {id} stands for a number
+	path   string // below apiRoot; {id} matches a number
 	serve  func(*request) answer
-	body   string // the media type of the request's body; empty: it has none
+	body   string // the media type of the request's body; empty: no body
 }
 
 // table lists the operations.
@@ -38,14 +38,14 @@ func (a *Appliance) table() []route {
 	)
 }
 
-// request is a request on its way to an operation.
+// request is a request to an operation.
 type request struct {
 	*http.Request
 	behaviour behaviour
 	id        int64 // of the path
 }
 
-// body returns the bytes of the body, up to a size that none needs.
+// body returns the body, up to a maximum size.
 func (r *request) body() ([]byte, error) {
 	const maxBody = 4 << 20
 	return io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -60,16 +60,16 @@ func (r *request) object() (object, error) {
 	return parseObject(b)
 }
 
-// match is where a request leads.
+// match is the result of routing a request.
 type match struct {
 	route
-	name    string // how it is counted
+	name    string // under which the request is counted
 	id      int64
-	open    bool   // needs no credential
-	refused answer // where no operation serves it
+	open    bool   // requires no credential
+	refused answer // the response if no operation matches
 }
 
-// find looks up the operation that a request asks for.
+// find routes a request.
 func (a *Appliance) find(r *http.Request) match {
 	if r.URL.Path == tokenPath && a.options.OAuth != nil {
 		return a.findToken(r)
@@ -97,7 +97,7 @@ func (a *Appliance) find(r *http.Request) match {
 	return match{name: "other", refused: refused}
 }
 
-// matches returns the number in place of {id}, 0 where there is none.
+// matches returns the number in place of {id}; 0: there is none.
 func (r route) matches(path string) (id int64, ok bool) {
 	prefix, suffix, hasID := strings.Cut(r.path, "{id}")
 	if !hasID {

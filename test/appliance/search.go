@@ -13,28 +13,28 @@ import (
 const (
 	defaultLimit = 1000
 	maxLimit     = 20000
-	none         = ".none" // in a filter: what has no value
+	none         = ".none" // in a filter: objects without a value
 	me           = ".me"   // in a filter: the caller
 )
 
 // search is the body of a search of detections.
 type search struct {
 	filter
-	from, until, updateTime, modTime *int64 // milliseconds; nil: not asked for
+	from, until, updateTime, modTime *int64 // milliseconds; nil: not in the request
 	limit                            *int
 	offset                           int
 	sort                             order
 	idOnly                           bool
 }
 
-// filter is the filter of a search. An empty list asks for nothing.
+// filter is the filter of a search. An empty list does not restrict it.
 type filter struct {
 	categories, assignees, ticketIDs, statuses, resolutions, types []string
 	riskScoreMin                                                   *float64
 	recommended                                                    *bool
 }
 
-// parseSearch reads the body of a search that came at the time of now.
+// parseSearch parses the body of a search received at the time now.
 func (a *Appliance) parseSearch(body object, now time.Time) (search, error) {
 	var s search
 	var errs []error
@@ -89,7 +89,7 @@ func checkLimit(limit *int) error {
 	return nil
 }
 
-// parse reads the filter of a search.
+// parse parses the filter of a search.
 func (f *filter) parse(body object, o Options) error {
 	var errs []error
 	list := func(name string, into *[]string, allowed func(string) bool) {
@@ -147,22 +147,23 @@ func isCategory(s string) bool {
 	return slices.Contains([]string{
 		"sec", "sec.action", "sec.botnet", "sec.caution", "sec.command", "sec.cryptomining", "sec.dos", "sec.exfil",
 		"sec.exploit", "sec.hardening", "sec.lateral", "sec.ransomware", "sec.recon",
-		"sec.attack", // not in the interface's list, and in use
+		"sec.attack", // undocumented, but in use
 		"perf", "perf.auth", "perf.db", "perf.network", "perf.service", "perf.storage", "perf.virtual", "perf.web",
 	}, s)
 }
 
-// matches reports whether a search finds v; inclusive is how it reads mod_time.
+// matches reports whether a search finds v. If inclusive is set, mod_time is an inclusive
+// bound.
 func (s *search) matches(v *Version, inclusive bool) bool {
 	return s.filter.matches(v) &&
-		// What began earlier is found where it still goes on, or went on then.
+		// Earlier detections are found if they were ongoing then.
 		(s.from == nil || v.EndTime == 0 || v.EndTime >= *s.from) &&
 		(s.until == nil || v.EndTime != 0 && v.EndTime < *s.until) &&
 		(s.updateTime == nil || v.UpdateTime > *s.updateTime) &&
 		(s.modTime == nil || v.ModTime >= s.bound(inclusive))
 }
 
-// bound returns the lowest mod_time that is found.
+// bound returns the lowest mod_time that a search finds.
 func (s *search) bound(inclusive bool) int64 {
 	switch {
 	case s.modTime == nil:
@@ -184,7 +185,7 @@ func (f *filter) matches(v *Version) bool {
 		(f.recommended == nil || v.Recommended == *f.recommended)
 }
 
-// hasOne reports whether one of the wanted values is v's, or .none and v has none.
+// hasOne reports whether v is one of the values, or is empty while .none is one of them.
 func hasOne(wanted []string, value string) bool {
 	if len(wanted) == 0 {
 		return true
@@ -195,7 +196,7 @@ func hasOne(wanted []string, value string) bool {
 	return slices.Contains(wanted, value)
 }
 
-// in reports whether v is in a category; sec and perf hold all below them.
+// in reports whether v is in a category. sec and perf include their subcategories.
 func (v *Version) in(category string) bool {
 	return slices.ContainsFunc(v.Categories, func(has string) bool {
 		return has == category || strings.HasPrefix(has, category+".")

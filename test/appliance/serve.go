@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ServeHTTP answers a request as the appliance does.
+// ServeHTTP implements http.Handler.
 func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found := a.find(r)
 	a.count(found.name)
@@ -22,7 +22,7 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f := a.behaviours.draw(r)
 	if !wait(r.Context(), f.wait) {
-		panic(http.ErrAbortHandler) // nobody waits for an answer any more
+		panic(http.ErrAbortHandler) // the client is gone
 	}
 	if f.reset {
 		reset(w)
@@ -40,7 +40,7 @@ func (a *Appliance) count(name string) {
 	a.requests.counts[name]++
 }
 
-// wait returns false where ctx ends before d is over.
+// wait waits for d. It returns false if ctx is done first.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -53,8 +53,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// reset ends the connection so that the other side sees a reset. It does not
-// return.
+// reset resets the connection. It does not return.
 func reset(w http.ResponseWriter) {
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		raw := conn
@@ -62,14 +61,14 @@ func reset(w http.ResponseWriter) {
 			raw = secure.NetConn()
 		}
 		if tcp, ok := raw.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // without it, the end is an orderly one, which is as good as can be
+			_ = tcp.SetLinger(0) // if this fails, the connection is closed normally
 		}
-		_ = raw.Close() // it is to be broken
+		_ = raw.Close() // the connection is discarded
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// answer says what is answered to a request that found its way.
+// answer returns the response to a routed request.
 func (a *Appliance) answer(found match, f behaviour, r *http.Request) answer {
 	switch {
 	case f.tooManyRequests:
@@ -102,7 +101,7 @@ const loginPage = `<!DOCTYPE html>
 <body><form method="post" action="/login"><input name="user"><input name="password" type="password"></form></body></html>
 `
 
-// later adds when to come back.
+// later adds a Retry-After.
 func (a *Appliance) later(ans answer, f behaviour) answer {
 	if f.RetryAfter <= 0 {
 		return ans
@@ -116,7 +115,7 @@ func (a *Appliance) later(ans answer, f behaviour) answer {
 	return ans
 }
 
-// send writes an answer, or the part of it that its result leaves.
+// send writes an answer, or the part of it that the request's hazards permit.
 func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
 	h := w.Header()
 	for name, values := range ans.header {
@@ -142,7 +141,7 @@ func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
 	size := ans.size()
 	send := size
 	if size > 0 && (f.cutBody || f.cutJSON && strings.Contains(ans.contentType, "json")) {
-		send = int(f.cutAt * float64(size)) // at least a byte less than all
+		send = int(f.cutAt * float64(size)) // less than all of it
 	}
 	if ans.status != http.StatusNoContent {
 		announced := size
@@ -154,14 +153,14 @@ func (a *Appliance) send(w http.ResponseWriter, f behaviour, ans answer) {
 	w.WriteHeader(ans.status)
 	writeParts(w, ans.parts, send)
 	if f.cutBody {
-		// Without it, what was written might not be sent at all.
+		// Otherwise the written part might not be sent.
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// writeParts writes the first n bytes. An error means that nobody reads them,
-// which is no concern of the appliance's.
+// writeParts writes the first n bytes. It ignores errors, which mean that the client is
+// gone.
 func writeParts(w io.Writer, parts [][]byte, n int) {
 	const buffer = 64 << 10
 	b := bufio.NewWriterSize(w, min(n, buffer))

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// systemRoutes are the operations of the system resource, whose path begins with
-// the product's word.
+// systemRoutes are the operations of the system resource, whose path begins with the
+// product's name.
 func (a *Appliance) systemRoutes(word string) []route {
 	get := func(path string, body func() map[string]string) route {
 		return route{http.MethodGet, word + path, func(*request) answer { return jsonAnswer(http.StatusOK, body()) }, ""}
@@ -32,15 +32,15 @@ func (a *Appliance) systemRoutes(word string) []route {
 	}
 }
 
-// Identity is what the system resource says of an appliance.
+// Identity is an appliance's identity in the system resource.
 type Identity struct {
 	Host     string // empty: Options.Host
 	Address  string // of its management interface; empty: 192.0.2.10
 	Platform string // empty: sensor, or console
-	Firmware string // empty: Options.Firmware, which alone decides how it behaves
+	Firmware string // empty: Options.Firmware; does not affect its behaviour
 }
 
-// SetIdentity sets what the system resource answers from now on.
+// SetIdentity sets the identity that the system resource returns.
 func (a *Appliance) SetIdentity(i Identity) {
 	platform := "sensor"
 	if a.options.Console {
@@ -75,8 +75,8 @@ func (a *Appliance) patchTicketing(r *request) answer {
 	return noContent()
 }
 
-// SetTicketing switches external ticket tracking on or off, as PATCH of the
-// ticketing resource does.
+// SetTicketing enables or disables external ticket tracking, like a PATCH of the ticketing
+// resource.
 func (a *Appliance) SetTicketing(enabled bool) {
 	a.store.Lock()
 	defer a.store.Unlock()

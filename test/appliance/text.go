@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Text is a string of a detection that may be absent or null. The empty Text is
-// absent where its field can be, and null otherwise; Null is always null.
+// Text is a string of a detection that may be absent or null. The empty Text is absent if
+// its field is optional, and null otherwise; Null is always null.
 type Text string
 
 // Null is a Text that is present and null.
 const Null Text = "\x00null"
 
-// String returns the text; empty for null.
+// String returns the text, or "" for null.
 func (t Text) String() string {
 	if t == Null {
 		return ""
@@ -21,7 +21,7 @@ func (t Text) String() string {
 	return string(t)
 }
 
-// MarshalJSON encodes null for no text.
+// MarshalJSON implements json.Marshaler.
 func (t Text) MarshalJSON() ([]byte, error) {
 	if t.String() == "" {
 		return []byte("null"), nil
@@ -29,7 +29,7 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return encode(string(t))
 }
 
-// UnmarshalJSON takes a string or null.
+// UnmarshalJSON implements json.Unmarshaler. It accepts a string or null.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*t = Null
@@ -38,14 +38,14 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(t))
 }
 
-// TicketID is the id of a ticket, null where it is empty. Numeric encodes it as
-// a number, as some integrations write it.
+// TicketID is the id of a ticket, or null if it is empty. Numeric encodes it as a number,
+// as some integrations do.
 type TicketID struct {
 	ID      string
 	Numeric bool
 }
 
-// MarshalJSON encodes a string, a number or null.
+// MarshalJSON implements json.Marshaler.
 func (t TicketID) MarshalJSON() ([]byte, error) {
 	switch {
 	case t.ID == "":
@@ -57,7 +57,7 @@ func (t TicketID) MarshalJSON() ([]byte, error) {
 	return encode(t.ID)
 }
 
-// UnmarshalJSON takes a string, a number or null.
+// UnmarshalJSON implements json.Unmarshaler. It accepts a string, a number or null.
 func (t *TicketID) UnmarshalJSON(b []byte) error {
 	switch {
 	case string(b) == "null":
@@ -71,7 +71,7 @@ func (t *TicketID) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &t.ID)
 }
 
-// encode is json.Marshal, but that it leaves &, < and > as they are.
+// encode is like json.Marshal but does not escape &, < and >.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

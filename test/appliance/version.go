@@ -2,28 +2,27 @@ package appliance
 
 import "bytes"
 
-// Version is one state of a detection, as it was visible from some moment on.
-// It is never modified, and neither may its holders modify it.
+// Version is one state of a detection. It is immutable; callers must not modify it.
 type Version struct {
 	ID, ModTime                                int64
-	StartTime, UpdateTime, EndTime, CreateTime int64 // EndTime 0: it goes on
+	StartTime, UpdateTime, EndTime, CreateTime int64 // EndTime 0: ongoing
 	ApplianceID                                int64
 	RiskScore                                  int // -1: none
 	Recommended                                bool
 	Type, Title                                string
 	Status, Resolution, Assignee, TicketID     string // empty: null
 	Categories                                 []string
-	// By is the user who made it, through the interface or as an analyst; empty:
-	// the appliance did, or Update and Edit, which name nobody.
+	// By is the user who created it, through the interface or as an analyst; empty: the
+	// appliance, Update or Edit.
 	By string
-	// JSON is the object as the interface shows it, in bytes that are not UTF-8
-	// where the title has such.
+	// JSON is the object as the interface returns it. It is not valid UTF-8 if the title
+	// is not.
 	JSON []byte
 
 	rawTitle []byte
 }
 
-// newVersion returns what d is.
+// newVersion returns the version for the state d.
 func newVersion(d *Detection) (*Version, error) {
 	b, err := d.encode()
 	if err != nil {
@@ -42,19 +41,18 @@ func newVersion(d *Detection) (*Version, error) {
 		Type:        d.Type, Title: d.Title,
 		Status: d.Status.String(), Resolution: d.Resolution.String(), Assignee: d.Assignee.String(), TicketID: d.TicketID.ID,
 		Categories: d.Categories,
-		JSON:       bytes.Clone(b), // without the space that encoding left behind it
+		JSON:       bytes.Clone(b), // without the newline added by the encoder
 		rawTitle:   d.RawTitle,
 	}, nil
 }
 
-// Detection returns the detection that v is a version of, to read or to change a
-// copy.
+// Detection returns the decoded state. The caller may modify it.
 func (v *Version) Detection() Detection {
 	d, err := decodeDetection(v.JSON)
 	if err != nil {
-		panic(err) // what encode wrote cannot be read: a mistake in this package
+		panic(err) // a bug: encode wrote it
 	}
-	// Old firmware does not show them.
+	// Old firmware does not return these fields.
 	d.ModTime, d.CreateTime = v.ModTime, v.CreateTime
 	d.RawTitle = v.rawTitle
 	return d
