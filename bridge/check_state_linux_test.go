@@ -50,5 +50,5 @@ func TestCheckReportsAFolderThatCannotBeWritten(t *testing.T) {
 	}
 	var found []preflight.Finding
 	withoutCapabilities(t, func() { found = bridge.CheckSettings(t.Context(), config, "test") })
-	preflighttest.Expect(t, found, preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: "no file can be made in " + locked, Advice: "user"})
+	preflighttest.Expect(t, found, preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: "no file can be created in " + locked, Advice: "user"})
 }

@@ -1,13 +1,13 @@
 package sinks
 
-// Advised is an error with what a person can do about it.
+// Advised is an error with advice on how to fix its cause.
 type Advised struct {
 	Err error
-	// To is the advice, without a full stop; empty: there is none.
+	// To is the advice, without a full stop. It may be empty.
 	To string
 }
 
-// Error tells the error, and the advice in parentheses behind it.
+// Error returns the text of e.Err, followed by the advice in parentheses, if any.
 func (e *Advised) Error() string {
 	if e.To == "" {
 		return e.Err.Error()
@@ -15,7 +15,7 @@ func (e *Advised) Error() string {
 	return e.Err.Error() + " (" + e.To + ")"
 }
 
-// Advice is e.To.
+// Advice returns e.To.
 func (e *Advised) Advice() string { return e.To }
 
 // Unwrap returns e.Err.

@@ -8,37 +8,41 @@ import (
 	"ndrbridge/transform"
 )
 
-// deliveryBatch is what is in flight, and how far it has come.
+// deliveryBatch is the batch in flight of a worker, and its progress. Its slices
+// have one entry for each record, in the records' order; consecutive filtered
+// records share an entry.
 type deliveryBatch struct {
-	records  []checkpoint.Redelivered // those of the journal have no Place
-	events   []transform.Event        // those of records, as they are sent
-	sizes    []int                    // of records, in bytes
-	counts   []int                    // how many records each stands for: the last of them
+	records  []checkpoint.Redelivered // those of the journal have no Offset
+	events   []transform.Event        // as they are sent
+	sizes    []int                    // of the records, in bytes
+	counts   []int                    // of records in the entry; records has the last of them
 	filtered []bool                   // not to be sent
-	done     []bool                   // acknowledged, or in dead
-	dead     []dead
-	firm     int // of dead: those in front of the last event that was taken
+	done     []bool                   // acknowledged, filtered or dead-lettered
+	dead     []deadEvent
+	// firmDead is the number of leading entries of dead that undoDeadLetters keeps:
+	// an event was acknowledged after them.
+	firmDead int
 
-	// attempts counts the transient failures of each event, and alone those in
-	// which it failed by itself while others passed.
-	attempts, alone []int
-	sends           int  // calls of Send so far
-	failures        int  // attempts in a row in which nothing passed
-	isolateAt       int  // failures at which it is divided next
-	poisoned        bool // some events failed by themselves while others passed
-	waits           bool // no events lie behind it, and it has space for some
-	mixed           bool // the target rejects some of it and takes others
-	probed          int  // where the next probe of a sink that rejects everything begins
+	// transientFailures counts the transient failures of each event, soloFailures
+	// the passes in which it failed individually while others were delivered.
+	transientFailures, soloFailures []int
+	sends                           int  // calls of Send so far
+	failures                        int  // consecutive attempts that delivered nothing
+	isolateAt                       int  // value of failures at which the batch is bisected next
+	poisoned                        bool // some events failed individually while others were delivered
+	awaitsMore                      bool // it may grow, but no events follow it yet
+	mixed                           bool // the target rejects some of its events and accepts others
+	probed                          int  // probes so far; decides which event the next one sends
 }
 
-// dead is an event of a batch that is to become a dead letter.
-type dead struct {
+// deadEvent is an event of a batch that is to become a dead letter.
+type deadEvent struct {
 	index  int
 	reason error
 }
 
-// add appends a record, and event, which is what is sent of it, or says why there
-// is none.
+// add appends a record with event, the form in which it is sent. If err is not
+// nil, the record is dead-lettered instead.
 func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event, err error) {
 	b.records = append(b.records, record)
 	b.events = append(b.events, event)
@@ -46,17 +50,17 @@ func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event
 	b.counts = append(b.counts, 1)
 	b.filtered = append(b.filtered, false)
 	b.done = append(b.done, false)
-	b.attempts = append(b.attempts, 0)
-	b.alone = append(b.alone, 0)
+	b.transientFailures = append(b.transientFailures, 0)
+	b.soloFailures = append(b.soloFailures, 0)
 	if err != nil {
 		b.deadLetter(len(b.events)-1, err)
 	}
 }
 
-// pass appends a record that is not to be sent. Its bytes are not kept, and one
-// entry stands for all that follow each other: a sink that wants little may wait
-// with one event in front of a whole journal.
-func (b *deliveryBatch) pass(record checkpoint.Redelivered) {
+// addFiltered appends a record that is not to be sent. It does not keep the
+// record's bytes, and consecutive filtered records share one entry: with a
+// selective match, one failing event may be followed by a whole journal of them.
+func (b *deliveryBatch) addFiltered(record checkpoint.Redelivered) {
 	size := len(record.Event.Structured())
 	record.Event = transform.Event{}
 	last := len(b.records) - 1
@@ -71,29 +75,29 @@ func (b *deliveryBatch) pass(record checkpoint.Redelivered) {
 	b.sizes[last], b.filtered[last], b.done[last] = size, true, true
 }
 
-// matched is how many entries are to be sent, or were.
+// matched returns the number of entries that are not filtered.
 func (b *deliveryBatch) matched() (n int) {
-	for _, elapsed := range b.filtered {
-		if !elapsed {
+	for _, filtered := range b.filtered {
+		if !filtered {
 			n++
 		}
 	}
 	return n
 }
 
-// stands is how many records the first n entries stand for.
-func (b *deliveryBatch) stands(n int) (records int) {
+// recordCount returns the number of records in the first n entries.
+func (b *deliveryBatch) recordCount(n int) (records int) {
 	for _, count := range b.counts[:n] {
 		records += count
 	}
 	return records
 }
 
-// space reports whether a batch that goes on failing may become larger. Where some
-// of it fails by itself, it needs others beside it in each of giveUpAfter attempts;
-// where all does, more of it says nothing new. It never becomes as large as a
-// backlog.
-func (b *deliveryBatch) space(bound checkpoint.Batch) bool {
+// mayGrow reports whether a batch that keeps failing may be extended. If some of
+// its events fail individually, it needs others to deliver in each of giveUpAfter
+// passes. If all fail, more events give no new information. The size stays bounded
+// by a multiple of bound, however large the backlog is.
+func (b *deliveryBatch) mayGrow(bound checkpoint.Batch) bool {
 	const batches = 32
 	events, bytes, acknowledged := 0, 0, len(b.done)-len(b.dead)
 	for i, done := range b.done {
@@ -105,8 +109,8 @@ func (b *deliveryBatch) space(bound checkpoint.Batch) bool {
 			acknowledged--
 		}
 	}
-	// A kill repeats what is acknowledged behind an event that is not. It is enough for
-	// each attempt that such an event gets.
+	// A crash repeats the events acknowledged behind a pending one. This many are
+	// enough for giveUpAfter passes.
 	if acknowledged >= bound.MaxEvents+(giveUpAfter-1)*maxNeighbours {
 		return false
 	}
@@ -114,13 +118,13 @@ func (b *deliveryBatch) space(bound checkpoint.Batch) bool {
 		return false
 	}
 	if !b.poisoned {
-		return events <= max(bound.MaxEvents, 8*isolateLeast)
+		return events <= max(bound.MaxEvents, 8*downAfter)
 	}
-	return bound.MaxEvents <= 0 || b.matched() < batches*max(bound.MaxEvents, isolateLeast)
+	return bound.MaxEvents <= 0 || b.matched() < batches*max(bound.MaxEvents, downAfter)
 }
 
-// fits returns how many of the first of some events may be sent at once: one at
-// least.
+// fits returns how many of the events at indexes, from the first, may be sent in
+// one call: at least one.
 func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 	bytes := 0
 	for n, i := range indexes {
@@ -132,35 +136,35 @@ func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 	return len(indexes)
 }
 
-// first is the index of the first of n leading records that is to be a dead
-// letter, else n.
-func (b *deliveryBatch) first(n int) int {
+// beforeFirstDead returns how many of the first n entries precede the first one to
+// be dead-lettered.
+func (b *deliveryBatch) beforeFirstDead(n int) int {
 	for _, d := range b.dead {
 		n = min(n, d.index)
 	}
 	return n
 }
 
-// cut takes the first n records away, which are settled.
-func (b *deliveryBatch) cut(n int) {
+// removeFirst removes the first n entries, which have been committed.
+func (b *deliveryBatch) removeFirst(n int) {
 	b.records, b.events, b.sizes, b.done = b.records[n:], b.events[n:], b.sizes[n:], b.done[n:]
 	b.counts, b.filtered = b.counts[n:], b.filtered[n:]
-	b.attempts, b.alone = b.attempts[n:], b.alone[n:]
-	var left []dead
+	b.transientFailures, b.soloFailures = b.transientFailures[n:], b.soloFailures[n:]
+	var left []deadEvent
 	firm := 0
 	for i, d := range b.dead {
 		if d.index < n {
 			continue
 		}
-		if i < b.firm {
+		if i < b.firmDead {
 			firm++
 		}
-		left = append(left, dead{d.index - n, d.reason})
+		left = append(left, deadEvent{d.index - n, d.reason})
 	}
-	b.dead, b.firm = left, firm
+	b.dead, b.firmDead = left, firm
 }
 
-// pending returns the indexes of what is not done.
+// pending returns the indexes of the entries that are not done.
 func (b *deliveryBatch) pending() []int {
 	pending := make([]int, 0, len(b.done))
 	for i, done := range b.done {
@@ -171,69 +175,75 @@ func (b *deliveryBatch) pending() []int {
 	return pending
 }
 
-// left returns those of indexes that are not done and that f lets pass.
-func (b *deliveryBatch) left(indexes []int, f *failures) []int {
+// sendable returns those of indexes that are not done, and that neither failed nor
+// are blocked in pass.
+func (b *deliveryBatch) sendable(indexes []int, pass *isolationPass) []int {
 	left := make([]int, 0, len(indexes))
 	for _, i := range indexes {
-		if !b.done[i] && !f.holds(i, orderKey(b.events[i])) {
+		if !b.done[i] && !pass.excludes(i, orderingKey(b.events[i])) {
 			left = append(left, i)
 		}
 	}
 	return left
 }
 
-// failures are the events of a batch that failed by themselves in one pass over
-// it, and their keys: what comes behind them under a key has to wait. A nil
-// *failures takes note of nothing.
-type failures struct {
-	indexes   map[int]bool
-	keys      map[string]bool
-	delivered int // how many events had been taken when the pass began
+// isolationPass records the events that failed individually in one pass over a
+// batch, and their ordering keys, which block the events behind them. The methods
+// of a nil *isolationPass record nothing.
+type isolationPass struct {
+	failed          map[int]bool    // by index
+	blocked         map[string]bool // by ordering key
+	deliveredBefore int             // worker.delivered when the pass began
 }
 
-func newFailures(elapsed int) *failures {
-	return &failures{indexes: make(map[int]bool), keys: make(map[string]bool), delivered: elapsed}
+func newIsolationPass(delivered int) *isolationPass {
+	return &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool), deliveredBefore: delivered}
 }
 
-func (f *failures) add(index int, key string) {
-	if f == nil {
+// addFailed records that the event at index failed individually, and blocks its
+// ordering key.
+func (p *isolationPass) addFailed(index int, key string) {
+	if p == nil {
 		return
 	}
-	f.indexes[index] = true
-	if key != "" { // those without one are in no order
-		f.keys[key] = true
+	p.failed[index] = true
+	if key != "" { // events without a key are not ordered
+		p.blocked[key] = true
 	}
 }
 
-// hold holds back what comes behind some events, which were not tried.
-func (f *failures) hold(b *deliveryBatch, indexes []int) {
-	if f == nil {
+// block blocks the ordering keys of those of the events at indexes that are not
+// done.
+func (p *isolationPass) block(b *deliveryBatch, indexes []int) {
+	if p == nil {
 		return
 	}
-	for _, i := range b.left(indexes, nil) {
-		if key := orderKey(b.events[i]); key != "" {
-			f.keys[key] = true
+	for _, i := range b.sendable(indexes, nil) {
+		if key := orderingKey(b.events[i]); key != "" {
+			p.blocked[key] = true
 		}
 	}
 }
 
-func (f *failures) holds(index int, key string) bool {
-	return f != nil && (f.indexes[index] || f.keys[key])
+// excludes reports whether the event at index failed in the pass, or its ordering
+// key is blocked.
+func (p *isolationPass) excludes(index int, key string) bool {
+	return p != nil && (p.failed[index] || p.blocked[key])
 }
 
-// orderKey is the key of events that must not pass each other: those of one
-// detection. Other events have none, and so no bad one holds up what has nothing
-// to do with it.
-func orderKey(e transform.Event) string {
+// orderingKey returns the key whose events must not overtake each other: that of
+// the detection. Events of other streams have none, so that a bad one blocks no
+// other.
+func orderingKey(e transform.Event) string {
 	if e.Stream() == transform.StreamDetections {
 		return e.PartitionKey
 	}
 	return ""
 }
 
-// eventsAt returns the events with these indexes.
+// eventsAt returns the events at indexes, which are in ascending order.
 func (b *deliveryBatch) eventsAt(indexes []int) []transform.Event {
-	// Mostly they are one stretch, which needs no copy.
+	// Usually they are contiguous, and no copy is necessary.
 	events := b.events[indexes[0] : indexes[len(indexes)-1]+1]
 	if len(events) == len(indexes) {
 		return events
@@ -245,32 +255,34 @@ func (b *deliveryBatch) eventsAt(indexes []int) []transform.Event {
 	return events
 }
 
-// take notes that an event was acknowledged. Its bytes are needed no more.
-func (b *deliveryBatch) take(index int) {
+// acknowledge records that the event at index was acknowledged, and releases its
+// bytes.
+func (b *deliveryBatch) acknowledge(index int) {
 	b.done[index] = true
-	b.firm = len(b.dead)
+	b.firmDead = len(b.dead)
 	b.events[index], b.records[index].Event = transform.Event{}, transform.Event{}
 }
 
-// deadLetter notes that an event is to become a dead letter.
+// deadLetter records that the event at index is to become a dead letter.
 func (b *deliveryBatch) deadLetter(index int, reason error) {
 	b.done[index] = true
-	b.dead = append(b.dead, dead{index, reason})
+	b.dead = append(b.dead, deadEvent{index, reason})
 }
 
-// giveUp makes a dead letter of an event that failed while others were taken. That the
-// target takes others is known, so nothing takes it back.
+// giveUp dead-letters an event that failed while others were delivered.
+// undoDeadLetters does not undo it, because the target is known to accept others.
 func (b *deliveryBatch) giveUp(index int, reason error) {
 	b.done[index] = true
-	b.dead = slices.Insert(b.dead, b.firm, dead{index, reason})
-	b.firm++
+	b.dead = slices.Insert(b.dead, b.firmDead, deadEvent{index, reason})
+	b.firmDead++
 }
 
-// undoDeadLetter takes back what was buried since an event was last taken. What could not
-// be prepared or sent stays, for that is not the target's fault.
-func (b *deliveryBatch) undoDeadLetter() {
-	kept := b.dead[:b.firm]
-	for _, d := range b.dead[b.firm:] {
+// undoDeadLetters makes the events pending again that were dead-lettered since the
+// last acknowledgement. It keeps those that could not be prepared or sent, which
+// is not the target's fault.
+func (b *deliveryBatch) undoDeadLetters() {
+	kept := b.dead[:b.firmDead]
+	for _, d := range b.dead[b.firmDead:] {
 		if b.events[d.index].ID == "" || IsUnsent(d.reason) {
 			kept = append(kept, d)
 			continue
@@ -280,15 +292,15 @@ func (b *deliveryBatch) undoDeadLetter() {
 	b.dead = kept
 }
 
-// completed returns how many of the leading records are done, and the dead
-// dead letters among them. Where whole is false, it stops in front of what may be
-// exhumed.
-func (b *deliveryBatch) completed(now time.Time, whole bool) (n int, deadLetters []checkpoint.DeadLetter) {
+// completed returns the number of leading entries that are done, and the dead
+// letters among them. Unless final is set or the whole batch is done, it stops
+// before the first dead letter that undoDeadLetters may undo.
+func (b *deliveryBatch) completed(now time.Time, final bool) (n int, deadLetters []checkpoint.DeadLetter) {
 	for n < len(b.done) && b.done[n] {
 		n++
 	}
-	if !whole && n < len(b.done) {
-		for _, d := range b.dead[b.firm:] {
+	if !final && n < len(b.done) {
+		for _, d := range b.dead[b.firmDead:] {
 			n = min(n, d.index)
 		}
 	}

@@ -7,156 +7,157 @@ import (
 	"time"
 )
 
-// The numbers that decide when an event is taken for what keeps a sink from
-// going on.
+// The thresholds that tell an event at fault from a target that is down or
+// misconfigured.
 const (
-	// Where nothing of a batch that is divided passes, the target is down, and it
-	// is divided less and less often: so many attempts lie between at most.
-	isolateRarely = 60
-	// isolateLeast is how many events that failed by themselves, none of them
-	// having passed, are enough to say that the target is down.
-	isolateLeast = 8
-	// giveUpAfter is how many attempts of its own an event gets, each with others
-	// that passed beside it, before it counts as rejected.
+	// maxIsolateInterval is the largest number of attempts between two passes that
+	// bisect a batch. The interval grows while no event is delivered: the target is
+	// then probably down.
+	maxIsolateInterval = 60
+	// downAfter is the number of events that must fail individually in one pass,
+	// with none delivered, for the target to count as down.
+	downAfter = 8
+	// giveUpAfter is the number of passes in which an event may fail individually
+	// while others are delivered. It is then dead-lettered.
 	giveUpAfter = 20
-	// rejectAll is how many rejections in a row, without one success, say that
-	// the sink is misconfigured rather than the data bad.
-	rejectAll = 20
+	// haltAfter is the number of consecutive rejections, with no event
+	// acknowledged, after which the sink counts as misconfigured rather than the
+	// data as bad.
+	haltAfter = 20
 )
 
-// deliver sends the events of a batch until each is done and settled, ctx ends,
-// or the lag policy skips it. What is done in front of events that keep failing is
-// settled before these are tried again. The error is that of settling.
-func (l *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
-	b.isolateAt = l.r.o.IsolateAfter
-	for l.waitWhilePaused(ctx) {
-		if err := l.commit(ctx, b, false); err != nil {
+// deliver sends b until every event is acknowledged or dead-lettered, ctx is done,
+// or the lag policy skips the batch. Completed events ahead of a failing one are
+// committed before each retry. It returns an error only if committing failed.
+func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
+	b.isolateAt = w.r.o.IsolateAfter
+	for w.waitWhilePaused(ctx) {
+		if err := w.commit(ctx, b, false); err != nil {
 			return err
 		}
 		pending := b.pending()
-		if l.skipped {
+		if w.skipped {
 			break
 		}
 		if len(pending) == 0 {
-			l.resume()
+			w.recovered()
 			return nil
 		}
-		b.waits = false
+		b.awaitsMore = false
 		var err error
-		elapsed := l.delivered
-		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= l.r.o.IsolateAfter && len(pending) == 1
+		deliveredBefore := w.delivered
+		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= w.r.o.IsolateAfter && len(pending) == 1
 		switch {
-		case l.rejectsAll(b):
-			err = l.probe(ctx, late, b)
+		case w.rejectsAll(b):
+			err = w.probe(ctx, late, b)
 		case isolating:
-			b.isolateAt = b.failures + min(max(b.failures, l.r.o.IsolateAfter), isolateRarely)
-			err = l.isolate(ctx, late, b)
+			b.isolateAt = b.failures + min(max(b.failures, w.r.o.IsolateAfter), maxIsolateInterval)
+			err = w.isolate(ctx, late, b)
 		default:
-			err = l.divide(ctx, late, b, pending, nil)
+			err = w.bisect(ctx, late, b, pending, nil)
 		}
-		if l.delivered > elapsed {
-			b.failures, b.isolateAt = 0, l.r.o.IsolateAfter
+		if w.delivered > deliveredBefore {
+			b.failures, b.isolateAt = 0, w.r.o.IsolateAfter
 		}
 		if err == nil {
-			l.resume()
+			w.recovered()
 			continue
 		}
-		if l.rejectsAll(b) {
-			b.undoDeadLetter()
-			err = Errorf(Halted, "it rejected %d events in a row and took none, so that the sink is at fault rather than the events: %w", l.rejections, err)
+		if w.rejectsAll(b) {
+			b.undoDeadLetters()
+			err = Errorf(Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections, err)
 		}
-		if late.Err() != nil || errors.Is(err, ctx.Err()) { // it was cut short by a stop
+		if late.Err() != nil || errors.Is(err, ctx.Err()) { // interrupted by shutdown
 			break
 		}
 		class, retryAfter := ClassOf(err)
-		l.r.metrics.retried(class)
+		w.r.metrics.retried(class)
 		switch {
 		case class == Halted:
-			l.r.reopen()
-			l.pause(ctx, StateHalted, err, l.r.o.Probe, nil)
+			w.r.reopen()
+			w.backOff(ctx, StateHalted, err, w.r.o.Probe, nil)
 		case class == Throttled:
-			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), nil)
-		case l.delivered > elapsed: // the target is well, but for some events
+			w.backOff(ctx, StateRetrying, err, max(w.retry.NextBackOff(), retryAfter), nil)
+		case w.delivered > deliveredBefore: // only some events fail: the target is up
 			b.poisoned = b.poisoned || isolating
-			l.pause(ctx, StateRetrying, err, max(l.r.o.RetryInitial, retryAfter), nil)
+			w.backOff(ctx, StateRetrying, err, max(w.r.o.RetryInitial, retryAfter), nil)
 		default:
 			b.failures++
-			l.pause(ctx, StateRetrying, err, max(l.retry.NextBackOff(), retryAfter), b)
+			w.backOff(ctx, StateRetrying, err, max(w.retry.NextBackOff(), retryAfter), b)
 		}
 	}
-	return l.commit(ctx, b, true)
+	return w.commit(ctx, b, true)
 }
 
-// attempt sends events of a batch in one call, and takes the result of each that
-// the sink knows. The error says how to go on with the others: nil where nothing
-// hinders another attempt.
+// attempt sends the events at indexes in one call and records the result of each
+// event, if the sink reports it. It returns nil if the remaining events may be
+// sent at once, otherwise the error that decides how to go on.
 //
-// What failed by itself is noted in held.
-func (l *worker) attempt(ctx context.Context, b *deliveryBatch, indexes []int, held *failures) error {
-	err := l.send(ctx, b, indexes)
+// Events that failed individually are recorded in pass, if it is not nil.
+func (w *worker) attempt(ctx context.Context, b *deliveryBatch, indexes []int, pass *isolationPass) error {
+	err := w.send(ctx, b, indexes)
 	now := time.Now()
 	if err == nil {
 		for _, i := range indexes {
-			l.acknowledge(b, i, now)
+			w.acknowledge(b, i, now)
 		}
 		return nil
 	}
 	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == len(indexes) {
-		return l.sort(ctx, b, indexes, each, now, held)
+		return w.applyResults(ctx, b, indexes, each, now, pass)
 	}
 	switch class, _ := ClassOf(err); {
-	case class == Transient && ctx.Err() != nil: // cut short, of which no event is guilty
+	case class == Transient && ctx.Err() != nil: // interrupted: no event is at fault
 	case class == Rejected && len(indexes) == 1:
-		l.reject(b, indexes[0], err)
-		if l.rejectsAll(b) {
+		w.reject(b, indexes[0], err)
+		if w.rejectsAll(b) {
 			return err
 		}
 		return nil
 	case class == Transient && len(indexes) == 1:
-		held.add(indexes[0], orderKey(b.events[indexes[0]]))
-		l.fail(b, indexes[0], err)
-	case class == Transient && held == nil:
+		pass.addFailed(indexes[0], orderingKey(b.events[indexes[0]]))
+		w.fail(b, indexes[0], err)
+	case class == Transient && pass == nil:
 		for _, i := range indexes {
-			l.fail(b, i, err)
+			w.fail(b, i, err)
 		}
 	}
 	return err
 }
 
-// sort takes the result of each event of an attempt: what is acknowledged is done,
-// what is rejected is buried. It returns the error that says how to go on with
-// the others: the most severe of theirs, or nil where nothing hinders another
-// attempt.
-func (l *worker) sort(ctx context.Context, b *deliveryBatch, indexes []int, each EventErrors, now time.Time, held *failures) error {
+// applyResults records the result of each event at indexes: acknowledged events
+// are done, rejected ones are dead-lettered. It returns nil if the remaining events
+// may be sent at once, otherwise the most severe of their errors.
+func (w *worker) applyResults(ctx context.Context, b *deliveryBatch, indexes []int, each EventErrors, now time.Time, pass *isolationPass) error {
 	var transient, throttled, halted, rejected error
 	var longest time.Duration
 	progress := false
 	for n, err := range each {
 		i := indexes[n]
 		if err == nil {
-			l.acknowledge(b, i, now)
+			w.acknowledge(b, i, now)
 			progress = true
 			continue
 		}
-		switch class, wait := ClassOf(err); {
+		switch class, retryAfter := ClassOf(err); {
 		case class == Rejected:
-			l.reject(b, i, err)
+			w.reject(b, i, err)
 			rejected = err
 			progress = true
 		case class == Halted:
-			halted = first(halted, err)
+			halted = firstError(halted, err)
 		case class == Throttled:
-			if throttled == nil || wait > longest {
-				throttled, longest = err, wait
+			if throttled == nil || retryAfter > longest {
+				throttled, longest = err, retryAfter
 			}
 		case !errors.Is(err, ErrNotTried) && ctx.Err() == nil:
-			transient = first(transient, err)
-			held.add(i, orderKey(b.events[i]))
-			l.fail(b, i, err)
+			transient = firstError(transient, err)
+			pass.addFailed(i, orderingKey(b.events[i]))
+			w.fail(b, i, err)
 		}
 	}
 	if progress {
-		l.retry.Reset() // what failed is not what failed before
+		w.retry.Reset() // the next failure is that of another event
 	}
 	switch {
 	case halted != nil:
@@ -167,168 +168,168 @@ func (l *worker) sort(ctx context.Context, b *deliveryBatch, indexes []int, each
 		return transient
 	case !progress:
 		return ErrNotTried
-	case l.rejectsAll(b):
+	case w.rejectsAll(b):
 		return rejected
 	}
 	return nil
 }
 
-func first(a, b error) error {
+// firstError returns a, or b if a is nil.
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
 	return b
 }
 
-// divide sends events of a batch, and where one of them is rejected without it
-// being known which, halves of them, until it is. Where held is not nil, it does
-// so for what fails transiently, too; what comes behind an event that failed by
-// itself, under its key, is not tried. It returns once each event was tried, or
-// something concerns them all.
-func (l *worker) divide(ctx, late context.Context, b *deliveryBatch, indexes []int, held *failures) error {
-	indexes = b.left(indexes, held)
+// bisect sends the pending events at indexes. If one of them is rejected and the
+// sink does not report which, it halves them until the event is found. If pass is
+// not nil, it does the same for transient failures and leaves out blocked events.
+// It returns when each event was tried, or when a failure concerns all of them.
+func (w *worker) bisect(ctx, late context.Context, b *deliveryBatch, indexes []int, pass *isolationPass) error {
+	indexes = b.sendable(indexes, pass)
 	switch {
 	case len(indexes) == 0:
 		return nil
 	case ctx.Err() != nil:
-		return ctx.Err() // nothing is begun any more
+		return ctx.Err() // start nothing new
 	}
-	if size := b.fits(indexes, l.r.o.Batch); size < len(indexes) { // it was extended
-		if held != nil && l.down(held) {
-			held.hold(b, indexes[size:])
-			return l.divide(ctx, late, b, indexes[:size], held)
+	if size := b.fits(indexes, w.r.o.Batch); size < len(indexes) { // the batch was extended
+		if pass != nil && w.targetDown(pass) {
+			pass.block(b, indexes[size:])
+			return w.bisect(ctx, late, b, indexes[:size], pass)
 		}
-		return l.divideBoth(ctx, late, b, indexes, held)
+		return w.bisectHalves(ctx, late, b, indexes, pass)
 	}
-	err := l.attempt(late, b, indexes, held)
-	if err == nil { // and some of it may not have been tried, which goes on first
-		return l.divide(ctx, late, b, indexes, held)
+	err := w.attempt(late, b, indexes, pass)
+	if err == nil { // events that were not tried come next
+		return w.bisect(ctx, late, b, indexes, pass)
 	}
 	class, _ := ClassOf(err)
-	if class == Halted || class == Throttled || class == Transient && held == nil {
+	if class == Halted || class == Throttled || class == Transient && pass == nil {
 		return err
 	}
-	if l.rejectsAll(b) || held != nil && l.down(held) {
-		// Nothing passes: the target is down. What is left of these must not be
-		// passed by what the caller tries yet.
-		held.hold(b, indexes)
+	if w.rejectsAll(b) || pass != nil && w.targetDown(pass) {
+		// The target is down. Events that the caller has yet to try must not overtake
+		// these.
+		pass.block(b, indexes)
 		return err
 	}
-	left := b.left(indexes, held)
-	if len(left) < len(indexes) { // some are told from the others already
-		return first(l.divide(ctx, late, b, left, held), err)
+	left := b.sendable(indexes, pass)
+	if len(left) < len(indexes) { // the results of some events are known
+		return firstError(w.bisect(ctx, late, b, left, pass), err)
 	}
 	if len(left) == 1 {
 		return err
 	}
-	return l.divideBoth(ctx, late, b, left, held)
+	return w.bisectHalves(ctx, late, b, left, pass)
 }
 
-// divideBoth divides the one half of some events, then the other.
-func (l *worker) divideBoth(ctx, late context.Context, b *deliveryBatch, indexes []int, held *failures) error {
+// bisectHalves calls bisect for the first half of indexes, then for the second.
+func (w *worker) bisectHalves(ctx, late context.Context, b *deliveryBatch, indexes []int, pass *isolationPass) error {
 	middle := len(indexes) / 2
-	err := l.divide(ctx, late, b, indexes[:middle], held)
-	if class, _ := ClassOf(err); err != nil && (class != Transient || held == nil) {
+	err := w.bisect(ctx, late, b, indexes[:middle], pass)
+	if class, _ := ClassOf(err); err != nil && (class != Transient || pass == nil) {
 		return err
 	}
-	return first(l.divide(ctx, late, b, indexes[middle:], held), err)
+	return firstError(w.bisect(ctx, late, b, indexes[middle:], pass), err)
 }
 
-// down reports whether enough events have failed by themselves, and none has passed
-// meanwhile, to say that the target is down.
-func (l *worker) down(held *failures) bool {
-	return len(held.indexes) >= isolateLeast && l.delivered == held.delivered
+// targetDown reports whether at least downAfter events failed individually in pass
+// and none was delivered.
+func (w *worker) targetDown(pass *isolationPass) bool {
+	return len(pass.failed) >= downAfter && w.delivered == pass.deliveredBefore
 }
 
-// isolate makes one attempt of everything in a batch that keeps failing, and of
-// some events behind it, so that it is seen whether others pass. An event that
-// failed by itself while others passed often enough is buried.
-func (l *worker) isolate(ctx, late context.Context, b *deliveryBatch) error {
-	if err := l.extend(ctx, b); err != nil {
-		return fmt.Errorf("read events behind a batch that keeps failing: %w", err)
+// isolate makes one pass over a batch that keeps failing, extended by some of the
+// events that follow it, to see which events fail individually while others are
+// delivered. An event that failed so in giveUpAfter passes is dead-lettered.
+func (w *worker) isolate(ctx, late context.Context, b *deliveryBatch) error {
+	if err := w.extend(ctx, b); err != nil {
+		return fmt.Errorf("read the events after a batch that keeps failing: %w", err)
 	}
-	held := newFailures(l.delivered)
-	err := l.divide(ctx, late, b, b.pending(), held)
-	if l.delivered == held.delivered {
-		if l.down(held) {
-			b.poisoned = false // or not by now: the target is down
+	pass := newIsolationPass(w.delivered)
+	err := w.bisect(ctx, late, b, b.pending(), pass)
+	if w.delivered == pass.deliveredBefore {
+		if w.targetDown(pass) {
+			b.poisoned = false // the target is down, whatever was seen before
 		}
 		return err
 	}
 	for _, i := range b.pending() {
-		if !held.indexes[i] {
+		if !pass.failed[i] {
 			continue
 		}
-		if b.alone[i]++; b.alone[i] >= giveUpAfter {
-			b.giveUp(i, fmt.Errorf("given up after %d attempts of its own, while others were taken: %w", giveUpAfter, err))
+		if b.soloFailures[i]++; b.soloFailures[i] >= giveUpAfter {
+			b.giveUp(i, fmt.Errorf("given up after %d attempts of its own while other events were delivered: %w", giveUpAfter, err))
 		}
 	}
 	return err
 }
 
-// extendReads is how often a batch that is extended is read on in search of an
-// event that the sink wants.
-const extendReads = 100
+// maxExtendReads bounds the reads with which extend looks for an event that is not
+// filtered.
+const maxExtendReads = 100
 
-// extend adds some events to a batch that keeps failing, where it has space.
-func (l *worker) extend(ctx context.Context, b *deliveryBatch) error {
-	if !b.space(l.r.o.Batch) {
+// extend appends events to a batch that keeps failing, if it may grow.
+func (w *worker) extend(ctx context.Context, b *deliveryBatch) error {
+	if !b.mayGrow(w.r.o.Batch) {
 		return nil
 	}
-	wanted := b.matched()
-	for range extendReads {
+	matchedBefore := b.matched()
+	for range maxExtendReads {
 		before := b.last()
-		if err := l.queue.extend(ctx, b); err != nil {
+		if err := w.queue.extend(ctx, b); err != nil {
 			return err
 		}
 		if after := b.last(); before.Seq == after.Seq && before.Offset == after.Offset {
-			// With a match, what comes behind is mostly not wanted, and no reason to try
-			// again at once.
-			b.waits = b.poisoned && b.matched() == wanted && l.r.o.Match == nil
+			// With a match, most events that follow are filtered and no reason to retry at
+			// once.
+			b.awaitsMore = b.poisoned && b.matched() == matchedBefore && w.r.o.Match == nil
 			return nil
 		}
-		if b.matched() > wanted {
+		if b.matched() > matchedBefore {
 			return nil
 		}
 	}
 	return nil
 }
 
-// probe tries some events of a sink that rejected everything, one after the
-// other, until it takes one: then it is the data that is bad, and delivery goes
-// on. What it rejects stays; what cannot be sent becomes a dead letter.
-func (l *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
-	// It may be that all of these are bad, and those behind them are not.
-	if err := l.extend(ctx, b); err != nil {
-		return fmt.Errorf("read events behind those that were rejected: %w", err)
+// probe sends single events to a sink that rejected everything, until it accepts
+// one: then the data is bad, not the sink, and delivery goes on. Events that the
+// target rejects stay pending; events that cannot be sent are dead-lettered.
+func (w *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
+	// All of these may be bad, and the events after them good.
+	if err := w.extend(ctx, b); err != nil {
+		return fmt.Errorf("read the events after those that were rejected: %w", err)
 	}
 	pending := b.pending()
-	var candidates []int // the first of each key
+	var candidates []int // the first of each ordering key
 	keys := make(map[string]bool)
 	for _, i := range pending {
-		if key := orderKey(b.events[i]); !keys[key] || key == "" {
+		if key := orderingKey(b.events[i]); !keys[key] || key == "" {
 			keys[key] = true
 			candidates = append(candidates, i)
 		}
 	}
-	var answer error // the target's last; nil: it was not asked
-	for range min(rejectAll, len(candidates)) {
+	var answer error // the target's last; nil: nothing was sent
+	for range min(haltAfter, len(candidates)) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		i := candidates[b.probed%len(candidates)]
 		b.probed++
-		err := l.send(late, b, []int{i})
+		err := w.send(late, b, []int{i})
 		if each, ok := errors.AsType[EventErrors](err); ok && len(each) == 1 {
 			err = each[0]
 		}
 		if err == nil {
-			l.acknowledge(b, i, time.Now())
+			w.acknowledge(b, i, time.Now())
 			b.mixed = true
 			return nil
 		}
 		if IsUnsent(err) {
-			l.reject(b, i, err)
+			w.reject(b, i, err)
 			continue
 		}
 		answer = err
@@ -339,40 +340,42 @@ func (l *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
 	return answer
 }
 
-// send sends events of a batch in one call.
-func (l *worker) send(ctx context.Context, b *deliveryBatch, indexes []int) error {
+// send sends the events at indexes in one call of Send.
+func (w *worker) send(ctx context.Context, b *deliveryBatch, indexes []int) error {
 	b.sends++
-	return l.r.send(ctx, b.eventsAt(indexes), b.sends)
+	return w.r.send(ctx, b.eventsAt(indexes), b.sends)
 }
 
-func (l *worker) acknowledge(b *deliveryBatch, index int, now time.Time) {
-	l.r.metrics.delivered.Inc()
-	if !b.events[index].Redelivered { // how old those are says nothing of delivery
-		l.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
+// acknowledge records that the target acknowledged an event at the time now.
+func (w *worker) acknowledge(b *deliveryBatch, index int, now time.Time) {
+	w.r.metrics.delivered.Inc()
+	if !b.events[index].Redelivered { // the age of a redelivery is no measure of delivery
+		w.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
 	}
-	b.take(index)
-	l.rejections = 0
-	l.delivered++
+	b.acknowledge(index)
+	w.rejections = 0
+	w.delivered++
 }
 
-// reject makes a dead letter of an event that will never be delivered. One that was
-// a dead letter before goes back to where it was and says nothing new about the
-// target, and one that was never sent says nothing about it at all.
-func (l *worker) reject(b *deliveryBatch, index int, err error) {
+// reject dead-letters an event that will never be delivered. It counts as a
+// rejection by the target unless the event was never sent, or is a requeued dead
+// letter: that returns to the dead letters and proves nothing new about the target.
+func (w *worker) reject(b *deliveryBatch, index int, err error) {
 	b.deadLetter(index, err)
 	if b.records[index].Seq != 0 && !IsUnsent(err) {
-		l.rejections++
+		w.rejections++
 	}
 }
 
-// rejectsAll reports whether so much was rejected that no data explains it.
-func (l *worker) rejectsAll(b *deliveryBatch) bool { return l.rejections >= rejectAll && !b.mixed }
+// rejectsAll reports whether so many events in a row were rejected that the sink,
+// not the data, must be at fault.
+func (w *worker) rejectsAll(b *deliveryBatch) bool { return w.rejections >= haltAfter && !b.mixed }
 
-// fail counts a transient failure of an event, and buries it where it may have
-// no more.
-func (l *worker) fail(b *deliveryBatch, index int, err error) {
-	b.attempts[index]++
-	if limit := l.r.o.MaxAttempts; limit > 0 && b.attempts[index] >= limit {
+// fail counts a transient failure of an event and dead-letters the event if it has
+// reached MaxAttempts.
+func (w *worker) fail(b *deliveryBatch, index int, err error) {
+	b.transientFailures[index]++
+	if limit := w.r.o.MaxAttempts; limit > 0 && b.transientFailures[index] >= limit {
 		b.deadLetter(index, fmt.Errorf("given up after %d attempts (max_attempts): %w", limit, err))
 	}
 }

@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// Class says what a failed delivery means for the events and for the sink. The
-// set is closed; the words are metric labels.
+// Class classifies a failed delivery by its meaning for the events and the sink.
+// The set is closed; the values are metric labels.
 type Class string
 
-// The classes. What is unknown is Transient: an event is never given up for an
-// error that nobody understood.
+// The classes. An unknown error is Transient, so that no event is dead-lettered for
+// an error that the sink does not understand.
 const (
-	// Transient may pass by itself: it is tried again after a growing wait.
+	// Transient is a failure that may go away by itself: the sink retries with
+	// exponential backoff.
 	Transient Class = "transient"
-	// Throttled asks for a wait.
+	// Throttled means that the target asks the sink to wait.
 	Throttled Class = "throttled"
-	// Rejected means that the target will never take this event: it goes to the
-	// dead letters.
+	// Rejected means that the target will never accept the event, which is
+	// dead-lettered.
 	Rejected Class = "rejected"
-	// Halted means that the sink is misconfigured or not allowed: no event is
-	// at fault, and the sink stops until it is fixed.
+	// Halted means that the sink is misconfigured or not authorized: no event is at
+	// fault, and the sink only probes until that is fixed.
 	Halted Class = "halted"
 )
 
 // Error is a failed delivery with its class.
 type Error struct {
 	Class Class
-	// RetryAfter is the least wait that the target asked for; 0: none.
+	// RetryAfter is the minimum wait that the target asked for; 0: none.
 	RetryAfter time.Duration
-	// Unsent is set on a Rejected error of an event that the bridge itself refused,
-	// before anything of it was sent. It says nothing about the target.
+	// Unsent marks a Rejected error of an event that the bridge refused before
+	// sending any of it. Such an error proves nothing about the target.
 	Unsent bool
-	// Err says what was tried and what came back. It holds no secret.
+	// Err describes the request and the answer. It contains no secret.
 	Err error
 }
 
@@ -43,27 +44,27 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error of a class. The format is fmt.Errorf's.
+// Errorf returns an Error of a class, formatted like fmt.Errorf.
 func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
 }
 
-// Unsendable makes the Rejected Error of an event that the bridge itself refuses to
-// send: too large for a configured bound, or one that a template fails for. The
-// format is fmt.Errorf's.
+// Unsendable returns the Rejected Error, with Unsent set, of an event that the
+// bridge refuses to send because it exceeds a configured size or a template fails
+// for it. It is formatted like fmt.Errorf.
 func Unsendable(format string, args ...any) *Error {
 	return &Error{Class: Rejected, Unsent: true, Err: fmt.Errorf(format, args...)}
 }
 
-// IsUnsent reports whether an error is that of an event that was refused before
-// anything of it was sent.
+// IsUnsent reports whether err belongs to an event that was refused before any of
+// it was sent.
 func IsUnsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Unsent
 }
 
-// ClassOf returns the class of a failed delivery, and the wait that was asked
-// for. An error that says nothing of its class is Transient.
+// ClassOf returns the class of a failed delivery and the minimum wait that the
+// target asked for. An error without a class is Transient.
 func ClassOf(err error) (Class, time.Duration) {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class, e.RetryAfter
@@ -71,13 +72,12 @@ func ClassOf(err error) (Class, time.Duration) {
 	return Transient, 0
 }
 
-// EventErrors is what a sink returns when it knows the result of each event: nil
-// for one that is durable downstream. It has one entry for each event that was
-// sent, in their order, and at least one is not nil. An event that was not
-// tried has a Transient error.
+// EventErrors holds the result of each event of a Send, in their order: nil for an
+// event that is durable downstream. At least one entry is not nil. An event that
+// was not tried has a Transient error.
 type EventErrors []error
 
-// Error tells how many events failed, and the first failure.
+// Error returns the number of failed events and the text of the first failure.
 func (e EventErrors) Error() string {
 	failed, first := 0, error(nil)
 	for _, err := range e {
@@ -91,6 +91,6 @@ func (e EventErrors) Error() string {
 	return fmt.Sprintf("%d of %d events: %v", failed, len(e), first)
 }
 
-// ErrNotTried is the error of events that were held back behind one that
+// ErrNotTried is the error of events that were not sent because an earlier one
 // failed.
 var ErrNotTried = errors.New("not tried: an event before it failed")

@@ -9,24 +9,23 @@ import (
 	"ndrbridge/transform"
 )
 
-// Lag is what a sink does that is too far behind. The zero Lag lets it be behind
-// for ever.
+// Lag is a sink's policy for falling behind. The zero Lag never skips.
 type Lag struct {
-	// Skip lets it skip the oldest of the events that it has yet to settle.
+	// Skip allows skipping the oldest of the events that are not committed.
 	Skip     bool
-	MaxAge   time.Duration // of an event; 0: any
-	MaxBytes int64         // of all of them; 0: any
-	// Events makes the event that tells what was skipped.
+	MaxAge   time.Duration // of an event; 0: no limit
+	MaxBytes int64         // of all uncommitted events; 0: no limit
+	// Events encodes the event that reports skipped events.
 	Events transform.Encoder
 }
 
 const (
-	// lagEvery is how often the lag is looked at.
-	lagEvery = 5 * time.Second
-	// skipEvery is the least time between two skips: each is told by an event. A
-	// lag that has grown by a part of MaxBytes does not wait for it.
-	skipEvery = time.Minute
-	skipPart  = 16
+	// lagCheckInterval is the minimum time between two checks of the lag.
+	lagCheckInterval = 5 * time.Second
+	// skipInterval is the minimum time between two skips, because each is reported
+	// by an event. It does not apply if the excess is at least MaxBytes/skipFraction.
+	skipInterval = time.Minute
+	skipFraction = 16
 )
 
 // lagPolicy applies a Lag to a sink's cursor.
@@ -34,30 +33,32 @@ type lagPolicy struct {
 	journal checkpoint.Skips
 	sink    string
 	Lag
-	looked, skipped time.Time
+	checkedAt, skippedAt time.Time
 }
 
-// apply skips what is too much, and reports whether there was something. Before
-// that, settle settles what of it is done.
-func (p *lagPolicy) apply(ctx context.Context, now time.Time, commit func() error) (bool, error) {
-	if !p.Skip || now.Sub(p.looked) < lagEvery {
+// apply skips the events that exceed the limits and reports whether there were
+// any. Before it skips, it calls commitCompleted, so that completed events are
+// committed rather than skipped. It does nothing within lagCheckInterval of the
+// last check.
+func (p *lagPolicy) apply(ctx context.Context, now time.Time, commitCompleted func() error) (bool, error) {
+	if !p.Skip || now.Sub(p.checkedAt) < lagCheckInterval {
 		return false, nil
 	}
-	p.looked = now
+	p.checkedAt = now
 	budget := checkpoint.Budget{MaxBytes: p.MaxBytes}
 	if p.MaxAge > 0 {
 		budget.Since = now.Add(-p.MaxAge)
 	}
 	over, err := p.journal.Over(ctx, p.sink, budget)
 	if err == nil && over.Cursor > over.Expect {
-		if err = commit(); err == nil {
+		if err = commitCompleted(); err == nil {
 			over, err = p.journal.Over(ctx, p.sink, budget)
 		}
 	}
 	if err != nil || over.Cursor == over.Expect {
 		return false, err
 	}
-	if now.Sub(p.skipped) < skipEvery && (p.MaxBytes == 0 || over.Bytes < p.MaxBytes/skipPart) {
+	if now.Sub(p.skippedAt) < skipInterval && (p.MaxBytes == 0 || over.Bytes < p.MaxBytes/skipFraction) {
 		return false, nil
 	}
 	reason := fmt.Sprintf("more than lag.max_bytes (%d) waited to be delivered", p.MaxBytes)
@@ -69,11 +70,11 @@ func (p *lagPolicy) apply(ctx context.Context, now time.Time, commit func() erro
 		Events: over.Events, Bytes: over.Bytes, Oldest: over.Oldest.UTC(), Newest: over.Newest.UTC(), Reason: reason,
 	}, now)
 	if err != nil {
-		return false, fmt.Errorf("tell what is skipped: %w", err)
+		return false, fmt.Errorf("encode the event that reports skipped events: %w", err)
 	}
 	if err := p.journal.Skip(ctx, checkpoint.Skip{Sink: p.sink, Expect: over.Expect, Cursor: over.Cursor, Event: event}); err != nil {
 		return false, err
 	}
-	p.skipped = now
+	p.skippedAt = now
 	return true, nil
 }

@@ -8,22 +8,22 @@ import (
 	"ndrbridge/transform"
 )
 
-// MatchErrorPolicy is what happens to an event that a sink's match fails for. The
-// set is closed; the words are those of the configuration.
+// MatchErrorPolicy selects what happens to an event for which a sink's match
+// fails. The set is closed; the values are those of the configuration.
 type MatchErrorPolicy string
 
-// The policies. The zero value sends.
+// The policies. The zero value means OnMatchErrorSend.
 const (
-	// OnMatchErrorSend sends the event: one too many is better than one lost.
+	// OnMatchErrorSend sends the event: an unwanted event is better than a lost one.
 	OnMatchErrorSend MatchErrorPolicy = "send"
 	// OnMatchErrorDrop filters the event out.
 	OnMatchErrorDrop MatchErrorPolicy = "drop"
-	// OnMatchErrorDeadLetter keeps the event among the dead letters, from where it is
-	// sent when an operator requeues it.
+	// OnMatchErrorDeadLetter dead-letters the event. It is sent if an operator
+	// requeues it.
 	OnMatchErrorDeadLetter MatchErrorPolicy = "dead_letter"
 )
 
-// matcher decides which events a sink is sent.
+// matcher decides which events are sent to a sink.
 type matcher struct {
 	match   func(transform.Event) (bool, error)
 	policy  MatchErrorPolicy
@@ -32,8 +32,8 @@ type matcher struct {
 	logged  sync.Once
 }
 
-// matches reports whether an event is to be sent. The error is that of an event that
-// is to become a dead letter.
+// matches reports whether an event is to be sent. It returns an error if the event
+// is to be dead-lettered.
 func (m *matcher) matches(e transform.Event) (bool, error) {
 	matches, err := m.match(e)
 	if err == nil {

@@ -20,15 +20,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_events_total",
-			Help: "Events by result: delivered (acknowledged, again where they came again), or dead (kept among the dead letters).",
+			Help: "Events by result: delivered (acknowledged; redeliveries count again) or dead (dead-lettered).",
 		}, []string{"sink", "result"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_retries_total",
-			Help: "Batches that are to be tried again, by the class of the failure.",
+			Help: "Failed attempts to deliver a batch, by class of failure; each is retried.",
 		}, []string{"sink", "class"}),
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ndrbridge_sink_state",
-			Help: "What the sink is doing: 0 running, 1 retrying, 2 halted, 3 paused.",
+			Help: "State of the sink: 0 running, 1 retrying, 2 halted, 3 paused.",
 		}, []string{"sink"}),
 		matchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ndrbridge_sink_match_errors_total",
@@ -36,12 +36,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"sink"}),
 		send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_sink_send_seconds",
-			Help:    "Time that sending one batch took.",
+			Help:    "Duration of sending one batch.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
 		}, []string{"sink"}),
 		delivery: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "ndrbridge_delivery_seconds",
-			Help:    "Time from when the bridge saw an event to its acknowledgement.",
+			Help:    "Time from the recording of an event to its acknowledgement.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 3, 15),
 		}, []string{"sink"}),
 	}
@@ -49,7 +49,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// sinkMetrics are those of one sink, looked up once.
+// sinkMetrics are the metrics of one sink, looked up once.
 type sinkMetrics struct {
 	delivered, dead prometheus.Counter
 	retries         *prometheus.CounterVec // by class
@@ -58,8 +58,8 @@ type sinkMetrics struct {
 	send, delivery  prometheus.Observer
 }
 
-// of shows what is counted of a sink from now on, before there is anything to count,
-// so that the first count is an increase and not a new series.
+// of returns the metrics of a sink. It creates all series at zero, so that the
+// first count is an increase and not a new series.
 func (m *Metrics) of(sink string) sinkMetrics {
 	for _, class := range []Class{Transient, Throttled, Rejected, Halted} {
 		m.retries.WithLabelValues(sink, string(class))
@@ -75,17 +75,18 @@ func (m *Metrics) of(sink string) sinkMetrics {
 	}
 }
 
+// retried counts a failed attempt that is retried.
 func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(class)).Inc() }
 
-func (m sinkMetrics) entered(state State) {
+func (m sinkMetrics) setState(state State) {
 	m.state.Set(float64(state.Severity()))
 }
 
-// counted is what a counter has counted.
-func counted(c prometheus.Counter) uint64 {
+// counterValue returns the value of a counter.
+func counterValue(c prometheus.Counter) uint64 {
 	var m dto.Metric
 	if err := c.Write(&m); err != nil {
-		return 0 // a counter that was made by prometheus has no reason to fail
+		return 0 // the counters of package prometheus do not fail
 	}
 	return uint64(m.GetCounter().GetValue())
 }

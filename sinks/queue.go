@@ -10,23 +10,25 @@ import (
 	"ndrbridge/transform"
 )
 
-// journalQueue is the journal behind the sink's cursor.
+// journalQueue is the journal after the sink's cursor.
 type journalQueue struct {
 	journal  Journal
 	o        *Options
 	preparer preparer
 	cursor   uint64
-	tried    uint64 // what the cursor may be, too: whether it was moved there is not known; 0: it was not tried
-	lag      lagPolicy
+	// uncertain is the cursor of a failed commit that may have been written
+	// nevertheless; 0: none.
+	uncertain uint64
+	lag       lagPolicy
 }
 
-func newJournalQueue(journal Journal, o *Options, t preparer) *journalQueue {
-	return &journalQueue{journal: journal, o: o, preparer: t, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
+func newJournalQueue(journal Journal, o *Options, p preparer) *journalQueue {
+	return &journalQueue{journal: journal, o: o, preparer: p, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
 }
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
 	q.cursor, err = q.journal.Cursor(ctx, q.o.Name)
-	q.tried = 0
+	q.uncertain = 0
 	return err
 }
 
@@ -36,13 +38,14 @@ func (q *journalQueue) next(ctx context.Context) (*deliveryBatch, error) {
 	}
 	if q.o.Linger > 0 && q.o.Batch.MaxEvents > 1 {
 		full, cancel := context.WithTimeout(ctx, q.o.Linger)
-		_ = q.journal.Wait(full, q.cursor+uint64(q.o.Batch.MaxEvents)-1) // its end is no failure
+		_ = q.journal.Wait(full, q.cursor+uint64(q.o.Batch.MaxEvents)-1) // a timeout is no failure
 		cancel()
 	}
 	b := new(deliveryBatch)
 	return b, q.read(ctx, b, q.cursor, q.o.Batch)
 }
 
+// read appends the records after the number after to b, as many as max allows.
 func (q *journalQueue) read(ctx context.Context, b *deliveryBatch, after uint64, max checkpoint.Batch) error {
 	records, err := q.journal.Read(ctx, after, max)
 	for _, r := range records {
@@ -57,11 +60,13 @@ func (q *journalQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	return q.read(ctx, b, b.last().Seq, more)
 }
 
-// maxNeighbours is how many events are added to a batch at once: so few that a small
-// journal that is full has enough for every attempt that a bad event gets, and that
-// little is acknowledged behind the cursor, which a kill would repeat.
+// maxNeighbours is the largest number of events by which a batch is extended at
+// once. It is small, so that a small, full journal has enough events for all
+// passes that a bad event gets, and few events are acknowledged ahead of the
+// cursor, which a crash would repeat.
 const maxNeighbours = 25
 
+// neighbours returns the number of events by which a batch is extended at once.
 func neighbours(b checkpoint.Batch) int {
 	if b.MaxEvents <= 0 {
 		return maxNeighbours
@@ -69,48 +74,48 @@ func neighbours(b checkpoint.Batch) int {
 	return min(b.MaxEvents, maxNeighbours)
 }
 
-func (q *journalQueue) wait(ctx context.Context, b *deliveryBatch) {
-	_ = q.journal.Wait(ctx, b.last().Seq) // its end is no failure
+func (q *journalQueue) waitForMore(ctx context.Context, b *deliveryBatch) {
+	_ = q.journal.Wait(ctx, b.last().Seq) // an error only ends the wait
 }
 
 func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
 	s := checkpoint.Delivery{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: deadLetters}
 	err := q.journal.CommitDelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
-		// It may be that an attempt before this one failed when it was done, of all of
-		// this or of a part.
+		// An earlier commit, of all of these events or of the first ones, may have been
+		// written although it returned an error.
 		now, failed := q.journal.Cursor(ctx, q.o.Name)
 		switch {
 		case failed != nil:
 		case now == s.Cursor:
 			err = nil
-		case now == q.tried:
+		case now == q.uncertain:
 			q.cursor, s.Expect = now, now
 			err = q.journal.CommitDelivery(ctx, s)
 		}
 	}
 	switch {
 	case err == nil:
-		q.cursor, q.tried = s.Cursor, 0
-	case !errors.Is(err, checkpoint.ErrDeadFull): // which says that nothing was written
-		q.tried = s.Cursor
+		q.cursor, q.uncertain = s.Cursor, 0
+	case !errors.Is(err, checkpoint.ErrDeadFull): // with which nothing was written
+		q.uncertain = s.Cursor
 	}
 	return err
 }
 
-func (q *journalQueue) skip(ctx context.Context, commit func() error) (bool, error) {
-	return q.lag.apply(ctx, time.Now(), commit)
+func (q *journalQueue) skip(ctx context.Context, commitCompleted func() error) (bool, error) {
+	return q.lag.apply(ctx, time.Now(), commitCompleted)
 }
 
-// redeliveryQueue is what operators asked to be delivered again.
+// redeliveryQueue holds the events that operators asked to deliver again.
 type redeliveryQueue struct {
 	journal  Journal
 	o        *Options
 	preparer preparer
-	offset   checkpoint.RedeliveryOffset // where it begins; zero: to be read
+	offset   checkpoint.RedeliveryOffset // of the first event; zero: not known
 }
 
-// begin has nothing to do: next reads where the queue stands.
+// begin does nothing: next reads the queue's position.
 func (q *redeliveryQueue) begin(context.Context) error { return nil }
 
 func (q *redeliveryQueue) next(ctx context.Context) (*deliveryBatch, error) {
@@ -139,8 +144,8 @@ func (q *redeliveryQueue) add(b *deliveryBatch, records []checkpoint.Redelivered
 }
 
 func (q *redeliveryQueue) extend(ctx context.Context, b *deliveryBatch) error {
-	// The queue is read from its beginning.
-	more := checkpoint.Batch{MaxEvents: b.stands(len(b.records)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
+	// The queue can only be read from its beginning.
+	more := checkpoint.Batch{MaxEvents: b.recordCount(len(b.records)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
 	if more.MaxBytes > 0 {
 		for _, size := range b.sizes {
 			more.MaxBytes += size
@@ -152,7 +157,7 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	}
 	last := b.last().Offset
 	for i, r := range next.Records {
-		if behind(r.Offset, last) {
+		if isAfter(r.Offset, last) {
 			q.add(b, next.Records[i:])
 			break
 		}
@@ -160,14 +165,14 @@ func (q *redeliveryQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	return nil
 }
 
-// behind reports whether a place lies behind another.
-func behind(p, other checkpoint.RedeliveryOffset) bool {
-	return p.Item > other.Item || p.Item == other.Item && p.Seq > other.Seq
+// isAfter reports whether offset comes after other.
+func isAfter(offset, other checkpoint.RedeliveryOffset) bool {
+	return offset.Item > other.Item || offset.Item == other.Item && offset.Seq > other.Seq
 }
 
-// wait waits for ctx alone: what is queued meanwhile is found by the next
-// attempt.
-func (q *redeliveryQueue) wait(ctx context.Context, _ *deliveryBatch) { <-ctx.Done() }
+// waitForMore only waits for ctx: the next attempt finds what is queued in the
+// meantime.
+func (q *redeliveryQueue) waitForMore(ctx context.Context, _ *deliveryBatch) { <-ctx.Done() }
 
 func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
 	if q.offset == (checkpoint.RedeliveryOffset{}) {
@@ -177,12 +182,12 @@ func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, d
 		}
 		q.offset = next.Offset
 	}
-	s := checkpoint.RedeliveryCommit{Sink: q.o.Name, Expect: q.offset, Last: b.records[n-1].Offset, Events: b.stands(n), Dead: deadLetters}
+	s := checkpoint.RedeliveryCommit{Sink: q.o.Name, Expect: q.offset, Last: b.records[n-1].Offset, Events: b.recordCount(n), Dead: deadLetters}
 	err := q.journal.CommitRedelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
-		// It may be that an attempt before this one failed when it was done.
+		// An earlier commit may have been written although it returned an error.
 		next, failed := q.journal.Redeliver(ctx, q.o.Name, checkpoint.Batch{MaxEvents: 1})
-		if failed == nil && (next.Offset == checkpoint.RedeliveryOffset{} || behind(next.Offset, s.Last)) {
+		if failed == nil && (next.Offset == checkpoint.RedeliveryOffset{} || isAfter(next.Offset, s.Last)) {
 			err = nil
 		}
 	}
@@ -192,45 +197,46 @@ func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, d
 	return err
 }
 
-// skip skips nothing: no lag policy rules what an operator asked for.
+// skip does nothing: no lag policy applies to redeliveries.
 func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { return false, nil }
 
-// last is the batch's last record.
+// last returns the batch's last record.
 func (b *deliveryBatch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
 
-// preparer says what of the events a sink is sent.
+// preparer filters a sink's events and brings them into the form in which they are
+// sent.
 type preparer struct {
-	matcher *matcher                                       // nil: all match
-	prepare func(transform.Event) (transform.Event, error) // nil: all of it
+	matcher *matcher                                       // nil: all events match
+	prepare func(transform.Event) (transform.Event, error) // nil: events are sent unchanged
 }
 
-// add adds a record to a batch, as it is sent, or as settled where the sink does
-// not want it. A dead letter is sent whatever the sink wants by now: that it was
-// requeued says so, and it would be gone otherwise.
-func (t preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
-	again := r.Offset.Item
-	if requeued := r.Seq == 0; t.matcher != nil && !requeued {
-		asked := r.Event
-		if again != 0 {
-			asked = asked.Redeliver(again)
+// add appends a record to b: prepared, filtered, or as a dead letter if match or
+// prepare failed. A requeued dead letter is never filtered: an operator asked for
+// its delivery, and filtering would lose it.
+func (p preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
+	redelivery := r.Offset.Item
+	if requeued := r.Seq == 0; p.matcher != nil && !requeued {
+		event := r.Event
+		if redelivery != 0 {
+			event = event.Redeliver(redelivery)
 		}
-		switch matches, err := t.matcher.matches(asked); {
+		switch matches, err := p.matcher.matches(event); {
 		case err != nil:
 			b.add(r, transform.Event{}, err)
 			return
 		case !matches:
-			b.pass(r)
+			b.addFiltered(r)
 			return
 		}
 	}
 	event, err := r.Event, error(nil)
-	if t.prepare != nil {
-		if event, err = t.prepare(event); err != nil {
+	if p.prepare != nil {
+		if event, err = p.prepare(event); err != nil {
 			err = fmt.Errorf("prepare the event: %w", err)
 		}
 	}
-	if again != 0 && err == nil {
-		event = event.Redeliver(again)
+	if redelivery != 0 && err == nil {
+		event = event.Redeliver(redelivery)
 	}
 	b.add(r, event, err)
 }

@@ -15,41 +15,40 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say how a Runner delivers.
+// Options configure a Runner.
 type Options struct {
-	Name  string // the sink's, under which its cursor is kept
+	Name  string // of the sink; its cursor is stored under this name
 	Open  Opener
 	Batch checkpoint.Batch
 	// Linger is how long a batch that is not full waits for more events.
 	Linger time.Duration
-	// RetryInitial and RetryMax bound the growing wait after a transient
+	// RetryInitial and RetryMax bound the exponential backoff after a transient
 	// failure.
 	RetryInitial, RetryMax time.Duration
-	// MaxAttempts is after how many transient failures an event counts as
-	// rejected; 0: never.
+	// MaxAttempts is the number of transient failures after which an event is
+	// dead-lettered; 0: never.
 	MaxAttempts int
-	// IsolateAfter is how many attempts of a batch fail in a row before it is
-	// divided, to find an event at fault; 0: 5.
+	// IsolateAfter is the number of consecutive failed attempts after which a batch
+	// is bisected to find the event at fault; 0: 5.
 	IsolateAfter int
 	Probe        time.Duration // between two attempts of a halted sink
-	// RateLimit is in events a second; 0: no limit.
+	// RateLimit is in events per second; 0: no limit.
 	RateLimit float64
 	Lag       Lag
-	// PausedSince is when an operator paused the sink before; zero: it is not
-	// paused.
+	// PausedSince is when an operator paused the sink; zero: it is not paused.
 	PausedSince time.Time
-	// Match reports whether an event is to be sent; nil: all are. What does not match
-	// counts as delivered, except dead letters, which are sent when they are requeued
-	// whatever it returns. It must be safe for concurrent use.
+	// Match reports whether an event is to be sent; nil: all events are. Filtered
+	// events count as done. Requeued dead letters are sent without asking Match. It
+	// must be safe for concurrent use.
 	Match func(transform.Event) (bool, error)
-	// OnMatchError is what happens to an event that Match fails for. The first failure
-	// is logged, and all are counted.
+	// OnMatchError selects what happens to an event for which Match fails. Only the
+	// first failure is logged; all are counted.
 	OnMatchError MatchErrorPolicy
-	// Prepare returns what is sent of an event; nil: all of it. One that it fails
-	// for is rejected. It must be safe for concurrent use.
+	// Prepare returns the event as it is sent; nil: events are sent unchanged. An
+	// event for which it fails is dead-lettered. It must be safe for concurrent use.
 	Prepare func(transform.Event) (transform.Event, error)
-	// Tracer makes a span of each Send of events that carry a traceparent; nil:
-	// deliveries are not traced. SpanAttributes are those of each of these spans.
+	// Tracer creates a span with SpanAttributes for each Send of events that carry a
+	// traceparent; nil: deliveries are not traced.
 	Tracer         trace.Tracer
 	SpanAttributes []attribute.KeyValue
 
@@ -57,41 +56,42 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Journal is what a Runner needs of the state.
+// Journal is the part of the state that a Runner uses.
 type Journal interface {
 	checkpoint.Journal
 	checkpoint.Skips
 	checkpoint.Redeliveries
 }
 
-// Runner takes one sink from its cursor to the journal's end, and beside that
-// delivers again what operators ask for. It has one batch of each in flight, and
-// settles an event when it is acknowledged or among the dead letters.
+// Runner delivers to one sink. One worker delivers the journal from the sink's
+// cursor to its end, another the redeliveries that operators ask for. Each has
+// one batch in flight and commits events once they are acknowledged or
+// dead-lettered.
 type Runner struct {
 	o       Options
 	metrics sinkMetrics
 	limiter *rate.Limiter // nil: none
 	workers []*worker
 
-	telling sync.Mutex
-	sending chan struct{} // holds something while a worker sends: one at a time
-	sink    Sink          // nil: to be opened
+	metricMu sync.Mutex    // serializes updates of the state metric
+	sendSlot chan struct{} // holds an element while a worker uses sink: one at a time
+	sink     Sink          // nil: to be opened
 
 	mu           sync.Mutex
-	paused       time.Time     // since when; zero: not
-	pauseChanged chan struct{} // closed and replaced when waits are to end
+	paused       time.Time     // since when; zero: not paused
+	pauseChanged chan struct{} // closed and replaced by Pause and Resume; ends waits
 }
 
-// NewRunner returns a Runner that delivers from journal, which has been
+// NewRunner returns a Runner that delivers from journal, which must have been
 // configured with the sink's name.
 func NewRunner(journal Journal, o Options) *Runner {
 	r := &Runner{
 		o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince,
-		sending: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
+		sendSlot: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
 	}
-	taken := preparer{prepare: o.Prepare}
+	p := preparer{prepare: o.Prepare}
 	if o.Match != nil {
-		taken.matcher = &matcher{match: o.Match, policy: o.OnMatchError, metrics: r.metrics, log: o.Log}
+		p.matcher = &matcher{match: o.Match, policy: o.OnMatchError, metrics: r.metrics, log: o.Log}
 	}
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5
@@ -104,53 +104,53 @@ func NewRunner(journal Journal, o Options) *Runner {
 		}
 	}
 	r.workers = []*worker{
-		newWorker(r, newJournalQueue(journal, &r.o, taken), o.Log),
-		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: taken}, o.Log.With("redelivery", true)),
+		newWorker(r, newJournalQueue(journal, &r.o, p), o.Log),
+		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: p}, o.Log.With("redelivery", true)),
 	}
-	r.tell()
+	r.updateStateMetric()
 	return r
 }
 
-// Run delivers until ctx ends. A Send that is in flight then may go on until late
-// ends, and what it acknowledged is committed before Run returns.
+// Run delivers until ctx is done. A Send that is in flight then may go on until
+// late is done; what it acknowledged is committed before Run returns.
 func (r *Runner) Run(ctx, late context.Context) {
 	defer r.reopen()
 
 	var running sync.WaitGroup
-	for _, l := range r.workers {
-		running.Go(func() { l.run(ctx, late) })
+	for _, w := range r.workers {
+		running.Go(func() { w.run(ctx, late) })
 	}
 	running.Wait()
 }
 
-// Status is how the sink is doing: paused, or as its journal or its redeliveries
-// do, whichever is worse. It is safe for concurrent use.
+// Status returns the sink's status: paused, or else the more severe of the
+// statuses of its two workers. It is safe for concurrent use.
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	paused := r.paused
 	r.mu.Unlock()
-	delivered := counted(r.metrics.delivered)
+	delivered := counterValue(r.metrics.delivered)
 	if !paused.IsZero() {
 		return Status{Sink: r.o.Name, State: StatePaused, Since: paused, Error: "paused by an operator, until it is resumed", Delivered: delivered}
 	}
 	var worst Status
-	for _, l := range r.workers {
-		l.mu.Lock()
-		if s := l.status; worst.Sink == "" || s.State.Severity() > worst.State.Severity() {
+	for _, w := range r.workers {
+		w.mu.Lock()
+		if s := w.status; worst.Sink == "" || s.State.Severity() > worst.State.Severity() {
 			worst = s
 		}
-		l.mu.Unlock()
+		w.mu.Unlock()
 	}
 	worst.Delivered = delivered
 	return worst
 }
 
-// Pause stops delivery behind what is in flight, until Resume. It is safe for
-// concurrent use.
+// Pause stops delivery until Resume, once the Send in flight has returned. It is
+// safe for concurrent use.
 func (r *Runner) Pause() { r.setPaused(time.Now()) }
 
-// Resume ends a pause, and tries at once what was to be tried later. It is safe
-// for concurrent use.
+// Resume ends a pause, and a backoff too: the next attempt is made at once. It is
+// safe for concurrent use.
 func (r *Runner) Resume() { r.setPaused(time.Time{}) }
 
 func (r *Runner) setPaused(paused time.Time) {
@@ -161,25 +161,26 @@ func (r *Runner) setPaused(paused time.Time) {
 	close(r.pauseChanged)
 	r.pauseChanged = make(chan struct{})
 	r.mu.Unlock()
-	r.tell()
+	r.updateStateMetric()
 }
 
-// tell brings the metric of the state up to date.
-func (r *Runner) tell() {
-	r.telling.Lock() // the last to set it has looked last
-	defer r.telling.Unlock()
-	r.metrics.entered(r.Status().State)
+// updateStateMetric sets the metric of the sink's state.
+func (r *Runner) updateStateMetric() {
+	r.metricMu.Lock() // covers reading the state, so that no older state overwrites a newer one
+	defer r.metricMu.Unlock()
+	r.metrics.setState(r.Status().State)
 }
 
-// pausedState reports whether the sink is paused. The channel is closed when that may
-// have changed, and when waits are to end.
-func (r *Runner) pausedState() (paused bool, changed <-chan struct{}) {
+// pauseState reports whether the sink is paused. The next Pause or Resume closes
+// changed.
+func (r *Runner) pauseState() (paused bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.paused.IsZero(), r.pauseChanged
 }
 
-// send sends events in one call, the attempt-th for their batch.
+// send sends events in one call of Send, after waiting for the rate limit and for
+// the other worker. attempt counts the sends for the batch, from 1.
 func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int) error {
 	if r.limiter != nil {
 		for left := len(events); left > 0; left -= r.limiter.Burst() {
@@ -189,22 +190,22 @@ func (r *Runner) send(ctx context.Context, events []transform.Event, attempt int
 		}
 	}
 	select {
-	case r.sending <- struct{}{}:
-		defer func() { <-r.sending }()
+	case r.sendSlot <- struct{}{}:
+		defer func() { <-r.sendSlot }()
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for the worker that sends: %w", err)
 	}
 	ctx, span := r.startSpan(ctx, events, attempt)
-	err := r.hand(ctx, events)
+	err := r.openAndSend(ctx, events)
 	endSpan(span, len(events), err)
 	return err
 }
 
-// hand gives events to the sink, which it opens where that is to be done. sending is
-// held.
-func (r *Runner) hand(ctx context.Context, events []transform.Event) error {
+// openAndSend sends events, opening the sink first if necessary. The caller holds
+// sendSlot.
+func (r *Runner) openAndSend(ctx context.Context, events []transform.Event) error {
 	if r.sink == nil {
 		sink, err := r.o.Open()
 		if err != nil {
@@ -218,10 +219,10 @@ func (r *Runner) hand(ctx context.Context, events []transform.Event) error {
 	return err
 }
 
-// reopen closes the sink, so that the next send opens it again.
+// reopen closes the sink. The next send opens it again.
 func (r *Runner) reopen() {
-	r.sending <- struct{}{}
-	defer func() { <-r.sending }()
+	r.sendSlot <- struct{}{}
+	defer func() { <-r.sendSlot }()
 	if r.sink == nil {
 		return
 	}

@@ -1,6 +1,6 @@
-// Package sinks delivers the journal's events: what a sink is, what its errors
-// mean, and the runner that takes a sink from where its cursor stands to the
-// journal's end.
+// Package sinks delivers the journal's events to their targets. It defines the
+// Sink interface, the classes of delivery errors, and the Runner, which delivers
+// the events from a sink's cursor to the end of the journal.
 package sinks
 
 import (
@@ -14,23 +14,23 @@ import (
 //
 // Every implementation passes sinktest.
 type Sink interface {
-	// Send delivers the events, one or more, in their order as far as they
-	// share a PartitionKey, and returns nil only when every one of them is
-	// durable downstream: acknowledged by whatever the target's protocol calls
-	// so. It does not retry and does not wait longer than the sink's timeout.
+	// Send delivers one or more events. Events with the same PartitionKey are
+	// delivered in their order. It returns nil only if every event is durable
+	// downstream, that is, acknowledged by the means of the target's protocol. It
+	// does not retry, and does not wait longer than the sink's timeout.
 	//
-	// An *Error says what kind of failure it was, EventErrors which events
-	// failed; any other error is taken as a transient failure of all the
-	// events. After an error, events may or may not have arrived: those that
-	// the error does not clear are sent again. When ctx ends, Send returns
-	// promptly, and nothing of it goes on behind its back.
+	// An *Error carries the class of the failure, EventErrors the result of each
+	// event; any other error is a transient failure of all events. After an error,
+	// events may or may not have arrived: all but those with a nil entry in
+	// EventErrors are sent again. When ctx is done, Send returns promptly and
+	// leaves nothing running in the background.
 	//
-	// Send does not keep events or their bytes after it returned.
+	// Send does not retain events or their bytes after it returns.
 	Send(ctx context.Context, events []transform.Event) error
-	// Close gives up what the sink holds. Send is not called afterwards.
+	// Close releases the sink's resources. Send is not called afterwards.
 	Close() error
 }
 
-// Opener makes a sink again. It is called at the start and after a halt, so
-// that it reads its credentials again; it does not contact the target.
+// Opener opens a sink. It is called at the start and again after a halt, so that
+// credentials are re-read. It does not contact the target.
 type Opener func() (Sink, error)

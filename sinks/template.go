@@ -8,14 +8,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// Template is the name of a topic or subject that depends on the event: text
-// with the placeholders {appliance}, {stream} and {action}.
+// Template is the template of a topic or subject name: text with the placeholders
+// {appliance}, {stream} and {action}, which depend on the event.
 type Template struct {
 	text  string
 	parts []templatePart
 }
 
-// templatePart is text as it stands, or a placeholder.
+// templatePart is literal text, or the name of a placeholder.
 type templatePart struct {
 	text        string
 	placeholder bool
@@ -23,8 +23,8 @@ type templatePart struct {
 
 const placeholders = "{appliance}, {stream} and {action}"
 
-// ParseTemplate reads a template. The error tells an empty text, a brace without
-// its partner, or an unknown placeholder, and which ones there are.
+// ParseTemplate parses a template. It returns an error if the text is empty, a
+// brace is unmatched, or a placeholder is unknown.
 func ParseTemplate(text string) (Template, error) {
 	t := Template{text: text}
 	if text == "" {
@@ -41,20 +41,20 @@ func ParseTemplate(text string) (Template, error) {
 		}
 		name, after, closed := strings.Cut(rest[brace+1:], "}")
 		if rest[brace] == '}' || !closed || strings.Contains(name, "{") {
-			return t, fmt.Errorf("%q has a brace without its partner: placeholders are %s", text, placeholders)
+			return t, fmt.Errorf("%q has an unmatched brace: placeholders are %s", text, placeholders)
 		}
 		switch name {
 		case "appliance", "stream", "action":
 			t.parts = append(t.parts, templatePart{text: name, placeholder: true})
 		default:
-			return t, fmt.Errorf("%q: no placeholder is called {%s}: there are %s", text, name, placeholders)
+			return t, fmt.Errorf("%q: unknown placeholder {%s}: use %s", text, name, placeholders)
 		}
 		rest = after
 	}
 	return t, nil
 }
 
-// Expand puts what the event says in the placeholders' places.
+// Expand returns the text with the placeholders replaced by the event's values.
 func (t Template) Expand(e transform.Event) string {
 	return t.replace(func(placeholder string) string {
 		switch placeholder {
@@ -68,20 +68,21 @@ func (t Template) Expand(e transform.Event) string {
 	})
 }
 
-// Fill puts one value in every placeholder's place: a wildcard, say.
+// Fill returns the text with every placeholder replaced by value, for example a
+// wildcard.
 func (t Template) Fill(value string) string {
 	return t.replace(func(string) string { return value })
 }
 
-// String is the template's text.
+// String returns the template's text.
 func (t Template) String() string { return t.text }
 
 func (t Template) replace(value func(placeholder string) string) string {
 	if len(t.parts) == 1 && !t.parts[0].placeholder {
 		return t.text
 	}
-	var space [128]byte
-	b := space[:0]
+	var buffer [128]byte
+	b := buffer[:0]
 	for _, part := range t.parts {
 		if part.placeholder {
 			b = append(b, value(part.text)...)

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// TLSAdvice says what to do about a TLS handshake that failed for what either
-// side is configured to, which is a halt. It names keys of the sink's tls block.
-// Empty: err is no such failure.
+// TLSAdvice returns advice for a TLS handshake that failed because of the
+// configuration of either side, which halts the sink. The advice names keys of the
+// sink's tls block. It returns "" if err is no such failure.
 func TLSAdvice(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "set tls.ca_file to the certificate of the authority that signed the server's"
@@ -22,21 +22,21 @@ func TLSAdvice(err error) string {
 		return "the server's certificate must be renewed, or this machine's clock is wrong"
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "see tls.ca_file and tls.server_name"
+		return "check tls.ca_file and tls.server_name"
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS on this port"
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return "the server refused the handshake: does it want a certificate, tls.cert_file?"
+		return "the server refused the handshake: does it require a client certificate (tls.cert_file)?"
 	}
-	// The rest of what a handshake can fail with has no types, only texts.
+	// The other handshake errors have no types, only texts.
 	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		switch text := inner.Error(); {
 		case strings.HasPrefix(text, "tls: "):
-			return "see the tls keys"
+			return "check the tls keys"
 		case text == "http2: client conn could not be established":
-			return "the server hung up right after the handshake: does it want a certificate, tls.cert_file?"
+			return "the server closed the connection right after the handshake: does it require a client certificate (tls.cert_file)?"
 		}
 	}
 	return ""

@@ -13,20 +13,20 @@ import (
 	"ndrbridge/transform"
 )
 
-// maxLinks bounds how many polls the span of a delivery is linked to.
+// maxLinks bounds the number of links of a delivery's span.
 const maxLinks = 32
 
-// startSpan begins the span of one call of Send, a trace of its own that is linked to
-// the polls that showed the events: a batch joins many. Where none of those is traced,
-// neither is the delivery, and the span returned records nothing. attempt counts the
-// calls for one batch, from 1.
+// startSpan starts the span of one call of Send. The span is the root of a trace of
+// its own and links to the polls that returned the events, because a batch combines
+// many polls. If none of the polls is traced, the returned span records nothing.
+// attempt counts the calls for one batch, from 1.
 func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attempt int) (context.Context, trace.Span) {
 	var links []trace.Link
 	if r.o.Tracer != nil {
 		links = linksOf(events)
 	}
 	if len(links) == 0 {
-		return ctx, trace.SpanFromContext(context.Background()) // which records nothing
+		return ctx, trace.SpanFromContext(context.Background()) // records nothing
 	}
 	bytes := 0
 	for _, e := range events {
@@ -34,7 +34,7 @@ func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attemp
 	}
 	return r.o.Tracer.Start(ctx, "send "+r.o.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithNewRoot(),
 		trace.WithLinks(links...), trace.WithAttributes(r.o.SpanAttributes...), trace.WithAttributes(
-			// By OpenTelemetry's conventions for messaging, as far as they go (1.43.0).
+			// OpenTelemetry's semantic conventions for messaging (1.43.0), as far as they go.
 			attribute.String("messaging.operation.name", "send"),
 			attribute.String("messaging.operation.type", "send"),
 			attribute.Int("messaging.batch.message_count", len(events)),
@@ -44,11 +44,10 @@ func (r *Runner) startSpan(ctx context.Context, events []transform.Event, attemp
 		))
 }
 
-// linksOf are links to the polls of events, each once, as far as they are known and
-// maxLinks allows.
+// linksOf returns links to the traced polls of events, each once, at most maxLinks.
 func linksOf(events []transform.Event) []trace.Link {
 	var links []trace.Link
-	var seen []string // mostly a page's events follow each other
+	var seen []string // short: the events of a page are usually contiguous
 	for _, e := range events {
 		parent := e.TraceParent
 		if parent == "" || slices.Contains(seen, parent) {
@@ -64,7 +63,7 @@ func linksOf(events []transform.Event) []trace.Link {
 	return links
 }
 
-// endSpan ends the span of a Send of some events.
+// endSpan ends the span of a Send of the given number of events, which returned err.
 func endSpan(span trace.Span, events int, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -83,21 +82,21 @@ func endSpan(span trace.Span, events int, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// outcomeOf is the most severe class of a failed Send of some events, and how many of
-// them it concerns.
+// outcomeOf returns the most severe class of a failed Send of the given number of
+// events, and how many of them failed.
 func outcomeOf(err error, events int) (worst Class, failed int) {
 	each, ok := errors.AsType[EventErrors](err)
 	if !ok {
 		worst, _ = ClassOf(err)
 		return worst, events
 	}
-	gravity := []Class{Rejected, Transient, Throttled, Halted}
+	severity := []Class{Rejected, Transient, Throttled, Halted}
 	for _, err := range each {
 		if err == nil {
 			continue
 		}
 		failed++
-		if class, _ := ClassOf(err); slices.Index(gravity, class) > slices.Index(gravity, worst) {
+		if class, _ := ClassOf(err); slices.Index(severity, class) > slices.Index(severity, worst) {
 			worst = class
 		}
 	}

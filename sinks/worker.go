@@ -13,37 +13,39 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// eventQueue is what a worker delivers: the journal behind a cursor, or what is to be
-// delivered again.
+// eventQueue is the source of a worker's events: the journal after the sink's
+// cursor, or the redeliveries that operators asked for.
 type eventQueue interface {
-	// begin reads where the queue stands.
+	// begin loads the queue's position.
 	begin(ctx context.Context) error
-	// next waits for events and returns them.
+	// next blocks until there are events and returns a batch of them.
 	next(ctx context.Context) (*deliveryBatch, error)
-	// extend adds some of the events behind a batch to it, if there are any.
+	// extend appends some of the events that follow b to it, if there are any.
 	extend(ctx context.Context, b *deliveryBatch) error
-	// wait returns when there are events behind a batch, or ctx ends.
-	wait(ctx context.Context, b *deliveryBatch)
-	// commit takes the first n records of a batch out of the queue, together with
-	// dead letters. checkpoint.ErrFenced: it stands elsewhere.
+	// waitForMore blocks until there are events after b, or ctx is done.
+	waitForMore(ctx context.Context, b *deliveryBatch)
+	// commit removes the first n entries of b from the queue and stores
+	// deadLetters, in one transaction. It returns checkpoint.ErrFenced if the
+	// queue's position is not the expected one.
 	commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error
-	// skip leaves behind what the sink's lag policy gives up, a batch in flight
-	// too, of which settle first settles what is done. It reports whether there was
-	// something.
-	skip(ctx context.Context, settle func() error) (bool, error)
+	// skip applies the sink's lag policy and reports whether it skipped events,
+	// those of a batch in flight included. Before it skips, it calls
+	// commitCompleted to commit the completed events of that batch.
+	skip(ctx context.Context, commitCompleted func() error) (bool, error)
 }
 
-// worker takes a queue to its sink, one batch at a time.
+// worker delivers the events of one queue to the runner's sink, one batch at a
+// time.
 type worker struct {
 	r     *Runner
 	queue eventQueue
 	log   *slog.Logger
 	retry *backoff.ExponentialBackOff
 
-	rejections int            // in a row, without an event that was taken
-	delivered  int            // events that were taken
+	rejections int            // since the last acknowledged event
+	delivered  int            // acknowledged events
 	batch      *deliveryBatch // in flight; nil: none
-	skipped    bool           // the queue stands behind the batch in flight
+	skipped    bool           // the lag policy moved the queue past the batch in flight
 
 	mu     sync.Mutex
 	status Status
@@ -55,108 +57,111 @@ func newWorker(r *Runner, q eventQueue, log *slog.Logger) *worker {
 		retry: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(r.o.RetryInitial),
 			backoff.WithMaxInterval(r.o.RetryMax),
-			backoff.WithMaxElapsedTime(0), // never gives up
+			backoff.WithMaxElapsedTime(0), // no limit
 		),
 		status: Status{Sink: r.o.Name, State: StateRunning, Since: time.Now()},
 	}
 }
 
-// run delivers until ctx ends. Sends go on under late.
-func (l *worker) run(ctx, late context.Context) {
+// run delivers until ctx is done. A Send in flight then may go on until late is
+// done.
+func (w *worker) run(ctx, late context.Context) {
 	for begun := false; ctx.Err() == nil; {
-		if l.skipped {
-			begun, l.skipped = false, false
+		if w.skipped {
+			begun, w.skipped = false, false
 		}
-		if !l.waitWhilePaused(ctx) {
+		if !w.waitWhilePaused(ctx) {
 			continue
 		}
 		if !begun {
-			if err := l.queue.begin(ctx); err != nil {
-				l.pause(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), l.retry.NextBackOff(), nil)
+			if err := w.queue.begin(ctx); err != nil {
+				w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff(), nil)
 				continue
 			}
 			begun = true
-			l.resume()
+			w.recovered()
 		}
-		if l.checkLag(ctx); l.skipped {
+		if w.checkLag(ctx); w.skipped {
 			continue
 		}
-		b, err := l.queue.next(ctx)
+		b, err := w.queue.next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				l.pause(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), l.retry.NextBackOff(), nil)
+				w.backOff(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), w.retry.NextBackOff(), nil)
 			}
 			continue
 		}
-		l.batch = b
-		if err := l.deliver(ctx, late, b); errors.Is(err, checkpoint.ErrFenced) {
-			begun = false // somebody moved the cursor: go on from there
+		w.batch = b
+		if err := w.deliver(ctx, late, b); errors.Is(err, checkpoint.ErrFenced) {
+			begun = false // the cursor was moved by someone else: go on from there
 		}
-		l.batch = nil
+		w.batch = nil
 	}
 }
 
-// waitWhilePaused waits while the sink is paused, and reports whether to go on: not when
-// ctx has ended, or the batch in flight was skipped.
-func (l *worker) waitWhilePaused(ctx context.Context) bool {
-	for ctx.Err() == nil && !l.skipped {
-		paused, steered := l.r.pausedState()
+// waitWhilePaused blocks while the sink is paused. It reports false if ctx is done
+// or the batch in flight was skipped.
+func (w *worker) waitWhilePaused(ctx context.Context) bool {
+	for ctx.Err() == nil && !w.skipped {
+		paused, changed := w.r.pauseState()
 		if !paused {
 			return true
 		}
-		l.wait(ctx, steered)
+		w.wait(ctx, changed)
 	}
 	return false
 }
 
-// commit takes the leading records of a batch that are done out of the queue and
-// off the batch. It tries until the store has it or the batch is skipped, or once
-// where ctx has ended: the events have been delivered, and would be once more.
-func (l *worker) commit(ctx context.Context, b *deliveryBatch, whole bool) error {
-	for failed := false; !l.skipped; failed = true {
-		// What took until late ended is acknowledged all the same.
-		err := l.commitOnce(context.WithoutCancel(ctx), b, whole)
+// commit commits the completed events at the front of b, as returned by
+// b.completed(now, final), and removes them from b. It retries until it succeeds
+// or the batch is skipped. If ctx is done, it tries only once; if that fails, the
+// events will be delivered again.
+func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error {
+	for failed := false; !w.skipped; failed = true {
+		// What was acknowledged after ctx was done is committed, too.
+		err := w.commitOnce(context.WithoutCancel(ctx), b, final)
 		switch {
 		case err == nil:
 			if failed {
-				l.resume()
+				w.recovered()
 			}
 			return nil
 		case errors.Is(err, checkpoint.ErrFenced), ctx.Err() != nil:
-			l.log.Error("events were delivered but their cursor was not moved; they will come again", "error", err)
+			w.log.Error("events were delivered but the cursor could not be moved; they will be delivered again", "error", err)
 			return err
 		case errors.Is(err, checkpoint.ErrDeadFull):
 			err = fmt.Errorf("%w: drop or requeue some of them, or raise dead_letters.max_bytes", err)
-			l.pause(ctx, StateHalted, err, l.r.o.Probe, nil)
+			w.backOff(ctx, StateHalted, err, w.r.o.Probe, nil)
 		default:
-			l.pause(ctx, StateRetrying, err, l.retry.NextBackOff(), nil)
+			w.backOff(ctx, StateRetrying, err, w.retry.NextBackOff(), nil)
 		}
 	}
 	return nil
 }
 
-// commitOnce makes one attempt to settle. What lies in front of dead letters that have
-// no space is settled without them.
-func (l *worker) commitOnce(ctx context.Context, b *deliveryBatch, whole bool) error {
-	n, deadLetters := b.completed(time.Now(), whole)
+// commitOnce makes one attempt to commit the completed events at the front of b.
+// If there is no space for the dead letters among them, it commits only the events
+// ahead of the first one and returns an error that wraps checkpoint.ErrDeadFull.
+func (w *worker) commitOnce(ctx context.Context, b *deliveryBatch, final bool) error {
+	n, deadLetters := b.completed(time.Now(), final)
 	if n == 0 {
 		return nil
 	}
-	full := l.queue.commit(ctx, b, n, deadLetters)
+	full := w.queue.commit(ctx, b, n, deadLetters)
 	if errors.Is(full, checkpoint.ErrDeadFull) {
-		if n, deadLetters = b.first(n), nil; n == 0 {
+		if n, deadLetters = b.beforeFirstDead(n), nil; n == 0 {
 			return fmt.Errorf("move the cursor: %w", full)
 		}
-		if err := l.queue.commit(ctx, b, n, nil); err != nil {
+		if err := w.queue.commit(ctx, b, n, nil); err != nil {
 			return fmt.Errorf("move the cursor: %w", err)
 		}
 	} else if full != nil {
 		return fmt.Errorf("move the cursor: %w", full)
 	}
-	b.cut(n)
+	b.removeFirst(n)
 	for _, d := range deadLetters {
-		l.r.metrics.dead.Inc()
-		l.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
+		w.r.metrics.dead.Inc()
+		w.log.Warn("event rejected; it is kept among the dead letters", "key", d.Key, "error", d.Reason)
 	}
 	if full != nil {
 		return fmt.Errorf("move the cursor: %w", full)
@@ -164,84 +169,85 @@ func (l *worker) commitOnce(ctx context.Context, b *deliveryBatch, whole bool) e
 	return nil
 }
 
-// pause tells a failure and waits, or until ctx ends, the runner is steered, or
-// the batch in flight is skipped. Where b is not nil and waits for events behind
-// it, these end the wait, too.
-func (l *worker) pause(ctx context.Context, state State, err error, wait time.Duration, b *deliveryBatch) {
-	_, steered := l.r.pausedState()
-	if l.enter(state, err.Error()) {
+// backOff sets the state, logs err if it is news, and waits for d. It returns
+// early if ctx is done, the sink is paused or resumed, the batch in flight is
+// skipped, or b is not nil and awaits more events, and there are some.
+func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration, b *deliveryBatch) {
+	_, changed := w.r.pauseState()
+	if w.setStatus(state, err.Error()) {
 		level := slog.LevelWarn
 		if state == StateHalted {
 			level = slog.LevelError
 		}
-		l.log.Log(ctx, level, "sink is "+string(state)+"; its events are kept", "error", err, "next_attempt", wait)
+		w.log.Log(ctx, level, "sink is "+string(state)+"; its events are kept", "error", err, "next_attempt", d)
 	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if b != nil && b.waits {
+	if b != nil && b.awaitsMore {
 		var waiting sync.WaitGroup
 		defer waiting.Wait()
 		waiting.Go(func() {
-			l.queue.wait(ctx, b)
+			w.queue.waitForMore(ctx, b)
 			cancel()
 		})
 		defer cancel()
 	}
-	l.wait(ctx, steered)
+	w.wait(ctx, changed)
 }
 
-// wait waits until ctx ends, the runner is steered, or the batch in flight is
+// wait blocks until ctx is done, changed is closed, or the batch in flight is
 // skipped.
-func (l *worker) wait(ctx context.Context, steered <-chan struct{}) {
-	for l.checkLag(ctx); !l.skipped; {
+func (w *worker) wait(ctx context.Context, changed <-chan struct{}) {
+	for w.checkLag(ctx); !w.skipped; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-steered:
+		case <-changed:
 			return
-		case <-time.After(lagEvery):
-			l.checkLag(ctx)
+		case <-time.After(lagCheckInterval):
+			w.checkLag(ctx)
 		}
 	}
 }
 
-// checkLag applies the lag policy. A failure is told and no more: it is applied
-// again before long.
-func (l *worker) checkLag(ctx context.Context) {
-	skipped, err := l.queue.skip(ctx, func() error {
-		if l.batch == nil {
+// checkLag applies the lag policy. It only logs a failure: the policy is applied
+// again after lagCheckInterval.
+func (w *worker) checkLag(ctx context.Context) {
+	skipped, err := w.queue.skip(ctx, func() error {
+		if w.batch == nil {
 			return nil
 		}
-		return l.commitOnce(ctx, l.batch, true)
+		return w.commitOnce(ctx, w.batch, true)
 	})
 	switch {
 	case skipped:
-		l.skipped = true
-		l.log.Warn("the sink is too far behind; the oldest of its events are skipped, as its lag policy says")
+		w.skipped = true
+		w.log.Warn("the sink is too far behind; its oldest events are skipped according to its lag policy")
 	case err != nil && ctx.Err() == nil:
-		l.log.Warn("the lag policy could not be applied; it is tried again", "error", err)
+		w.log.Warn("the lag policy could not be applied; it will be retried", "error", err)
 	}
 }
 
-// resume ends a state of failure.
-func (l *worker) resume() {
-	l.retry.Reset()
-	if l.enter(StateRunning, "") {
-		l.log.Info("sink delivers again")
+// recovered resets the backoff, sets StateRunning, and logs that the sink
+// recovered if it had failed.
+func (w *worker) recovered() {
+	w.retry.Reset()
+	if w.setStatus(StateRunning, "") {
+		w.log.Info("sink delivers again")
 	}
 }
 
-// enter sets the state and reports whether it is news.
-func (l *worker) enter(state State, text string) bool {
-	l.mu.Lock()
-	news := l.status.State != state || l.status.Error != text
-	if l.status.State != state {
-		l.status.State, l.status.Since = state, time.Now()
+// setStatus sets the state and its error text and reports whether either changed.
+func (w *worker) setStatus(state State, text string) bool {
+	w.mu.Lock()
+	changed := w.status.State != state || w.status.Error != text
+	if w.status.State != state {
+		w.status.State, w.status.Since = state, time.Now()
 	}
-	l.status.Error = text
-	l.mu.Unlock()
-	if news {
-		l.r.tell()
+	w.status.Error = text
+	w.mu.Unlock()
+	if changed {
+		w.r.updateStateMetric()
 	}
-	return news
+	return changed
 }

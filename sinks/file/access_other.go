@@ -2,8 +2,8 @@
 
 package file
 
-// writable cannot tell on this system: the first event will.
+// writable always reports true: this system offers no such check.
 func writable(string) bool { return true }
 
-// freeBytes cannot tell on this system.
+// freeBytes is not supported on this system.
 func freeBytes(string) (bytes uint64, known bool) { return 0, false }

@@ -22,7 +22,7 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 		},
 		"the space that is left": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
-			want: preflighttest.Row{Step: "space", Result: preflight.Remark, Detail: "MiB are free, and the files come to 6 MiB"},
+			want: preflighttest.Row{Step: "space", Result: preflight.Remark, Detail: "MiB are free; the files may take 6 MiB"},
 		},
 		"standard output": {
 			path: func(string) string { return file.Stdout },

@@ -10,17 +10,17 @@ import (
 	"ndrbridge/sinks"
 )
 
-// lock keeps the file to this sink until it is closed: two that write to one
-// file would cut off each other's lines. It is advisory, and where the file
-// system knows no locks, there is none.
+// lock locks the file until it is closed: two sinks that write to one file would
+// truncate each other's lines. The lock is advisory, and is left out if the file
+// system does not support locks.
 func lock(file *os.File) error {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return sinks.Errorf(sinks.Halted, "%s is written to by another sink or process", file.Name())
+		return sinks.Errorf(sinks.Halted, "%s is in use by another sink or process", file.Name())
 	}
 	return nil
 }
 
-// syncDirectory makes durable which files a directory holds.
+// syncDirectory makes the entries of a directory durable.
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

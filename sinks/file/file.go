@@ -1,4 +1,4 @@
-// Package file writes events to a file or to standard output, one JSON object a
+// Package file writes events to a file or to standard output, one JSON object per
 // line.
 package file
 
@@ -15,52 +15,51 @@ import (
 	"ndrbridge/transform"
 )
 
-// Stdout is the path that stands for standard output.
+// Stdout is the path of standard output.
 const Stdout = "-"
 
-// Options say where events are written.
+// Options configure a Sink.
 type Options struct {
-	// Path is a file, which is made (mode 0640, less the umask) where it does not
-	// exist, in a directory that does; or Stdout.
+	// Path is a file or Stdout. The file is created (mode 0640, less the umask) if it
+	// does not exist; its directory must exist.
 	Path string
-	// MaxBytes is the size that a file is not to pass: before a batch that would
-	// take it there, it becomes Path.1, Path.1 becomes Path.2, and so on. A batch
-	// goes to one file, so that one larger than MaxBytes makes a larger file. 0:
-	// files are not rotated.
+	// MaxBytes is the largest size of a file. Before a batch that would exceed it,
+	// Path is renamed to Path.1, Path.1 to Path.2, and so on. A batch is not split:
+	// one larger than MaxBytes makes a larger file. 0: files are not rotated.
 	MaxBytes int64
-	// Keep is how many rotated files are kept; at least 1 where MaxBytes is set.
+	// Keep is the number of rotated files to keep: at least 1 if MaxBytes is set.
 	Keep int
-	// Out is written to when Path is Stdout; nil: os.Stdout.
+	// Out replaces standard output if Path is Stdout; nil: os.Stdout.
 	Out io.Writer
-	// Log takes what was cut off a file; nil: nothing is logged.
+	// Log receives a warning when a torn line is truncated; nil: nothing is logged.
 	Log *slog.Logger
 }
 
 // Sink writes events in the JSON event format, each on a line of its own.
 //
-// An event in a file is acknowledged when the file is synced: it survives a crash
-// of the machine. What a crash or a full disk left of a batch is cut off before
-// the next one is written, so that no line is ever torn; whole lines that a crash
-// left stay, and are written again. On standard output an event is acknowledged
-// when it is written, and a line that could not be finished is ended, so that the
-// next is whole.
+// An event in a file is acknowledged once the file is synced, and survives a crash
+// of the machine. A partial line that a crash or a full disk left is truncated
+// before the next batch is written, so that no line is torn; whole lines of an
+// unacknowledged batch stay and are written again. On standard output, an event is
+// acknowledged once it is written, and a partial line is terminated, so that the
+// next one is whole.
 type Sink struct {
 	to    target
-	lines []byte // the last batch, to be written over
+	lines []byte // buffer, reused by each Send
 }
 
-// target takes the lines of a batch.
+// target is where the lines of a batch are written.
 type target interface {
-	// append writes the lines, which end with a newline. It returns nil when
-	// they are as durable as the target can make them.
+	// append writes lines, which end with a newline. It returns nil once they are
+	// as durable as the target can make them.
 	append(lines []byte) error
 	Close() error
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New makes a sink. It opens nothing: that is left to Send, whose errors have a
-// class. The error tells the option that is wrong.
+// New returns a Sink. It returns an error if an option is invalid. It opens
+// nothing: Send does, because its errors have a class.
 func New(o Options) (*Sink, error) {
 	switch {
 	case o.Path == "":
@@ -81,9 +80,9 @@ func New(o Options) (*Sink, error) {
 	return &Sink{to: &stream{out: o.Out}}, nil
 }
 
-// Send writes the events as sinks.Sink says. A failure concerns all of them. A
-// write that has begun is not interrupted when ctx ends: a file's is short, and
-// standard output's is as long as its reader wants.
+// Send writes the events as specified by sinks.Sink. A failure concerns all of
+// them. A write in progress is not interrupted when ctx is done: writing to a file
+// is short, writing to standard output takes as long as its reader does.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("file: %w", err)
@@ -98,9 +97,9 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 // Close closes the file. It does not close Out.
 func (s *Sink) Close() error { return s.to.Close() }
 
-// appendLine appends an event as one line. A line break in JSON can only be
-// space between tokens, since strings have it escaped, so it is dropped with the
-// indentation behind it.
+// appendLine appends an event to dst as one line. It drops line breaks and the
+// indentation after them: in JSON these are only whitespace between tokens, because
+// strings escape them.
 func appendLine(dst, event []byte) []byte {
 	if bytes.IndexByte(event, '\n') < 0 && bytes.IndexByte(event, '\r') < 0 {
 		dst = append(dst, event...)

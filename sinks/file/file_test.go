@@ -446,7 +446,7 @@ func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
 	taken := filepath.Join(directory, "taken")
 	send(t, open(t, file.Options{Path: taken}), sinktest.Events(1, 1, 0)...)
 	for _, test := range []struct{ name, path, advice string }{
-		{"a directory that does not exist", filepath.Join(directory, "none", "x"), "make the directory"},
+		{"a directory that does not exist", filepath.Join(directory, "none", "x"), "create the directory"},
 		{"a directory", directory, "check path"},
 		{"a file in the place of its directory", filepath.Join(plain, "x"), "check path"},
 		{"a device", os.DevNull, "no regular file"},

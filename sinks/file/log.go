@@ -11,7 +11,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-// log appends to a file that is synced, rotated and fixed.
+// log appends to a file, which it syncs, rotates and repairs.
 type log struct {
 	path     string
 	maxBytes int64
@@ -20,8 +20,8 @@ type log struct {
 
 	file *os.File // nil: to be opened
 	info os.FileInfo
-	// size is the length of what is acknowledged. Where torn is set, the file may
-	// be longer, and nothing is written before that is cut off.
+	// size is the length of the acknowledged lines. If torn is set, the file may be
+	// longer, and the excess is truncated before anything is written.
 	size int64
 	torn bool
 }
@@ -38,12 +38,12 @@ func (l *log) append(lines []byte) error {
 	l.torn = true
 	_, err := l.file.Write(lines)
 	if err == nil {
-		// After a sync that failed, the pages may count as clean although they
-		// never reached the disk: they are cut off and written again as well.
+		// After a failed sync, the kernel may mark pages as clean that are not on
+		// disk, so these lines are truncated and written again, too.
 		err = l.file.Sync()
 	}
 	if err != nil {
-		_ = l.repair() // the next attempt tries again
+		_ = l.repair() // retried by the next append
 		return failure(err)
 	}
 	l.torn = false
@@ -51,7 +51,7 @@ func (l *log) append(lines []byte) error {
 	return nil
 }
 
-// ready makes sure that file is what path leads to, and ends with whole lines.
+// ready makes sure that file is the one at path and ends with a whole line.
 func (l *log) ready() error {
 	if l.file == nil {
 		return l.open()
@@ -62,7 +62,7 @@ func (l *log) ready() error {
 	info, err := os.Stat(l.path)
 	switch {
 	case err == nil && os.SameFile(info, l.info):
-		// It is shorter where somebody copied it and truncated it.
+		// It may be shorter, for example after logrotate's copytruncate.
 		l.size = info.Size()
 		return nil
 	case err == nil || errors.Is(err, fs.ErrNotExist):
@@ -74,7 +74,7 @@ func (l *log) ready() error {
 	return err
 }
 
-// fix cuts off what a failed write left.
+// repair truncates what a failed write left.
 func (l *log) repair() error {
 	if !l.torn {
 		return nil
@@ -92,8 +92,8 @@ func (l *log) repair() error {
 	return nil
 }
 
-// open opens or makes the file, and cuts off what a crash left behind its last whole
-// line: none of that was acknowledged, and it is sent again.
+// open opens or creates the file and truncates what a crash left after its last whole
+// line. None of that was acknowledged, so it is sent again.
 func (l *log) open() (err error) {
 	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *log) open() (err error) {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return sinks.Errorf(sinks.Halted, "%s is no regular file: use %q for standard output", l.path, Stdout)
+		return sinks.Errorf(sinks.Halted, "%s is not a regular file: use %q for standard output", l.path, Stdout)
 	}
 	if err := lock(file); err != nil {
 		return err
@@ -122,10 +122,10 @@ func (l *log) open() (err error) {
 		if err := errors.Join(file.Truncate(size), file.Sync()); err != nil {
 			return err
 		}
-		l.logger.Warn("the file ended with a line that is not whole, as a crash leaves it; it was cut off, and its event is sent again",
+		l.logger.Warn("the file ended with a partial line, as after a crash; the line was removed, and its event is sent again",
 			"path", l.path, "bytes", info.Size()-size)
 	}
-	// A new file is durable when its directory is.
+	// A new file is durable once its directory is synced.
 	if err := syncDirectory(filepath.Dir(l.path)); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (l *log) open() (err error) {
 	return nil
 }
 
-// failure gives an error its class.
+// failure returns err with its class, and advice if it is Halted.
 func failure(err error) error {
 	if classified, ok := errors.AsType[*sinks.Error](err); ok {
 		return sinks.Errorf(classified.Class, "file: %w", err)
@@ -143,7 +143,7 @@ func failure(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		advice = "check owner and mode of the file and its directory"
 	case errors.Is(err, fs.ErrNotExist):
-		advice = "make the directory"
+		advice = "create the directory"
 	case errors.Is(err, syscall.EROFS):
 		advice = "the file system is read-only"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG):
@@ -154,12 +154,12 @@ func failure(err error) error {
 	return sinks.Errorf(sinks.Halted, "file: %w (%s)", err, advice)
 }
 
-// Close closes the file. What it acknowledged is on disk already.
+// Close closes the file. Acknowledged lines are on disk already.
 func (l *log) Close() error {
 	if l.file == nil {
 		return nil
 	}
-	// A torn line that cannot be cut off now is found at the next open.
+	// A torn line that cannot be truncated now is found by the next open.
 	_ = l.repair()
 	err := l.file.Close()
 	l.file = nil

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// rotate moves the file out of the way and opens a new one. A crash between any
-// two of its steps leaves every file under one name: the next rotation goes on
-// from there.
+// rotate renames the file and opens a new one. A crash between two of its steps
+// leaves each file under exactly one name, and the next rotation continues from
+// there.
 func (l *log) rotate() error {
 	l.file.Close() // it was synced with its last batch
 	l.file = nil
@@ -21,7 +21,7 @@ func (l *log) rotate() error {
 	return l.open()
 }
 
-// step renames a file, or removes it where to is empty.
+// step renames a file, or removes it if to is empty.
 type step struct{ from, to string }
 
 func (s step) do() error {
@@ -31,9 +31,9 @@ func (s step) do() error {
 	return os.Rename(s.from, s.to)
 }
 
-// rotation plans how path becomes path.1: those before the first number that is
-// free move up by one, and if none is free, the oldest is written over. Files
-// beyond keep are left from times when it was larger.
+// rotation returns the steps that rename path to path.1: the files before the first
+// free number move up by one; if none is free, the oldest file is replaced. It also
+// removes files beyond keep, which remain from a time when keep was larger.
 func rotation(path string, keep int) []step {
 	numbered := func(n int) string { return fmt.Sprintf("%s.%d", path, n) }
 	free := func(n int) bool {

@@ -9,10 +9,10 @@ import (
 	"ndrbridge/sinks"
 )
 
-// stream writes to what can only be written to: standard output.
+// stream writes to standard output.
 type stream struct {
 	out  io.Writer
-	torn bool // the last line written has no end
+	torn bool // the last line written is not terminated
 }
 
 func (s *stream) append(lines []byte) error {
@@ -30,14 +30,14 @@ func (s *stream) append(lines []byte) error {
 	return streamFailure(err)
 }
 
-// streamFailure gives an error its class. A reader that has gone away does not
-// come back to this process.
+// streamFailure returns err with its class. A closed pipe halts the sink: its reader
+// does not come back.
 func streamFailure(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EBADF) {
-		return sinks.Errorf(sinks.Halted, "standard output: %w (nobody reads it any more)", err)
+		return sinks.Errorf(sinks.Halted, "standard output: %w (its reader is gone)", err)
 	}
 	return sinks.Errorf(sinks.Transient, "standard output: %w", err)
 }
 
-// Close leaves out to its owner.
+// Close does nothing: out belongs to its owner.
 func (s *stream) Close() error { return nil }

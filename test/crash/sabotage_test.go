@@ -35,7 +35,7 @@ func TestTheJudgeSeesSabotage(t *testing.T) {
 		},
 		{
 			"an event that is given up after one failure", "sinks/deliver.go",
-			[]edit{{"limit := l.r.o.MaxAttempts;", "limit := 1;"}},
+			[]edit{{"limit := w.r.o.MaxAttempts;", "limit := 1;"}},
 			fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Reset}},
 		},
 	} {
