@@ -1,16 +1,16 @@
-// Package kafkawire makes connections to Kafka brokers and exchanges requests over
-// them. It is apart from the sink and from the ticket intake, which share it, since
-// what is read here is not to be trusted: a port may answer another protocol, and a
-// broken or hostile broker anything.
+// Package kafkawire connects to Kafka brokers and exchanges requests with them. The
+// sink and the ticket intake share it. It is a package of its own because nothing that
+// it reads can be trusted: a port may speak another protocol, and a broken or hostile
+// broker may answer anything.
 //
-// An answer's size is checked before memory is taken for it, and the length of every
-// list and text in it before it is decoded (see shape). The answer to a fetch may be
-// larger than what is read of it, since a broker answers with one record batch at least:
-// one that is too large to be read is known by its header alone. Each phase of a connection ends
-// with its context, and has a time limit of its own.
+// The size of an answer is checked before memory is allocated for it, and the length of
+// every list and text in it before it is decoded (see shape). The answer to a fetch may
+// be larger than the part that is read, because a broker returns at least one record
+// batch: only the header of a batch that is too large is read. Each phase of a
+// connection ends when its context is done, and has a time limit of its own.
 //
-// Requests and answers are of kmsg, in the last versions before Kafka's flexible
-// encoding (KIP-482): brokers from 0.11 to 4.x take them.
+// Requests and answers are those of package kmsg, in the last versions before Kafka's
+// flexible encoding (KIP-482), which brokers from 0.11 to 4.x support.
 package kafkawire
 
 import (
@@ -28,34 +28,32 @@ import (
 	"ndrbridge/sinks"
 )
 
-// idle is how long a connection may lie unused and still be trusted. Brokers
-// and firewalls drop idle connections after some minutes without a word.
-const idle = time.Minute
+// maxIdle is how long an unused connection is kept. Brokers and firewalls drop idle
+// connections silently after some minutes.
+const maxIdle = time.Minute
 
-// DialTimeout bounds the making of a connection, so that a caller has time left to
-// ask another broker.
+// DialTimeout bounds Dial, so that a caller has time left to try another broker.
 const DialTimeout = 5 * time.Second
 
-// oldestProduce is the first version of produce requests that takes record
-// batches of format v2.
+// oldestProduce is the first version of produce requests with record batches of
+// format v2.
 const oldestProduce = 3
 
-// Dialer makes connections that are ready for requests. It is safe for concurrent use.
+// Dialer opens connections that are ready for requests. It is safe for concurrent use.
 type Dialer struct {
-	// Brokers are the configured addresses, host:port. Any other address was
-	// advertised by the cluster, and is not connected to if it is link-local, or names
-	// no host.
+	// Brokers are the configured addresses, as host:port. Any other address was
+	// advertised by the cluster, and is refused if it is link-local or names no host.
 	Brokers []string
-	// TLS is nil for connections without TLS. Its ServerName, if empty, is the
-	// broker's host.
+	// TLS is nil for connections without TLS. An empty ServerName means the broker's
+	// host.
 	TLS *tls.Config
-	// Login authenticates; nil: no authentication.
+	// Login authenticates connections; nil: no authentication.
 	Login    *Login
 	ClientID string
 }
 
-// Dial connects, secures and authenticates. An error of the broker's answer is a
-// *sinks.Error; others are those of net and crypto/tls.
+// Dial connects, performs the TLS handshake and authenticates. An error that the broker
+// answers is a *sinks.Error; other errors are those of net and crypto/tls.
 func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
@@ -101,7 +99,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (_ *Conn, err error) 
 	return c, ctx.Err()
 }
 
-// checkAdvertised refuses what no configuration could name: an empty host would be
+// checkAdvertised refuses an advertised address without a host: an empty host would be
 // this machine.
 func checkAdvertised(address string) error {
 	host, _, err := net.SplitHostPort(address)
@@ -109,7 +107,7 @@ func checkAdvertised(address string) error {
 		return err
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return advise(sinks.Transient, seeListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
+		return advise(sinks.Transient, checkListeners, fmt.Errorf("the cluster advertises %q, which names no host", address))
 	}
 	return nil
 }
@@ -119,14 +117,14 @@ type Conn struct {
 	socket   net.Conn
 	stream   net.Conn // over socket
 	format   *kmsg.RequestFormatter
-	versions map[int16]int16  // by key: those that both sides know
-	unknown  map[int16]string // by key: those that the broker takes, of which none is known here
-	sent     int32            // requests
-	request  []byte           // memory of the last one
-	cut      bool             // the last answer was not read to its end
+	versions map[int16]int16  // by key: the newest that both sides support
+	unknown  map[int16]string // by key: the broker's range, if it has no version in common with ours
+	sent     int32            // number of requests
+	request  []byte           // buffer of the last request
+	cut      bool             // the last answer was not read completely
 }
 
-// negotiate learns which versions of requests the broker takes.
+// negotiate determines the versions of requests that both sides support.
 func (c *Conn) negotiate(ctx context.Context) error {
 	request := kmsg.NewPtrApiVersionsRequest()
 	answer, err := c.Exchange(ctx, request)
@@ -135,7 +133,7 @@ func (c *Conn) negotiate(ctx context.Context) error {
 	}
 	response := answer.(*kmsg.ApiVersionsResponse)
 	if response.ErrorCode != 0 {
-		return ErrorOfCode(response.ErrorCode, "", "asking for the broker's version")
+		return ErrorOfCode(response.ErrorCode, "", "request the broker's versions")
 	}
 	versions, unknown := make(map[int16]int16, len(apis)), map[int16]string{}
 	for _, theirs := range response.ApiKeys {
@@ -153,9 +151,9 @@ func (c *Conn) negotiate(ctx context.Context) error {
 	return nil
 }
 
-// Exchange sends a request and reads its answer. When ctx ends, it returns
-// promptly with ctx's error. Once ctx has ended, an error was returned or an answer was
-// cut, the connection must be closed.
+// Exchange sends a request and reads its answer. When ctx is done, it returns ctx's
+// error promptly. The connection must be closed once ctx is done, after an error, and
+// after an answer that was cut.
 func (c *Conn) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -169,8 +167,8 @@ func (c *Conn) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 	return answer, err
 }
 
-// keptRequest is how much memory of a request a connection keeps for the next one.
-const keptRequest = 2 << 20
+// maxRequestBuffer is the largest buffer that a connection keeps for the next request.
+const maxRequestBuffer = 2 << 20
 
 func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 	version, ok := c.versions[request.Key()]
@@ -181,19 +179,19 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 	c.sent++
 	c.request = c.format.AppendRequest(c.request[:0], request, c.sent)
 	_, err := c.stream.Write(c.request)
-	if cap(c.request) > keptRequest {
+	if cap(c.request) > maxRequestBuffer {
 		c.request = nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	api := apis[request.Key()]
-	frame, unread, err := readFrame(c.stream, api.most, api.whole)
+	frame, unread, err := readFrame(c.stream, api.maxRead, api.maxSize)
 	if err != nil {
 		return nil, err
 	}
 	if id := int32(binary.BigEndian.Uint32(frame)); id != c.sent {
-		return nil, foreign("it answers request %d, and was sent %d", id, c.sent)
+		return nil, foreign("it answers request %d instead of %d", id, c.sent)
 	}
 	body := frame[correlationSize:]
 	if c.cut = unread > 0; c.cut {
@@ -204,19 +202,20 @@ func (c *Conn) exchange(request kmsg.Request) (kmsg.Response, error) {
 	return decode(request, api.answer, body)
 }
 
-// unsupported is the error of a request of which both sides know no version.
+// unsupported returns the error of a request of which both sides support no common
+// version.
 func (c *Conn) unsupported(key int16) error {
 	ours, name := apis[key], kmsg.NameForKey(key)
-	theirs, some := c.unknown[key]
-	if !some {
+	theirs, ok := c.unknown[key]
+	if !ok {
 		theirs = "none"
 	}
-	return sinks.Errorf(sinks.Halted, "the broker takes the versions %s of %s requests, and this program sends %d to %d: it works with brokers from Kafka 0.11 to 4.x",
+	return sinks.Errorf(sinks.Halted, "the broker supports the versions %s of %s requests, this program %d to %d: it works with brokers from Kafka 0.11 to 4.x",
 		theirs, name, ours.oldest, ours.newest)
 }
 
-// decode reads an answer whose shape it has checked. A panic of the decoder is an
-// error of the answer.
+// decode checks the shape of an answer and decodes it. A panic of the decoder is
+// returned as an error.
 func decode(request kmsg.Request, s shape, body []byte) (answer kmsg.Response, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -233,12 +232,12 @@ func decode(request kmsg.Request, s shape, body []byte) (answer kmsg.Response, e
 	return answer, nil
 }
 
-// Close closes the connection at once: TLS's farewell, which a peer that does not read
-// would delay, means nothing to a broker.
+// Close closes the connection at once. It sends no TLS close_notify, which a peer that
+// does not read would delay and which brokers do not need.
 func (c *Conn) Close() { c.socket.Close() }
 
-// Link is the connection to one broker: made when it is needed, and again after
-// an error. It is not safe for concurrent use.
+// Link is a connection to one broker that is opened when it is needed, and opened again
+// after an error. It is not safe for concurrent use.
 type Link struct {
 	dialer  *Dialer
 	address string
@@ -246,16 +245,16 @@ type Link struct {
 	used    time.Time
 }
 
-// NewLink returns a link that has not connected.
+// NewLink returns a Link to address. It does not connect.
 func NewLink(d *Dialer, address string) *Link { return &Link{dialer: d, address: address} }
 
-// Connected reports whether there is a connection.
+// Connected reports whether the link has a connection.
 func (l *Link) Connected() bool { return l.conn != nil }
 
-// Exchange sends a request and reads its answer, within the time that such a request
-// has, if it has one. An error is a *sinks.Error.
+// Exchange sends a request and reads its answer, within the time limit of that kind of
+// request, if there is one. An error is a *sinks.Error.
 func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
-	if l.conn != nil && time.Since(l.used) > idle {
+	if l.conn != nil && time.Since(l.used) > maxIdle {
 		l.Close()
 	}
 	tried := "kafka broker " + l.address
@@ -267,9 +266,9 @@ func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 		l.conn = conn
 	}
 	within := ctx
-	if limit := apis[request.Key()].limit; limit > 0 {
+	if timeout := apis[request.Key()].timeout; timeout > 0 {
 		var cancel context.CancelFunc
-		within, cancel = context.WithTimeout(ctx, limit)
+		within, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	answer, err := l.conn.Exchange(within, request)
@@ -277,8 +276,8 @@ func (l *Link) Exchange(ctx context.Context, request kmsg.Request) (kmsg.Respons
 		l.Close()
 		return nil, ErrorOfConnection(ctx, err, tried)
 	}
-	// Either nothing more can be read, or the answer came in time, but the connection's
-	// deadline was moved.
+	// Either the rest of the answer is unread, or the answer came in time, but the
+	// connection's deadline has passed.
 	if l.conn.cut || within.Err() != nil {
 		l.Close()
 	}

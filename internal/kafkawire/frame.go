@@ -9,22 +9,23 @@ import (
 )
 
 const (
-	sizeSize        = 4 // of the size in front of a frame
-	correlationSize = 4 // of the number in front of an answer
+	sizeSize        = 4 // of the size before a frame
+	correlationSize = 4 // of the correlation id before an answer
 )
 
-// readFrame reads an answer of at most most bytes, with its number in front. Of one that
-// is larger, and no larger than whole, it reads the first most: unread is the rest.
-func readFrame(r io.Reader, most, whole int) (frame []byte, unread int, err error) {
+// readFrame reads an answer, which begins with its correlation id, of up to maxRead
+// bytes. It reads only the first maxRead bytes of a larger one, of up to maxSize bytes,
+// and returns the number of unread bytes.
+func readFrame(r io.Reader, maxRead, maxSize int) (frame []byte, unread int, err error) {
 	var prefix [sizeSize]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
 		return nil, 0, err
 	}
 	size := int32(binary.BigEndian.Uint32(prefix[:]))
-	if limit := max(most, whole); size < correlationSize || int64(size) > int64(limit) {
+	if limit := max(maxRead, maxSize); size < correlationSize || int64(size) > int64(limit) {
 		return nil, 0, notAFrame(prefix, size, limit)
 	}
-	frame = make([]byte, min(int(size), most))
+	frame = make([]byte, min(int(size), maxRead))
 	if _, err := io.ReadFull(r, frame); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -34,21 +35,22 @@ func readFrame(r io.Reader, most, whole int) (frame []byte, unread int, err erro
 	return frame, int(size) - len(frame), nil
 }
 
-// notAFrame explains what begins like no answer of Kafka. Texts and TLS records read as
-// sizes are far beyond the limit.
-func notAFrame(prefix [sizeSize]byte, size int32, most int) error {
+// notAFrame returns the error of a prefix that does not begin an answer of Kafka. Texts
+// and TLS records, taken for sizes, are far beyond the limit.
+func notAFrame(prefix [sizeSize]byte, size int32, limit int) error {
 	switch {
 	case string(prefix[:]) == "HTTP":
 		return advise(sinks.Halted, "correct brokers: Kafka listens on another port", fmt.Errorf("it answers HTTP"))
-	// A record's type, from change cipher spec to application data, and version 3.x.
+	// The type of a TLS record, from change cipher spec to application data, and version 3.x.
 	case prefix[0] >= 20 && prefix[0] <= 23 && prefix[1] == 3:
 		return advise(sinks.Halted, "set tls, or correct the port", fmt.Errorf("it answers with a TLS record: the port expects TLS"))
 	case printable(prefix):
 		return foreign("it answers %q, which is not Kafka's protocol", prefix)
 	}
-	return foreign("it announces an answer of %d bytes, and at most %d are read", size, most)
+	return foreign("it announces an answer of %d bytes; the limit is %d", size, limit)
 }
 
+// printable reports whether b is printable ASCII text.
 func printable(b [sizeSize]byte) bool {
 	for _, c := range b {
 		if c < ' ' || c > '~' {
@@ -58,7 +60,7 @@ func printable(b [sizeSize]byte) bool {
 	return true
 }
 
-// foreign is the error of an answer that no broker of Kafka gives.
+// foreign returns the error of an answer that no Kafka broker gives.
 func foreign(format string, a ...any) error {
-	return advise(sinks.Transient, "is it a Kafka broker, and the port that is meant? See brokers", fmt.Errorf(format, a...))
+	return advise(sinks.Transient, "is it a Kafka broker, and the right port? Check brokers", fmt.Errorf(format, a...))
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// MaxRecords bounds the records of a batch, in bytes, as they are stored and decompressed.
+// MaxRecords bounds the records of a batch, in bytes, both stored and decompressed.
 const MaxRecords = 4 << 20
 
-// ErrRecordsTooLarge says that a batch's records take more than MaxRecords.
-var ErrRecordsTooLarge = fmt.Errorf("the records of a batch take more than %d bytes", MaxRecords)
+// ErrRecordsTooLarge is returned if the records of a batch exceed MaxRecords.
+var ErrRecordsTooLarge = fmt.Errorf("the records of a batch exceed %d bytes", MaxRecords)
 
-// Where the fields of a record batch lie (format v2: KIP-98 and Kafka's protocol guide).
+// The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's protocol
+// guide).
 const (
-	atLength     = 8 // of what follows that field
+	atLength     = 8 // of the bytes after this field
 	atMagic      = 16
-	atChecksum   = 17 // CRC-32C of what follows that field
+	atChecksum   = 17 // CRC-32C of the bytes after this field
 	atAttributes = 21
 	atLastOffset = 23
 	atBaseTime   = 27
@@ -41,21 +42,21 @@ const (
 
 // Batch is a record batch as a broker stores it.
 type Batch struct {
-	First, Last int64 // offsets; not every one in between need have a record
+	First, Last int64 // offsets; those between them may lack a record
 	raw         []byte
-	tooLarge    bool // raw is its header alone
+	tooLarge    bool // raw is only the header
 }
 
-// NextBatch returns the first of several batches, and those behind it. A batch that is
-// cut off at the end is none: ok is false. One that is too large is read as far as its
-// header, which no checksum secures then, and there is nothing behind it.
+// NextBatch returns the first batch in set and the bytes after it. If set is empty or
+// the batch is cut off at its end, ok is false. Of a batch that is too large, only the
+// header is read, without verifying the checksum, and rest is empty.
 func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	if len(set) < atMagic+1 {
 		return Batch{}, nil, false, nil
 	}
 	length := int64(int32(binary.BigEndian.Uint32(set[atLength:])))
 	if magic := set[atMagic]; magic != 2 {
-		return Batch{}, nil, false, fmt.Errorf("its records are in format %d, of brokers before Kafka 0.11", magic)
+		return Batch{}, nil, false, fmt.Errorf("its records are in format %d, that of brokers before Kafka 0.11", magic)
 	}
 	size := atLength + 4 + length
 	if size < batchHeader || size > maxWholeFetch {
@@ -74,9 +75,9 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	}
 	first := int64(binary.BigEndian.Uint64(raw))
 	delta := int64(int32(binary.BigEndian.Uint32(raw[atLastOffset:])))
-	// The offset behind the last one is an offset too: that of the next fetch.
+	// The offset after the last one must be valid, too: the next fetch begins there.
 	if first < 0 || delta < 0 || first+delta+1 < first {
-		return Batch{}, nil, false, foreign("a record batch begins at offset %d and ends %d behind it", first, delta)
+		return Batch{}, nil, false, foreign("a record batch begins at offset %d and ends %d after it", first, delta)
 	}
 	b = Batch{First: first, Last: first + delta, raw: raw, tooLarge: tooLarge}
 	if !tooLarge {
@@ -88,12 +89,12 @@ func NextBatch(set []byte) (b Batch, rest []byte, ok bool, err error) {
 	return b, nil, true, nil
 }
 
-// Time is that of the latest record.
+// Time returns the time of the latest record.
 func (b Batch) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b.raw[atMaxTime:])))
 }
 
-// Record is what a producer sent. Its bytes are valid until the next one is read.
+// Record is a record of a batch. Its bytes are valid until the next one is read.
 type Record struct {
 	Offset  int64
 	Time    time.Time
@@ -102,7 +103,7 @@ type Record struct {
 	count   int64
 }
 
-// Header returns the value of the last header of a name; empty: there is none.
+// Header returns the value of the last header with a name, "" if there is none.
 func (r Record) Header(name string) (value string) {
 	in := reader{b: r.headers}
 	for range r.count {
@@ -113,8 +114,8 @@ func (r Record) Header(name string) (value string) {
 	return value
 }
 
-// Records are the records of b, none of a control batch. After an error there are no
-// more; ErrRecordsTooLarge is one.
+// Records returns the records of b; a control batch has none. It ends after the first
+// error, which is ErrRecordsTooLarge if they exceed MaxRecords.
 func (b Batch) Records() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if b.tooLarge {
@@ -148,12 +149,13 @@ func (b Batch) Records() iter.Seq2[Record, error] {
 	}
 }
 
-// reader reads what records are made of. Behind the end it reads zeros, and bad is set.
+// reader reads the fields of records. Beyond the end, it returns zeros and sets bad.
 type reader struct {
 	b   []byte
 	bad bool
 }
 
+// varint reads a zigzag varint.
 func (in *reader) varint() int64 {
 	v, n := binary.Varint(in.b)
 	if n <= 0 {
@@ -164,17 +166,18 @@ func (in *reader) varint() int64 {
 	return v
 }
 
+// take reads n bytes.
 func (in *reader) take(n int64) []byte {
 	if n < 0 || n > int64(len(in.b)) {
 		in.b, in.bad = nil, true
 		return nil
 	}
-	taken := in.b[:n:n]
+	b := in.b[:n:n]
 	in.b = in.b[n:]
-	return taken
+	return b
 }
 
-// sized reads bytes with their number in front; -1: there are none.
+// sized reads bytes that are prefixed with their length; nil if that is -1.
 func (in *reader) sized() []byte {
 	if n := in.varint(); n >= 0 {
 		return in.take(n)
@@ -182,16 +185,16 @@ func (in *reader) sized() []byte {
 	return nil
 }
 
-// record reads a record, whose offset and time are still relative to its batch.
+// record reads a record, whose offset and time are relative to its batch.
 func (in *reader) record() (r Record, since int64, err error) {
 	one := reader{b: in.take(in.varint())}
-	one.take(1) // attributes: none are defined
+	one.take(1) // attributes: unused
 	since, r.Offset = one.varint(), one.varint()
 	one.sized() // the key
 	r.Value = one.sized()
 	r.count = one.varint()
 	r.headers = one.b
-	// A header takes two bytes at least.
+	// A header takes at least two bytes.
 	if r.count < 0 || r.count > int64(len(r.headers)/2) {
 		one.bad = true
 		r.count = 0
@@ -206,7 +209,7 @@ func (in *reader) record() (r Record, since int64, err error) {
 	return r, since, nil
 }
 
-// The codecs, by their numbers in the attributes of a batch.
+// The values of the codec in the attributes of a batch.
 const (
 	codecNone = iota
 	codecGzip
@@ -228,7 +231,7 @@ func decompress(codec uint16, b []byte) ([]byte, error) {
 		}
 		return readRecords(in)
 	case codecSnappy:
-		return unsnap(b)
+		return decodeSnappy(b)
 	case codecLz4:
 		return readRecords(lz4.NewReader(bytes.NewReader(b)))
 	case codecZstd:
@@ -239,13 +242,15 @@ func decompress(codec uint16, b []byte) ([]byte, error) {
 		defer in.Close()
 		return readRecords(in)
 	}
-	return nil, foreign("a record batch is compressed by codec %d, which is not known", codec)
+	return nil, foreign("a record batch is compressed with the unknown codec %d", codec)
 }
 
+// malformed returns the error of records that cannot be decompressed.
 func malformed(err error) error {
 	return foreign("the records of a batch cannot be decompressed: %w", err)
 }
 
+// readRecords reads decompressed records, up to MaxRecords.
 func readRecords(in io.Reader) ([]byte, error) {
 	records, err := io.ReadAll(io.LimitReader(in, MaxRecords+1))
 	switch {
@@ -257,16 +262,17 @@ func readRecords(in io.Reader) ([]byte, error) {
 	return records, nil
 }
 
-// snappyHeader begins the framing of the Java library: a magic, two versions, and then
-// blocks, each with its size in front. Other clients write one block alone.
+// The header of the Java library's framing: a magic and two versions. Length-prefixed
+// blocks follow. Other clients write a single block without framing.
 const (
 	snappyMagic  = "\x82SNAPPY\x00"
 	snappyHeader = len(snappyMagic) + 8
 )
 
-func unsnap(b []byte) ([]byte, error) {
+// decodeSnappy decompresses records with or without the Java library's framing.
+func decodeSnappy(b []byte) ([]byte, error) {
 	if !bytes.HasPrefix(b, []byte(snappyMagic)) || len(b) < snappyHeader {
-		return unsnapBlock(nil, b)
+		return decodeSnappyBlock(nil, b)
 	}
 	var records []byte
 	for b = b[snappyHeader:]; len(b) > 0; {
@@ -275,7 +281,7 @@ func unsnap(b []byte) ([]byte, error) {
 		}
 		size := binary.BigEndian.Uint32(b)
 		var err error
-		if records, err = unsnapBlock(records, b[4:4+size]); err != nil {
+		if records, err = decodeSnappyBlock(records, b[4:4+size]); err != nil {
 			return nil, err
 		}
 		b = b[4+size:]
@@ -283,8 +289,8 @@ func unsnap(b []byte) ([]byte, error) {
 	return records, nil
 }
 
-// unsnapBlock appends what a block holds.
-func unsnapBlock(dst, block []byte) ([]byte, error) {
+// decodeSnappyBlock appends the decompressed block to dst.
+func decodeSnappyBlock(dst, block []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(block)
 	if err != nil {
 		return nil, malformed(err)

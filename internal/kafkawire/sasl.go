@@ -15,23 +15,23 @@ import (
 	"ndrbridge/sinks"
 )
 
-// SASL authenticates connections. For SCRAM, username and password are
-// normalised as RFC 4013 (SASLprep) says.
+// SASL holds the settings of SASL authentication. For SCRAM, username and password are
+// normalized with SASLprep (RFC 4013).
 type SASL struct {
 	Mechanism string // plain, scram-sha-256 or scram-sha-512
 	Username  string
 	Password  string
 }
 
-// Login is a SASL that was checked. It is safe for concurrent use.
+// Login is a validated SASL. It is safe for concurrent use.
 type Login struct {
 	SASL
-	name    string // of the mechanism, as brokers know it
+	name    string // of the mechanism in the protocol
 	hash    scram.HashGeneratorFcn
 	secrets redact.Secrets
 }
 
-// NewLogin checks s. The error says what is wrong with it, and holds no secret.
+// NewLogin validates s and returns its Login. The error contains no secret.
 func NewLogin(s SASL) (*Login, error) {
 	l := &Login{SASL: s, secrets: redact.New(s.Password)}
 	switch s.Mechanism {
@@ -43,7 +43,7 @@ func NewLogin(s SASL) (*Login, error) {
 	case "scram-sha-512":
 		l.name, l.hash = "SCRAM-SHA-512", scram.SHA512
 	default:
-		return nil, fmt.Errorf("sasl.mechanism: %q is none of plain, scram-sha-256, scram-sha-512", s.Mechanism)
+		return nil, fmt.Errorf("sasl.mechanism: unknown %q: use plain, scram-sha-256 or scram-sha-512", s.Mechanism)
 	}
 	if _, err := l.hash.NewClient(s.Username, s.Password, ""); err != nil {
 		// The library's error shows characters of the password.
@@ -52,14 +52,14 @@ func NewLogin(s SASL) (*Login, error) {
 	return l, nil
 }
 
-// Name is the mechanism's, as brokers know it.
+// Name returns the name of the mechanism in the protocol.
 func (l *Login) Name() string { return l.name }
 
-// Hide takes the password out of a text.
+// Hide replaces the password in text.
 func (l *Login) Hide(text string) string { return l.secrets.Hide(text) }
 
-// authenticate runs the SASL exchange on a new connection. What either side
-// refuses is Halted.
+// authenticate runs the SASL exchange on a new connection. It returns a Halted error if
+// either side refuses.
 func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 	handshake := kmsg.NewPtrSASLHandshakeRequest()
 	handshake.Mechanism = l.name
@@ -98,46 +98,48 @@ func (l *Login) authenticate(ctx context.Context, c *Conn) error {
 	return nil
 }
 
+// refuse returns the error of a failed authentication.
 func (l *Login) refuse(err error) error {
 	return advise(sinks.Halted, checkSASL, fmt.Errorf("SASL authentication of %s: %s", l.Username, l.Hide(err.Error())))
 }
 
-// iterations is in the first answer of a SCRAM exchange (RFC 5802): how often the
-// password is hashed, for as long as that takes.
+// iterations matches the iteration count in the first answer of a SCRAM exchange
+// (RFC 5802): how often the client must hash the password, which takes time.
 var iterations = regexp.MustCompile(`(?:^|,)i=([0-9]+)`)
 
-// maxIterations is far above the 16384 that brokers allow themselves to be set to.
+// maxIterations is far above 16384, the largest count that brokers can be set to.
 const maxIterations = 100_000
 
+// checkIterations returns an error if challenge asks for more than maxIterations.
 func checkIterations(challenge string) error {
 	for _, found := range iterations.FindAllStringSubmatch(challenge, -1) {
 		if n, err := strconv.Atoi(found[1]); err != nil || n > maxIterations {
-			return fmt.Errorf("the broker asks for %s iterations, and at most %d are made", found[1], maxIterations)
+			return fmt.Errorf("the broker asks for %s iterations; the limit is %d", found[1], maxIterations)
 		}
 	}
 	return nil
 }
 
-// exchange returns the broker's answer to a message of the mechanism.
+// exchange sends a message of the mechanism and returns the broker's answer.
 func (l *Login) exchange(ctx context.Context, c *Conn, message string) (string, error) {
 	tried := "SASL authentication of " + l.Username
 	request := kmsg.NewPtrSASLAuthenticateRequest()
 	request.SASLAuthBytes = []byte(message)
 	answer, err := c.Exchange(ctx, request)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		// Some brokers refuse a password by hanging up.
-		return "", advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker hung up", tried))
+		// Some brokers reject a password by closing the connection.
+		return "", advise(sinks.Halted, checkSASL, fmt.Errorf("%s: the broker closed the connection", tried))
 	}
 	if err != nil {
 		return "", err
 	}
 	response := answer.(*kmsg.SASLAuthenticateResponse)
 	if response.ErrorCode != 0 {
-		said := ""
+		message := ""
 		if response.ErrorMessage != nil {
-			said = l.Hide(*response.ErrorMessage)
+			message = l.Hide(*response.ErrorMessage)
 		}
-		return "", ErrorOfCode(response.ErrorCode, said, tried)
+		return "", ErrorOfCode(response.ErrorCode, message, tried)
 	}
 	return string(response.SASLAuthBytes), nil
 }

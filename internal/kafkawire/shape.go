@@ -6,30 +6,30 @@ import (
 	"fmt"
 )
 
-// shape is what a message is made of. It exists since decoders take memory for as many
-// elements as a list announces once there are as many bytes left: with the least size
-// of an element known, a list that the message cannot hold is refused before, and what
-// is decoded takes a small multiple of the message.
+// shape describes the fields of a message. It exists because the decoders allocate memory
+// for as many elements as a list announces if at least that many bytes are left. Given
+// the minimum size of an element, a list that the message cannot hold is rejected before,
+// and the decoded message takes only a small multiple of the message's size.
 type shape []field
 
-// field is a part of a message, in versions from since on.
+// field is a field of a message, in versions from since on.
 type field struct {
 	since int16
 	kind  kind
-	size  int   // of a fixed field, or of the number in front of the others
-	each  shape // of a list: its elements
+	size  int   // of a fixed field, or of the length before another
+	each  shape // of the elements of a list
 }
 
 type kind int
 
 const (
 	fixed kind = iota
-	sized      // bytes, with their number in front; -1: none
-	list       // elements, with their number in front; -1: none
+	sized      // bytes, prefixed with their number; -1: null
+	list       // elements, prefixed with their number; -1: null
 )
 
 var (
-	i8   = field{kind: fixed, size: 1} // also of a boolean
+	i8   = field{kind: fixed, size: 1} // or a boolean
 	i16  = field{kind: fixed, size: 2}
 	i32  = field{kind: fixed, size: 4}
 	i64  = field{kind: fixed, size: 8}
@@ -39,14 +39,14 @@ var (
 
 func listOf(each ...field) field { return field{kind: list, size: 4, each: each} }
 
-// from returns f as a field that versions before since do not have.
+// from returns f as a field that exists only from version since on.
 func (f field) from(since int16) field {
 	f.since = since
 	return f
 }
 
-// check reports whether a message has the shape. What lies behind it is not looked at:
-// decoders do neither.
+// check returns an error if a message does not have the shape. Like the decoders, it
+// ignores bytes after it.
 func (s shape) check(message []byte, version int16) error {
 	_, err := s.skip(message, version)
 	return err
@@ -54,7 +54,7 @@ func (s shape) check(message []byte, version int16) error {
 
 var errShort = errors.New("it ends too early")
 
-// skip returns what lies behind the shape.
+// skip returns the bytes after the shape, or an error if b does not begin with it.
 func (s shape) skip(b []byte, version int16) ([]byte, error) {
 	for _, f := range s {
 		if version < f.since {
@@ -78,15 +78,15 @@ func (s shape) skip(b []byte, version int16) ([]byte, error) {
 		n = max(n, 0)
 		if f.kind == sized {
 			if n > len(b) {
-				return nil, fmt.Errorf("it announces %d bytes where %d are left", n, len(b))
+				return nil, fmt.Errorf("it announces %d bytes, and %d are left", n, len(b))
 			}
 			b = b[n:]
 		}
 		if f.kind != list {
 			continue
 		}
-		if least := f.each.least(version); n > len(b)/least {
-			return nil, fmt.Errorf("it announces a list of %d where %d bytes are left", n, len(b))
+		if size := f.each.minSize(version); n > len(b)/size {
+			return nil, fmt.Errorf("it announces a list of %d elements, and %d bytes are left", n, len(b))
 		}
 		for range n {
 			var err error
@@ -98,8 +98,8 @@ func (s shape) skip(b []byte, version int16) ([]byte, error) {
 	return b, nil
 }
 
-// least is how many bytes the shape takes at the least; never 0.
-func (s shape) least(version int16) (n int) {
+// minSize returns the minimum size of the shape in bytes, at least 1.
+func (s shape) minSize(version int16) (n int) {
 	for _, f := range s {
 		if version >= f.since {
 			n += f.size

@@ -19,19 +19,19 @@ import (
 	"ndrbridge/transform"
 )
 
-// Trial says what Check is to look at.
+// Trial specifies what Check checks.
 type Trial struct {
-	// Sure and Possible are events that the sink will send, and that it may. A topic
-	// that only the latter need may be absent.
+	// Sure are events that the sink will send, Possible events that it may send. A
+	// topic that only Possible needs may be missing.
 	Sure, Possible []transform.Event
-	// Reads says that the topics are read, not written to.
+	// Reads is set if the topics are read instead of written to.
 	Reads bool
-	// Now is the time that certificates are held against.
+	// Now returns the time at which certificates must be valid.
 	Now func() time.Time
 }
 
-// Check tries the brokers and the topics of the events, as Send would use them. It
-// writes nothing, and makes no topic. It must not run beside Send.
+// Check checks the brokers and the topics of the events, as Send would use them. It
+// writes nothing and creates no topic. It must not be called concurrently with Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	found := s.try(ctx, t)
 	if login := s.cluster.dialer.Login; login != nil {
@@ -40,7 +40,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	return found
 }
 
-// maxTried is how many brokers are connected to that the cluster names itself.
+// maxTried bounds the number of advertised brokers that are checked.
 const maxTried = 100
 
 func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
@@ -48,13 +48,13 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	if len(alive) == 0 {
 		return found
 	}
-	// One that answers is enough for the start.
+	// One broker that answers is enough to start.
 	for i, f := range found {
 		if f.Result == preflight.Failed {
 			found[i].Result = preflight.Warning
 		}
 	}
-	sure := map[string]bool{} // false: only possible
+	sure := map[string]bool{} // by topic; false: only possible
 	for _, e := range t.Possible {
 		sure[s.topic.Expand(e)] = false
 	}
@@ -63,29 +63,29 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	}
 	names := slices.Sorted(maps.Keys(sure))
 	defer s.cluster.close()
-	request := askFor(names)
+	request := metadataRequest(names)
 	request.IncludeTopicAuthorizedOperations = true
 	answer, err := s.cluster.link(alive[0]).Exchange(ctx, request)
 	if err != nil {
 		f := preflight.Failure("topics", err)
 		if f.Advice == "" {
-			f.Advice = "see the broker's log, and check again"
+			f.Advice = "read the broker's log, and check again"
 		}
 		return append(found, f)
 	}
 	cluster := answer.(*kmsg.MetadataResponse)
-	s.cluster.learn(cluster, names)
+	s.cluster.applyMetadata(cluster, names)
 	others := slices.DeleteFunc(slices.Sorted(maps.Values(s.cluster.brokers)), func(address string) bool {
 		return slices.Contains(s.cluster.seeds, address)
 	})
 	more := len(others) - maxTried
 	advertised, _ := s.tryBrokers(ctx, t.Now, others[:min(len(others), maxTried)])
 	if more > 0 {
-		advertised = append(advertised, preflight.Finding{Step: "brokers", Result: preflight.Remark, Detail: fmt.Sprintf("%d more of the cluster are not tried", more)})
+		advertised = append(advertised, preflight.Finding{Step: "brokers", Result: preflight.Remark, Detail: fmt.Sprintf("%d more brokers of the cluster were not checked", more)})
 	}
 	for i, f := range advertised {
 		if f.Result == preflight.Failed {
-			advertised[i].Advice = "the cluster names this address itself: see advertised.listeners of that broker; " + f.Advice
+			advertised[i].Advice = "the cluster advertises this address: check advertised.listeners of that broker; " + f.Advice
 		}
 	}
 	found = append(found, advertised...)
@@ -95,20 +95,20 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	})
 	for _, topic := range cluster.Topics {
 		name := brokerMessage(topic.Topic)
-		if _, asked := sure[name]; !asked {
+		if _, requested := sure[name]; !requested {
 			continue
 		}
 		f := s.tryTopic(ctx, t, name, topic, settings[name])
 		if f.Result == preflight.Failed && !sure[name] {
-			f.Result, f.Detail = preflight.Warning, f.Detail+"; only events that match may not let through go there"
+			f.Result, f.Detail = preflight.Warning, f.Detail+"; only events that match may filter out go there"
 		}
 		found = append(found, f)
 	}
 	return found
 }
 
-// tryBrokers connects to all of them at once. alive are those that are ready for
-// requests.
+// tryBrokers connects to all addresses concurrently. alive are the addresses that are
+// ready for requests.
 func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses []string) (found []preflight.Finding, alive []string) {
 	results := make([][]preflight.Finding, len(addresses))
 	errs := make([]error, len(addresses))
@@ -126,52 +126,54 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 	return found, alive
 }
 
+// tryBroker connects and signs in to the broker at address. It returns an error if the
+// broker is not ready for requests.
 func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]preflight.Finding, error) {
 	d := *s.cluster.dialer
-	way := &preflight.Path{Address: address, Key: "brokers", Now: now}
-	d.TLS = way.Secure(d.TLS)
-	whole := ctx
-	ctx, cancel := preflight.Half(whole)
+	path := &preflight.Path{Address: address, Key: "brokers", Now: now}
+	d.TLS = path.Secure(d.TLS)
+	parent := ctx
+	ctx, cancel := preflight.Half(parent)
 	defer cancel()
-	conn, err := d.Dial(way.Watch(ctx), address)
-	found, explained := way.Findings(err)
+	conn, err := d.Dial(path.Watch(ctx), address)
+	found, explained := path.Findings(err)
 	if err != nil {
-		// As long as ctx has not ended: the looks at the port take their time.
+		// Before ctx is done, because probing the port takes time.
 		broken := kafkawire.ErrorOfConnection(ctx, err, "the connection broke")
 		if _, refused := errors.AsType[*sinks.Error](err); refused {
 			found = append(found, preflight.Failure("sign-in", err))
 		} else if explained {
 			return found, err
-		} else if wrong, ok := s.wrongPort(whole, address); ok {
+		} else if wrong, ok := s.wrongPort(parent, address); ok {
 			found = append(found, wrong)
 		} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			found = append(found, preflight.Finding{
-				Step: "sign-in", Result: preflight.Failed, Detail: "the connection stands, and the broker does not answer",
+				Step: "sign-in", Result: preflight.Failed, Detail: "connected, but the broker does not answer",
 				Advice: "is it a Kafka broker, and the port for what tls and sasl say?",
 			})
 		} else {
 			f := preflight.Failure("sign-in", broken)
 			if f.Advice == "" {
-				f.Advice = "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it hung up"
+				f.Advice = "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it closed the connection"
 			}
 			found = append(found, f)
 		}
 		return found, err
 	}
-	conn.Close() // it has served
-	signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "the broker asks nobody who they are, or knows the certificate"}
+	conn.Close()
+	signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "the broker requires no sign-in, or accepts the client certificate"}
 	if d.Login != nil {
 		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.Login.Username, d.Login.Name())
 		if d.TLS == nil && d.Login.Name() == "PLAIN" {
-			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", and the password is sent in the clear"
+			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", but the password is sent in plain text"
 			signIn.Advice = "set tls, or a SCRAM mechanism"
 		}
 	}
 	return append(found, signIn), nil
 }
 
-// wrongPort looks whether another protocol is spoken at an address than the options say.
-// It signs in to nobody.
+// wrongPort checks whether the server at address speaks another protocol than the
+// options say. It does not sign in.
 func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Finding, found bool) {
 	f = preflight.Finding{Step: "tls", Result: preflight.Failed}
 	if s.cluster.dialer.TLS != nil {
@@ -185,16 +187,16 @@ func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Findi
 			return f, false
 		}
 		conn.Close()
-		f.Detail = "what listens there is a Kafka broker without TLS, and is spoken to in TLS"
-		f.Advice = "use the broker's port for TLS in brokers, or take tls out"
+		f.Detail = "tls is set, but a Kafka broker without TLS listens there"
+		f.Advice = "use the broker's port for TLS in brokers, or remove tls"
 		return f, true
 	}
 	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
 	case expectsTLS:
-		f.Detail = "what listens there expects TLS, and is spoken to in plain text"
-		f.Advice = "set tls, or use the port for plain connections in brokers"
+		f.Detail = "the server expects TLS, and tls is not set"
+		f.Advice = "set tls, or use the port without TLS in brokers"
 	case answersHTTP:
-		f.Step, f.Detail = "sign-in", "what listens there speaks HTTP, and is no Kafka broker"
+		f.Step, f.Detail = "sign-in", "the server speaks HTTP and is not a Kafka broker"
 		f.Advice = "use the port for Kafka clients in brokers"
 	default:
 		return f, false
@@ -202,17 +204,18 @@ func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Findi
 	return f, true
 }
 
-// The operations on a topic, as bits of what the broker tells (KIP-430).
+// The bits of a topic's authorized operations (KIP-430).
 const (
 	mayRead  = 1 << 3
 	mayWrite = 1 << 4
 )
 
+// tryTopic checks a topic by its metadata and settings.
 func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.MetadataResponseTopic, settings map[string]int) preflight.Finding {
 	step := "topic " + name
 	layout := layoutOf(name, topic)
 	switch {
-	case layout.unknown && s.create != nil && !t.Reads:
+	case layout.missing && s.create != nil && !t.Reads:
 		return s.tryCreation(ctx, step, name)
 	case layout.err != nil:
 		return preflight.Failure(step, layout.err)
@@ -237,30 +240,30 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.Me
 	if t.Reads {
 		operation, word = mayRead, "Read"
 	}
-	told := topic.AuthorizedOperations > 0 // a broker that does not know says the least number, an old one nothing
+	known := topic.AuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker
 	worse := func(result preflight.Result, detail, advice string) preflight.Finding {
 		return preflight.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
 	}
 	limit := settings[maxMessage]
 	switch {
-	case told && int(topic.AuthorizedOperations)&operation == 0:
-		return worse(preflight.Failed, "the user may not do "+word+" on it", "give the user the operations "+word+" and Describe on the topic")
+	case known && int(topic.AuthorizedOperations)&operation == 0:
+		return worse(preflight.Failed, "the user lacks the operation "+word+" on it", "grant the user the operations "+word+" and Describe on the topic")
 	case len(headless) > 0:
-		return worse(preflight.Failed, fmt.Sprintf("%v have no leader", headless), "see whether all brokers run")
+		return worse(preflight.Failed, fmt.Sprintf("%v have no leader", headless), "check that all brokers run")
 	case len(short) > 0 && !t.Reads:
-		return worse(preflight.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "see whether all brokers run")
+		return worse(preflight.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "check that all brokers run")
 	case limit > 0 && limit < s.maxBytes && !t.Reads:
-		return worse(preflight.Warning, fmt.Sprintf("it takes messages of up to %d bytes: what is larger, compressed, is rejected, although max_message_bytes is %d", limit, s.maxBytes),
+		return worse(preflight.Warning, fmt.Sprintf("its limit is %d bytes, so that larger compressed messages are rejected although max_message_bytes is %d", limit, s.maxBytes),
 			"raise max.message.bytes of the topic, or lower max_message_bytes")
 	case len(behind) > 0:
-		return worse(preflight.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "see whether all brokers run")
-	case !told:
-		f.Result, f.Detail = preflight.Remark, f.Detail+", and the broker does not tell whether the user may "+word
+		return worse(preflight.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "check that all brokers run")
+	case !known:
+		f.Result, f.Detail = preflight.Remark, f.Detail+", and the broker does not report whether the user has the operation "+word
 	}
 	return f
 }
 
-// tryCreation asks whether the topic could be made, without making it.
+// tryCreation checks whether the topic could be created, without creating it.
 func (s *Sink) tryCreation(ctx context.Context, step, topic string) preflight.Finding {
 	refused, err := s.cluster.create(ctx, *s.create, []string{topic}, true)
 	if err != nil {
@@ -269,15 +272,15 @@ func (s *Sink) tryCreation(ctx context.Context, step, topic string) preflight.Fi
 	if err := refused[topic]; err != nil {
 		return preflight.Failure(step, err)
 	}
-	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist, and will be made at the first event"}
+	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist; the first event creates it"}
 }
 
-// minInSync is the setting of a topic that says how many replicas must have a record
-// before acks: all has it acknowledged.
+// minInSync is the topic setting for the number of replicas that must store a record
+// before acks: all acknowledges it.
 const minInSync = "min.insync.replicas"
 
-// topicSettings asks for settings that are numbers, by topic. A user who may not know
-// them gets none.
+// topicSettings returns the numeric settings maxMessage and minInSync, by topic. It
+// returns none if the user lacks the right to describe topics.
 func (s *Sink) topicSettings(ctx context.Context, broker string, topics []string) map[string]map[string]int {
 	all := map[string]map[string]int{}
 	answer, err := s.cluster.describe(ctx, broker, topics, maxMessage, minInSync)

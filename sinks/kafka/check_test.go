@@ -52,7 +52,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a topic that will be made": {
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
-			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Remark, Detail: "will be made"},
+			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Remark, Detail: "the first event creates it"},
 		},
 		"a topic that may not be made": {
 			fault:  &kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1},
@@ -61,7 +61,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a topic that takes less than is sent": {
 			change: func(o *Options) { o.MaxMessageBytes = 2 << 20 },
-			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Warning, Detail: "up to 1048588 bytes", Advice: "max.message.bytes"},
+			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Warning, Detail: "1048588 bytes", Advice: "max.message.bytes"},
 		},
 		"a user who may write": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
@@ -71,18 +71,18 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a user who may only look": {
 			cluster: may(kmsg.ACLOperationDescribe),
 			change:  func(o *Options) { o.SASL = ana },
-			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "may not do Write", Advice: "Write and Describe"},
+			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Write", Advice: "Write and Describe"},
 		},
 		"a user who may not read": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
 			trial:   Trial{Sure: sinktest.Events(1, 1, 10), Reads: true},
-			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "may not do Read", Advice: "Read and Describe"},
+			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Read", Advice: "Read and Describe"},
 		},
 		"a password in the clear": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
-			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in the clear", Advice: "set tls"},
+			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in plain text", Advice: "set tls"},
 		},
 		"a wrong password": {
 			cluster: may(),
@@ -125,7 +125,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a broker without TLS that is spoken to by it": {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			within: 3 * time.Second,
-			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "a Kafka broker without TLS", Advice: "take tls out"},
+			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "a Kafka broker without TLS", Advice: "remove tls"},
 		},
 		"a certificate that is trusted": {
 			cluster: []kfake.Opt{secured},

@@ -16,44 +16,43 @@ import (
 	"ndrbridge/sinks"
 )
 
-// maxAge is how long a layout is believed without an error that casts doubt on
-// it: partitions that somebody adds are used after that time.
+// maxAge is how long metadata is used unless an error invalidates it. Added
+// partitions are used after that time.
 const maxAge = 5 * time.Minute
 
-// cluster is what the sink knows of the brokers and topics, and its connections.
-// It is not safe for concurrent use, but each of its links may be used by a
-// goroutine of its own.
+// cluster holds the metadata of brokers and topics, and the connections. It is not
+// safe for concurrent use, but different links may be used by different goroutines.
 type cluster struct {
 	seeds  []string
 	dialer *kafkawire.Dialer
 	links  map[string]*kafkawire.Link // by address
 
-	asked   time.Time         // zero: what follows is not to be believed
-	brokers map[int32]string  // addresses by node id
-	control int32             // node id of the controller
-	topics  map[string]layout // by name: every topic that was asked for
+	fetched    time.Time         // when the fields below were fetched; zero: they are invalid
+	brokers    map[int32]string  // addresses by node id
+	controller int32             // node id
+	topics     map[string]layout // by name: every topic that was requested
 }
 
-// layout is what is known of a topic.
+// layout is the metadata of a topic.
 type layout struct {
 	leaders  []int32 // node ids by partition, -1: none
 	maxBytes int     // of a record batch, by the topic's max.message.bytes; 0: not known
 	err      *sinks.Error
-	unknown  bool // err says that there is no such topic
+	missing  bool // the topic does not exist; err is set
 }
 
 func newCluster(d *kafkawire.Dialer) *cluster {
 	return &cluster{seeds: d.Brokers, dialer: d, links: map[string]*kafkawire.Link{}, topics: map[string]layout{}}
 }
 
-// doubt makes the next know ask again.
-func (c *cluster) doubt() { c.asked = time.Time{} }
+// invalidate makes the next ensureLayouts fetch the metadata again.
+func (c *cluster) invalidate() { c.fetched = time.Time{} }
 
-// know makes sure that the layouts of the topics are known and fresh. A topic
-// with a fault of its own has it in its layout; the error is that no broker
-// answers.
-func (c *cluster) know(ctx context.Context, topics map[string]bool) error {
-	fresh := time.Since(c.asked) < maxAge
+// ensureLayouts makes sure that the layouts of the topics are known and fresh. It
+// returns an error if no broker answers; an error of a single topic is in its
+// layout.
+func (c *cluster) ensureLayouts(ctx context.Context, topics map[string]bool) error {
+	fresh := time.Since(c.fetched) < maxAge
 	for topic := range topics {
 		_, known := c.topics[topic]
 		fresh = fresh && known
@@ -67,20 +66,20 @@ func (c *cluster) know(ctx context.Context, topics map[string]bool) error {
 			names = append(names, topic)
 		}
 	}
-	return c.ask(ctx, names)
+	return c.fetch(ctx, names)
 }
 
-// ask learns the layout from the first broker that answers.
-func (c *cluster) ask(ctx context.Context, names []string) error {
+// fetch fetches the metadata from the first broker that answers.
+func (c *cluster) fetch(ctx context.Context, names []string) error {
 	var failed error
 	for _, address := range c.addresses() {
-		answer, err := c.link(address).Exchange(ctx, askFor(names))
+		answer, err := c.link(address).Exchange(ctx, metadataRequest(names))
 		if err == nil {
-			c.learn(answer.(*kmsg.MetadataResponse), names)
-			c.learnLimits(ctx, address)
+			c.applyMetadata(answer.(*kmsg.MetadataResponse), names)
+			c.fetchLimits(ctx, address)
 			return nil
 		}
-		// A refusal tells more than a broker that is down beside it.
+		// Prefer the error of a broker that refuses over that of one that is down.
 		if class, _ := sinks.ClassOf(err); failed == nil || class == sinks.Halted {
 			failed = err
 		}
@@ -91,8 +90,9 @@ func (c *cluster) ask(ctx context.Context, names []string) error {
 	return failed
 }
 
-// askFor asks for the layout of topics. None is made by asking.
-func askFor(topics []string) *kmsg.MetadataRequest {
+// metadataRequest returns a request for the metadata of topics, which does not
+// create them.
+func metadataRequest(topics []string) *kmsg.MetadataRequest {
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = []kmsg.MetadataRequestTopic{} // nil: all
 	for _, name := range topics {
@@ -103,8 +103,7 @@ func askFor(topics []string) *kmsg.MetadataRequest {
 	return request
 }
 
-// addresses are the brokers that are worth asking: those with a connection, then
-// the others.
+// addresses returns the addresses of the known brokers, connected ones first.
 func (c *cluster) addresses() []string {
 	var connected, others []string
 	seen := map[string]bool{}
@@ -122,13 +121,13 @@ func (c *cluster) addresses() []string {
 	return append(connected, others...)
 }
 
-// maxHost is how long a broker's name may be, which is what DNS allows.
+// maxHost is the largest length of a host name, the limit of DNS.
 const maxHost = 253
 
-// learn takes from an answer what was asked for: a broker may leave topics out, or add
-// others.
-func (c *cluster) learn(response *kmsg.MetadataResponse, names []string) {
-	c.asked, c.control = time.Now(), response.ControllerID
+// applyMetadata stores the metadata of the brokers and of the topics with these
+// names. The response may lack some of these topics, and other topics are ignored.
+func (c *cluster) applyMetadata(response *kmsg.MetadataResponse, names []string) {
+	c.fetched, c.controller = time.Now(), response.ControllerID
 	c.brokers = make(map[int32]string, len(response.Brokers))
 	for _, b := range response.Brokers {
 		if len(b.Host) <= maxHost {
@@ -146,18 +145,19 @@ func (c *cluster) learn(response *kmsg.MetadataResponse, names []string) {
 		}
 	}
 	for _, name := range names {
-		c.topics[name] = layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker's answer leaves it out", name)}
+		c.topics[name] = layout{err: sinks.Errorf(sinks.Transient, "topic %s: missing from the broker's answer", name)}
 	}
 	for _, t := range response.Topics {
-		if _, wanted := c.topics[brokerMessage(t.Topic)]; wanted {
+		if _, requested := c.topics[brokerMessage(t.Topic)]; requested {
 			c.topics[*t.Topic] = layoutOf(*t.Topic, t)
 		}
 	}
 }
 
-// learnLimits asks how large a record batch each topic takes, so that no larger
-// one is sent in vain. A user who may not know finds out by being refused.
-func (c *cluster) learnLimits(ctx context.Context, address string) {
+// fetchLimits fetches the largest record batch of each topic, so that no larger one
+// is sent only to be rejected. It ignores errors: a user may lack the right to
+// describe topics.
+func (c *cluster) fetchLimits(ctx context.Context, address string) {
 	var names []string
 	for name, layout := range c.topics {
 		if layout.err == nil {
@@ -182,10 +182,10 @@ func (c *cluster) learnLimits(ctx context.Context, address string) {
 	}
 }
 
-// maxMessage is the setting of a topic that bounds a record batch.
+// maxMessage is the topic setting that bounds a record batch.
 const maxMessage = "max.message.bytes"
 
-// number is a setting's value, if it is a number.
+// number returns the value of a setting and reports whether it is a number.
 func number(setting kmsg.DescribeConfigsResponseResourceConfig) (n int, ok bool) {
 	if setting.Value == nil {
 		return 0, false
@@ -194,7 +194,7 @@ func number(setting kmsg.DescribeConfigsResponseResourceConfig) (n int, ok bool)
 	return n, err == nil
 }
 
-// describe asks for settings of topics.
+// describe requests settings of topics from the broker at address.
 func (c *cluster) describe(ctx context.Context, address string, topics []string, settings ...string) (*kmsg.DescribeConfigsResponse, error) {
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	for _, name := range topics {
@@ -211,11 +211,12 @@ func (c *cluster) describe(ctx context.Context, address string, topics []string,
 	return answer.(*kmsg.DescribeConfigsResponse), nil
 }
 
+// layoutOf returns the layout of a topic from its metadata.
 func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
 	switch t.ErrorCode {
 	case 0:
 	case kerr.UnknownTopicOrPartition.Code:
-		return layout{err: errUnknownTopic(name), unknown: true}
+		return layout{err: errUnknownTopic(name), missing: true}
 	default:
 		return layout{err: kafkawire.ErrorOfCode(t.ErrorCode, "", "topic "+name)}
 	}
@@ -227,8 +228,8 @@ func layoutOf(name string, t kmsg.MetadataResponseTopic) layout {
 		leaders[i] = -1
 	}
 	for _, p := range t.Partitions {
-		// The number of partitions decides where a key goes: a list with holes
-		// would send it astray.
+		// The number of partitions decides the partition of a key: an incomplete list
+		// would select a wrong one.
 		if int(p.Partition) >= len(leaders) || p.Partition < 0 {
 			return layout{err: sinks.Errorf(sinks.Transient, "topic %s: the broker lists only some of its partitions", name)}
 		}
@@ -242,11 +243,12 @@ func (c *cluster) leader(topic string, partition int) (*kafkawire.Link, error) {
 	id := c.topics[topic].leaders[partition]
 	address, ok := c.brokers[id]
 	if !ok {
-		return nil, sinks.Errorf(sinks.Transient, "topic %s, partition %d: it has no leader now", topic, partition)
+		return nil, sinks.Errorf(sinks.Transient, "topic %s, partition %d: it has no leader at the moment", topic, partition)
 	}
 	return c.link(address), nil
 }
 
+// link returns the link to address, and creates it if necessary.
 func (c *cluster) link(address string) *kafkawire.Link {
 	l := c.links[address]
 	if l == nil {
@@ -256,9 +258,9 @@ func (c *cluster) link(address string) *kafkawire.Link {
 	return l
 }
 
-// create makes the topics, and returns the errors of those that the cluster
-// refuses. The layouts of the others have to be asked for again: it may take a
-// moment until brokers know of them. With dry none is made.
+// create creates topics and returns the errors of those that the cluster refuses.
+// The layouts of the others must be fetched again, and it may take a moment until
+// all brokers know them. If dry is set, the request is only validated.
 func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string, dry bool) (refused map[string]*sinks.Error, err error) {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis, request.ValidateOnly = int32(kafkawire.DialTimeout.Milliseconds()), dry
@@ -267,24 +269,25 @@ func (c *cluster) create(ctx context.Context, shape CreateTopic, topics []string
 		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, orDefault(shape.Partitions), int16(orDefault(shape.Replication))
 		request.Topics = append(request.Topics, topic)
 	}
-	address, ok := c.brokers[c.control]
+	address, ok := c.brokers[c.controller]
 	if !ok {
-		return nil, sinks.Errorf(sinks.Transient, "making topics %v: the cluster has no controller now", topics)
+		return nil, sinks.Errorf(sinks.Transient, "create topics %v: the cluster has no controller at the moment", topics)
 	}
 	answer, err := c.link(address).Exchange(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("making topics %v: %w", topics, err)
+		return nil, fmt.Errorf("create topics %v: %w", topics, err)
 	}
 	refused = map[string]*sinks.Error{}
 	for _, t := range answer.(*kmsg.CreateTopicsResponse).Topics {
 		if t.ErrorCode != 0 && t.ErrorCode != kerr.TopicAlreadyExists.Code {
-			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, brokerMessage(t.ErrorMessage), "making topic "+t.Topic)
+			refused[t.Topic] = kafkawire.ErrorOfCode(t.ErrorCode, brokerMessage(t.ErrorMessage), "create topic "+t.Topic)
 		}
 	}
 	return refused, nil
 }
 
-// orDefault is how the protocol asks for the broker's default (KIP-464).
+// orDefault returns n, or the protocol's value for the broker's default if n is 0
+// (KIP-464).
 func orDefault(n int) int32 {
 	if n == 0 {
 		return -1
@@ -299,7 +302,7 @@ func (c *cluster) close() {
 	clear(c.links)
 }
 
-// brokerMessage is a broker's message, which may be absent.
+// brokerMessage returns an optional text of a broker's answer, "" if it is absent.
 func brokerMessage(message *string) string {
 	if message == nil {
 		return ""
@@ -307,10 +310,10 @@ func brokerMessage(message *string) string {
 	return *message
 }
 
-// errUnknownTopic is the error of a topic that the cluster does not know.
+// errUnknownTopic returns the error of a topic that the cluster does not know.
 func errUnknownTopic(topic string) *sinks.Error {
 	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{
-		Err: fmt.Errorf("topic %s does not exist, or the user must not see it", topic),
-		To:  "make it, set create_topic, or correct topic",
+		Err: fmt.Errorf("topic %s does not exist, or the user may not describe it", topic),
+		To:  "create it, set create_topic, or correct topic",
 	}}
 }

@@ -22,49 +22,49 @@ type codec interface {
 type compression int8
 
 const (
-	uncompressed compression = iota
-	gzipped
-	snappied
-	lz4ed
-	zstded
+	compressionNone compression = iota
+	compressionGzip
+	compressionSnappy
+	compressionLZ4
+	compressionZstd
 )
 
-// compressionOf is the codec that a name says: none, gzip, snappy, lz4 or zstd
-// (also when empty). Its number is what the attributes of a record batch hold.
+// compressionOf returns the compression with a name: none, gzip, snappy, lz4 or zstd
+// (also if empty).
 func compressionOf(name string) (compression, error) {
 	switch name {
 	case "none":
-		return uncompressed, nil
+		return compressionNone, nil
 	case "gzip":
-		return gzipped, nil
+		return compressionGzip, nil
 	case "snappy":
-		return snappied, nil
+		return compressionSnappy, nil
 	case "lz4":
-		return lz4ed, nil
+		return compressionLZ4, nil
 	case "", "zstd":
-		return zstded, nil
+		return compressionZstd, nil
 	}
-	return 0, fmt.Errorf("compression: %q is none of none, gzip, snappy, lz4, zstd", name)
+	return 0, fmt.Errorf("compression: unknown %q: use none, gzip, snappy, lz4 or zstd", name)
 }
 
-// zstdWindow is how far back zstd looks for what it has seen. Detections repeat
-// their neighbours: more costs memory and time, and hardly saves a byte.
+// zstdWindow is the size of zstd's window. Detections resemble their neighbours, so
+// that a larger one costs memory and time and saves almost nothing.
 const zstdWindow = 256 << 10
 
-// newCodec makes a codec; nil: none.
+// newCodec returns the codec of c, nil for compressionNone.
 func newCodec(c compression) (codec, error) {
 	switch c {
-	case gzipped:
+	case compressionGzip:
 		return &streamCodec{stream: gzip.NewWriter(io.Discard)}, nil
-	case snappied:
+	case compressionSnappy:
 		return snappyCodec{}, nil
-	case lz4ed:
-		// Blocks stand alone, as the Java client demands; smaller ones than these
-		// cost more bytes than they save time. The batch has its own checksum.
+	case compressionLZ4:
+		// The Java client requires independent blocks; smaller ones cost more bytes
+		// than they save time. The batch has a checksum of its own.
 		stream := lz4.NewWriter(io.Discard)
 		err := stream.Apply(lz4.BlockSizeOption(lz4.Block256Kb), lz4.ChecksumOption(false), lz4.ConcurrencyOption(1))
 		return &streamCodec{stream: stream}, err
-	case zstded:
+	case compressionZstd:
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(zstdWindow), zstd.WithEncoderCRC(false))
 		return zstdCodec{encoder}, err
@@ -78,7 +78,7 @@ func (c zstdCodec) compress(dst, src []byte) ([]byte, error) {
 	return c.encoder.EncodeAll(src, dst), nil
 }
 
-// streamCodec is a codec whose library writes streams.
+// streamCodec adapts a stream compressor.
 type streamCodec struct {
 	stream interface {
 		io.WriteCloser
@@ -104,12 +104,12 @@ func (a *appender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// snappyCodec writes the framing of the Java library, which all of Kafka's
-// clients read: a header, and blocks each with its length in front.
+// snappyCodec writes the framing of the Java library, which all of Kafka's clients
+// read: a header, then length-prefixed blocks.
 type snappyCodec struct{}
 
 const (
-	snappyHeader = "\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01" // magic, version, oldest version that reads it
+	snappyHeader = "\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01" // magic, version, oldest compatible version
 	snappyBlock  = 32 << 10
 )
 

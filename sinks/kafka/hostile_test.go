@@ -80,7 +80,7 @@ func TestWhatAnswersOtherThanABrokerIsRecognised(t *testing.T) {
 		hostile.KafkaEmpty:                     {sinks.Transient, []string{"0 bytes"}},
 		hostile.KafkaIterations:                {sinks.Halted, []string{"2147483647 iterations"}},
 		hostile.KafkaLinkLocal:                 {sinks.Transient, []string{"169.254.169.254", "advertised.listeners"}},
-		hostile.KafkaNoTopics:                  {sinks.Transient, []string{"leaves it out"}},
+		hostile.KafkaNoTopics:                  {sinks.Transient, []string{"missing from the broker"}},
 		hostile.KafkaHungUp:                    {sinks.Transient, []string{"EOF"}},
 		"lists of 2^31-1 in ApiVersions":       {sinks.Transient, []string{"ApiVersions answer is malformed"}},
 		"negative lengths in SASLAuthenticate": {sinks.Transient, []string{"SASLAuthenticate answer is malformed"}},
@@ -178,7 +178,7 @@ func TestTopicsThatNobodyAskedForAreNotRemembered(t *testing.T) {
 	o, _ := attacked(t, hostile.KafkaOtherTopics)
 	s := open(t, o)
 	for range 3 {
-		s.cluster.doubt()
+		s.cluster.invalidate()
 		if err := s.Send(t.Context(), sinktest.Events(1, 1, 10)); err != nil {
 			t.Log(err) // the answer names records as at fault, too
 		}

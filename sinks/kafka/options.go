@@ -1,5 +1,5 @@
-// Package kafka is the sink that produces to Kafka topics, as CloudEvents'
-// Kafka protocol binding 1.0.2 says.
+// Package kafka is the sink that produces to Kafka topics, according to the
+// CloudEvents Kafka protocol binding 1.0.2.
 package kafka
 
 import (
@@ -16,44 +16,42 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say where and how a sink produces.
+// Options configure a Sink.
 type Options struct {
-	// Brokers are the addresses, host:port, that the cluster's layout is asked
-	// of. One that answers is enough.
+	// Brokers are the bootstrap addresses, as host:port. One that answers is enough.
 	Brokers []string
-	// Topic is a sinks.Template.
+	// Topic is the text of a sinks.Template.
 	Topic string
-	// CreateTopic makes a topic that does not exist; nil: it is a halt.
+	// CreateTopic creates missing topics; nil: a missing topic halts the sink.
 	CreateTopic *CreateTopic
-	// Mode is structured (also when empty) or binary.
+	// Mode is structured (the default) or binary.
 	Mode transform.Mode
-	// Acks is "all" (also when empty), or "one": the leader's alone, which a
-	// failing leader takes along.
+	// Acks is "all" (the default), or "one": only the leader acknowledges, and
+	// acknowledged events are lost if it fails.
 	Acks string
-	// Compression is none, gzip, snappy, lz4, or zstd (also when empty).
+	// Compression is none, gzip, snappy, lz4, or zstd (the default).
 	Compression string
-	// TLS is nil for connections without TLS. Its ServerName, where empty, is
-	// the broker's host.
+	// TLS is nil for connections without TLS. An empty ServerName means the broker's
+	// host.
 	TLS  *tls.Config
 	SASL *kafkawire.SASL // nil: no authentication
-	// MaxMessageBytes bounds a record batch as it is sent, compressed, which is
-	// what a broker's message.max.bytes counts. An event that is larger even in a
-	// batch of its own is rejected. 0: 1 MiB, what brokers take by default.
+	// MaxMessageBytes bounds the compressed size of a record batch, like a broker's
+	// message.max.bytes. An event that exceeds it in a batch of its own is rejected.
+	// 0: 1 MiB, the brokers' default.
 	MaxMessageBytes int
-	// ClientID is told to the brokers, for their logs and quotas. Empty:
-	// ndrbridge.
+	// ClientID is sent to the brokers for their logs and quotas. Empty: ndrbridge.
 	ClientID string
 	// Timeout bounds a Send. 0: 30 s.
 	Timeout time.Duration
 }
 
-// CreateTopic is the shape of topics to be made.
+// CreateTopic holds the settings of topics to be created.
 type CreateTopic struct {
 	Partitions  int // 0: the broker's default
 	Replication int // 0: the broker's default
 }
 
-// Sink produces events. It connects at the first Send.
+// Sink produces events. The first Send connects.
 type Sink struct {
 	topic       sinks.Template
 	create      *CreateTopic
@@ -63,20 +61,20 @@ type Sink struct {
 	maxBytes    int
 	timeout     time.Duration
 	cluster     *cluster
-	encoders    []*encoder // for the brokers that a Send goes to at once
+	encoders    []*encoder // one for each broker that a Send produces to concurrently
 }
 
-// topicText is what may stand in a topic's name beside placeholders.
+// topicText matches the text of a topic's name without the placeholders.
 var topicText = regexp.MustCompile(`^[a-zA-Z0-9._-]*$`)
 
-// New checks the options and returns a sink that has not contacted any broker.
-// The error tells all that is wrong.
+// New validates the options and returns a Sink. It contacts no broker. The error
+// joins all invalid options.
 func New(o Options) (*Sink, error) {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if len(o.Brokers) == 0 {
-		wrong("brokers: there must be at least one, as host:port")
+		wrong("brokers: at least one is required, as host:port")
 	}
 	for _, broker := range o.Brokers {
 		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
@@ -87,7 +85,7 @@ func New(o Options) (*Sink, error) {
 	if err != nil {
 		wrong("topic: %w", err)
 	} else if !topicText.MatchString(topic.Fill("")) {
-		wrong("topic: %q has other characters than letters, digits, dot, underscore and hyphen", o.Topic)
+		wrong("topic: %q may contain only letters, digits, dot, underscore and hyphen", o.Topic)
 	}
 	if c := o.CreateTopic; c != nil && (c.Partitions < 0 || c.Replication < 0) {
 		wrong("create_topic: partitions and replication must not be negative")

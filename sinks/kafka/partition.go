@@ -1,12 +1,13 @@
 package kafka
 
-// partitionOf is where the default partitioner of Kafka's Java client puts a
-// key, so that other producers' records with the same key lie beside ours.
+// partitionOf returns the partition of a key, as the default partitioner of Kafka's
+// Java client does, so that records of other producers with the same key go to the
+// same partition.
 func partitionOf(key []byte, partitions int) int {
 	return int(murmur2(key)&0x7fffffff) % partitions
 }
 
-// murmur2 is the hash MurmurHash2 with the seed that Kafka's clients use.
+// murmur2 returns the MurmurHash2 of data with the seed that Kafka's clients use.
 func murmur2(data []byte) uint32 {
 	const (
 		seed = 0x9747b28c

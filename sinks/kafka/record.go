@@ -12,8 +12,8 @@ const (
 	contentTypeHeader = "content-type"
 )
 
-// appendRecord appends an event's record (format v2: numbers are variable-length
-// and zigzag). time and offset count from the batch's own.
+// appendRecord appends an event's record in format v2, whose integers are zigzag
+// varints. time (in milliseconds) and offset are relative to the batch's.
 func (e *encoder) appendRecord(dst []byte, event transform.Event, time, offset int64) []byte {
 	count, value := e.encodeHeaders(event)
 	keySize := int64(len(event.PartitionKey))
@@ -26,7 +26,7 @@ func (e *encoder) appendRecord(dst []byte, event transform.Event, time, offset i
 		varintSize(count) + len(e.headers)
 
 	dst = binary.AppendVarint(dst, int64(length))
-	dst = append(dst, 0) // attributes: none are defined
+	dst = append(dst, 0) // attributes: unused
 	dst = binary.AppendVarint(dst, time)
 	dst = binary.AppendVarint(dst, offset)
 	dst = binary.AppendVarint(dst, keySize)
@@ -36,7 +36,7 @@ func (e *encoder) appendRecord(dst []byte, event transform.Event, time, offset i
 	return append(dst, e.headers...)
 }
 
-// encodeHeaders puts the record's headers into e.headers, and returns their
+// encodeHeaders encodes the record's headers into e.headers and returns their
 // number and the record's value.
 func (e *encoder) encodeHeaders(event transform.Event) (count int64, value []byte) {
 	e.headers = e.headers[:0]
@@ -56,12 +56,12 @@ func (e *encoder) encodeHeaders(event transform.Event) (count int64, value []byt
 	return count + 1, value
 }
 
-// appendSized appends what has its size in front.
+// appendSized appends b, prefixed with its length.
 func appendSized[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
 }
 
-// varintSize is how many bytes binary.AppendVarint takes for n.
+// varintSize returns the number of bytes that binary.AppendVarint appends for n.
 func varintSize(n int64) int {
 	zigzag := uint64(n)<<1 ^ uint64(n>>63)
 	return (bits.Len64(zigzag|1) + 6) / 7

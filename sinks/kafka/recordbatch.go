@@ -8,13 +8,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// Where the fields of a record batch lie (format v2: KIP-98 and Kafka's protocol
-// guide).
+// The byte offsets of a record batch's fields (format v2: KIP-98 and Kafka's
+// protocol guide).
 const (
-	atLength       = 8  // of what follows that field
+	atLength       = 8  // of the bytes after this field
 	atLeaderEpoch  = 12 // -1: unknown to a producer
 	atMagic        = 16
-	atChecksum     = 17 // CRC-32C of what follows that field
+	atChecksum     = 17 // CRC-32C of the bytes after this field
 	atAttributes   = 21
 	atLastOffset   = 23 // relative to the base offset, which the broker sets
 	atBaseTime     = 27 // milliseconds, of the first record
@@ -25,21 +25,21 @@ const (
 	magicOfFormat2 = 2
 )
 
-// encoder makes record batches of events, in memory that it uses again. It is
-// not safe for concurrent use.
+// encoder encodes events into record batches, in buffers that it reuses. It is not
+// safe for concurrent use.
 type encoder struct {
 	mode        transform.Mode
 	compression compression
 	codec       codec // nil: none
-	maxBytes    int   // of a batch, compressed: more is never sent
+	maxBytes    int   // of a batch, compressed
 
-	batches []byte // of the request under way
-	records []byte // of the batch under way, to be compressed
-	headers []byte // of the record under way
+	batches []byte // of the current request
+	records []byte // of the current batch, to be compressed
+	headers []byte // of the current record
 }
 
-// reset begins a request: batches that were made before are valid no longer.
-// What an unusually large event took is given back.
+// reset starts a new request and invalidates the batches of the previous one. It
+// releases buffers that an unusually large event has grown.
 func (e *encoder) reset() {
 	e.batches = e.batches[:0]
 	if cap(e.batches) > 4*e.maxBytes {
@@ -50,44 +50,44 @@ func (e *encoder) reset() {
 	}
 }
 
-// encode makes a batch of those of the indices' events
-// that fit into it, from the first on, and returns how many these are. 0: the
-// first is too large even alone, and the batch, which is not to be sent, says
-// how large. now is the time of events that have none. topicBytes is what the
-// topic takes, or 0; one event alone may exceed it, since the topic's settings may
-// have changed, and the broker knows.
-func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int, now time.Time) (batch []byte, taken int) {
+// encode encodes as many of the events at indices as fit into a batch, from the
+// first on, and returns the batch and their number. If that is 0, the first event
+// is too large even alone, and the batch only shows its size. topicBytes is the
+// topic's limit, or 0 if unknown; a single event may exceed it, because the limit
+// may have been raised since, which the broker decides. now is the timestamp of
+// events without a time.
+func (e *encoder) encode(events []transform.Event, indices []int, topicBytes int, now time.Time) (batch []byte, count int) {
 	kept := e.batches
-	most := e.maxBytes
+	limit := e.maxBytes
 	if topicBytes > 0 {
-		most = min(most, topicBytes)
+		limit = min(limit, topicBytes)
 	}
-	for limit := len(indices); limit > 0; limit = taken / 2 {
+	for n := len(indices); n > 0; n = count / 2 {
 		e.batches = kept
-		batch, taken = e.attempt(events, indices[:limit], most, now)
-		if size := len(batch); size <= most || taken == 1 && size <= e.maxBytes {
-			return batch, taken
+		batch, count = e.attempt(events, indices[:n], limit, now)
+		if size := len(batch); size <= limit || count == 1 && size <= e.maxBytes {
+			return batch, count
 		}
 	}
 	e.batches = kept
 	return batch, 0
 }
 
-// attempt makes a batch that may turn out too large. Compressed, it is taken to
-// halve at least: else encode tries again with fewer events.
-func (e *encoder) attempt(events []transform.Event, indices []int, most int, now time.Time) (batch []byte, taken int) {
+// attempt encodes a batch that may exceed limit. It assumes that compression at
+// least halves the records; if not, encode tries again with fewer events.
+func (e *encoder) attempt(events []transform.Event, indices []int, limit int, now time.Time) (batch []byte, count int) {
 	start := len(e.batches)
 	e.batches = append(e.batches, make([]byte, batchHeader)...)
 	body := len(e.batches)
 	var span span
 	compression := e.compression
 	if e.codec == nil {
-		e.batches, span = e.appendRecords(e.batches, most-batchHeader, events, indices, now)
+		e.batches, span = e.appendRecords(e.batches, limit-batchHeader, events, indices, now)
 	} else {
-		e.records, span = e.appendRecords(e.records[:0], 2*most, events, indices, now)
+		e.records, span = e.appendRecords(e.records[:0], 2*limit, events, indices, now)
 		compressed, err := e.codec.compress(e.batches, e.records)
 		if err != nil || len(compressed)-body >= len(e.records) {
-			compression = uncompressed
+			compression = compressionNone
 			compressed = append(e.batches[:body], e.records...)
 		}
 		e.batches = compressed
@@ -97,10 +97,10 @@ func (e *encoder) attempt(events []transform.Event, indices []int, most int, now
 	return batch, span.count
 }
 
-// span is what a batch's header tells of its records.
+// span describes the records of a batch for its header.
 type span struct {
 	count       int
-	first, last int64 // times in milliseconds: of the first record, and the latest of all
+	first, last int64 // timestamps of the first record, and the latest of all, in milliseconds
 }
 
 // seal fills in the header of a batch.
@@ -121,8 +121,8 @@ func seal(b []byte, compression compression, s span) {
 	binary.BigEndian.PutUint32(b[atChecksum:], crc32.Checksum(b[atAttributes:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// appendRecords appends the events' records while they take no more than limit
-// bytes, and the first in any case.
+// appendRecords appends the events' records up to limit bytes, but at least the
+// first one.
 func (e *encoder) appendRecords(dst []byte, limit int, events []transform.Event, indices []int, now time.Time) ([]byte, span) {
 	var s span
 	start := len(dst)
@@ -141,9 +141,9 @@ func (e *encoder) appendRecords(dst []byte, limit int, events []transform.Event,
 	return dst, s
 }
 
-// recordTime is the record's timestamp: when the bridge saw the event. An event's
-// own time may lie far back, and a broker that is told to refuse or to delete old
-// records goes by the timestamp.
+// recordTime returns the record's timestamp: the time when the bridge recorded the
+// event. The event's own time may be long past, and brokers that refuse or delete
+// old records use the timestamp.
 func recordTime(e transform.Event, now time.Time) time.Time {
 	switch {
 	case !e.RecordedTime.IsZero():

@@ -190,7 +190,7 @@ func TestRecordsThatDoNotShrinkAreSentAsTheyAre(t *testing.T) {
 		e.batches = []byte("the batch before")
 		e.codec = growing{}
 		batch, _ := e.encode(sinktest.Events(3, 3, 0), indices(3), 0, time.Now())
-		if header, records := readBatch(t, batch); header.Attributes != int16(uncompressed) || len(records) != 3 {
+		if header, records := readBatch(t, batch); header.Attributes != int16(compressionNone) || len(records) != 3 {
 			t.Errorf("%s: attributes %d, %d records", name, header.Attributes, len(records))
 		}
 	}

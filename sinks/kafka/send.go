@@ -16,15 +16,16 @@ import (
 )
 
 // Send produces the events and waits until the brokers have acknowledged them.
-// Events with one partition key go to one partition of their topic in their
-// order, and no record batch of a partition is sent before the one in front of
-// it was acknowledged. A partition whose batch failed in a way that may have
-// stored it gets nothing more in this Send; the others go on. Where the topic
-// changes between two events with one partition key, those from there on are not
-// tried in this Send.
+// Events with the same partition key go to one partition of their topic, in their
+// order. A record batch of a partition is sent only after the previous one was
+// acknowledged. If a batch failed but may have been stored, its partition gets
+// nothing more in this Send; other partitions go on. If events with the same
+// partition key go to different topics, those after the first change of topic are
+// not tried in this Send.
 //
-// A batch that a broker refuses for what is in it is sent again in halves until
-// the event at fault is found. A lost acknowledgement stores a batch twice.
+// If a broker rejects a batch because of its contents, the batch is bisected until
+// the event at fault is found. If an acknowledgement is lost, the batch is stored
+// twice.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -38,12 +39,12 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		topics[i] = s.topic.Expand(e)
 		distinct[topics[i]] = true
 	}
-	if err := s.know(ctx, distinct); err != nil {
-		s.cluster.doubt()
+	if err := s.ensureTopics(ctx, distinct); err != nil {
+		s.cluster.invalidate()
 		return err
 	}
 	routes := b.route(topics)
-	if err := s.equip(len(routes)); err != nil {
+	if err := s.ensureEncoders(len(routes)); err != nil {
 		return err
 	}
 	var brokers sync.WaitGroup
@@ -67,7 +68,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		}
 		failed = true
 		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
-			s.cluster.doubt() // the leader may have moved, the topic may have gone
+			s.cluster.invalidate() // the leader may have moved, or the topic been deleted
 			break
 		}
 	}
@@ -77,14 +78,15 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	return nil
 }
 
-// maxAtOnce is how many brokers are produced to at once. Each takes the memory of an
-// encoder, and it is the cluster that says how many leaders there are.
-const maxAtOnce = 32
+// maxEncoders bounds the number of brokers to which a Send produces concurrently.
+// Each needs the memory of an encoder, and the cluster decides how many leaders
+// there are.
+const maxEncoders = 32
 
-// equip makes sure that there is an encoder for each of so many brokers, up to
-// maxAtOnce.
-func (s *Sink) equip(brokers int) error {
-	for len(s.encoders) < min(brokers, maxAtOnce) {
+// ensureEncoders makes sure that there is an encoder for each of the given number of
+// brokers, up to maxEncoders.
+func (s *Sink) ensureEncoders(brokers int) error {
+	for len(s.encoders) < min(brokers, maxEncoders) {
 		codec, err := newCodec(s.compression)
 		if err != nil {
 			return err
@@ -94,15 +96,15 @@ func (s *Sink) equip(brokers int) error {
 	return nil
 }
 
-// know makes sure that the layouts of the topics are known, and that the topics
-// exist where the sink may make them.
-func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
-	if err := s.cluster.know(ctx, topics); err != nil || s.create == nil {
+// ensureTopics makes sure that the layouts of the topics are known. If the sink may
+// create topics, it creates the missing ones.
+func (s *Sink) ensureTopics(ctx context.Context, topics map[string]bool) error {
+	if err := s.cluster.ensureLayouts(ctx, topics); err != nil || s.create == nil {
 		return err
 	}
 	var missing []string
 	for topic := range topics {
-		if s.cluster.topics[topic].unknown {
+		if s.cluster.topics[topic].missing {
 			missing = append(missing, topic)
 		}
 	}
@@ -113,14 +115,14 @@ func (s *Sink) know(ctx context.Context, topics map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	s.cluster.doubt()
-	if err := s.cluster.know(ctx, topics); err != nil {
+	s.cluster.invalidate()
+	if err := s.cluster.ensureLayouts(ctx, topics); err != nil {
 		return err
 	}
 	for _, topic := range missing {
-		if layout := s.cluster.topics[topic]; layout.unknown {
+		if layout := s.cluster.topics[topic]; layout.missing {
 			if layout.err = refused[topic]; layout.err == nil {
-				layout.err = sinks.Errorf(sinks.Transient, "topic %s: it was made just now, and the brokers do not know it yet", topic)
+				layout.err = sinks.Errorf(sinks.Transient, "topic %s: it was just created, and the brokers do not know it yet", topic)
 			}
 			s.cluster.topics[topic] = layout
 		}
@@ -134,45 +136,47 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// produceBatch is the events of one Send. Goroutines share it: each event belongs to
-// one queue, and each queue to one goroutine, which alone writes its errors.
+// produceBatch is the state of one Send. Goroutines share it: each event belongs to
+// one partitionQueue, and each queue to one goroutine, which alone writes the errors
+// of its events.
 type produceBatch struct {
 	sink   *Sink
-	began  time.Time // the time of events that have none
+	began  time.Time // the timestamp of events without a time
 	events []transform.Event
 	errs   sinks.EventErrors // nil: acknowledged, or still in a queue
 }
 
-// partitionQueue is what one partition has yet to take.
+// partitionQueue holds the events of one partition that are not acknowledged.
 type partitionQueue struct {
 	topic     string
 	partition int
 	waiting   []int // indices of events, in order
 	limit     int   // of events in the next record batch
-	bytes     int   // that the topic takes in a record batch; 0: unknown
-	sent      int   // events in the record batch under way
+	maxBytes  int   // of a record batch, by the topic's limit; 0: unknown
+	sent      int   // events in the record batch in flight
 }
 
-type eventRef struct {
+// topicPartition names a partition.
+type topicPartition struct {
 	topic     string
 	partition int
 }
 
-// route sorts the events into queues by partition, and those by their leaders.
-// Events that cannot be sent get their errors.
+// route sorts the events into queues by partition and returns the queues by the
+// partitions' leaders. It sets the errors of events that cannot be sent.
 func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQueue {
-	queues := map[eventRef]*partitionQueue{}
+	queues := map[topicPartition]*partitionQueue{}
 	brokers := map[*kafkawire.Link][]*partitionQueue{}
-	unreachable := map[eventRef]error{}
+	unreachable := map[topicPartition]error{}
 	several := slices.ContainsFunc(topics, func(topic string) bool { return topic != topics[0] })
-	homes := map[string]string{} // where there are several topics: that of a partition key, "" once it has changed
+	keyTopics := map[string]string{} // with several topics: by partition key, "" once it has changed
 	for i, e := range b.events {
-		if home, ok := homes[e.PartitionKey]; !several {
-			// Its one partition keeps the order of a key.
+		if topic, ok := keyTopics[e.PartitionKey]; !several {
+			// All events of a key go to one partition, which keeps their order.
 		} else if !ok {
-			homes[e.PartitionKey] = topics[i]
-		} else if home != topics[i] {
-			homes[e.PartitionKey] = ""
+			keyTopics[e.PartitionKey] = topics[i]
+		} else if topic != topics[i] {
+			keyTopics[e.PartitionKey] = ""
 			b.errs[i] = sinks.ErrNotTried
 			continue
 		}
@@ -181,7 +185,7 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 			b.errs[i] = layout.err
 			continue
 		}
-		at := eventRef{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
+		at := topicPartition{topics[i], partitionOf([]byte(e.PartitionKey), len(layout.leaders))}
 		if err := unreachable[at]; err != nil {
 			b.errs[i] = err
 			continue
@@ -193,7 +197,7 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 				b.errs[i], unreachable[at] = err, err
 				continue
 			}
-			q = &partitionQueue{topic: at.topic, partition: at.partition, limit: len(b.events), bytes: layout.maxBytes}
+			q = &partitionQueue{topic: at.topic, partition: at.partition, limit: len(b.events), maxBytes: layout.maxBytes}
 			queues[at] = q
 			brokers[l] = append(brokers[l], q)
 		}
@@ -202,8 +206,8 @@ func (b *produceBatch) route(topics []string) map[*kafkawire.Link][]*partitionQu
 	return brokers
 }
 
-// produce empties the queues of one broker, a record batch of each with every
-// request.
+// produce sends the queues of one broker until they are empty, with one record batch
+// of each queue per request.
 func (b *produceBatch) produce(ctx context.Context, l *kafkawire.Link, encoder *encoder, queues []*partitionQueue) {
 	for {
 		request := b.request(encoder, queues)
@@ -220,22 +224,22 @@ func (b *produceBatch) produce(ctx context.Context, l *kafkawire.Link, encoder *
 		}
 		response := answer.(*kmsg.ProduceResponse)
 		for _, q := range queues {
-			b.takeAnswer(q, response)
+			b.applyResponse(q, response)
 		}
 	}
 }
 
-// request takes as much from the front of each queue as a record batch may hold,
-// and rejects what no batch may hold.
+// request returns a request with the next record batch of each queue. It rejects
+// events that are too large for any batch.
 func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *kmsg.ProduceRequest {
 	encoder.reset()
 	request := kmsg.NewPtrProduceRequest()
 	request.Acks = b.sink.acks
-	// Less than the sink's own, so that the broker's answer comes first.
+	// Shorter than the sink's timeout, so that the broker's answer arrives before it.
 	request.TimeoutMillis = int32(b.sink.timeout.Milliseconds() / 2)
 	byTopic := map[string]int{}
 	for _, q := range queues {
-		records := b.take(encoder, q)
+		records := b.nextRecords(encoder, q)
 		if records == nil {
 			continue
 		}
@@ -252,12 +256,12 @@ func (b *produceBatch) request(encoder *encoder, queues []*partitionQueue) *kmsg
 	return request
 }
 
-// take makes the queue's next record batch, nil where the queue is empty.
-func (b *produceBatch) take(encoder *encoder, q *partitionQueue) []byte {
+// nextRecords returns the queue's next record batch, nil if the queue is empty.
+func (b *produceBatch) nextRecords(encoder *encoder, q *partitionQueue) []byte {
 	for len(q.waiting) > 0 {
-		records, taken := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.bytes, b.began)
-		if taken > 0 {
-			q.sent = taken
+		records, count := encoder.encode(b.events, q.waiting[:min(q.limit, len(q.waiting))], q.maxBytes, b.began)
+		if count > 0 {
+			q.sent = count
 			return records
 		}
 		first := q.waiting[0]
@@ -268,11 +272,11 @@ func (b *produceBatch) take(encoder *encoder, q *partitionQueue) []byte {
 	return nil
 }
 
-// takeAnswer takes from the queue what the broker's answer decides.
-func (b *produceBatch) takeAnswer(q *partitionQueue, response *kmsg.ProduceResponse) {
+// applyResponse applies the broker's answer to the queue's record batch.
+func (b *produceBatch) applyResponse(q *partitionQueue, response *kmsg.ProduceResponse) {
 	answer := answerTo(q, response)
 	if answer == nil {
-		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: the broker's answer leaves it out", q.topic, q.partition))
+		b.fail(q, sinks.Errorf(sinks.Transient, "topic %s, partition %d: missing from the broker's answer", q.topic, q.partition))
 		return
 	}
 	if answer.ErrorCode == 0 {
@@ -287,7 +291,7 @@ func (b *produceBatch) takeAnswer(q *partitionQueue, response *kmsg.ProduceRespo
 	switch {
 	case err.Class != sinks.Rejected:
 		b.fail(q, err)
-	case b.blame(q, answer):
+	case b.rejectNamed(q, answer):
 	case q.sent == 1:
 		b.errs[q.waiting[0]] = err
 		q.waiting = q.waiting[1:]
@@ -296,10 +300,10 @@ func (b *produceBatch) takeAnswer(q *partitionQueue, response *kmsg.ProduceRespo
 	}
 }
 
-// blame takes out of the queue the events that the broker names as those for
-// which it refused a record batch (KIP-467), none of which it stored. It reports
-// whether there were any.
-func (b *produceBatch) blame(q *partitionQueue, answer *kmsg.ProduceResponseTopicPartition) bool {
+// rejectNamed removes from the queue the events that the broker names as the reason
+// for rejecting a record batch (KIP-467), and sets their errors. It reports whether
+// there were any. None of the batch was stored.
+func (b *produceBatch) rejectNamed(q *partitionQueue, answer *kmsg.ProduceResponseTopicPartition) bool {
 	for _, named := range answer.ErrorRecords {
 		if i := int(named.RelativeOffset); i >= 0 && i < q.sent {
 			message := cmp.Or(brokerMessage(named.ErrorMessage), brokerMessage(answer.ErrorMessage))
@@ -311,8 +315,8 @@ func (b *produceBatch) blame(q *partitionQueue, answer *kmsg.ProduceResponseTopi
 	return len(q.waiting) < before
 }
 
-// fail ends the queue: the record batch under way has failed, and what waits
-// behind it must not overtake it.
+// fail empties the queue because the record batch in flight failed. The events
+// after it must not overtake it: they are not tried.
 func (b *produceBatch) fail(q *partitionQueue, err error) {
 	for n, i := range q.waiting {
 		b.errs[i] = err
@@ -323,6 +327,7 @@ func (b *produceBatch) fail(q *partitionQueue, err error) {
 	q.waiting = nil
 }
 
+// answerTo returns the answer for the queue's partition, nil if there is none.
 func answerTo(q *partitionQueue, response *kmsg.ProduceResponse) *kmsg.ProduceResponseTopicPartition {
 	for _, topic := range response.Topics {
 		if topic.Topic != q.topic {

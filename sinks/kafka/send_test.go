@@ -313,7 +313,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, err := range each {
-			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "making topic made") {
+			if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "create topic made") {
 				t.Errorf("class %s: %v", class, err)
 			}
 		}

@@ -196,6 +196,6 @@ func TestABrokerOfOtherVersionsIsNamed(t *testing.T) {
 	})
 	intake := kafkaIntake(&counter{}, cluster.ListenAddrs(), nil)
 	running(t, intake.Run)
-	const says = "the versions 10 to 12 of JoinGroup requests, and this program sends 2 to 5"
+	const says = "the versions 10 to 12 of JoinGroup requests, this program 2 to 5"
 	eventually(t, "the status says so", func() bool { return strings.Contains(intake.Status().Error, says) })
 }
