@@ -14,46 +14,46 @@ import (
 	nats "github.com/nats-io/nats.go"
 )
 
-// ErrProtocol is what a server sent that is not the protocol, or exceeds the limits.
+// ErrProtocol is returned if a server violates the protocol or exceeds the limits.
 var ErrProtocol = errors.New("not what a NATS server may send")
 
-// ErrHTTP and ErrTLS are what something else than a NATS server sent.
+// ErrHTTP and ErrTLS are returned if the server speaks another protocol than NATS.
 var (
-	ErrHTTP = errors.New("what listens there speaks HTTP, not NATS")
-	ErrTLS  = errors.New("what listens there speaks TLS from the first byte, not NATS")
+	ErrHTTP = errors.New("the server speaks HTTP, not NATS")
+	ErrTLS  = errors.New("the server speaks TLS from the first byte, not NATS")
 )
 
 const (
-	// maxLine bounds a control line. INFO names the servers of a cluster.
+	// maxLine bounds a control line. INFO lists the servers of a cluster.
 	maxLine = 64 << 10
-	// maxMessage is more than a server can be set to take (max_payload is at most 64 MiB):
-	// what is announced beyond it is no message. What is cut is read up to here.
+	// maxMessage bounds the announced size of a message, truncated ones included. It is
+	// more than a server can be configured to accept (max_payload is at most 64 MiB).
 	maxMessage = 65 << 20
-	// idleLines bounds the lines that come without a message (PING, INFO, +OK, -ERR), in
-	// each period.
-	idleLines, period = 1000, 10 * time.Second
+	// maxIdleLines bounds the lines without a message (PING, INFO, +OK, -ERR) in each
+	// idlePeriod.
+	maxIdleLines, idlePeriod = 1000, 10 * time.Second
 )
 
-// conn is a connection whose Read returns only what is well formed and within the
-// limits. Between lines, of a message no more than what Read has space for is held.
+// conn is a connection whose Read returns only data that is well formed and within the
+// limits. It buffers a line, but of a message only what fits into its fixed buffer.
 type conn struct {
-	net.Conn           // what is written to; src is what is read from
-	src      io.Reader // plain text
+	net.Conn           // for writing; src is for reading
+	src      io.Reader // plain text, after TLS
 	secure   bool
-	received atomic.Bool // something came after the handshake; Write asks while Read sets it
+	received atomic.Bool // data arrived after the TLS handshake; Read sets it while Write reads it
 	limits   Limits
-	socket   *websocket // nil: none
-	waiting  atomic.Int64
+	socket   *websocket   // nil: none
+	waiting  atomic.Int64 // bytes of the messages of Limits.Inbox that the client has not taken
 
-	buf        []byte // read and not yet handed on: buf[start:end]
+	buf        []byte // buf[start:end] was read and is not yet processed
 	start, end int
-	out        []byte // to be handed on before anything else
-	pass, skip int    // bytes of the message that are handed on, and then not
-	ending     bool   // the message's line end has yet to come
+	out        []byte // returned by Read before anything else
+	pass, skip int    // bytes of the message to return, and then to discard
+	ending     bool   // the line break after the message is still to come
 	err        error
 
-	idle  int // lines since began
-	began time.Time
+	idle  int       // lines without a message since began
+	began time.Time // of the current idlePeriod
 }
 
 // Read implements net.Conn.
@@ -70,8 +70,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.afterHandshake(err)
 }
 
-// afterHandshake says of a connection that ends right after the TLS handshake that it
-// may be for TLS: a server refuses a client's certificate only then.
+// afterHandshake marks the error of a connection that ends right after the TLS
+// handshake as a TLS error, because a server rejects a client's certificate only then.
 func (c *conn) afterHandshake(err error) error {
 	if c.secure && !c.received.Load() && (errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
 		return fmt.Errorf("%w: connection closed by remote after TLS handshake: %w", nats.ErrTLS, err)
@@ -79,9 +79,10 @@ func (c *conn) afterHandshake(err error) error {
 	return err
 }
 
+// buffered returns the number of unprocessed bytes.
 func (c *conn) buffered() int { return c.end - c.start }
 
-// fill reads more, once.
+// fill reads once into the buffer.
 func (c *conn) fill() error {
 	if c.start > 0 {
 		c.end = copy(c.buf, c.buf[c.start:c.end])
@@ -93,12 +94,13 @@ func (c *conn) fill() error {
 		if c.secure && !c.received.Load() {
 			c.received.Store(true)
 		}
-		return nil // an error comes again
+		return nil // the next read returns the error again
 	}
 	return c.afterHandshake(err)
 }
 
-// readProtocol returns what there is, and waits only for the first byte of it.
+// readProtocol returns the checked data that is available. It blocks only until there
+// is some.
 func (c *conn) readProtocol(p []byte) (n int, err error) {
 	for n < len(p) {
 		switch {
@@ -124,9 +126,9 @@ func (c *conn) readProtocol(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// step goes on by a line, or by a part of a message. With some, it does not wait: it
-// does nothing if there is not enough.
-func (c *conn) step(p []byte, some bool) (n int, err error) {
+// step processes a line or a part of a message. If noWait is set, it does not block, and
+// does nothing if too little is buffered.
+func (c *conn) step(p []byte, noWait bool) (n int, err error) {
 	inLine := c.pass == 0 && c.skip == 0 && !c.ending
 	enough := c.buffered() > 0
 	if inLine {
@@ -135,7 +137,7 @@ func (c *conn) step(p []byte, some bool) (n int, err error) {
 		enough = c.buffered() >= 2
 	}
 	if !enough {
-		if some {
+		if noWait {
 			return 0, nil
 		}
 		if inLine {
@@ -154,12 +156,12 @@ func (c *conn) step(p []byte, some bool) (n int, err error) {
 		c.start, c.pass = c.start+n, c.pass-n
 		return n, nil
 	case c.skip > 0:
-		some := min(c.skip, c.buffered())
-		c.start, c.skip = c.start+some, c.skip-some
+		skipped := min(c.skip, c.buffered())
+		c.start, c.skip = c.start+skipped, c.skip-skipped
 		return 0, nil
 	case c.ending:
 		if c.buf[c.start] != '\r' || c.buf[c.start+1] != '\n' {
-			return 0, fmt.Errorf("%w: a message does not end where it says", ErrProtocol)
+			return 0, fmt.Errorf("%w: a message is not as long as announced", ErrProtocol)
 		}
 		c.start, c.ending = c.start+2, false
 		c.out = append(c.out[:0], "\r\n"...)
@@ -169,11 +171,11 @@ func (c *conn) step(p []byte, some bool) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, c.take(line)
+	return 0, c.handleLine(line)
 }
 
-// checkStart looks at the first byte of a line: of what is no line the end may never
-// come.
+// checkStart checks the first byte of a line. It does not wait for the end of the line,
+// which may never come if the server speaks another protocol.
 func (c *conn) checkStart() error {
 	if c.buffered() == 0 || bytes.IndexByte([]byte("MmHhPp+-Ii"), c.buf[c.start]) >= 0 {
 		return nil
@@ -184,7 +186,7 @@ func (c *conn) checkStart() error {
 	return fmt.Errorf("%w: a line begins with %q", ErrProtocol, c.buf[c.start])
 }
 
-// line waits for a whole line, which is valid until the next read.
+// line reads a line, which is valid until the next read.
 func (c *conn) line() ([]byte, error) {
 	for {
 		if err := c.checkStart(); err != nil {
@@ -210,17 +212,17 @@ func (c *conn) line() ([]byte, error) {
 	}
 }
 
-// take looks at a line, and hands it on.
-func (c *conn) take(line []byte) error {
+// handleLine checks a line and appends it to out.
+func (c *conn) handleLine(line []byte) error {
 	var fields [6][]byte
-	verb, some := split(line[:len(line)-2], fields[:])
+	verb, arguments := split(line[:len(line)-2], fields[:])
 	switch string(bytes.ToUpper(verb)) {
 	case "MSG":
-		return c.takeMessage(line, some, false)
+		return c.handleMessage(line, arguments, false)
 	case "HMSG":
-		return c.takeMessage(line, some, true)
+		return c.handleMessage(line, arguments, true)
 	case "INFO":
-		if _, err := readInfo(line); err != nil {
+		if _, err := parseInfo(line); err != nil {
 			return err
 		}
 		if err := c.countIdle(); err != nil {
@@ -238,26 +240,26 @@ func (c *conn) take(line []byte) error {
 	return nil
 }
 
-// countIdle bounds what keeps us busy and brings nothing.
+// countIdle counts a line without a message and returns an error if there are too many.
 func (c *conn) countIdle() error {
-	if now := time.Now(); now.Sub(c.began) > period {
+	if now := time.Now(); now.Sub(c.began) > idlePeriod {
 		c.began, c.idle = now, 0
 	}
-	if c.idle++; c.idle > idleLines {
-		return fmt.Errorf("%w: more than %d of PING, INFO and -ERR within %v", ErrProtocol, idleLines, period)
+	if c.idle++; c.idle > maxIdleLines {
+		return fmt.Errorf("%w: more than %d of PING, INFO and -ERR within %v", ErrProtocol, maxIdleLines, idlePeriod)
 	}
 	return nil
 }
 
-// takeMessage looks at the line in front of a message. fields are its arguments: subject,
-// number of the subscription, reply if there is one, size of the headers if there are
-// some, and size.
-func (c *conn) takeMessage(line []byte, fields [][]byte, headers bool) error {
-	least := 3
+// handleMessage checks the line before a message and appends it to out. fields are its
+// arguments: subject, subscription id, optionally a reply subject, the size of the
+// headers if headers is set, and the size.
+func (c *conn) handleMessage(line []byte, fields [][]byte, headers bool) error {
+	minFields := 3
 	if headers {
-		least = 4
+		minFields = 4
 	}
-	if len(fields) != least && len(fields) != least+1 {
+	if len(fields) != minFields && len(fields) != minFields+1 {
 		return fmt.Errorf("%w: a message announced with %d arguments", ErrProtocol, len(fields))
 	}
 	size, err := number(fields[len(fields)-1])
@@ -278,30 +280,30 @@ func (c *conn) takeMessage(line []byte, fields [][]byte, headers bool) error {
 	}
 	subject := fields[0]
 	var reply []byte
-	if len(fields) > least {
+	if len(fields) > minFields {
 		reply = fields[2]
 	}
 	limit, cut := c.limits.Message, c.limits.Cut
-	waits := c.limits.Inbox != "" && bytes.HasPrefix(subject, []byte(c.limits.Inbox))
-	if waits {
+	inbox := c.limits.Inbox != "" && bytes.HasPrefix(subject, []byte(c.limits.Inbox))
+	if inbox {
 		limit, cut = c.limits.InboxMessage, true
 	}
 	c.out = append(c.out[:0], line...)
 	c.pass, c.skip, c.ending = size, 0, true
 	if size > limit {
 		if !cut {
-			return fmt.Errorf("%w: a message of %d bytes, and at most %d are accepted here", ErrProtocol, size, limit)
+			return fmt.Errorf("%w: a message of %d bytes; the limit is %d", ErrProtocol, size, limit)
 		}
 		c.pass, c.skip = limit+1, size-limit-1
 		c.out = fmt.Appendf(c.out[:0], "MSG %s %s %s%s%d\r\n", subject, fields[1], reply, " "[:min(1, len(reply))], c.pass)
 	}
-	if waits && c.waiting.Add(int64(c.pass+len(subject)+len(reply))) > int64(c.limits.InboxBytes) {
-		return fmt.Errorf("%w: more than %d bytes of acknowledgements that nobody waits for", ErrProtocol, c.limits.InboxBytes)
+	if inbox && c.waiting.Add(int64(c.pass+len(subject)+len(reply))) > int64(c.limits.InboxBytes) {
+		return fmt.Errorf("%w: more than %d bytes of unread acknowledgements", ErrProtocol, c.limits.InboxBytes)
 	}
 	return nil
 }
 
-// split returns the first word of a line and the others, at most as many as into holds.
+// split returns the first word of a line and the following ones, up to len(into) in all.
 func split(line []byte, into [][]byte) (verb []byte, rest [][]byte) {
 	n := 0
 	for n < len(into) {
@@ -322,11 +324,11 @@ func split(line []byte, into [][]byte) (verb []byte, rest [][]byte) {
 	return into[0], into[1:n]
 }
 
-// number reads a number of at most ten digits.
+// number parses a number of at most ten digits.
 func number(text []byte) (int, error) {
 	for _, b := range text {
 		if b < '0' || b > '9' {
-			return 0, fmt.Errorf("%w: %.20q where a number belongs", ErrProtocol, text)
+			return 0, fmt.Errorf("%w: %.20q is not a number", ErrProtocol, text)
 		}
 	}
 	if len(text) == 0 || len(text) > 10 {

@@ -1,13 +1,13 @@
-// Package natswire bounds what a NATS server, or whatever listens in its place, can
-// make the client library hold. nats.go trusts the sizes that a server announces: it
-// allocates a message of 2 GiB before the first byte of it arrives, a control line as
-// long as it comes, and a compressed WebSocket frame as large as it becomes. It also
-// connects to the servers that a server names, and sends them the credentials.
+// Package natswire bounds the memory that a NATS server, or another server in its place,
+// can make the client library allocate. nats.go trusts the sizes that a server announces:
+// it allocates a message of 2 GiB before its first byte arrives, a control line of any
+// length, and a compressed WebSocket frame of any decompressed size. It also connects to
+// the servers that a server advertises and sends them the credentials.
 //
-// Connect gives nats.go a connection that reads the protocol first. It hands on what is
-// well formed and within Limits, and fails on anything else. It also does the TLS
-// handshake, which comes behind the server's first line, since only plain text can be
-// checked.
+// Connect gives nats.go a connection that checks the protocol first. The connection
+// passes on data that is well formed and within Limits, and fails on anything else. It
+// also performs the TLS handshake, which follows the server's first line, because only
+// plain text can be checked.
 package natswire
 
 import (
@@ -27,74 +27,73 @@ import (
 	nats "github.com/nats-io/nats.go"
 )
 
-// Options say where to connect.
+// Options configure a connection.
 type Options struct {
-	// URL is the address of a server, or of several, separated by commas.
+	// URL is the address of one or more servers, separated by commas.
 	URL string
-	// TLS is how the connection is secured; nil: only if the server or the URL asks for
-	// it.
+	// TLS requires TLS; nil: TLS is used only if the server or the URL requires it.
 	TLS *tls.Config
-	// Timeout bounds the connection to one server until it takes the client in.
+	// Timeout bounds the connection attempt to one server.
 	Timeout time.Duration
 	Limits  Limits
 }
 
-// Limits bound what a server may send.
+// Limits bound the messages that a server may send.
 type Limits struct {
-	// Message bounds a message, its headers included, in bytes.
+	// Message bounds the size of a message with its headers, in bytes.
 	Message int
-	// Cut shortens a larger message to Message+1 bytes, without headers. If it is false,
-	// a larger message ends the connection.
+	// Cut truncates a larger message to Message+1 bytes, without headers. If it is
+	// false, a larger message ends the connection.
 	Cut bool
-	// Inbox is the start of subjects whose messages wait until the client takes them,
-	// which it reports by Taken. They are shortened to InboxMessage+1 bytes, and more than
-	// InboxBytes of them waiting end the connection. Empty: none.
+	// Inbox is the prefix of subjects whose messages are queued until the client reads
+	// them, which it reports with Taken. They are truncated to InboxMessage+1 bytes, and
+	// more than InboxBytes in the queue end the connection. Empty: none.
 	Inbox                    string
 	InboxMessage, InboxBytes int
 }
 
-// Conn is a connection to a server. Its context ends the attempt to connect alone.
+// Conn is a connection to a server. The context of Connect does not end it.
 type Conn struct {
 	*nats.Conn
 	dialer *dialer
 }
 
-// Connect connects to the first of the servers that works, in any order. It never
-// reconnects, and never connects to a server that a server names. The options must not
-// set up TLS, dialing or reconnecting. When ctx ends before it returns, the attempt
-// fails.
+// Connect connects to one of the servers, which it tries in any order. The connection
+// never reconnects, and no server that a server advertises is contacted. The options must
+// not configure TLS, dialing or reconnecting. If ctx is done before Connect returns, the
+// attempt fails.
 func Connect(ctx context.Context, o Options, options ...nats.Option) (*Conn, error) {
-	servers, d, err := dialerOf(ctx, o)
+	servers, d, err := newDialer(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, d.cut)
 	defer stop()
-	made, err := nats.Connect(servers, append(options,
+	c, err := nats.Connect(servers, append(options,
 		nats.Timeout(o.Timeout), nats.NoReconnect(), nats.IgnoreDiscoveredServers(),
-		nats.SetCustomDialer(d), nats.SkipHostLookup(), // the dialer does it
+		nats.SetCustomDialer(d), nats.SkipHostLookup(), // the dialer looks up hosts
 	)...)
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{made, d}, nil
+	return &Conn{c, d}, nil
 }
 
-// Cut breaks the connection, and frees whoever waits for it.
+// Cut closes the socket, which unblocks all pending calls.
 func (c *Conn) Cut() { c.dialer.cut() }
 
-// Secure reports whether the connection is secured by TLS.
-func (c *Conn) Secure() bool { return c.dialer.made().secure }
+// Secure reports whether the connection uses TLS.
+func (c *Conn) Secure() bool { return c.dialer.current().secure }
 
-// Taken says that the client took a message of Limits.Inbox.
-func (c *Conn) Taken(m *nats.Msg) { c.dialer.made().waiting.Add(-int64(m.Size())) }
+// Taken reports that the client has read a message of Limits.Inbox.
+func (c *Conn) Taken(m *nats.Msg) { c.dialer.current().waiting.Add(-int64(m.Size())) }
 
-// dialer is a nats.CustomDialer that checks what its connections read, and can cut the
+// dialer is a nats.CustomDialer whose connections check the protocol. It can cut the
 // last one.
 type dialer struct {
 	ctx       context.Context // of Connect
 	o         Options
-	secure    bool // TLS is a must
+	secure    bool // TLS is required
 	websocket bool
 
 	mu   sync.Mutex
@@ -102,15 +101,15 @@ type dialer struct {
 	last *conn
 }
 
-// dialerOf returns a dialer, and the addresses as the library may know them. It must
-// not know that a WebSocket is secured, since it would do that itself.
-func dialerOf(ctx context.Context, o Options) (string, *dialer, error) {
+// newDialer returns a dialer and the addresses for the library. They contain ws in place
+// of wss, because the library would perform the TLS handshake itself.
+func newDialer(ctx context.Context, o Options) (string, *dialer, error) {
 	d := &dialer{ctx: ctx, o: o, secure: o.TLS != nil}
 	var servers []string
 	for server := range strings.SplitSeq(o.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(server))
 		if err != nil {
-			return "", nil, errors.New("an address cannot be read") // its text may hold a password
+			return "", nil, errors.New("an address is not a valid URL") // its text may hold a password
 		}
 		port := "4222"
 		switch u.Scheme {
@@ -129,11 +128,11 @@ func dialerOf(ctx context.Context, o Options) (string, *dialer, error) {
 	return strings.Join(servers, ","), d, nil
 }
 
-// SkipTLSHandshake says to the library that Dial does the handshake.
+// SkipTLSHandshake tells the library that Dial performs the TLS handshake.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
-// Dial connects and secures the connection, within the timeout and while the attempt to
-// connect lasts.
+// Dial connects and performs the TLS handshake, within the timeout and until the context
+// of Connect is done.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	dial := net.Dialer{Timeout: d.o.Timeout}
 	raw, err := dial.DialContext(d.ctx, network, address)
@@ -143,61 +142,61 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	d.raw = raw
 	if d.ctx.Err() != nil {
-		raw.Close() // cut may have come too early to do it
+		raw.Close() // cut may have run before raw was set
 	}
 	d.mu.Unlock()
-	made, err := d.prepare(raw, address)
+	c, err := d.prepare(raw, address)
 	if err != nil {
 		raw.Close()
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last = made
-	return made, nil
+	d.last = c
+	return c, nil
 }
 
-// prepare reads the server's first line, and secures the connection.
+// prepare reads the server's first line and performs the TLS handshake if required.
 func (d *dialer) prepare(raw net.Conn, address string) (*conn, error) {
 	if err := raw.SetDeadline(time.Now().Add(d.o.Timeout)); err != nil {
 		return nil, err
 	}
-	made := &conn{Conn: raw, src: raw, limits: d.o.Limits, buf: make([]byte, maxLine)}
+	c := &conn{Conn: raw, src: raw, limits: d.o.Limits, buf: make([]byte, maxLine)}
 	if d.websocket {
 		if d.secure {
-			if err := d.encrypt(made, address); err != nil {
+			if err := d.encrypt(c, address); err != nil {
 				return nil, err
 			}
 		}
-		made.socket = &websocket{}
-		made.src = made.socket
-		made.socket.r = made.Conn
-		return made, raw.SetDeadline(time.Time{})
+		c.socket = &websocket{}
+		c.src = c.socket
+		c.socket.r = c.Conn
+		return c, raw.SetDeadline(time.Time{})
 	}
-	line, err := made.line()
+	line, err := c.line()
 	if err != nil {
 		return nil, fmt.Errorf("wait for the server's first line: %w", err)
 	}
-	info, err := readInfo(line)
+	info, err := parseInfo(line)
 	if err != nil {
 		return nil, err
 	}
-	made.out = append(made.out, line...)
+	c.out = append(c.out, line...)
 	if d.secure && !info.TLSRequired && !info.TLSAvailable {
 		return nil, nats.ErrSecureConnWanted
 	}
 	if d.secure || info.TLSRequired {
-		if made.buffered() > 0 {
+		if c.buffered() > 0 {
 			return nil, fmt.Errorf("%w: the server sent more before the TLS handshake", ErrProtocol)
 		}
-		if err := d.encrypt(made, address); err != nil {
+		if err := d.encrypt(c, address); err != nil {
 			return nil, err
 		}
 	}
-	return made, raw.SetDeadline(time.Time{})
+	return c, raw.SetDeadline(time.Time{})
 }
 
-// encrypt does the TLS handshake.
+// encrypt performs the TLS handshake and calls the hooks of the context's trace.
 func (d *dialer) encrypt(c *conn, address string) error {
 	config := &tls.Config{}
 	if d.o.TLS != nil {
@@ -221,7 +220,7 @@ func (d *dialer) encrypt(c *conn, address string) error {
 	return nil
 }
 
-// cut breaks the connection of now.
+// cut closes the socket of the last connection.
 func (d *dialer) cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -230,23 +229,23 @@ func (d *dialer) cut() {
 	}
 }
 
-// made returns the connection that was made last.
-func (d *dialer) made() *conn {
+// current returns the last connection.
+func (d *dialer) current() *conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
-// info is what matters here of what a server says of itself.
+// info holds the relevant fields of a server's INFO line.
 type info struct {
 	TLSRequired  bool  `json:"tls_required"`
 	TLSAvailable bool  `json:"tls_available"`
 	MaxPayload   int64 `json:"max_payload"`
 }
 
-// readInfo reads an INFO line. A server that takes no message would have the library
-// refuse every one of ours as too large.
-func readInfo(line []byte) (i info, err error) {
+// parseInfo parses an INFO line. It refuses a max_payload of 0, with which the library
+// would refuse every message as too large.
+func parseInfo(line []byte) (i info, err error) {
 	verb, rest, _ := strings.Cut(string(line), " ")
 	if !strings.EqualFold(verb, "INFO") {
 		return i, fmt.Errorf("%w: the first line is not INFO", ErrProtocol)

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Frames of a WebSocket (RFC 6455).
+// Bits and opcodes of WebSocket frames (RFC 6455).
 const (
 	frameFinal   = 0x80
 	frameRsv     = 0x70
@@ -19,15 +19,15 @@ const (
 	maxHandshake    = 16 << 10
 )
 
-// websocket reads the payload out of a server's frames, which may be of any size, since
-// none is held. Control frames are set aside.
+// websocket reads the payload of a server's frames. They may be of any size, because
+// they are not buffered. Control frames are collected separately.
 type websocket struct {
 	r         io.Reader
 	upgraded  bool
-	control   []byte // whole frames, for the library
-	left      uint64 // of the frame's payload
+	control   []byte // complete control frames, for the library
+	left      uint64 // unread bytes of the frame's payload
 	handshake []byte
-	framed    []byte // for the library
+	framed    []byte // data for the library
 }
 
 // Read returns payload, or nothing after a control frame.
@@ -38,7 +38,7 @@ func (w *websocket) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if head[0]&frameRsv != 0 || head[1]&0x80 != 0 {
-			return 0, fmt.Errorf("%w: a WebSocket frame that was not agreed on", ErrProtocol)
+			return 0, fmt.Errorf("%w: a masked WebSocket frame, or one with an extension", ErrProtocol)
 		}
 		size := uint64(head[1])
 		if head[0]&frameControl != 0 {
@@ -70,8 +70,8 @@ func (w *websocket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readFrames returns the server's answer to the handshake as it is, and then what the
-// server sent, checked, in frames of its own.
+// readFrames returns the server's answer to the handshake unchanged, and then the checked
+// data of the server in new frames.
 func (c *conn) readFrames(p []byte) (int, error) {
 	w := c.socket
 	if !w.upgraded {
@@ -82,13 +82,13 @@ func (c *conn) readFrames(p []byte) (int, error) {
 	}
 	for len(w.framed) == 0 {
 		const head = 4
-		var space [32 << 10]byte
-		n, err := c.readProtocol(space[head:])
-		frame := space[:0]
+		var buffer [32 << 10]byte
+		n, err := c.readProtocol(buffer[head:])
+		frame := buffer[:0]
 		if n > 0 {
-			binary.BigEndian.PutUint16(space[2:], uint16(n))
-			space[0], space[1] = frameFinal|frameBinary, 126
-			frame = space[:head+n]
+			binary.BigEndian.PutUint16(buffer[2:], uint16(n))
+			buffer[0], buffer[1] = frameFinal|frameBinary, 126
+			frame = buffer[:head+n]
 		}
 		w.framed = append(append(w.framed, frame...), w.control...)
 		w.control = w.control[:0]
@@ -103,7 +103,7 @@ func (c *conn) readFrames(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHandshake reads the answer up to its empty line.
+// readHandshake reads the answer to the handshake up to its empty line.
 func (w *websocket) readHandshake() error {
 	var one [1]byte
 	for !bytes.HasSuffix(w.handshake, []byte("\r\n\r\n")) {

@@ -20,21 +20,21 @@ import (
 	"ndrbridge/transform"
 )
 
-// Trial says what Check is to look at.
+// Trial specifies what Check checks.
 type Trial struct {
-	// Sure and Possible are events that the sink will publish, and that it may.
+	// Sure are events that the sink will publish, Possible events that it may publish.
 	Sure, Possible []transform.Event
-	// RetryMax is how long an event that failed may wait before it is sent again.
+	// RetryMax is the longest wait before a failed event is sent again.
 	RetryMax time.Duration
-	// Reads is the subject that is received from, in the place of the sink's; empty:
-	// the sink publishes. Durable is the consumer that receives.
+	// Reads is the subject to receive from instead of publishing; empty: the sink
+	// publishes. Durable is the consumer that receives.
 	Reads, Durable string
-	// Now is the time that certificates are held against.
+	// Now returns the time at which certificates must be valid.
 	Now func() time.Time
 }
 
-// Check tries each of the servers, and the stream, as Send would use them. It
-// publishes no event, and makes neither stream nor consumer. It must not run beside
+// Check checks each of the servers and the stream, as Send would use them. It publishes no
+// event and creates neither stream nor consumer. It must not be called concurrently with
 // Send.
 func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	servers := strings.Split(s.options.URL, ",")
@@ -49,7 +49,7 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	var found []preflight.Finding
 	for _, result := range results {
 		for _, f := range result {
-			if alive >= 0 && f.Result == preflight.Failed { // the others are enough
+			if alive >= 0 && f.Result == preflight.Failed { // another server is enough
 				f.Result = preflight.Warning
 			}
 			found = append(found, f)
@@ -69,63 +69,63 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	return preflight.Hide(found, s.options.Secrets().Hide)
 }
 
-// tryServer connects to one server; the connection is nil where that fails.
+// tryServer connects to one server. The returned connection is nil if that fails.
 func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflight.Finding, *conn) {
 	address := s.addressOf(server)
-	way := &preflight.Path{Address: address, Key: "url", Now: t.Now}
+	path := &preflight.Path{Address: address, Key: "url", Now: t.Now}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")
 	if alone.options.TLS == nil && (scheme == "tls" || scheme == "wss") {
-		alone.options.TLS = &tls.Config{} // as the library takes it by itself
+		alone.options.TLS = &tls.Config{} // as the library does
 	}
-	alone.options.TLS = way.Secure(alone.options.TLS)
-	whole := ctx
-	ctx, cancel := preflight.Half(whole)
+	alone.options.TLS = path.Secure(alone.options.TLS)
+	parent := ctx
+	ctx, cancel := preflight.Half(parent)
 	defer cancel()
-	c, err := alone.dial(way.Watch(ctx))
-	found, explained := way.Findings(err)
+	c, err := alone.dial(path.Watch(ctx))
+	found, explained := path.Findings(err)
 	if err != nil && !explained {
 		f, late := preflight.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
-		if wrong, ok := wrongPort(whole, scheme, address); ok {
+		if wrong, ok := wrongPort(parent, scheme, address); ok {
 			f = wrong
 		} else if late {
-			f.Detail = "the connection stands, and the server does not answer"
+			f.Detail = "connected, but the server does not answer"
 		}
 		if f.Advice == "" {
-			f.Advice = "is it a NATS server that listens there, on the port for clients?"
+			f.Advice = "is it a NATS server, and the port for clients?"
 			if scheme == "ws" || scheme == "wss" {
-				f.Advice = "is it a NATS server that listens there, on the port for WebSocket?"
+				f.Advice = "is it a NATS server, and the port for WebSocket?"
 			}
 		}
 		found = append(found, f)
 	}
 	if err == nil {
-		signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " takes the connection"}
+		signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " accepts the connection"}
 		secret := s.options.Password != "" || s.options.Token != "" || strings.Contains(server, "@")
 		if !c.Secure() && secret {
-			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", and the password or token is sent in the clear"
-			signIn.Advice = "use tls:// in url, or creds_file or nkey_file, which send none"
+			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", but the password or token is sent in plain text"
+			signIn.Advice = "use tls:// in url, or creds_file or nkey_file, which send no secret"
 		}
 		found = append(found, signIn)
 	}
 	return preflight.At("server "+address, found), c
 }
 
-// wrongPort looks whether another protocol is spoken at an address than a server's scheme
+// wrongPort checks whether the server at address speaks another protocol than the scheme
 // says.
 func wrongPort(ctx context.Context, scheme, address string) (f preflight.Finding, found bool) {
-	if scheme == "wss" { // its handshake says so
+	if scheme == "wss" { // its handshake reports that
 		return f, false
 	}
 	f = preflight.PlainToTLS("wss")
 	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
 	case expectsTLS && scheme == "ws":
 	case expectsTLS:
-		f.Detail = "what listens there expects TLS from the first byte, and NATS begins in plain text"
+		f.Detail = "the server expects TLS from the first byte, and NATS begins in plain text"
 		f.Advice = "use the port for NATS clients; a server with handshake_first is not supported"
 	case answersHTTP && scheme != "ws":
-		f.Step, f.Detail = "sign-in", "what listens there speaks HTTP, and not NATS"
+		f.Step, f.Detail = "sign-in", "the server speaks HTTP, not NATS"
 		f.Advice = "use the port for NATS clients in url, or ws:// if it is the server's port for WebSocket"
 	default:
 		return f, false
@@ -133,7 +133,7 @@ func wrongPort(ctx context.Context, scheme, address string) (f preflight.Finding
 	return f, true
 }
 
-// addressOf is host and port of a server.
+// addressOf returns the host and port of a server.
 func (s *Sink) addressOf(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -149,16 +149,16 @@ func (s *Sink) addressOf(server string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// anyCaptures reports whether one of some subjects takes another in.
+// anyCaptures reports whether one of the subjects in wide captures subject.
 func anyCaptures(wide []string, subject string) bool {
 	return slices.ContainsFunc(wide, func(one string) bool { return captures(one, subject) })
 }
 
-// outside are the subjects of the events that are not taken.
-func (s *Sink) outside(events []transform.Event, taken func(subject string) bool) []string {
+// subjectsOutside returns the subjects of the events for which allowed returns false.
+func (s *Sink) subjectsOutside(events []transform.Event, allowed func(subject string) bool) []string {
 	var all []string
 	for _, e := range events {
-		if subject := token(s.subject.Expand(e)); !taken(subject) {
+		if subject := token(s.subject.Expand(e)); !allowed(subject) {
 			all = append(all, subject)
 		}
 	}
@@ -166,53 +166,55 @@ func (s *Sink) outside(events []transform.Event, taken func(subject string) bool
 	return slices.Compact(all)
 }
 
-// notTaken tells subjects that are outside: of events that will come, and of those
-// that may. It is nothing where there are none.
-func (s *Sink) notTaken(t Trial, step string, taken func(subject string) bool, words, advice string) []preflight.Finding {
-	if sure := s.outside(t.Sure, taken); len(sure) > 0 {
+// outsideFinding returns a finding if allowed returns false for subjects of events that
+// the sink will or may publish: the text words, followed by these subjects. It returns nil
+// if there are none.
+func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string) bool, words, advice string) []preflight.Finding {
+	if sure := s.subjectsOutside(t.Sure, allowed); len(sure) > 0 {
 		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
 	}
-	if possible := s.outside(t.Possible, taken); len(possible) > 0 {
+	if possible := s.subjectsOutside(t.Possible, allowed); len(possible) > 0 {
 		return []preflight.Finding{{
-			Step: step, Result: preflight.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may not let through go there",
+			Step: step, Result: preflight.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may filter out go there",
 			Advice: advice,
 		}}
 	}
 	return nil
 }
 
+// tryStream checks the stream, or describes core NATS if there is none.
 func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Finding {
 	if s.options.Stream == "" {
 		return []preflight.Finding{{
 			Step: "stream", Result: preflight.Remark,
-			Detail: fmt.Sprintf("core NATS: an event reaches those who are subscribed at that moment, and is kept nowhere; messages of up to %d bytes", c.MaxPayload()),
+			Detail: fmt.Sprintf("core NATS: events are not stored, and offline subscribers miss them; messages may have up to %d bytes", c.MaxPayload()),
 		}}
 	}
 	step, subjects := "stream "+s.options.Stream, filter(s.subject.Fill("*"))
 	if t.Reads != "" {
 		subjects = t.Reads
 	}
-	look := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
-	look.options.CreateStream = false
-	stream, err := look.findStream(ctx, c, subjects)
-	if errors.Is(err, jetstream.ErrStreamNotFound) && (s.options.CreateStream || look.ownerOf(ctx, c, subjects) != "") {
-		return []preflight.Finding{look.tryCreation(ctx, c, step, subjects)}
+	checker := &Sink{options: s.options, subject: s.subject, secrets: s.options.Secrets()}
+	checker.options.CreateStream = false
+	stream, err := checker.findStream(ctx, c, subjects)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && (s.options.CreateStream || checker.ownerOf(ctx, c, subjects) != "") {
+		return []preflight.Finding{checker.tryCreation(ctx, c, step, subjects)}
 	}
-	// A sink that may make the stream wants all that its template can give.
-	if whole := s.options.CreateStream || t.Reads != ""; whole || err != nil {
-		if err := look.fits(ctx, stream, subjects, err); err != nil {
+	// A sink that may create the stream requires all subjects of its template.
+	if all := s.options.CreateStream || t.Reads != ""; all || err != nil {
+		if err := checker.checkStream(ctx, stream, subjects, err); err != nil {
 			f := preflight.Failure(step, err)
 			if f.Advice == "" {
-				f.Advice = "see the server's log, and check again"
+				f.Advice = "read the server's log, and check again"
 			}
 			return []preflight.Finding{f}
 		}
 	}
 	config := stream.CachedInfo().Config
-	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("it takes %q", config.Subjects)}}
+	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("its subjects are %q", config.Subjects)}}
 	if t.Reads == "" {
-		takes := func(subject string) bool { return anyCaptures(config.Subjects, subject) }
-		if wrong := s.notTaken(t, step, takes, fmt.Sprintf("it takes %q, and not", config.Subjects), "see subject, or add them to the stream"); wrong != nil {
+		captured := func(subject string) bool { return anyCaptures(config.Subjects, subject) }
+		if wrong := s.outsideFinding(t, step, captured, fmt.Sprintf("its subjects are %q, which do not include", config.Subjects), "check subject, or add them to the stream"); wrong != nil {
 			found = wrong
 		}
 	}
@@ -221,33 +223,33 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 	}
 	if t.Reads != "" {
 		if _, err := stream.Consumer(ctx, t.Durable); errors.Is(err, jetstream.ErrConsumerNotFound) {
-			add(preflight.Remark, "the consumer "+t.Durable+" does not exist, and will be made", "")
+			add(preflight.Remark, "the consumer "+t.Durable+" does not exist; the bridge creates it", "")
 		} else if err != nil {
-			found = append(found, preflight.Failure(step, look.errorOf(ctx, err)))
+			found = append(found, preflight.Failure(step, checker.errorOf(ctx, err)))
 		}
 		return found
 	}
 	if config.Sealed {
-		add(preflight.Failed, "it is sealed, and takes nothing more", "make another stream, and see stream")
+		add(preflight.Failed, "it is sealed and accepts no more messages", "create another stream, and set stream to it")
 	}
 	const small = 256 << 10
-	if most := int64(config.MaxMsgSize); most > 0 && most < small {
-		add(preflight.Warning, fmt.Sprintf("it takes messages of up to %d bytes: what is larger is rejected", most), "raise the stream's max_msg_size")
+	if limit := int64(config.MaxMsgSize); limit > 0 && limit < small {
+		add(preflight.Warning, fmt.Sprintf("it rejects messages of more than %d bytes", limit), "raise the stream's max_msg_size")
 	}
 	if config.Duplicates <= t.RetryMax {
-		add(preflight.Warning, fmt.Sprintf("it knows a duplicate for %s, and an event may be sent again after %s: it would be there twice", config.Duplicates, t.RetryMax),
+		add(preflight.Warning, fmt.Sprintf("its duplicate window is %s, but an event may be sent again after %s and would then be stored twice", config.Duplicates, t.RetryMax),
 			"raise the stream's duplicate window, or lower retry.max")
 	}
 	if config.Storage == jetstream.MemoryStorage {
-		add(preflight.Remark, "it is kept in memory: what it holds is lost with the server", "")
+		add(preflight.Remark, "it is kept in memory: its messages are lost if the server stops", "")
 	} else if config.Replicas < 2 {
-		add(preflight.Remark, "it has one replica: a power loss may take what was acknowledged in the two minutes before, unless the server has sync_interval: always", "")
+		add(preflight.Remark, "it has one replica: a power loss may lose messages acknowledged in the two minutes before it, unless the server has sync_interval: always", "")
 	}
 	return found
 }
 
-// tryCreation looks at what is known to speak against a stream. The protocol has no
-// trial of making one.
+// tryCreation checks for known obstacles to creating the stream. The protocol cannot
+// validate a request without creating the stream.
 func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) preflight.Finding {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -257,22 +259,22 @@ func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) 
 	}
 	if other := s.ownerOf(ctx, c, subjects); other != "" {
 		return preflight.Finding{
-			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist, and cannot be made: the stream %s has subjects of %s", other, subjects),
+			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", other, subjects),
 			Advice: "name that stream, or use another subject",
 		}
 	}
 	account, err := js.AccountInfo(ctx)
 	if err == nil && account.Limits.MaxStreams >= 0 && account.Streams >= account.Limits.MaxStreams {
 		return preflight.Finding{
-			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist, and the account has as many streams as it may: %d", account.Streams),
-			Advice: makeByHand,
+			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist, and the account has reached its limit of %d streams", account.Streams),
+			Advice: createByHand,
 		}
 	}
-	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist, and will be made for " + subjects + " at the first event, if the user may"}
+	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}
 }
 
-// ownerOf returns the stream that has subjects among some; empty: none, as far as the
-// server says. What is published there goes to that stream, and no other can be made
+// ownerOf returns the name of a stream that overlaps subjects, "" if the server reports
+// none. Messages to these subjects go to that stream, and no other stream can be created
 // for them.
 func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -283,14 +285,14 @@ func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
 	}
 	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
 	owner := ""
-	for name := range names.Name() { // all of them: the listing ends by itself then
+	for name := range names.Name() { // to the end, which stops the listing
 		owner = cmp.Or(owner, name)
 	}
 	return owner
 }
 
-// tryPermission asks the server what the user may publish. Older servers do not say,
-// nor do those where the user may not ask.
+// tryPermission checks whether the user may publish. Older servers do not report
+// permissions, nor do servers on which the user may not request them.
 func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.Finding {
 	const step = "permissions"
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -302,15 +304,15 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.
 			}
 		}
 	}
-	said, err := c.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
-	if err != nil || json.Unmarshal(said.Data, &answer) != nil {
-		return []preflight.Finding{{Step: step, Result: preflight.Untried, Detail: "the server does not tell what the user may publish"}}
+	reply, err := c.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
+	if err != nil || json.Unmarshal(reply.Data, &answer) != nil {
+		return []preflight.Finding{{Step: step, Result: preflight.Untried, Detail: "the server does not report what the user may publish"}}
 	}
 	if p := answer.Data.Permissions; p != nil {
 		may := func(subject string) bool {
 			return (len(p.Publish.Allow) == 0 || anyCaptures(p.Publish.Allow, subject)) && !anyCaptures(p.Publish.Deny, subject)
 		}
-		if wrong := s.notTaken(t, step, may, "the user may not publish to", "let the user publish there"); wrong != nil {
+		if wrong := s.outsideFinding(t, step, may, "the user may not publish to", "allow the user to publish there"); wrong != nil {
 			return wrong
 		}
 	}

@@ -44,7 +44,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 	}{
 		"a stream that takes the subjects": {
 			stream: &ndr,
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `its subjects are ["ndr.*"]`},
 		},
 		"no stream, and another takes a subject of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
@@ -70,7 +70,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a stream that takes small messages alone": {
 			stream: with(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "up to 1000 bytes", Advice: "max_msg_size"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "more than 1000 bytes", Advice: "max_msg_size"},
 		},
 		"a stream that forgets what it had": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }),
@@ -85,7 +85,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a stream that will be made": {
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "will be made"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the first event creates it"},
 		},
 		"a stream that another stands in the way of": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name = "OTHER" }),
@@ -94,7 +94,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		},
 		"a stream that does not take the subject": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "and not ndr.detections", Advice: "see subject"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "do not include ndr.detections", Advice: "check subject"},
 		},
 		"a stream that takes what is sent, and not all that the template can give": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
@@ -103,12 +103,12 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"the same stream where it would be made for all": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "and not ndr.*", Advice: "see subject"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "but not ndr.*", Advice: "check subject"},
 		},
 		"a stream that lacks what the match may drop": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
-			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may not let through", Advice: "see subject"},
+			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may filter out", Advice: "check subject"},
 		},
 		"a stream for an intake, whose consumer will be made": {
 			stream: &ndr,
@@ -132,7 +132,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			server: guarded(nil),
 			stream: &ndr,
 			change: signedIn,
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in the clear", Advice: "tls://"},
+			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in plain text", Advice: "tls://"},
 		},
 		"a user who may publish": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"ndr.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
@@ -142,18 +142,18 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a user who may not publish there": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"other.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a user to whom it is denied": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a user to whom what match may let through is denied": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Warning, Detail: "may not publish to ndr.detections", Advice: "let the user publish"},
+			want:   preflighttest.Row{Step: "permissions", Result: preflight.Warning, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a server that is down": {
 			change: func(o *Options) { o.URL = "nats://" + loopback.Closed(t) },
@@ -174,7 +174,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			stream: &ndr,
 			change: func(o *Options) { o.URL = "nats://" + loopback.Silent(t) + "," + o.URL },
 			within: 2 * time.Second,
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `it takes ["ndr.*"]`},
+			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `its subjects are ["ndr.*"]`},
 		},
 		"a port for TLS": {
 			change: func(o *Options) {

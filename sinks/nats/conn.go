@@ -14,32 +14,31 @@ import (
 	"ndrbridge/sinks"
 )
 
-// conn is one connection. It is never fixed: whatever breaks it, or leaves a
-// message without an answer, ends it, so that nothing that is late can be taken
-// for an answer to something newer.
+// conn is a connection. It does not reconnect: any error, and any message without an
+// answer, ends it, so that no late answer can be taken for that to a newer message.
 type conn struct {
 	*natswire.Conn
-	inbox  string         // where acknowledgements come to, with a dot at the end
-	acks   chan *nats.Msg // its messages
+	inbox  string         // prefix of the subjects of acknowledgements, with a dot at the end
+	acks   chan *nats.Msg // the messages of inbox
 	next   uint64         // number of the next message
-	faults chan error     // what the server complains of
-	closed chan struct{}  // closed after the connection
+	faults chan error     // the first asynchronous error of the server
+	closed chan struct{}  // closed once the connection is closed
 }
 
-// maxUntracked is the space for answers of those who answer to messages that were
-// not meant for them. Without space the library drops acknowledgements.
+// maxUntracked is the capacity for answers of other subscribers of the subject. If acks
+// is full, the library drops acknowledgements.
 const maxUntracked = 8192
 
-// Bounds of what a server may send. An acknowledgement has about 60 bytes; an answer of
-// JetStream's API describes a stream.
+// Bounds of the messages from a server, in bytes. An acknowledgement has about 60; an
+// answer of JetStream's API describes a stream.
 const (
 	maxAnswer = 256 << 10
 	maxAck    = 2 << 10
-	ackBytes  = 128 // on average, of those that wait
+	ackBytes  = 128 // of an unread acknowledgement, on average
 )
 
-// connect makes a connection, and closes it again when ctx ends before it
-// returns.
+// connect returns a new connection, or a *sinks.Error. If ctx is done before it returns,
+// it fails.
 func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	c, err := s.dial(ctx)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Sink) connect(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// wrap is errorOf for errors that may be *sinks.Error already.
+// wrap returns err if it is a *sinks.Error, otherwise s.errorOf(ctx, err).
 func (s *Sink) wrap(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*sinks.Error](err); ok {
 		return e
@@ -56,7 +55,7 @@ func (s *Sink) wrap(ctx context.Context, err error) error {
 	return s.errorOf(ctx, err)
 }
 
-// dial is connect with the library's own errors, which may hold secrets.
+// dial is like connect, but returns the library's errors, which may contain secrets.
 func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	o := s.options
 	s.secrets = o.Secrets() // files may have changed
@@ -94,8 +93,8 @@ func (s *Sink) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// SignIn returns the options of a connection that hold the credentials. It
-// reads the files that o names. The error is a *sinks.Error, and holds no secret.
+// SignIn returns the connection options with the credentials. It reads the files that o
+// names. The error is a *sinks.Error and contains no secret.
 func (o Options) SignIn() ([]nats.Option, error) {
 	var options []nats.Option
 	switch {
@@ -119,25 +118,25 @@ func (o Options) SignIn() ([]nats.Option, error) {
 	return options, nil
 }
 
-// reply is the subject that the acknowledgement of a message goes to.
+// reply returns the subject for the acknowledgement of a message.
 func (c *conn) reply(number uint64) string {
-	var space [64]byte
-	return string(strconv.AppendUint(append(space[:0], c.inbox...), number, 10))
+	var buffer [64]byte
+	return string(strconv.AppendUint(append(buffer[:0], c.inbox...), number, 10))
 }
 
-// number is the message that an acknowledgement belongs to.
+// number returns the number of the message that ack acknowledges.
 func (c *conn) number(ack *nats.Msg) (uint64, error) {
 	return strconv.ParseUint(strings.TrimPrefix(ack.Subject, c.inbox), 10, 64)
 }
 
-// reason is err, but for a connection that closed by itself why it did.
+// reason returns err, or, if the connection was closed, the reason for that.
 func (c *conn) reason(err error) error {
 	if !errors.Is(err, nats.ErrConnectionClosed) {
 		return err
 	}
-	// The library's callbacks run one after the other: once this is closed, what
-	// the server complained of before is there too. It says more than the last
-	// error, which may be that the server hung up.
+	// The library runs its callbacks in order: once this is closed, an earlier error of
+	// the server has been received. It is more precise than the last error, which may
+	// only be that the server closed the connection.
 	<-c.closed
 	select {
 	case fault := <-c.faults:
@@ -147,8 +146,8 @@ func (c *conn) reason(err error) error {
 	}
 }
 
-// end closes the connection without sending what is buffered, and waits until
-// its callbacks have returned.
+// end closes the connection without flushing its buffer and waits until its callbacks
+// have returned.
 func (c *conn) end() {
 	c.Cut()
 	c.Close()

@@ -19,8 +19,8 @@ import (
 	"ndrbridge/sinks"
 )
 
-// errorOf makes the error of a connection or a request that failed. Of err, which
-// may quote the server, it keeps the redacted text.
+// errorOf returns the classified error of a failed connection or request. Because err may
+// quote the server, only its redacted text is kept.
 func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 	tried := "NATS server " + s.servers()
 	if ctx.Err() != nil {
@@ -30,51 +30,49 @@ func (s *Sink) errorOf(ctx context.Context, err error) *sinks.Error {
 		return errorOfCode(tried, api, s.secrets.Hide)
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return sinks.Errorf(sinks.Transient, "%s: no server takes connections", tried)
+		return sinks.Errorf(sinks.Transient, "%s: no server accepts connections", tried)
 	}
-	said := s.secrets.Hide(err.Error())
+	text := s.secrets.Hide(err.Error())
 	if advice := adviceOn(err); advice != "" {
-		return advise(advice, "%s: %s", tried, said)
+		return advise(advice, "%s: %s", tried, text)
 	}
-	return sinks.Errorf(sinks.Transient, "%s: %s", tried, said)
+	return sinks.Errorf(sinks.Transient, "%s: %s", tried, text)
 }
 
-// adviceOn says what to do about an error that is a halt; empty: it is none.
+// adviceOn returns advice for an error that halts the sink, "" for any other error.
 func adviceOn(err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	switch {
 	case is(nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired, nats.ErrNkeysNotSupported),
-		// What the server says while it connects, the library does not always
-		// know again.
+		// The library does not map all errors of the server during sign-in.
 		strings.HasSuffix(strings.ToLower(err.Error()), nats.AUTHENTICATION_EXPIRED_ERR),
 		strings.HasSuffix(strings.ToLower(err.Error()), nats.AUTHENTICATION_REVOKED_ERR):
-		return "see creds_file, nkey_file, token_file, username and password_file"
+		return "check creds_file, nkey_file, token_file, username and password_file"
 	case is(nats.ErrPermissionViolation):
-		return "the user needs to publish to the subject, and to subscribe to _INBOX.>"
+		return "allow the user to publish to the subject and to subscribe to _INBOX.>"
 	case is(nats.ErrSecureConnWanted):
-		return "the server has no TLS on this port: use nats:// in url and take tls out, or set TLS up at the server"
+		return "the server has no TLS on this port: use nats:// in url and remove tls, or configure TLS on the server"
 	case is(nats.ErrSecureConnRequired):
 		return "the server requires TLS: use tls:// in url"
 	case is(natswire.ErrHTTP, natswire.ErrTLS):
 		return "check host and port in url: is it the port for NATS clients?"
 	case is(nats.ErrHeadersNotSupported):
-		return "the server is too old, or has headers switched off"
+		return "the server is too old, or headers are disabled"
 	}
 	if advice := sinks.TLSAdvice(err); advice != "" {
 		return advice
 	}
-	// In TLS 1.3 a server refuses a certificate after the client's handshake, and
-	// may have hung up before its reason is read.
+	// In TLS 1.3, a server rejects a certificate after the client's handshake, and may
+	// have closed the connection before its alert is read.
 	if is(nats.ErrTLS) && is(io.EOF, syscall.EPIPE, syscall.ECONNRESET) {
-		return "the server hung up right after the handshake: does it want a certificate, tls.cert_file?"
+		return "the server closed the connection right after the handshake: does it require a client certificate (tls.cert_file)?"
 	}
 	return ""
 }
 
-// servers are the addresses without what may stand in front of them: a user and
-// a password.
+// servers returns the addresses without user and password.
 func (s *Sink) servers() string {
 	var hosts []string
 	for server := range strings.SplitSeq(s.options.URL, ",") {
@@ -85,15 +83,15 @@ func (s *Sink) servers() string {
 	return strings.Join(hosts, ", ")
 }
 
-// Error codes of JetStream that the client has no names for (the server's
+// Error codes of JetStream without a name in the client library (see the server's
 // errors.json).
 const (
 	codeNoAccount        = 10035
 	codeTooManyStreams   = 10027
 	codeInvalidConfig    = 10052
-	codeStreamNotMatch   = 10060 // Nats-Expected-Stream names another
+	codeStreamNotMatch   = 10060 // Nats-Expected-Stream names another stream
 	codeSubjectOverlap   = 10065
-	codeStoreFailed      = 10077 // the stream is full and does not discard, or its disk fails
+	codeStoreFailed      = 10077 // the stream is full and does not discard, or its disk failed
 	codeHeaderTooLarge   = 10097
 	codeStreamSealed     = 10109
 	codeMaxBytesRequired = 10113
@@ -103,51 +101,51 @@ const (
 	codeCounterMissing   = 10169 // the stream holds counters, not messages
 )
 
-// tooLargeToStore is the one description with which codeStoreFailed is about the
-// message.
+// tooLargeToStore is the only description of codeStoreFailed for which the message is at
+// fault.
 const tooLargeToStore = "message too large"
 
-// verdict is what an error code of JetStream means to a sink.
+// verdict is the meaning of a JetStream error code.
 type verdict struct {
 	class  sinks.Class
-	advice string // what a person can do; may be empty
+	advice string // may be empty
 }
 
 const (
-	seeStream    = "see stream and subject"
-	makeByHand   = "the account does not let this sink make it: make it with `nats stream add`, or see the account's limits"
-	useJetStream = "enable JetStream, or leave stream empty for core NATS"
+	checkStreamAndSubject = "check stream and subject"
+	createByHand          = "the account does not allow this sink to create it: create it with `nats stream add`, or check the account's limits"
+	useJetStream          = "enable JetStream, or leave stream empty for core NATS"
 )
 
-// verdicts holds the codes that have more to say than that they may pass by
-// themselves. What is not among them is unknown, or belongs to what a sink does
-// not ask for (consumers, mirrors, batches, schedules), or says that servers,
-// memory, disk or the account's share are short of something.
+// verdicts holds the error codes that are not transient or need advice. Any other code is
+// unknown, belongs to requests that a sink does not send (consumers, mirrors, batches,
+// schedules), or reports a shortage of servers, memory, disk or the account's quota.
 var verdicts = map[jetstream.ErrorCode]verdict{
 	jetstream.JSErrCodeStreamMessageExceedsMaximum: {sinks.Rejected, "the stream's max_msg_size is lower"},
 	codeHeaderTooLarge: {sinks.Rejected, ""},
 
 	codeTooManyRequests: {sinks.Throttled, ""},
-	codeStoreFailed:     {sinks.Transient, "if the stream is full and set to refuse what is new, raise its limits, or let it discard what is old"},
+	codeStoreFailed:     {sinks.Transient, "if the stream is full and set to discard new messages, raise its limits, or let it discard old ones"},
 
 	jetstream.JSErrCodeBadRequest:                    {sinks.Halted, ""},
-	jetstream.JSErrCodeStreamNotFound:                {sinks.Halted, "set create_stream: true, or make it with `nats stream add`"},
+	jetstream.JSErrCodeStreamNotFound:                {sinks.Halted, "set create_stream: true, or create it with `nats stream add`"},
 	jetstream.JSErrCodeStreamNameInUse:               {sinks.Halted, "it exists with other settings"},
 	jetstream.JSErrCodeJetStreamNotEnabled:           {sinks.Halted, useJetStream},
 	jetstream.JSErrCodeJetStreamNotEnabledForAccount: {sinks.Halted, useJetStream},
 	codeNoAccount:        {sinks.Halted, useJetStream},
-	codeTooManyStreams:   {sinks.Halted, makeByHand},
-	codeInvalidConfig:    {sinks.Halted, makeByHand},
-	codeMaxBytesRequired: {sinks.Halted, makeByHand},
-	codeNoLimits:         {sinks.Halted, makeByHand},
-	codeMaxStreamBytes:   {sinks.Halted, makeByHand},
-	codeSubjectOverlap:   {sinks.Halted, seeStream},
-	codeStreamNotMatch:   {sinks.Halted, seeStream},
-	codeStreamSealed:     {sinks.Halted, seeStream},
-	codeCounterMissing:   {sinks.Halted, seeStream},
+	codeTooManyStreams:   {sinks.Halted, createByHand},
+	codeInvalidConfig:    {sinks.Halted, createByHand},
+	codeMaxBytesRequired: {sinks.Halted, createByHand},
+	codeNoLimits:         {sinks.Halted, createByHand},
+	codeMaxStreamBytes:   {sinks.Halted, createByHand},
+	codeSubjectOverlap:   {sinks.Halted, checkStreamAndSubject},
+	codeStreamNotMatch:   {sinks.Halted, checkStreamAndSubject},
+	codeStreamSealed:     {sinks.Halted, checkStreamAndSubject},
+	codeCounterMissing:   {sinks.Halted, checkStreamAndSubject},
 }
 
-// errorOfCode makes the error of JetStream's answer. hide takes secrets out of its text.
+// errorOfCode returns the classified error of a JetStream answer. hide redacts its text;
+// tried names what was tried.
 func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) *sinks.Error {
 	v, ok := verdicts[e.ErrorCode]
 	switch {
@@ -160,16 +158,15 @@ func errorOfCode(tried string, e *jetstream.APIError, hide func(string) string) 
 	return &sinks.Error{Class: v.class, Err: &sinks.Advised{Err: errors.New(text), To: v.advice}}
 }
 
-// errNotAnAnswer says that a message is no acknowledgement: somebody else who is
-// subscribed to the subject may answer too.
+// errNotAnAnswer is returned for a message that is not an acknowledgement: other
+// subscribers of the subject may answer, too.
 var errNotAnAnswer = errors.New("not an acknowledgement")
 
-// errNoStream says that no stream took the message.
-var errNoStream = errors.New("no stream takes the subject")
+// errNoStream is returned if no stream stored the message.
+var errNoStream = errors.New("no stream has the subject")
 
-// readAck returns nil for the acknowledgement of a message that the stream
-// stores, now or since before. Other errors than errNotAnAnswer and errNoStream
-// are *sinks.Error.
+// readAck returns nil if ack acknowledges that the stream has stored the message, now or
+// earlier. It returns errNotAnAnswer, errNoStream or a *sinks.Error.
 func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	if len(ack.Data) == 0 && ack.Header.Get("Status") == "503" {
 		return errNoStream
@@ -188,13 +185,14 @@ func readAck(stream string, ack *nats.Msg, hide func(string) string) error {
 	case answer.Error != nil:
 		return errorOfCode("stream "+stream, answer.Error, hide)
 	case answer.Stream != stream:
-		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (see stream and subject)", stream, hide(answer.Stream))
+		return sinks.Errorf(sinks.Halted, "stream %s: the subject belongs to stream %s (check stream and subject)", stream, hide(answer.Stream))
 	}
 	return nil
 }
 
-// plainAck knows the usual acknowledgement, which is not worth a parser. That of
-// a duplicate lacks the space. What it does not know may still be one.
+// plainAck reports whether data is an acknowledgement in its usual form, without the cost
+// of a parser. That of a duplicate lacks the space. Other data may still be an
+// acknowledgement.
 func plainAck(stream string, data []byte) bool {
 	data, begins := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	data, named := bytes.CutPrefix(data, []byte(stream))

@@ -10,16 +10,16 @@ import (
 
 const headerPrefix = "ce-"
 
-// message makes the messages of a sink, one after the other, in the same memory:
-// the connection copies each as it is published.
+// message builds the messages of a sink, one at a time, in memory that it reuses: the
+// connection copies each when it is published.
 type message struct {
 	msg    nats.Msg
 	values []string          // of headers
 	names  map[string]string // header names by attribute
 }
 
-// of returns the event's message, which is valid until the next call. If the sink has
-// a stream, it has the header by which a stream knows duplicates.
+// of returns the event's message, which is valid until the next call. If the sink has a
+// stream, the message has the header with which the stream detects duplicates.
 func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 	m.values = m.values[:0]
 	if m.msg.Header == nil {
@@ -43,11 +43,11 @@ func (m *message) of(e transform.Event, o *Options) *nats.Msg {
 	return &m.msg
 }
 
-// messageID returns the id by which a stream knows duplicates: the sink, since a
-// stream may have several and drops duplicates among all of its messages, the event's
-// source, and its id, which is unique only within the source. A redelivered event has
-// its number behind these, so that it is not dropped as a duplicate of the first
-// delivery. No part can hold the space between them: it is percent-encoded.
+// messageID returns the id with which a stream detects duplicates. It consists of the
+// sink's name, because several sinks may share a stream, the event's source, and the
+// event's id, which is unique only within the source. For a redelivered event, the number
+// of the redelivery follows, so that it is not dropped as a duplicate of the first
+// delivery. The parts are percent-encoded and separated by a space.
 func messageID(sink string, e transform.Event) string {
 	id := transform.PercentEncode(sink) + " " + transform.PercentEncode(e.Source) + " " + transform.PercentEncode(e.ID)
 	if n := e.Redelivery(); n > 0 {
@@ -56,7 +56,7 @@ func messageID(sink string, e transform.Event) string {
 	return id
 }
 
-// header is the name of an attribute's header.
+// header returns the name of an attribute's header.
 func (m *message) header(attribute string) string {
 	name, ok := m.names[attribute]
 	if !ok {
@@ -66,6 +66,7 @@ func (m *message) header(attribute string) string {
 	return name
 }
 
+// set sets a header.
 func (m *message) set(name, value string) {
 	m.values = append(m.values, value)
 	n := len(m.values)

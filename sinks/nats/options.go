@@ -1,6 +1,6 @@
-// Package nats is the sink that publishes to NATS: to a JetStream stream, or
-// without one to whoever listens, as CloudEvents' NATS protocol binding says
-// (its draft 1.0.3, since 1.0.2 knows no headers).
+// Package nats is the sink that publishes to a JetStream stream or to core NATS,
+// according to the CloudEvents NATS protocol binding (draft 1.0.3, because 1.0.2 has no
+// headers).
 package nats
 
 import (
@@ -19,36 +19,35 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say where and how a sink publishes.
+// Options configure a Sink.
 type Options struct {
-	// URL is the address of a server, nats://, tls://, ws:// or wss://, or of
-	// several of one cluster, separated by commas. They are tried in any order, and
-	// each has its share of Timeout, so that one that hangs does not hide the others.
+	// URL is the address of one or more servers of a cluster, with the scheme nats,
+	// tls, ws or wss, separated by commas. They are tried in any order. Each gets an
+	// equal share of Timeout, so that one that hangs does not hide the others.
 	URL string
-	// Stream is the JetStream stream that must store the events before they
-	// count as delivered. How durable that is follows from the server: with one
-	// replica and without sync_interval: always it may lose what it acknowledged
-	// in the last two minutes before a power loss.
+	// Stream is the JetStream stream that must store the events before they count as
+	// delivered. Their durability depends on the server: with one replica and without
+	// sync_interval: always, a power loss may lose messages acknowledged in the two
+	// minutes before it.
 	//
-	// An event whose acknowledgement was lost is sent again. The stream drops it
-	// where its duplicate window (two minutes, unless it was made with another)
-	// reaches back to the first; else it is there twice.
+	// An event whose acknowledgement was lost is sent again. The stream drops it if the
+	// first copy is within its duplicate window (two minutes by default); otherwise it
+	// stores the event twice.
 	//
-	// JetStream looks for duplicates among all messages of a stream, whatever their
-	// subject. Sinks that share a stream are kept apart by Sink.
+	// JetStream detects duplicates among all messages of a stream, whatever their
+	// subject. Sink distinguishes the sinks that share a stream.
 	//
-	// Empty: core NATS. An event counts as delivered once a server has taken it,
-	// and reaches those who are subscribed at that moment.
+	// Empty: core NATS. An event counts as delivered once a server has received it;
+	// offline subscribers miss it.
 	Stream string
-	// Sink is the name of the sink, the first part of the id by which the stream knows
-	// duplicates. Each sink needs its own. A stream requires it.
+	// Sink is the sink's unique name, the first part of the id with which the stream
+	// detects duplicates. It is required if Stream is set.
 	Sink string
-	// Subject is a sinks.Template. What may not stand in a subject's token
-	// becomes "_".
+	// Subject is the text of a sinks.Template. Characters that are not allowed in a
+	// subject's token are replaced by "_".
 	Subject string
-	// CreateStream makes a stream that does not exist, for the subjects that the
-	// template can give, without limits, in files, with one replica. A stream that
-	// exists is left as it is.
+	// CreateStream creates a missing stream for all subjects of the template, without
+	// limits, in files, with one replica. An existing stream is not changed.
 	CreateStream bool
 
 	CredsFile string // user JWT and seed
@@ -56,25 +55,24 @@ type Options struct {
 	Token     string
 	Username  string
 	Password  string
-	TLS       *tls.Config // nil: TLS only where the server or URL demands it
+	TLS       *tls.Config // nil: TLS only if the server or URL requires it
 
-	// MaxPending bounds the messages on their way that the stream has not
-	// acknowledged; their bytes are bounded by the batch that Send is given.
-	// 0: 1000. Core NATS does not use it.
+	// MaxPending bounds the published messages that the stream has not acknowledged;
+	// the batch given to Send bounds their bytes. 0: 1000. Core NATS does not use it.
 	MaxPending int
-	// AckTimeout bounds the wait for the next acknowledgement while any is due: a
-	// cluster that lost the stream's leader never sends those that it owed. 0: 5 s.
+	// AckTimeout bounds the wait for the next acknowledgement: a cluster that lost the
+	// stream's leader never sends the outstanding ones. 0: 5 s.
 	AckTimeout time.Duration
-	// Mode is structured (also when empty) or binary.
+	// Mode is structured (the default) or binary.
 	Mode transform.Mode
 	// Timeout bounds a Send. 0: 30 s.
 	Timeout time.Duration
-	// Name is told to the server. Empty: ndrbridge.
+	// Name is the client's name on the server. Empty: ndrbridge.
 	Name string
 }
 
-// Sink publishes events. It connects at the first Send, and again at the first
-// Send after a failure; nothing is buffered in between.
+// Sink publishes events. The first Send connects, and so does the first Send after a
+// failure; nothing is buffered in between.
 type Sink struct {
 	options Options
 	subject sinks.Template
@@ -83,8 +81,8 @@ type Sink struct {
 	message message
 }
 
-// New checks the options and returns a sink that has not contacted any server.
-// The error tells all that is wrong.
+// New validates the options and returns a Sink. It contacts no server. The error joins
+// all invalid options.
 func New(o Options) (*Sink, error) {
 	schemes := []string{"nats", "tls", "ws", "wss"}
 	var errs []error
@@ -92,7 +90,7 @@ func New(o Options) (*Sink, error) {
 
 	for i, server := range strings.Split(o.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(server))
-		// The text of a URL may hold a password: it is not shown.
+		// The URL may contain a password: the error does not quote it.
 		if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
 			wrong("url: address %d is not scheme://host:port with one of the schemes %s", i+1, strings.Join(schemes, ", "))
 		}
@@ -104,13 +102,13 @@ func New(o Options) (*Sink, error) {
 		wrong("subject: %q has an empty token, a wildcard or white space", o.Subject)
 	}
 	if strings.ContainsAny(o.Stream, " \t\r\n.*>/\\") {
-		wrong("stream: %q has a character that a stream's name may not have", o.Stream)
+		wrong("stream: %q has a character that is not allowed in a stream's name", o.Stream)
 	}
 	if o.Stream != "" && o.Sink == "" {
-		wrong("the sink's name is missing, which its messages in a stream need")
+		wrong("the sink's name is missing; its messages in a stream need it")
 	}
 	if o.CreateStream && o.Stream == "" {
-		wrong("create_stream: stream must name it")
+		wrong("create_stream: stream must be set")
 	}
 	switch o.Mode {
 	case "":
@@ -119,17 +117,17 @@ func New(o Options) (*Sink, error) {
 	default:
 		wrong("mode: %q is neither structured nor binary", o.Mode)
 	}
-	ways := 0
+	methods := 0
 	for _, set := range []bool{o.CredsFile != "", o.NkeyFile != "", o.Token != "", o.Username != ""} {
 		if set {
-			ways++
+			methods++
 		}
 	}
-	if ways > 1 {
+	if methods > 1 {
 		wrong("only one of creds_file, nkey_file, token_file and username can be used")
 	}
 	if o.Password != "" && o.Username == "" {
-		wrong("password_file: there is no username")
+		wrong("password_file: username must be set")
 	}
 	if o.MaxPending < 0 || o.Timeout < 0 || o.AckTimeout < 0 {
 		wrong("max_pending and timeouts must not be negative")
@@ -144,8 +142,8 @@ func New(o Options) (*Sink, error) {
 	return &Sink{options: o, subject: subject}, nil
 }
 
-// Secrets are the credentials, which no text may show. A file is read as far as it
-// can be: that it cannot is told when it is needed.
+// Secrets returns the credentials, which no text may contain. It ignores files that cannot
+// be read: connecting reports these.
 func (o Options) Secrets() redact.Secrets {
 	words := []string{o.Token, o.Password}
 	for server := range strings.SplitSeq(o.URL, ",") {
@@ -156,7 +154,7 @@ func (o Options) Secrets() redact.Secrets {
 		if password, ok := u.User.Password(); ok {
 			words = append(words, password)
 		} else {
-			words = append(words, u.User.Username()) // it is a token
+			words = append(words, u.User.Username()) // a token
 		}
 	}
 	for _, file := range []string{o.CredsFile, o.NkeyFile} {
@@ -165,7 +163,7 @@ func (o Options) Secrets() redact.Secrets {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-") { // a heading
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-") { // not a heading
 				words = append(words, line)
 			}
 		}

@@ -11,15 +11,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// Send publishes the events. With a stream it returns nil once the stream has
-// acknowledged every one of them. Each carries the sink's name, its source and its id
-// together as Nats-Msg-Id, so that the stream drops what this sink had stored there
-// within the duplicate window, and nothing of another sink. Two events with one partition
-// key are never in flight at once. An event that the server takes for too large
-// is rejected alone; after any other failure nothing more is published in this
-// Send.
+// Send publishes the events. With a stream, it returns nil once the stream has
+// acknowledged every event. Nats-Msg-Id combines the sink's name, the event's source and
+// its id, so that the stream drops events that this sink stored there within the
+// duplicate window, and no events of other sinks. Two events with the same partition key
+// are never in flight at once. An event that is too large for the server is rejected
+// individually; after any other failure, nothing more is published in this Send.
 //
-// With core NATS it returns nil once a server has taken all events.
+// With core NATS, it returns nil once a server has received all events.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -34,7 +33,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 			return err
 		}
 	}
-	// The library does not know ctx where it waits for the network.
+	// The library ignores ctx while it waits for the network.
 	stop := context.AfterFunc(ctx, s.conn.Cut)
 	defer stop()
 
@@ -43,7 +42,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	if s.options.Stream == "" {
 		err = b.publish(ctx)
 	} else {
-		err = b.store(ctx)
+		err = b.publishToStream(ctx)
 	}
 	if err != nil {
 		b.fail(err)
@@ -57,7 +56,7 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	return nil
 }
 
-// open connects.
+// open connects, and creates the stream if the sink may.
 func (s *Sink) open(ctx context.Context) error {
 	c, err := s.connect(ctx)
 	if err != nil {
@@ -73,14 +72,13 @@ func (s *Sink) open(ctx context.Context) error {
 	return nil
 }
 
-// drop ends the connection: the next Send makes a new one.
+// drop ends the connection. The next Send opens a new one.
 func (s *Sink) drop() {
 	s.conn.end()
 	s.conn = nil
 }
 
-// Close ends the connection and waits for its callbacks. A second call does
-// nothing.
+// Close ends the connection and waits for its callbacks. A second call does nothing.
 func (s *Sink) Close() error {
 	if s.conn != nil {
 		s.drop()
@@ -88,25 +86,25 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// publishBatch is the events of one Send.
+// publishBatch is the state of one Send.
 type publishBatch struct {
 	sink   *Sink
 	conn   *conn
 	events []transform.Event
 	errs   sinks.EventErrors
 
-	published int             // events before this were published or rejected
-	answered  int             // of them, those whose result is known
-	pending   []bool          // by event: published, and not acknowledged
-	keys      map[string]bool // partition keys of those
-	patience  *time.Timer     // nil: nothing was waited for yet
+	published int             // number of leading events that were published or rejected
+	answered  int             // number of these events whose result is known
+	pending   []bool          // by event: published and not acknowledged
+	keys      map[string]bool // partition keys of the pending events
+	ackTimer  *time.Timer     // nil: not started yet
 }
 
-// publish is core NATS: the server answers a PING behind the events, so that it
-// has read them all, or has complained before.
+// publish publishes the events to core NATS. A PING follows them: when the server answers
+// it, it has read all events, and has reported an error before.
 func (b *publishBatch) publish(ctx context.Context) error {
 	for b.published < len(b.events) {
-		if err := b.put(ctx, ""); err != nil {
+		if err := b.publishNext(ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -119,8 +117,8 @@ func (b *publishBatch) publish(ctx context.Context) error {
 	return nil
 }
 
-// store is JetStream: every message is acknowledged for itself.
-func (b *publishBatch) store(ctx context.Context) error {
+// publishToStream publishes the events to JetStream, which acknowledges each.
+func (b *publishBatch) publishToStream(ctx context.Context) error {
 	first := b.conn.next
 	b.conn.next += uint64(len(b.events))
 	b.pending = make([]bool, len(b.events))
@@ -128,13 +126,13 @@ func (b *publishBatch) store(ctx context.Context) error {
 	for b.answered < len(b.events) {
 		full := b.published == len(b.events) || len(b.keys) == b.sink.options.MaxPending
 		if full || b.keys[b.events[b.published].PartitionKey] {
-			if err := b.await(ctx, first); err != nil {
+			if err := b.awaitAck(ctx, first); err != nil {
 				return err
 			}
 			continue
 		}
 		i := b.published
-		if err := b.put(ctx, b.conn.reply(first+uint64(i))); err != nil {
+		if err := b.publishNext(ctx, b.conn.reply(first+uint64(i))); err != nil {
 			return err
 		}
 		if b.errs[i] != nil { // rejected
@@ -147,8 +145,8 @@ func (b *publishBatch) store(ctx context.Context) error {
 	return nil
 }
 
-// put publishes the next event, or rejects it.
-func (b *publishBatch) put(ctx context.Context, reply string) error {
+// publishNext publishes the next event, or rejects it if it is too large.
+func (b *publishBatch) publishNext(ctx context.Context, reply string) error {
 	i := b.published
 	e := b.events[i]
 	b.published++
@@ -165,51 +163,53 @@ func (b *publishBatch) put(ctx context.Context, reply string) error {
 	return nil
 }
 
-// await waits for an acknowledgement. An error ends the Send.
-func (b *publishBatch) await(ctx context.Context, first uint64) error {
+// awaitAck waits for an acknowledgement and applies it. An error ends the Send. first is
+// the number of the first event's message.
+func (b *publishBatch) awaitAck(ctx context.Context, first uint64) error {
 	select {
-	case ack := <-b.conn.acks: // they come many at once, and this is the quickest way to take one
-		return b.acknowledged(ctx, ack, first)
+	case ack := <-b.conn.acks: // usually several are queued, and this is the fastest way to receive one
+		return b.applyAck(ctx, ack, first)
 	default:
 	}
 	select {
 	case ack := <-b.conn.acks:
-		return b.acknowledged(ctx, ack, first)
+		return b.applyAck(ctx, ack, first)
 	case err := <-b.conn.faults:
 		return b.sink.errorOf(ctx, err)
 	case <-b.conn.closed:
 		return b.sink.errorOf(ctx, b.conn.reason(nats.ErrConnectionClosed))
 	case <-ctx.Done():
 		return b.sink.errorOf(ctx, ctx.Err())
-	case <-b.silence():
+	case <-b.ackTimeout():
 		return sinks.Errorf(sinks.Transient, "stream %s: no acknowledgement within %v (none will come if it is set to no_ack)",
 			b.sink.options.Stream, b.sink.options.AckTimeout)
 	}
 }
 
-// silence is the timer of a wait for an acknowledgement, from now.
-func (b *publishBatch) silence() <-chan time.Time {
-	if b.patience == nil {
-		b.patience = time.NewTimer(b.sink.options.AckTimeout)
+// ackTimeout starts the timer for an acknowledgement and returns its channel.
+func (b *publishBatch) ackTimeout() <-chan time.Time {
+	if b.ackTimer == nil {
+		b.ackTimer = time.NewTimer(b.sink.options.AckTimeout)
 	} else {
-		b.patience.Reset(b.sink.options.AckTimeout)
+		b.ackTimer.Reset(b.sink.options.AckTimeout)
 	}
-	return b.patience.C
+	return b.ackTimer.C
 }
 
-func (b *publishBatch) acknowledged(ctx context.Context, ack *nats.Msg, first uint64) error {
+// applyAck records the result of the event that ack acknowledges. An error ends the Send.
+func (b *publishBatch) applyAck(ctx context.Context, ack *nats.Msg, first uint64) error {
 	b.conn.Taken(ack)
 	number, err := b.conn.number(ack)
 	i := number - first
 	if err != nil || i >= uint64(len(b.events)) || !b.pending[i] {
-		return nil // a second answer
+		return nil // not an answer, or a second one
 	}
 	err = readAck(b.sink.options.Stream, ack, b.sink.secrets.Hide)
 	switch class, _ := sinks.ClassOf(err); {
 	case errors.Is(err, errNotAnAnswer):
 		return nil
 	case errors.Is(err, errNoStream):
-		// Either there is no such stream, or JetStream is not able to work now.
+		// Either the stream does not exist, or JetStream is not available at the moment.
 		if err := b.sink.prepareStream(ctx, b.conn); err != nil {
 			return err
 		}
@@ -224,16 +224,16 @@ func (b *publishBatch) acknowledged(ctx context.Context, ack *nats.Msg, first ui
 	return nil
 }
 
-// fail gives an error to the events whose result is not known: err to those that
-// were published, or where there is none, to the first that was not.
+// fail sets the errors of the events without a result: err for the published ones, or, if
+// there are none, for the first unpublished one, and sinks.ErrNotTried for the others.
 func (b *publishBatch) fail(err error) {
-	told := false
+	reported := false
 	for i := range b.events {
 		switch unpublished := i >= b.published; {
-		case unpublished && told:
+		case unpublished && reported:
 			b.errs[i] = sinks.ErrNotTried
 		case unpublished, b.errs[i] == nil && (b.pending == nil || b.pending[i]):
-			b.errs[i], told = err, true
+			b.errs[i], reported = err, true
 		}
 	}
 }

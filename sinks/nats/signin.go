@@ -10,11 +10,12 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// userJWT is what a JWT looks like: three parts of base64.
+// userJWT matches the form of a JWT: three parts in base64.
 var userJWT = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+$`)
 
-// readCreds reads a credentials file. The library's errors may hold what is in the file,
-// and it takes a seed for the JWT, and sends it, where a line break is within the JWT.
+// readCreds reads a credentials file. It does not use the library's reader, whose errors
+// may quote the file, and which takes the seed for the JWT, and sends it, if there is a
+// line break in the JWT.
 func readCreds(file string) (nats.Option, error) {
 	text, err := secretfile.Read(file)
 	if err != nil {
@@ -22,11 +23,11 @@ func readCreds(file string) (nats.Option, error) {
 	}
 	jwt, err := nkeys.ParseDecoratedJWT(text)
 	if err != nil || !userJWT.MatchString(jwt) {
-		return nil, fmt.Errorf("%s holds no JWT of a user: write it alone, on one line between its headings", file)
+		return nil, fmt.Errorf("%s has no user JWT: write it on one line of its own between its headings", file)
 	}
 	seed, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s holds no seed of an nkey beside the JWT: write it alone, on one line between its headings", file)
+		return nil, fmt.Errorf("%s has no nkey seed: write it on one line of its own between its headings", file)
 	}
 	return nats.UserJWT(func() (string, error) { return jwt, nil }, seed.Sign), nil
 }
@@ -43,7 +44,7 @@ func readNkey(file string) (nats.Option, error) {
 		public, err = seed.PublicKey()
 	}
 	if err != nil || !nkeys.IsValidPublicUserKey(public) {
-		return nil, fmt.Errorf("%s holds no seed of a user's nkey: write it alone, on one line", file)
+		return nil, fmt.Errorf("%s has no seed of a user nkey: write it on one line of its own", file)
 	}
 	return nats.Nkey(public, seed.Sign), nil
 }

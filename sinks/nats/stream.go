@@ -17,17 +17,17 @@ import (
 // requestTimeout bounds the requests to JetStream's API.
 const requestTimeout = 5 * time.Second
 
-// prepareStream makes sure that the stream exists and takes the sink's subjects,
-// and makes it where the sink may.
+// prepareStream makes sure that the stream exists and has the sink's subjects. It creates
+// a missing stream if the sink may.
 func (s *Sink) prepareStream(ctx context.Context, c *conn) error {
 	subjects := filter(s.subject.Fill("*"))
 	stream, err := s.findStream(ctx, c, subjects)
-	return s.fits(ctx, stream, subjects, err)
+	return s.checkStream(ctx, stream, subjects, err)
 }
 
-// fits returns nil for a stream that takes the subjects. failed is the error of who
-// looked for it.
-func (s *Sink) fits(ctx context.Context, stream jetstream.Stream, subjects string, failed error) error {
+// checkStream returns nil if the stream has the subjects. failed is the error of
+// findStream.
+func (s *Sink) checkStream(ctx context.Context, stream jetstream.Stream, subjects string, failed error) error {
 	name := s.options.Stream
 	switch err := failed; {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
@@ -39,25 +39,26 @@ func (s *Sink) fits(ctx context.Context, stream jetstream.Stream, subjects strin
 	}
 	captured := func(subject string) bool { return captures(subject, subjects) }
 	if have := stream.CachedInfo().Config.Subjects; !slices.ContainsFunc(have, captured) {
-		return advise("see subject, or add it to the stream", "stream %s takes %s, and not %s", name, s.secrets.Hide(fmt.Sprintf("%q", have)), subjects)
+		return advise("check subject, or add it to the stream", "stream %s has the subjects %s, but not %s", name, s.secrets.Hide(fmt.Sprintf("%q", have)), subjects)
 	}
 	return nil
 }
 
-// advise makes a halt with what a person can do about it.
+// advise returns a Halted error with advice.
 func advise(advice, format string, args ...any) *sinks.Error {
 	return &sinks.Error{Class: sinks.Halted, Err: &sinks.Advised{Err: fmt.Errorf(format, args...), To: advice}}
 }
 
-// findStream asks for the stream, and makes it where there is none and the sink
-// may.
+// findStream requests the stream's configuration. It creates a missing stream with
+// subjects if the sink may.
 func (s *Sink) findStream(ctx context.Context, c *conn, subjects string) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	// A request that is not permitted gets no answer, but a complaint.
+	// A request without permission gets no answer; the server reports an asynchronous
+	// error instead.
 	var fault error
-	var complaint sync.WaitGroup
-	complaint.Go(func() {
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		select {
 		case fault = <-c.faults:
 			cancel()
@@ -80,7 +81,7 @@ func (s *Sink) findStream(ctx context.Context, c *conn, subjects string) (jetstr
 		return stream, err
 	}()
 	cancel()
-	complaint.Wait()
+	waiting.Wait()
 	if err != nil && fault != nil {
 		err = fault
 	}

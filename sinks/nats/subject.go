@@ -2,8 +2,8 @@ package nats
 
 import "strings"
 
-// token makes a subject of text: what may not stand in a token becomes "_", and
-// so does an empty token.
+// token returns subject with "_" in place of empty tokens and of characters that are not
+// allowed in a token.
 func token(subject string) string {
 	clean := true
 	previous := byte('.')
@@ -30,10 +30,11 @@ func token(subject string) string {
 	return strings.Join(tokens, ".")
 }
 
+// allowed reports whether c may be part of a token.
 func allowed(c byte) bool { return c > ' ' && c != 0x7f && c != '*' && c != '>' }
 
-// filter is the narrowest subject with wildcards that matches all that a
-// template gives, from the template filled with "*".
+// filter returns the narrowest subject with wildcards that matches all subjects of a
+// template. filled is the template filled with "*".
 func filter(filled string) string {
 	tokens := strings.Split(filled, ".")
 	for i, text := range tokens {
@@ -44,7 +45,7 @@ func filter(filled string) string {
 	return strings.Join(tokens, ".")
 }
 
-// captures reports whether a stream's subject matches all that a filter matches.
+// captures reports whether a stream's subject matches everything that filter matches.
 func captures(stream, filter string) bool {
 	want := strings.Split(filter, ".")
 	have := strings.Split(stream, ".")
