@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// PerEvent is a benchmark of send, which sends a number of events at each call.
-// It reports the CPU time of the process for each event.
+// PerEvent benchmarks send, which sends the given number of events per call. It reports
+// the CPU time of the process per event.
 func PerEvent(b *testing.B, events int, send func() error) {
 	if err := send(); err != nil {
 		b.Fatal(err)
@@ -24,6 +24,7 @@ func PerEvent(b *testing.B, events int, send func() error) {
 	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N*events), "cpu-ns/event")
 }
 
+// cpu returns the CPU time that the process has used.
 func cpu() time.Duration {
 	var usage syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)

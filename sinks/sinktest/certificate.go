@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for 127.0.0.1, and the pool of the one
-// authority that vouches for it.
+// Certificate creates a self-signed certificate for 127.0.0.1 and a pool that contains
+// it as an authority.
 func Certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

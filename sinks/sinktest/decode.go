@@ -25,17 +25,17 @@ func Batch(body []byte) ([]event.Event, error) {
 	return events, err
 }
 
-// Binary decodes a message in binary mode. Header names that begin with prefix,
-// in any case, are attributes; content-type is the data's. With percent, values
-// are percent-decoded, as the HTTP and NATS bindings want. A header that comes
-// twice is an error.
+// Binary decodes a message in binary mode. Headers whose names begin with prefix, in any
+// case, are attributes; content-type is that of the data. If percent is set, values are
+// percent-decoded, as the HTTP and NATS bindings require. It returns an error if a header
+// is repeated.
 func Binary(prefix string, percent bool, headers iter.Seq2[string, string], data []byte) (event.Event, error) {
 	e := event.New()
 	seen := map[string]bool{}
 	for name, value := range headers {
 		name = strings.ToLower(name)
 		if seen[name] {
-			return e, fmt.Errorf("header %s comes twice", name)
+			return e, fmt.Errorf("header %s is repeated", name)
 		}
 		seen[name] = true
 		if name == "content-type" {

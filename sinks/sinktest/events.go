@@ -10,9 +10,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// Events makes n events of detections, all different, that share the given
-// number of partition keys in turn. Each takes at least size bytes in structured
-// form, and at least some 400.
+// Events returns n different events of detections, with the given number of partition
+// keys in turn. Each takes at least size bytes in structured form, and never less than
+// about 400.
 func Events(n, keys, size int) []transform.Event {
 	events := make([]transform.Event, n)
 	base := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -38,7 +38,7 @@ func Events(n, keys, size int) []transform.Event {
 	return events
 }
 
-// filler is text of n bytes that compresses about as well as a detection does.
+// filler returns a text of n bytes that compresses about as well as a detection.
 func filler(seed, n int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 1; b.Len() < n; x = x*6364136223846793005 + 1442695040888963407 {
@@ -47,10 +47,10 @@ func filler(seed, n int) string {
 	return b.String()[:max(n, 0)]
 }
 
-// Awkward makes events that a careless encoder damages: numbers beyond what a
-// float64 holds, decimals with a trailing zero, escapes, text of many scripts in
-// data and in attributes, two events with one id from two sources, no optional
-// attribute at all, and all streams.
+// Awkward returns events that a careless encoder damages: numbers that a float64 cannot
+// represent, decimals with a trailing zero, escapes, text of many scripts in data and
+// attributes, two events with the same id from two sources, no optional attributes, and
+// all streams.
 func Awkward() []transform.Event {
 	at := time.Date(2026, 2, 28, 23, 59, 59, 999e6, time.UTC)
 	var events []transform.Event

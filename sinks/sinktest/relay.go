@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Relay passes TCP connections on to a server and can break them, so that a
-// test shows a sink a network at fault while the server stays well.
+// Relay forwards TCP connections to a server and can break them, which simulates a
+// network failure while the server keeps running.
 type Relay struct {
 	listener net.Listener
 	server   string
@@ -21,13 +21,13 @@ type Relay struct {
 type relayState int
 
 const (
-	passing relayState = iota
+	forwarding relayState = iota
 	down
 	hanging
 )
 
-// NewRelay starts a relay on loopback to the server's address. It ends with the
-// test.
+// NewRelay starts a relay on the loopback interface to the server's address. It stops
+// at the end of the test.
 func NewRelay(t testing.TB, server string) *Relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,21 +44,21 @@ func NewRelay(t testing.TB, server string) *Relay {
 	return r
 }
 
-// Addr is the relay's own address.
+// Addr returns the relay's address.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// Down breaks the connections, and new ones as soon as they are made.
+// Down closes the connections, and new ones as soon as they are accepted.
 func (r *Relay) Down() { r.set(down) }
 
-// Hang keeps connections and takes new ones, and loses every byte of them.
+// Hang keeps connections and accepts new ones, but discards all data.
 func (r *Relay) Hang() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = hanging
 }
 
-// Restore breaks the connections and passes new ones on.
-func (r *Relay) Restore() { r.set(passing) }
+// Restore closes the connections and forwards new ones.
+func (r *Relay) Restore() { r.set(forwarding) }
 
 func (r *Relay) set(state relayState) {
 	r.mu.Lock()
@@ -70,7 +70,8 @@ func (r *Relay) set(state relayState) {
 	clear(r.conns)
 }
 
-// admit keeps a connection unless the relay is down.
+// admit registers a connection. If the relay is down, it closes the connection and
+// reports false.
 func (r *Relay) admit(conn net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,12 +101,13 @@ func (r *Relay) accept() {
 			client.Close()
 			continue
 		}
-		r.done.Go(func() { r.pass(server, client) })
-		r.done.Go(func() { r.pass(client, server) })
+		r.done.Go(func() { r.forward(server, client) })
+		r.done.Go(func() { r.forward(client, server) })
 	}
 }
 
-func (r *Relay) pass(to, from net.Conn) {
+// forward copies data until either connection fails.
+func (r *Relay) forward(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 64<<10)
@@ -114,7 +116,7 @@ func (r *Relay) pass(to, from net.Conn) {
 		if err != nil {
 			return
 		}
-		// Under the lock, so that nothing passes once Hang has returned.
+		// Write under the lock, so that no data is forwarded once Hang has returned.
 		r.mu.Lock()
 		if r.state != hanging {
 			_, err = to.Write(buffer[:n])

@@ -1,5 +1,5 @@
-// Package sinktest is the conformance suite of sinks: what every one of them
-// promises, whatever its protocol.
+// Package sinktest is the conformance suite of sinks. It checks the contract of
+// sinks.Sink, whatever the protocol.
 package sinktest
 
 import (
@@ -18,47 +18,44 @@ import (
 	"ndrbridge/transform"
 )
 
-// Target is what a sink delivers to, real or a stand-in, recreated for each
-// test. Open and Received must be set. The others are faults and bounds; nil or
-// zero says that the target cannot show them, and what depends on them is not
-// checked.
+// Target is the target of a sink, real or simulated, created for each test. Open and
+// Received must be set. The other fields are faults and bounds; if one is nil or zero,
+// the target does not support it, and the checks that need it are skipped.
 type Target struct {
-	// Open makes a sink for the target, without contacting it.
+	// Open returns a sink for the target, without contacting it.
 	Open func() (sinks.Sink, error)
-	// Received returns the events that the target holds, in the order in which
-	// they arrived as far as they share a partition key, read by somebody else's
-	// decoder: see Structured, Batch and Binary.
+	// Received returns the events that the target holds. Events with the same partition
+	// key are in the order of their arrival. They are decoded by a third-party decoder:
+	// see Structured, Batch and Binary.
 	Received func() ([]event.Event, error)
 
-	// Down breaks connections and takes no new ones: a transient failure.
+	// Down breaks connections and accepts no new ones: a transient failure.
 	Down func()
-	// Hang keeps connections but answers nothing. What is sent meanwhile is
-	// lost.
+	// Hang keeps connections but answers nothing and discards what is sent.
 	Hang func()
-	// Halt makes the target refuse the sink as a whole: its credentials, the
-	// topic, the stream, the address.
+	// Halt makes the target refuse the sink itself: its credentials, topic, stream or
+	// address.
 	Halt func()
-	// Throttle makes the target ask for a wait, which it returns.
+	// Throttle makes the target ask for a wait, and returns that wait.
 	Throttle func() time.Duration
-	// Reject makes the target refuse the event with this id, as such.
+	// Reject makes the target reject the event with this id.
 	Reject func(id string)
 	// Restore ends Down, Hang, Halt and Throttle.
 	Restore func()
 
-	// MaxBytes is the size of structured events that no event of the suite
-	// passes but one that is too large on purpose. The sink must find it by
-	// itself. 0: the target has no bound that the sink knows.
+	// MaxBytes is the largest size of a structured event. Only one event of the suite
+	// exceeds it, on purpose, which the sink must detect itself. 0: the sink knows no
+	// bound.
 	MaxBytes int
-	// Secrets must not show up in any error.
+	// Secrets must not appear in any error.
 	Secrets []string
 }
 
-// promptly bounds what must not hang. It is no measure of speed.
+// promptly bounds calls that must not hang. It does not measure speed.
 const promptly = 30 * time.Second
 
-// Run checks the sink in each of the modes. It calls fresh for every test with
-// the mode that the sink is to have. The tests of faults run in the first mode
-// alone.
+// Run checks the sink in each of the modes. For every test, it calls fresh with the mode
+// of the sink. The tests of faults run only in the first mode.
 func Run(t *testing.T, modes []transform.Mode, fresh func(t *testing.T, mode transform.Mode) Target) {
 	type check struct {
 		name string
@@ -84,14 +81,14 @@ func Run(t *testing.T, modes []transform.Mode, fresh func(t *testing.T, mode tra
 		})
 	}
 	run(t, modes[0], []check{
-		{"nothing is sent when the context has ended before", cancelledBefore},
-		{"a send that hangs ends with its context and goes on no further", cancelledWhileHanging},
-		{"a target that is down is a transient failure and not tried again in secret", isDown},
-		{"a target that refuses the sink is a halt and costs no event", halted},
-		{"a target that asks for a wait is told with the wait", throttled},
-		{"an event that the target refuses is rejected alone", rejected},
-		{"an event that is too large is rejected alone", tooLarge},
-		{"closing twice is harmless, and so is closing what never sent", closeTwice},
+		{"nothing is sent if the context is already cancelled", cancelledBefore},
+		{"a send that hangs returns when its context is cancelled and leaves nothing running", cancelledWhileHanging},
+		{"a target that is down is a transient failure and the sink does not retry", isDown},
+		{"a target that refuses the sink halts it and no event is lost", halted},
+		{"a target that asks for a wait is reported as throttled with that wait", throttled},
+		{"only the event that the target rejects is rejected", rejected},
+		{"only the event that is too large is rejected", tooLarge},
+		{"closing twice is harmless, and so is closing before a send", closeTwice},
 	})
 }
 
@@ -117,7 +114,7 @@ func (s *session) close() {
 	}
 }
 
-// try sends, and checks what is true of every error.
+// try sends events and checks the properties of every error.
 func (s *session) try(ctx context.Context, events []transform.Event) error {
 	s.t.Helper()
 	done := make(chan error, 1)
@@ -140,22 +137,22 @@ func (s *session) try(ctx context.Context, events []transform.Event) error {
 		if len(each) != len(events) {
 			s.t.Fatalf("%d errors for %d events", len(each), len(events))
 		}
-		held := s.ids()
+		received := s.ids()
 		failed := false
 		for i, err := range each {
 			failed = failed || err != nil
-			if err == nil && !held[key(events[i].Source, events[i].ID)] {
-				s.t.Errorf("event %s has no error and is not there", events[i].ID)
+			if err == nil && !received[key(events[i].Source, events[i].ID)] {
+				s.t.Errorf("event %s has no error but did not arrive", events[i].ID)
 			}
 		}
 		if !failed {
-			s.t.Error("an error in which no event failed")
+			s.t.Error("EventErrors without a failed event")
 		}
 	}
 	return err
 }
 
-// send sends what must arrive.
+// send sends events and fails the test on an error.
 func (s *session) send(events []transform.Event) {
 	s.t.Helper()
 	if err := s.try(s.t.Context(), events); err != nil {
@@ -167,24 +164,24 @@ func (s *session) received() []event.Event {
 	s.t.Helper()
 	got, err := s.target.Received()
 	if err != nil {
-		s.t.Fatalf("read what the target holds: %v", err)
+		s.t.Fatalf("read the target's events: %v", err)
 	}
 	return got
 }
 
 func (s *session) ids() map[string]bool {
 	s.t.Helper()
-	held := map[string]bool{}
+	received := map[string]bool{}
 	for _, e := range s.received() {
-		held[key(e.Source(), e.ID())] = true
+		received[key(e.Source(), e.ID())] = true
 	}
-	return held
+	return received
 }
 
 func key(source, id string) string { return source + " " + id }
 
-// holds fails the test unless the target holds exactly these events, unchanged,
-// each once, and in order per partition key.
+// holds fails the test unless the target holds exactly these events, unchanged, each
+// once, and those of a partition key in their order.
 func (s *session) holds(want []transform.Event) {
 	s.t.Helper()
 	got := s.received()
@@ -199,7 +196,7 @@ func (s *session) holds(want []transform.Event) {
 	for _, e := range want {
 		queue := byKey[e.PartitionKey]
 		if len(queue) == 0 {
-			s.t.Fatalf("event %s is not there", e.ID)
+			s.t.Fatalf("event %s did not arrive", e.ID)
 		}
 		byKey[e.PartitionKey] = queue[1:]
 		if err := same(queue[0], e); err != nil {
@@ -208,7 +205,7 @@ func (s *session) holds(want []transform.Event) {
 	}
 }
 
-// same compares what arrived with what was sent.
+// same returns an error if got differs from want.
 func same(got event.Event, want transform.Event) error {
 	if err := got.Validate(); err != nil {
 		return fmt.Errorf("not a valid CloudEvent: %w", err)
@@ -238,7 +235,7 @@ func same(got event.Event, want transform.Event) error {
 	if got.DataContentType() != transform.ContentTypeData {
 		return fmt.Errorf("datacontenttype is %q", got.DataContentType())
 	}
-	// A sink that writes lines may change white space between tokens.
+	// A sink that writes lines may change whitespace between tokens.
 	if !bytes.Equal(got.Data(), want.Data()) && !bytes.Equal(compact(got.Data()), compact(want.Data())) {
 		return fmt.Errorf("data is %.200q, not %.200q", got.Data(), want.Data())
 	}
@@ -352,8 +349,8 @@ func throttled(t *testing.T, s *session) {
 	s.holds(events)
 }
 
-// fails sends what must fail for every event in one class, and returns an error
-// that has the class.
+// fails sends events, all of which must fail with the class want, and returns one of the
+// errors.
 func (s *session) fails(events []transform.Event, want sinks.Class) error {
 	s.t.Helper()
 	err := s.try(s.t.Context(), events)
@@ -369,7 +366,7 @@ func (s *session) fails(events []transform.Event, want sinks.Class) error {
 		class, _ := sinks.ClassOf(err)
 		switch {
 		case err == nil:
-			s.t.Errorf("event %d is said to have arrived", i)
+			s.t.Errorf("event %d is reported as delivered", i)
 		case errors.Is(err, sinks.ErrNotTried):
 		case class != want:
 			s.t.Errorf("event %d: class %s, want %s: %v", i, class, want, err)
@@ -383,8 +380,8 @@ func (s *session) fails(events []transform.Event, want sinks.Class) error {
 	return first
 }
 
-// recover sends again until it works, as a runner does: a sink may need a few
-// sends to notice that its target is back.
+// recover retries until Send succeeds, as a runner does: a sink may need a few sends to
+// notice that its target is back.
 func (s *session) recover(events []transform.Event) {
 	s.t.Helper()
 	var err error
@@ -392,7 +389,7 @@ func (s *session) recover(events []transform.Event) {
 		if err = s.try(s.t.Context(), events); err == nil {
 			return
 		}
-		// What arrived must not be sent twice: this suite counts.
+		// Do not send delivered events again: the suite expects each once.
 		if each, ok := errors.AsType[sinks.EventErrors](err); ok {
 			for i := len(each) - 1; i >= 0; i-- {
 				if each[i] == nil {
@@ -402,7 +399,7 @@ func (s *session) recover(events []transform.Event) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.t.Fatalf("the target is back, and the sink still fails: %v", err)
+	s.t.Fatalf("the target is back, but the sink still fails: %v", err)
 }
 
 func rejected(t *testing.T, s *session) {
@@ -417,8 +414,8 @@ func rejected(t *testing.T, s *session) {
 	}
 	each, ok := errors.AsType[sinks.EventErrors](err)
 	if !ok {
-		// The sink does not know which one it is. Found by halving, in the end
-		// each is sent alone.
+		// The sink does not know which event it is. Bisecting sends each alone in the
+		// end.
 		if class, _ := sinks.ClassOf(err); class != sinks.Rejected {
 			t.Fatalf("class %s: %v", class, err)
 		}
@@ -429,10 +426,10 @@ func rejected(t *testing.T, s *session) {
 	}
 	for i, err := range each {
 		if class, _ := sinks.ClassOf(err); i == 3 && (err == nil || class != sinks.Rejected) {
-			t.Errorf("the refused event: class %s: %v", class, err)
+			t.Errorf("the rejected event: class %s: %v", class, err)
 		}
 		if i != 3 && err != nil {
-			// What was held back is sent again.
+			// Events that were not tried are sent again.
 			if class, _ := sinks.ClassOf(err); class != sinks.Transient {
 				t.Errorf("event %d: class %s: %v", i, class, err)
 			}
@@ -451,7 +448,7 @@ func tooLarge(t *testing.T, s *session) {
 	err := s.try(t.Context(), events)
 	each, ok := errors.AsType[sinks.EventErrors](err)
 	if !ok {
-		t.Fatalf("the error does not tell the events apart: %v", err)
+		t.Fatalf("not EventErrors: %v", err)
 	}
 	for i, err := range each {
 		if class, _ := sinks.ClassOf(err); i == 2 && (err == nil || class != sinks.Rejected || !sinks.IsUnsent(err)) {
