@@ -18,8 +18,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// failsOn returns the answers of a sink that says 500 to every batch with one of
-// the events.
+// failsOn returns the answers of a sink that answers 500 to every batch with one of the
+// poison events.
 func failsOn(poison ...string) func(int, []string) error {
 	return func(_ int, ids []string) error {
 		if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(poison, id) }) {
@@ -35,7 +35,7 @@ func sorted(ids []string) []string {
 	return ids
 }
 
-func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
+func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(int, []string) error
 		change func(*sinks.Options)
@@ -73,7 +73,7 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixtureWith(t, 40, &target{answer: c.answer}, c.change)
 				stop := f.start()
-				// What arrives while it is found out shows that the target is well.
+				// Events that arrive meanwhile show that the target is up.
 				for i := range 40 {
 					time.Sleep(c.within / 40)
 					f.append(t, 41+i, 41+i)
@@ -82,8 +82,8 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 				if got := f.dead(t); !slices.Equal(got, c.dead) {
 					t.Errorf("dead letters %v, want %v", got, c.dead)
 				}
-				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.taken)[:70], want[:70]) {
-					t.Errorf("taken %v", f.taken)
+				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
+					t.Errorf("accepted %v", f.accepted)
 				}
 			})
 		})
@@ -106,13 +106,13 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 			attempts := f.attempts
 			f.mu.Unlock()
 			if attempts > 7*24*60*2 {
-				t.Errorf("%d attempts in a week, which are more than two a minute", attempts)
+				t.Errorf("%d attempts in a week, want at most two per minute", attempts)
 			}
 			well.Store(true)
 			time.Sleep(10 * time.Minute)
 			stop()
-			if f.dead(t) != nil || !slices.Equal(sorted(f.taken), sorted(numbers(1, 40+7*24))) {
-				t.Errorf("dead letters %v, and %d events were taken", f.dead(t), len(f.taken))
+			if f.dead(t) != nil || !slices.Equal(sorted(f.accepted), sorted(numbers(1, 40+7*24))) {
+				t.Errorf("dead letters %v, and %d events were accepted", f.dead(t), len(f.accepted))
 			}
 			for size := range slices.Values(f.sizes) {
 				if size > 8 {
@@ -121,13 +121,13 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 			}
 		})
 	})
-	t.Run("nor one that nothing stands behind", func(t *testing.T) {
+	t.Run("nor an event that no other follows", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 1, &target{answer: failsOn("1")})
 			stop := f.start()
 			time.Sleep(24 * time.Hour)
 			if f.dead(t) != nil {
-				t.Errorf("dead letters %v, and nothing shows that the target is well", f.dead(t))
+				t.Errorf("dead letters %v, but nothing shows that the target is up", f.dead(t))
 			}
 			for i := range 60 {
 				f.append(t, 2+i, 2+i)
@@ -135,11 +135,11 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 			}
 			stop()
 			if got := f.dead(t); !slices.Equal(got, []string{"1"}) {
-				t.Errorf("dead letters %v, and others passed all the time", got)
+				t.Errorf("dead letters %v, although others were delivered", got)
 			}
 		})
 	})
-	t.Run("and what shares its key waits for it", func(t *testing.T) {
+	t.Run("and events of its key wait for it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, 0, &target{answer: failsOn("2")})
 			if err := appendEvents(t.Context(), f.store, 1, 60, func(i int) string { return fmt.Sprint("key ", i%2, i < 7) }); err != nil {
@@ -151,15 +151,15 @@ func TestAnEventThatKeepsFailingWhileOthersPassIsGivenUp(t *testing.T) {
 				f.append(t, 61+i, 61+i)
 			}
 			stop()
-			at := func(id string) int { return slices.Index(f.taken, id) }
+			at := func(id string) int { return slices.Index(f.accepted, id) }
 			if at("4") < 0 || at("4") > at("6") || at("60") < 0 {
-				t.Errorf("taken %v", f.taken)
+				t.Errorf("accepted %v", f.accepted)
 			}
 		})
 	})
 }
 
-func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
+func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 	rejects := sinks.Errorf(sinks.Rejected, "400 bad request")
 	synctest.Test(t, func(t *testing.T) {
 		var bad atomic.Bool
@@ -176,7 +176,7 @@ func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
 		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "rejected 20 events in a row") {
 			t.Errorf("status %+v", s)
 		}
-		// Of the batches in front of the one that told, the events are gone.
+		// The events of earlier batches stay dead letters.
 		if dead := f.dead(t); len(dead) >= 20 {
 			t.Errorf("%d dead letters", len(dead))
 		}
@@ -187,11 +187,11 @@ func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
 		if !slices.Contains(dead, "9") && !slices.Contains(numbers(1, 16), "9") {
 			t.Errorf("dead letters %v lack 9", dead)
 		}
-		if len(f.taken)+len(dead) != 50 || f.cursor(t) != 50 {
-			t.Errorf("taken %v, dead %v, cursor %d", f.taken, dead, f.cursor(t))
+		if len(f.accepted)+len(dead) != 50 || f.cursor(t) != 50 {
+			t.Errorf("accepted %v, dead %v, cursor %d", f.accepted, dead, f.cursor(t))
 		}
 	})
-	t.Run("and goes on where it was the data after all", func(t *testing.T) {
+	t.Run("and goes on if the data was at fault after all", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixtureWith(t, 60, &target{answer: func(_ int, ids []string) error {
 				for _, id := range ids {
@@ -204,14 +204,14 @@ func TestASinkThatRejectsEverythingIsHalted(t *testing.T) {
 			stop := f.start()
 			time.Sleep(time.Hour)
 			stop()
-			if want := numbers(31, 60); !slices.Equal(sorted(f.taken), want) || len(f.dead(t)) != 30 {
-				t.Errorf("taken %v, dead %v", f.taken, f.dead(t))
+			if want := numbers(31, 60); !slices.Equal(sorted(f.accepted), want) || len(f.dead(t)) != 30 {
+				t.Errorf("accepted %v, dead %v", f.accepted, f.dead(t))
 			}
 		})
 	})
 }
 
-func TestEventsThatTheBridgeItselfRefusesDoNotHaltTheSink(t *testing.T) {
+func TestUnsendableEventsDoNotHaltTheSink(t *testing.T) {
 	text, err := render.Compile(`{"text": {{if .detection.bad}}no JSON{{else}}"fine"{{end}}}`, true)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestEventsThatTheBridgeItselfRefusesDoNotHaltTheSink(t *testing.T) {
 	}
 }
 
-func TestWhatTheBridgeItselfRefusesDoesNotHideThatTheTargetRejectsEverything(t *testing.T) {
+func TestUnsendableEventsDoNotHideThatTheTargetRejectsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 60, &target{answer: func(_ int, ids []string) error {
 			each := make(sinks.EventErrors, len(ids))
@@ -278,13 +278,13 @@ func TestWhatTheBridgeItselfRefusesDoesNotHideThatTheTargetRejectsEverything(t *
 	})
 }
 
-func TestARateLimitIsKept(t *testing.T) {
+func TestRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureWith(t, 100, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.RateLimit = 0.5 })
 		stop := f.start()
 		time.Sleep(61 * time.Second)
 		stop()
-		if n := len(f.taken); n < 30 || n > 32 {
+		if n := len(f.accepted); n < 30 || n > 32 {
 			t.Errorf("%d events in a minute, at one every two seconds", n)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// told returns what the journal's events say was skipped.
-func (f *fixture) told(t *testing.T) []transform.Skipped {
+// skips returns the skips that the journal's events report.
+func (f *fixture) skips(t *testing.T) []transform.Skipped {
 	t.Helper()
 	records, err := f.store.Read(t.Context(), 0, checkpoint.Batch{})
 	if err != nil {
@@ -34,15 +34,15 @@ func (f *fixture) told(t *testing.T) []transform.Skipped {
 	return all
 }
 
-func TestASinkThatIsTooFarBehindSkipsTheOldestAndTellsSo(t *testing.T) {
+func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 	policy := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
 	const size = 160 // of an event, about
 	for _, c := range []struct {
 		name   string
 		lag    sinks.Lag
 		reason string
-		// Of 100 events, one a minute, so many at least and at most are taken when
-		// the sink that was down all the time is well.
+		// Bounds of the number of events, of 100 (one per minute), that are accepted once
+		// the sink recovers.
 		least, most int
 	}{
 		{"by the age of events", sinks.Lag{Skip: true, MaxAge: 30 * time.Minute, Events: policy}, "lag.max_age (30m0s)", 28, 32},
@@ -81,27 +81,27 @@ func TestASinkThatIsTooFarBehindSkipsTheOldestAndTellsSo(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					var taken, skips int
-					for _, id := range f.taken {
+					var accepted, skips int
+					for _, id := range f.accepted {
 						if strings.HasPrefix(id, "sink.skipped-lake-") {
 							skips++
 						} else {
-							taken++
+							accepted++
 						}
 					}
-					if taken < c.least || taken > c.most {
-						t.Errorf("%d events taken, want %d to %d", taken, c.least, c.most)
+					if accepted < c.least || accepted > c.most {
+						t.Errorf("%d events accepted, want %d to %d", accepted, c.least, c.most)
 					}
 					var events uint64
-					for _, s := range f.told(t) {
+					for _, s := range f.skips(t) {
 						events += s.Events
 						if s.Sink != "lake" || !strings.Contains(s.Reason, c.reason) || s.Bytes == 0 || s.Newest.Before(s.Oldest) {
-							t.Errorf("told %+v", s)
+							t.Errorf("skip %+v", s)
 						}
 					}
-					// What tells of older skips may have been skipped itself.
-					if got := stats.Sinks["lake"].Skipped; got != events || int(got)+taken+skips != int(stats.Last) {
-						t.Errorf("%d skipped, told %d; %d taken, and %d that tell of skips, of %d", got, events, taken, skips, stats.Last)
+					// The events of older skips may have been skipped themselves.
+					if got := stats.Sinks["lake"].Skipped; got != events || int(got)+accepted+skips != int(stats.Last) {
+						t.Errorf("%d skipped, %d reported; %d accepted, and %d events of skips, of %d", got, events, accepted, skips, stats.Last)
 					}
 				})
 			})

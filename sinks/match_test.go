@@ -17,29 +17,29 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestASinkIsSentWhatItWants(t *testing.T) {
+func TestMatchFiltersEvents(t *testing.T) {
 	some := []string{"1", "5", "12"}
-	wants := func(e transform.Event) (bool, error) { return slices.Contains(some, e.ID), nil }
+	matches := func(e transform.Event) (bool, error) { return slices.Contains(some, e.ID), nil }
 	fails := func(e transform.Event) (bool, error) {
 		if e.ID == "2" || e.ID == "4" {
 			return true, errors.New("no such overload")
 		}
-		return wants(e)
+		return matches(e)
 	}
 	for _, c := range []struct {
-		name   string
-		match  func(transform.Event) (bool, error)
-		policy sinks.MatchErrorPolicy
-		taken  []string
-		dead   []string
-		logged int // lines of the log about a failure
+		name     string
+		match    func(transform.Event) (bool, error)
+		policy   sinks.MatchErrorPolicy
+		accepted []string
+		dead     []string
+		logged   int // lines of the log about a failure
 	}{
-		{"what it does not want is settled without being sent", wants, "", some, nil, 0},
-		{"and goes by where it wants nothing", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0},
-		{"an event that match fails for is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1},
-		{"an event that match fails for is sent", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1},
-		{"an event that match fails for is dropped", fails, sinks.OnMatchErrorDrop, some, nil, 1},
-		{"an event that match fails for becomes a dead letter", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1},
+		{"filtered events are committed without being sent", matches, "", some, nil, 0},
+		{"all events may be filtered", func(transform.Event) (bool, error) { return false, nil }, "", nil, nil, 0},
+		{"an event for which match fails is sent, and logged once", fails, "", []string{"1", "2", "4", "5", "12"}, nil, 1},
+		{"an event for which match fails is sent by policy", fails, sinks.OnMatchErrorSend, []string{"1", "2", "4", "5", "12"}, nil, 1},
+		{"an event for which match fails is dropped by policy", fails, sinks.OnMatchErrorDrop, some, nil, 1},
+		{"an event for which match fails is dead-lettered by policy", fails, sinks.OnMatchErrorDeadLetter, some, []string{"2", "4"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,12 +54,12 @@ func TestASinkIsSentWhatItWants(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				stop()
-				want := slices.Clone(c.taken)
-				for _, id := range c.taken {
+				want := slices.Clone(c.accepted)
+				for _, id := range c.accepted {
 					want = append(want, id+" again 1")
 				}
-				if !slices.Equal(f.taken, want) {
-					t.Errorf("taken %v, want %v", f.taken, want)
+				if !slices.Equal(f.accepted, want) {
+					t.Errorf("accepted %v, want %v", f.accepted, want)
 				}
 				if dead := f.dead(t); f.cursor(t) != 12 || !slices.Equal(dead, c.dead) {
 					t.Errorf("cursor %d, dead letters %v, want %v", f.cursor(t), dead, c.dead)
@@ -72,18 +72,18 @@ func TestASinkIsSentWhatItWants(t *testing.T) {
 	}
 }
 
-// wantsEvery is a match for events whose number every divides.
-func wantsEvery(every int) func(transform.Event) (bool, error) {
+// matchesEvery returns a match for events whose number is a multiple of every.
+func matchesEvery(every int) func(transform.Event) (bool, error) {
 	return func(e transform.Event) (bool, error) {
 		number, err := strconv.Atoi(e.ID)
 		return number%every == 0, err
 	}
 }
 
-func TestASinkThatWantsLittleIsHeldUpByNothing(t *testing.T) {
+func TestSelectiveMatchBlocksNothing(t *testing.T) {
 	const events, bad = 4000, "50"
 	for _, every := range []int{1, 10, 50} {
-		t.Run(fmt.Sprintf("one bad event among those that it wants, one of %d, is given up, and the others arrive", every), func(t *testing.T) {
+		t.Run(fmt.Sprintf("one bad event is given up, and the others arrive, if one event in %d matches", every), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fails := func(_ int, ids []string) error {
 					if slices.Contains(ids, bad) {
@@ -92,18 +92,18 @@ func TestASinkThatWantsLittleIsHeldUpByNothing(t *testing.T) {
 					return nil
 				}
 				f := newFixtureWith(t, events, &target{answer: fails}, func(o *sinks.Options) {
-					o.Batch.MaxEvents, o.Match = 10, wantsEvery(every)
+					o.Batch.MaxEvents, o.Match = 10, matchesEvery(every)
 				})
 				stop := f.start()
 				time.Sleep(24 * time.Hour)
 				stop()
-				if want := events/every - 1; len(f.taken) != want || f.cursor(t) != events || len(f.dead(t)) != 1 {
-					t.Errorf("%d were taken, want %d; cursor %d, dead letters %v", len(f.taken), want, f.cursor(t), f.dead(t))
+				if want := events/every - 1; len(f.accepted) != want || f.cursor(t) != events || len(f.dead(t)) != 1 {
+					t.Errorf("%d were accepted, want %d; cursor %d, dead letters %v", len(f.accepted), want, f.cursor(t), f.dead(t))
 				}
 			})
 		})
 	}
-	t.Run("an event for a target that is down costs no space for what it does not want behind it", func(t *testing.T) {
+	t.Run("filtered events after one for a target that is down use no memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			down := func(int, []string) error { return errors.New("503 service unavailable") }
 			f := newFixtureWith(t, 20_000, &target{answer: down}, func(o *sinks.Options) {
@@ -117,14 +117,14 @@ func TestASinkThatWantsLittleIsHeldUpByNothing(t *testing.T) {
 			}
 			stop()
 			if f.cursor(t) != 0 {
-				t.Errorf("cursor %d, and the first event was not taken", f.cursor(t))
+				t.Errorf("cursor %d, and the first event was not accepted", f.cursor(t))
 			}
 		})
 	})
 }
 
-func TestAMatchIsAskedAboutWhatIsSent(t *testing.T) {
-	t.Run("what is replayed is redelivered", func(t *testing.T) {
+func TestMatchSeesEventsAsTheyAreSent(t *testing.T) {
+	t.Run("a replayed event is marked as redelivered", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) {
 				o.Match = func(e transform.Event) (bool, error) { return !e.Redelivered, nil }
@@ -136,14 +136,14 @@ func TestAMatchIsAskedAboutWhatIsSent(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			stop()
-			if want := []string{"1", "2", "3"}; !slices.Equal(f.taken, want) {
-				t.Errorf("taken %v, want %v", f.taken, want)
+			if want := []string{"1", "2", "3"}; !slices.Equal(f.accepted, want) {
+				t.Errorf("accepted %v, want %v", f.accepted, want)
 			}
 		})
 	})
-	t.Run("a requeued dead letter is sent although it is not wanted any more", func(t *testing.T) {
+	t.Run("a requeued dead letter is sent although it no longer matches", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			var later atomic.Bool // it is not wanted any more, and would be taken
+			var later atomic.Bool // events no longer match, and would be accepted
 			answer := func(int, []string) error {
 				if later.Load() {
 					return nil
@@ -161,8 +161,8 @@ func TestAMatchIsAskedAboutWhatIsSent(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			stop()
-			if len(f.taken) != 3 || len(f.dead(t)) != 0 {
-				t.Errorf("taken %v, dead letters %v", f.taken, f.dead(t))
+			if len(f.accepted) != 3 || len(f.dead(t)) != 0 {
+				t.Errorf("accepted %v, dead letters %v", f.accepted, f.dead(t))
 			}
 		})
 	})

@@ -21,8 +21,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// outageTarget keeps no more of what it got than it takes to tell whether it was
-// in order.
+// outageTarget counts the events that it accepts and checks their order, without storing
+// them.
 type outageTarget struct {
 	mu       sync.Mutex
 	down     bool
@@ -31,7 +31,7 @@ type outageTarget struct {
 	rounds   int           // attempts with time between them
 	longest  time.Duration // between two attempts
 	shortest time.Duration // between two rounds
-	taken    int
+	accepted int
 	latest   map[string]int // numbers, by key
 	disorder []string
 }
@@ -39,7 +39,7 @@ type outageTarget struct {
 func (o *outageTarget) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.taken
+	return o.accepted
 }
 
 func (o *outageTarget) Close() error { return nil }
@@ -66,14 +66,14 @@ func (o *outageTarget) Send(_ context.Context, events []transform.Event) error {
 			o.disorder = append(o.disorder, fmt.Sprintf("%d after %d", number, before))
 		}
 		o.latest[e.PartitionKey] = number
-		o.taken++
+		o.accepted++
 	}
 	return nil
 }
 
-// TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom lets one of three sinks
-// answer every request with 500 for a week in which events go on to come.
-func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
+// TestSinkDownForAWeekCostsOnlyItsBacklog lets the target of one of three sinks fail every
+// request for a week in which events keep arriving.
+func TestSinkDownForAWeekCostsOnlyItsBacklog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
 		const (
@@ -127,8 +127,8 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 		for range 6 * 24 {
 			hour()
 			for _, name := range []string{"well", "also well"} {
-				if taken := targets[name].count(); taken != appended {
-					t.Fatalf("%s, which works, has %d events of %d", name, taken, appended)
+				if accepted := targets[name].count(); accepted != appended {
+					t.Fatalf("%s, which works, has %d events of %d", name, accepted, appended)
 				}
 			}
 		}
@@ -136,22 +136,22 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 			t.Errorf("in six days the heap has grown by %d bytes, and the backlog by %d", grown, 6*24*perHour*size)
 		}
 		if now := runtime.NumGoroutine(); now != goroutines {
-			t.Errorf("%d goroutines after a week, and %d after a day", now, goroutines)
+			t.Errorf("%d goroutines after a week, %d after a day", now, goroutines)
 		}
 
 		down := targets["down"]
 		down.mu.Lock()
 		if longest := time.Duration(float64(retryMax) * (1 + jitter)); down.longest > longest {
-			t.Errorf("%s went by without an attempt, and %s may at most", down.longest, longest)
+			t.Errorf("%s passed without an attempt, want at most %s", down.longest, longest)
 		}
 		if shortest := time.Duration(float64(retryInitial) * (1 - jitter)); down.shortest < shortest {
-			t.Errorf("it was tried again after %s, and %s must go by at least", down.shortest, shortest)
+			t.Errorf("retried after %s, want at least %s", down.shortest, shortest)
 		}
-		// On the mean retryMax lies between two rounds, but for the first few.
+		// On average, two rounds are retryMax apart, except for the first few.
 		if most := int(7*24*time.Hour/retryMax) * 11 / 10; down.rounds > most {
-			t.Errorf("tried at %d times in a week, and %d are due at most", down.rounds, most)
+			t.Errorf("%d rounds in a week, want at most %d", down.rounds, most)
 		}
-		// One round in sixty finds out whether it is single events that fail.
+		// One round in sixty checks whether only single events fail.
 		if most := down.rounds * 3 / 2; down.attempts > most {
 			t.Errorf("%d attempts in %d rounds", down.attempts, down.rounds)
 		}
@@ -161,8 +161,8 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 		cancel()
 		running.Wait()
 		for name, target := range targets {
-			if taken := target.count(); taken != appended || target.disorder != nil {
-				t.Errorf("%s has %d events of %d, and these out of order: %v", name, taken, appended, target.disorder)
+			if accepted := target.count(); accepted != appended || target.disorder != nil {
+				t.Errorf("%s has %d events of %d, and these out of order: %v", name, accepted, appended, target.disorder)
 			}
 		}
 		stats, err := store.Stats(t.Context())
@@ -175,18 +175,18 @@ func TestASinkThatIsDownForAWeekCostsNothingButItsEventsRoom(t *testing.T) {
 	})
 }
 
-// liveHeap is what is in use when what is not was collected.
+// liveHeap returns the bytes in use after a garbage collection.
 func liveHeap() uint64 {
 	runtime.GC()
-	runtime.GC() // what has a finalizer goes with the second
+	runtime.GC() // objects with finalizers are collected by the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-func TestATargetThatGoesDownIsNotTriedWithoutPauseForWhatWaitsBehindAPoisonedBatch(t *testing.T) {
+func TestTargetDownAfterAPoisonedBatchIsRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const hourly = 2000 // attempts: one round a minute, each divided into single events
+		const hourly = 2000 // attempts: one round per minute, each bisected into single events
 		down, before := false, 0
 		f := newFixture(t, 40, &target{answer: func(attempt int, ids []string) error {
 			switch {
@@ -206,7 +206,7 @@ func TestATargetThatGoesDownIsNotTriedWithoutPauseForWhatWaitsBehindAPoisonedBat
 		time.Sleep(time.Hour)
 		stop()
 		if attempts := f.attempts - before; attempts > hourly {
-			t.Errorf("%d attempts in an hour in which it was down", attempts)
+			t.Errorf("%d attempts within an hour of downtime", attempts)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-func TestASinkThatIsPausedTakesNothingUntilItIsResumed(t *testing.T) {
+func TestPausedSinkDeliversNothingUntilResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(int, []string) error { return nil }})
 		stop := f.start()
@@ -26,15 +26,15 @@ func TestASinkThatIsPausedTakesNothingUntilItIsResumed(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		// What waited for events was in flight: it may take some.
-		if taken := len(f.taken); taken > 6 {
-			t.Errorf("taken %v while it was paused", f.taken)
+		// The batch that waited for events was in flight: some may be accepted.
+		if accepted := len(f.accepted); accepted > 6 {
+			t.Errorf("accepted %v while it was paused", f.accepted)
 		}
 		f.append(t, 7, 9)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if slices.Contains(f.taken, "7") {
-			t.Errorf("taken %v while it was paused", f.taken)
+		if slices.Contains(f.accepted, "7") {
+			t.Errorf("accepted %v while it was paused", f.accepted)
 		}
 		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) {
 			t.Errorf("status %+v, want paused since %v", s, since)
@@ -43,8 +43,8 @@ func TestASinkThatIsPausedTakesNothingUntilItIsResumed(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		want := append(numbers(1, 9), "1 again 1", "2 again 1", "3 again 1")
-		if !slices.Equal(sorted(f.taken), sorted(want)) {
-			t.Errorf("taken %v, want %v", f.taken, want)
+		if !slices.Equal(sorted(f.accepted), sorted(want)) {
+			t.Errorf("accepted %v, want %v", f.accepted, want)
 		}
 		if s := f.runner.Status(); s.State != sinks.StateRunning || s.Error != "" {
 			t.Errorf("status %+v", s)
@@ -52,21 +52,21 @@ func TestASinkThatIsPausedTakesNothingUntilItIsResumed(t *testing.T) {
 	})
 }
 
-func TestASinkThatWasPausedBeforeStartsPaused(t *testing.T) {
+func TestSinkStartsPausedIfItWasPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		since := time.Now().Add(-time.Hour)
 		f := newFixtureWith(t, 3, &target{answer: func(int, []string) error { return nil }}, func(o *sinks.Options) { o.PausedSince = since })
 		stop := f.start()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) || len(f.taken) > 0 {
-			t.Errorf("status %+v, taken %v", s, f.taken)
+		if s := f.runner.Status(); s.State != sinks.StatePaused || !s.Since.Equal(since) || len(f.accepted) > 0 {
+			t.Errorf("status %+v, accepted %v", s, f.accepted)
 		}
 		stop()
 	})
 }
 
-func TestResumingTriesAtOnceWhatWaits(t *testing.T) {
+func TestResumeRetriesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(attempt int, _ []string) error {
 			if attempt == 1 {
@@ -79,13 +79,13 @@ func TestResumingTriesAtOnceWhatWaits(t *testing.T) {
 		f.runner.Resume()
 		time.Sleep(time.Millisecond)
 		stop()
-		if !slices.Equal(f.taken, numbers(1, 3)) {
-			t.Errorf("taken %v", f.taken)
+		if !slices.Equal(f.accepted, numbers(1, 3)) {
+			t.Errorf("accepted %v", f.accepted)
 		}
 	})
 }
 
-func TestASinkWhoseDeadLettersAreFullHaltsUntilThereIsRoom(t *testing.T) {
+func TestSinkHaltsWhileItsDeadLettersAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
 			each := make(sinks.EventErrors, len(ids))
@@ -106,8 +106,8 @@ func TestASinkWhoseDeadLettersAreFullHaltsUntilThereIsRoom(t *testing.T) {
 		f.store.SetLimits(checkpoint.Limits{DeadBytes: 30000})
 		time.Sleep(time.Minute)
 		stop()
-		if dead := f.dead(t); !slices.Equal(dead, []string{"2", "4"}) || f.cursor(t) != 8 || !slices.Equal(f.taken, numbers(1, 8, "2", "4")) {
-			t.Errorf("dead letters %v, cursor %d, taken %v", dead, f.cursor(t), f.taken)
+		if dead := f.dead(t); !slices.Equal(dead, []string{"2", "4"}) || f.cursor(t) != 8 || !slices.Equal(f.accepted, numbers(1, 8, "2", "4")) {
+			t.Errorf("dead letters %v, cursor %d, accepted %v", dead, f.cursor(t), f.accepted)
 		}
 	})
 }

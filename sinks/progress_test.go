@@ -15,7 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// answerEach returns the answers of a sink that tells the result of each event.
+// answerEach returns the answers of a sink that reports the result of each event.
 func answerEach(result func(number int) error) func(int, []string) error {
 	return func(_ int, ids []string) error {
 		each, failed := make(sinks.EventErrors, len(ids)), false
@@ -32,7 +32,7 @@ func answerEach(result func(number int) error) func(int, []string) error {
 	}
 }
 
-func TestAFewBadEventsHoldNobodyUp(t *testing.T) {
+func TestBadEventsBlockNoOthers(t *testing.T) {
 	same := func(int) string { return "hq" }
 	apart := func(number int) string { return fmt.Sprint(number) }
 	for _, c := range []struct {
@@ -58,15 +58,15 @@ func TestAFewBadEventsHoldNobodyUp(t *testing.T) {
 				stop := f.start()
 				time.Sleep(time.Hour)
 				stop()
-				if len(f.taken) != 200-len(c.poison) || !slices.Equal(f.dead(t), c.poison) || f.cursor(t) != 200 {
-					t.Errorf("%d taken, dead letters %v, cursor %d after %d attempts", len(f.taken), f.dead(t), f.cursor(t), f.attempts)
+				if len(f.accepted) != 200-len(c.poison) || !slices.Equal(f.dead(t), c.poison) || f.cursor(t) != 200 {
+					t.Errorf("%d accepted, dead letters %v, cursor %d after %d attempts", len(f.accepted), f.dead(t), f.cursor(t), f.attempts)
 				}
 			})
 		})
 	}
 }
 
-func TestFewEventsAreAcknowledgedBehindACursorThatABadEventHolds(t *testing.T) {
+func TestFewEventsAreAcknowledgedAheadOfABlockedCursor(t *testing.T) {
 	for name, poison := range map[string]func(number int) bool{
 		"one bad event at the front":   func(number int) bool { return number == 1 },
 		"one bad event in two hundred": func(number int) bool { return number%200 == 1 },
@@ -89,14 +89,14 @@ func TestFewEventsAreAcknowledgedBehindACursorThatABadEventHolds(t *testing.T) {
 					cursor := f.cursor(t)
 					f.mu.Lock()
 					repeated := 0 // by a kill at this moment
-					for _, id := range f.taken {
+					for _, id := range f.accepted {
 						if number, _ := strconv.Atoi(id); uint64(number) > cursor {
 							repeated++
 						}
 					}
 					f.mu.Unlock()
 					if repeated > most+500 {
-						t.Fatalf("%d events were taken behind the cursor, %d", repeated, cursor)
+						t.Fatalf("%d events were accepted behind the cursor, %d", repeated, cursor)
 					}
 					if cursor >= events-most { // what fails at the end has none behind it to compare with
 						return
@@ -108,7 +108,7 @@ func TestFewEventsAreAcknowledgedBehindACursorThatABadEventHolds(t *testing.T) {
 	}
 }
 
-func TestATargetThatGoesDownBehindABadEventIsNotOverrun(t *testing.T) {
+func TestTargetDownAfterABadEventIsNotOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		f := newFixture(t, 8, &target{answer: func(_ int, ids []string) error {
@@ -134,7 +134,7 @@ func TestATargetThatGoesDownBehindABadEventIsNotOverrun(t *testing.T) {
 	})
 }
 
-func TestATargetThatComesBackAtAnyMomentGetsADetectionsVersionsInOrder(t *testing.T) {
+func TestVersionsOfADetectionStayInOrderWheneverTheTargetRecovers(t *testing.T) {
 	for back := 1; back < 80; back++ {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixtureWith(t, 0, &target{answer: func(attempt int, _ []string) error {
@@ -150,15 +150,15 @@ func TestATargetThatComesBackAtAnyMomentGetsADetectionsVersionsInOrder(t *testin
 			time.Sleep(time.Hour)
 			stop()
 			for first := 1; first <= 16; first++ {
-				if slices.Index(f.taken, fmt.Sprint(first)) > slices.Index(f.taken, fmt.Sprint(first+16)) {
-					t.Fatalf("back at attempt %d: %d came before %d: %v", back, first+16, first, f.taken)
+				if slices.Index(f.accepted, fmt.Sprint(first)) > slices.Index(f.accepted, fmt.Sprint(first+16)) {
+					t.Fatalf("back at attempt %d: %d came before %d: %v", back, first+16, first, f.accepted)
 				}
 			}
 		})
 	}
 }
 
-func TestWhatIsDoneIsSettledAlthoughSomethingAlwaysFails(t *testing.T) {
+func TestCompletedEventsAreCommittedWhileOthersFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2000, &target{answer: answerEach(func(number int) error {
 			if number%25 == 7 {
@@ -171,10 +171,10 @@ func TestWhatIsDoneIsSettledAlthoughSomethingAlwaysFails(t *testing.T) {
 		for range 2000 {
 			time.Sleep(time.Second)
 			f.mu.Lock()
-			taken := len(f.taken)
+			accepted := len(f.accepted)
 			f.mu.Unlock()
-			if behind := taken - int(f.cursor(t)); behind > 32*8 {
-				t.Fatalf("%d events were taken, and the cursor is at %d", taken, f.cursor(t))
+			if behind := accepted - int(f.cursor(t)); behind > 32*8 {
+				t.Fatalf("%d events were accepted, and the cursor is at %d", accepted, f.cursor(t))
 			}
 		}
 		if cursor := f.cursor(t); cursor < 1700 {
@@ -183,7 +183,7 @@ func TestWhatIsDoneIsSettledAlthoughSomethingAlwaysFails(t *testing.T) {
 	})
 }
 
-func TestASkipLeavesOutWhatWasTakenOrRejected(t *testing.T) {
+func TestSkipLeavesOutCompletedEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureWith(t, 8, &target{answer: answerEach(func(number int) error {
 			switch number {
@@ -199,8 +199,8 @@ func TestASkipLeavesOutWhatWasTakenOrRejected(t *testing.T) {
 		stop := f.start()
 		time.Sleep(90 * time.Minute)
 		stop()
-		if told := f.told(t); len(told) != 1 || told[0].Events != 1 {
-			t.Errorf("told %+v, want that event 8 alone was skipped", told)
+		if skips := f.skips(t); len(skips) != 1 || skips[0].Events != 1 {
+			t.Errorf("skips %+v, want only event 8", skips)
 		}
 		if dead := f.dead(t); !slices.Equal(dead, []string{"2"}) {
 			t.Errorf("dead letters %v, want 2", dead)
@@ -208,7 +208,7 @@ func TestASkipLeavesOutWhatWasTakenOrRejected(t *testing.T) {
 	})
 }
 
-func TestRequeuedLettersThatAreStillBadGoBackToWhereTheyWere(t *testing.T) {
+func TestRequeuedDeadLettersThatAreStillBadReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 100, &target{})
 		f.answer = func(_ int, ids []string) error {
@@ -238,7 +238,7 @@ func TestRequeuedLettersThatAreStillBadGoBackToWhereTheyWere(t *testing.T) {
 	})
 }
 
-func TestWhatWasTakenInFrontOfALetterWithoutRoomIsSettled(t *testing.T) {
+func TestEventsAheadOfADeadLetterWithoutSpaceAreCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureWith(t, 100, &target{answer: answerEach(func(number int) error {
 			if number == 90 {

@@ -12,7 +12,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-func TestWhatIsAskedForIsDeliveredAgain(t *testing.T) {
+func TestRedelivery(t *testing.T) {
 	rejects := func(poison ...string) func(int, []string) error {
 		return func(_ int, ids []string) error {
 			each := make(sinks.EventErrors, len(ids))
@@ -25,14 +25,14 @@ func TestWhatIsAskedForIsDeliveredAgain(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name   string
-		answer func(int, []string) error
-		ask    func(t *testing.T, f *fixture) error
-		taken  []string // after all has been delivered once
-		dead   []string
+		name     string
+		answer   func(int, []string) error
+		ask      func(t *testing.T, f *fixture) error
+		accepted []string // after all has been delivered once
+		dead     []string
 	}{
 		{
-			"a stretch of the journal, in its order",
+			"a range of the journal, in its order",
 			rejects(),
 			func(t *testing.T, f *fixture) error {
 				_, err := f.store.Replay(t.Context(), "lake", time.Time{})
@@ -89,20 +89,20 @@ func TestWhatIsAskedForIsDeliveredAgain(t *testing.T) {
 				stop := f.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				once := len(f.taken)
+				once := len(f.accepted)
 				if err := c.ask(t, f); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
 				stop()
-				if !slices.Equal(f.taken[once:], c.taken) {
-					t.Errorf("taken %v, want %v", f.taken[once:], c.taken)
+				if !slices.Equal(f.accepted[once:], c.accepted) {
+					t.Errorf("accepted %v, want %v", f.accepted[once:], c.accepted)
 				}
 				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
 					t.Errorf("dead letters %v, want %v", dead, c.dead)
 				}
 				if next, err := f.store.Redeliver(t.Context(), "lake", checkpoint.Batch{}); err != nil || len(next.Records) > 0 {
-					t.Errorf("%v, %v are queued still", next, err)
+					t.Errorf("%v, %v are still queued", next, err)
 				}
 				if f.cursor(t) != 3 {
 					t.Errorf("cursor at %d", f.cursor(t))
@@ -112,7 +112,7 @@ func TestWhatIsAskedForIsDeliveredAgain(t *testing.T) {
 	}
 }
 
-func TestRedeliveriesAndNewEventsDoNotWaitForEachOther(t *testing.T) {
+func TestRedeliveriesAndNewEventsDoNotBlockEachOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails func(id string) bool
 		want  []string
@@ -137,21 +137,21 @@ func TestRedeliveriesAndNewEventsDoNotWaitForEachOther(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if s := f.runner.Status(); s.State != sinks.StateRetrying {
-					t.Errorf("status %+v, want the worse of the two", s)
+					t.Errorf("status %+v, want the more severe of the two", s)
 				}
 				stop()
-				if !slices.Equal(f.taken, c.want) {
-					t.Errorf("taken %v, want %v", f.taken, c.want)
+				if !slices.Equal(f.accepted, c.want) {
+					t.Errorf("accepted %v, want %v", f.accepted, c.want)
 				}
 			})
 		})
 	}
 }
 
-func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
+func TestRedeliveriesAndNewEventsTakeTurns(t *testing.T) {
 	for name, c := range map[string]struct {
-		takes time.Duration // a Send; the grace is 20s
-		want  int
+		duration time.Duration // a Send; the grace is 20s
+		want     int
 	}{
 		"that takes its time":             {5 * time.Second, 9},
 		"that is cut short when it stops": {time.Hour, 3},
@@ -167,18 +167,18 @@ func TestRedeliveriesAndNewEventsTakeTurnsAtASink(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.append(t, 4, 6)
-				time.AfterFunc(c.takes, func() { close(s.hold) })
+				time.AfterFunc(c.duration, func() { close(s.hold) })
 				time.Sleep(time.Second) // both have something to send now
 				stop()
-				if dead := f.dead(t); len(f.taken) != c.want || len(dead) > 0 {
-					t.Errorf("taken %v, want %d; dead letters %v", f.taken, c.want, dead)
+				if dead := f.dead(t); len(f.accepted) != c.want || len(dead) > 0 {
+					t.Errorf("accepted %v, want %d; dead letters %v", f.accepted, c.want, dead)
 				}
 			})
 		})
 	}
 }
 
-func TestAPoisonedRedeliveryIsFoundBesideOthersThatPass(t *testing.T) {
+func TestPoisonedRedeliveryIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 5, &target{answer: failsOn("3 again 1")})
 		stop := f.start()
@@ -196,8 +196,8 @@ func TestAPoisonedRedeliveryIsFoundBesideOthersThatPass(t *testing.T) {
 			time.Sleep(30 * time.Minute)
 		}
 		stop()
-		if !slices.Equal(sorted(f.taken), sorted(want)) {
-			t.Errorf("taken %v, want %v", f.taken, want)
+		if !slices.Equal(sorted(f.accepted), sorted(want)) {
+			t.Errorf("accepted %v, want %v", f.accepted, want)
 		}
 		if dead := f.dead(t); !slices.Equal(dead, []string{"3"}) {
 			t.Errorf("dead letters %v, want 3", dead)

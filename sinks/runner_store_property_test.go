@@ -23,19 +23,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// names are those of the two sinks: chat skips when it is too far behind.
+// names are the names of the two sinks; chat has a lag policy that skips.
 var names = []string{"lake", "chat"}
 
-// machine is a state in a file, the runners of two sinks over it, and whatever
-// happens to them.
+// machine is a state file with the runners of two sinks, and the operations on them.
 type machine struct {
 	*ledger
 	dir      string
-	files    int // a crash leaves one behind
+	files    int // number of the state file; a crash leaves one behind
 	store    *checkpoint.Store
-	appended int // events of the source, called by their numbers
-	failing  int // of them, and of those that found no space
-	outlets  []*outlet
+	appended int // events of the source, whose ids are their numbers
+	failing  int // of these, and of those for which there was no space
+	models   []*sinkModel
 	linger   time.Duration
 	stop     func(*rapid.T) // stops the runners
 }
@@ -43,7 +42,7 @@ type machine struct {
 // The journal has space for some forty events, and a sink's dead letters for two.
 var machineLimits = checkpoint.Limits{MaxBytes: 8000, Retain: 10 * time.Minute, DeadBytes: 1000}
 
-// skipping is the lag policy of the outlet that skips.
+// skipping is the lag policy of the sink that skips.
 var skipping = sinks.Lag{
 	Skip: true, MaxAge: 30 * time.Minute, MaxBytes: 3000,
 	Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge},
@@ -60,15 +59,14 @@ func lateAfter(ctx context.Context, grace time.Duration) context.Context {
 	return late
 }
 
-// TestEveryEventIsTakenBuriedOrSkippedWhateverHappens lets a source append to a
-// journal that is soon full, while targets take, lose, refuse and hang, the store
-// fails, operators pause, requeue, replay and drop, and all of it stops and
-// crashes. Whatever is done is checked as it is done; what must hold between is
-// checked in hold; and in the end, when all is well, nothing is left. It is run 25
-// times, or as often as -rapid.checks says.
-func TestEveryEventIsTakenBuriedOrSkippedWhateverHappens(t *testing.T) {
+// TestEveryEventIsAcceptedDeadLetteredOrSkipped lets a source append to a
+// small journal while targets accept, lose, refuse and hang, the store fails, operators
+// pause, requeue, replay and drop, and the bridge stops and crashes. Every operation is
+// checked, hold checks the invariants between operations, and end checks that nothing is
+// left once all faults are gone. It runs 25 times, or as often as -rapid.checks says.
+func TestEveryEventIsAcceptedDeadLetteredOrSkipped(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
-	if checks.Value.String() == checks.DefValue { // each syncs some hundred times
+	if checks.Value.String() == checks.DefValue { // each run syncs several hundred times
 		if err := checks.Value.Set("25"); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +80,7 @@ func TestEveryEventIsTakenBuriedOrSkippedWhateverHappens(t *testing.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			m := newMachine(rt, dir)
 			m.start(rt)
-			defer func() { // a bubble ends when all in it has
+			defer func() { // a bubble ends when all of its goroutines have
 				m.stop(rt)
 				m.store.Close()
 			}()
@@ -90,10 +88,10 @@ func TestEveryEventIsTakenBuriedOrSkippedWhateverHappens(t *testing.T) {
 				"":                        m.hold,
 				"events come":             m.append,
 				"time passes":             m.pass,
-				"a target is moody":       m.mood,
+				"a target fails":          m.fail,
 				"a target goes down":      m.goDown,
 				"a target comes back":     m.comeBack,
-				"settlements fail":        m.failSettlements,
+				"commits fail":            m.failCommits,
 				"dead letters are queued": m.requeue,
 				"dead letters are gone":   m.drop,
 				"the journal is replayed": m.replay,
@@ -113,12 +111,12 @@ func newMachine(t *rapid.T, dir string) *machine {
 		linger: rapid.SampledFrom([]time.Duration{0, 50 * time.Millisecond}).Draw(t, "linger"),
 	}
 	for _, name := range names {
-		m.outlets = append(m.outlets, &outlet{
-			ledger: m.ledger, name: name, skips: name == "chat", hurried: make(chan struct{}),
-			taken: map[string]bool{}, buried: map[string]bool{}, skipped: map[string]bool{}, dead: map[string]bool{},
+		m.models = append(m.models, &sinkModel{
+			ledger: m.ledger, name: name, skips: name == "chat", released: make(chan struct{}),
+			accepted: map[string]bool{}, wasDead: map[string]bool{}, skipped: map[string]bool{}, dead: map[string]bool{},
 		})
 	}
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		o.batch.MaxEvents = rapid.IntRange(leastBatch, 12).Draw(t, o.name+" batch")
 		o.well = rapid.SampledFrom([]form{byEvent, asOne}).Draw(t, o.name+" form")
 	}
@@ -127,7 +125,7 @@ func newMachine(t *rapid.T, dir string) *machine {
 
 func (m *machine) path() string { return filepath.Join(m.dir, fmt.Sprint("state.", m.files, ".db")) }
 
-// start opens the state and lets the runners run.
+// start opens the state and starts the runners.
 func (m *machine) start(t *rapid.T) {
 	store, err := checkpoint.Open(m.path(), checkpoint.Options{Limits: machineLimits})
 	if err != nil {
@@ -140,10 +138,10 @@ func (m *machine) start(t *rapid.T) {
 	stats := m.stats(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		since := stats.Sinks[o.name].PausedSince
 		if since.IsZero() == o.paused {
-			t.Fatalf("%s is paused: %v, and the state says since %v", o.name, o.paused, since)
+			t.Fatalf("%s is paused: %v, but according to the state since %v", o.name, o.paused, since)
 		}
 		options := sinks.Options{
 			Name: o.name, Open: o.opener, Batch: o.batch, Linger: m.linger, PausedSince: since,
@@ -155,7 +153,7 @@ func (m *machine) start(t *rapid.T) {
 		}
 		o.life = life{
 			store: store, running: true, acknowledged: map[string]bool{}, again: map[checkpoint.RedeliveryOffset]bool{},
-			handed: map[checkpoint.RedeliveryOffset]checkpoint.Redelivered{}, seen: map[string]bool{},
+			loaded: map[checkpoint.RedeliveryOffset]checkpoint.Redelivered{}, seen: map[string]bool{},
 			latest: map[string]uint64{}, latestAcked: map[string]uint64{},
 		}
 		o.runner = sinks.NewRunner(watched{store, o}, options)
@@ -166,11 +164,11 @@ func (m *machine) start(t *rapid.T) {
 		cancel()
 		running.Wait()
 		if took := time.Since(begun); took > grace {
-			m.breaks("stopping took %s, and the grace is %s", took, grace)
+			m.breaks("stopping took %s, want at most %s", took, grace)
 		}
-		for _, o := range m.outlets {
+		for _, o := range m.models {
 			if o.running = false; o.open != nil {
-				m.breaks("%s is open, and its runner has ended", o.name)
+				m.breaks("%s is open although its runner has ended", o.name)
 			}
 		}
 	}
@@ -184,7 +182,7 @@ func (m *machine) stats(t *rapid.T) checkpoint.Stats {
 	return stats
 }
 
-func (m *machine) cursor(t *rapid.T, o *outlet) uint64 {
+func (m *machine) cursor(t *rapid.T, o *sinkModel) uint64 {
 	cursor, err := m.store.Cursor(context.Background(), o.name)
 	if err != nil {
 		t.Fatal(err)
@@ -192,16 +190,15 @@ func (m *machine) cursor(t *rapid.T, o *outlet) uint64 {
 	return cursor
 }
 
-// any draws an outlet.
-func (m *machine) any(t *rapid.T) *outlet {
+// any draws a model.
+func (m *machine) any(t *rapid.T) *sinkModel {
 	name := rapid.SampledFrom(names).Draw(t, "sink")
-	return m.outlets[slices.Index(names, name)]
+	return m.models[slices.Index(names, name)]
 }
 
-// append lets events come, or not, where the journal has no space within a
-// minute. Where a batch has nothing but events that keep failing, or wait for
-// those, it looks as if the target were down; so those are few, and have keys of
-// their own.
+// append appends events, unless the journal has no space within a minute. If all events of
+// a batch keep failing or are blocked by these, the target seems to be down; so failing
+// events are few and have keys of their own.
 func (m *machine) append(t *rapid.T) {
 	poisons := rapid.SliceOfN(rapid.SampledFrom([]poison{harmless, harmless, harmless, harmless, harmless, harmless, rejected, failing}), 1, 8).Draw(t, "events")
 	keys := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", ""}), len(poisons), len(poisons)).Draw(t, "keys")
@@ -236,7 +233,7 @@ func (m *machine) pass(t *rapid.T) {
 	time.Sleep(rapid.SampledFrom([]time.Duration{50 * time.Millisecond, time.Second, time.Minute, 20 * time.Minute, time.Hour}).Draw(t, "time"))
 }
 
-func (m *machine) mood(t *rapid.T) {
+func (m *machine) fail(t *rapid.T) {
 	o, script := m.any(t), rapid.SliceOfN(answers, 1, 8).Draw(t, "script")
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,28 +254,28 @@ func (m *machine) comeBack(t *rapid.T) {
 	o.comeBack()
 }
 
-// comeBack is called with mu held.
-func (o *outlet) comeBack() {
-	o.down, o.script, o.settling = nil, nil, nil
-	o.hurry()
+// comeBack ends all faults. It is called with mu held.
+func (o *sinkModel) comeBack() {
+	o.down, o.script, o.commitFaults = nil, nil, nil
+	o.release()
 }
 
-// hurry ends the waits of a Send. It is called with mu held.
-func (o *outlet) hurry() {
-	close(o.hurried)
-	o.hurried = make(chan struct{})
+// release ends the waits of a Send. It is called with mu held.
+func (o *sinkModel) release() {
+	close(o.released)
+	o.released = make(chan struct{})
 }
 
-func (m *machine) failSettlements(t *rapid.T) {
+func (m *machine) failCommits(t *rapid.T) {
 	o := m.any(t)
-	faults := rapid.SliceOfN(rapid.SampledFrom([]settleFault{settles, settlesNot, settlesUntold}), 1, 4).Draw(t, "faults")
+	faults := rapid.SliceOfN(rapid.SampledFrom([]commitFault{commitSucceeds, commitFails, commitUnreported}), 1, 4).Draw(t, "faults")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o.settling = append(o.settling, faults...)
+	o.commitFaults = append(o.commitFaults, faults...)
 }
 
-// someDead draws some of an outlet's dead letters. It is called with mu held.
-func (o *outlet) someDead(t *rapid.T) []string {
+// someDead draws some of the model's dead letters. It is called with mu held.
+func (o *sinkModel) someDead(t *rapid.T) []string {
 	var keys []string
 	for key := range o.dead {
 		keys = append(keys, key)
@@ -295,7 +292,7 @@ func (m *machine) requeue(t *rapid.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys := o.someDead(t)
-	o.hurry()
+	o.release()
 	n, err := m.store.Requeue(context.Background(), o.name, keys)
 	if err != nil || n != len(keys) {
 		t.Fatalf("%d of the dead letters %v were requeued, %v", n, keys, err)
@@ -324,10 +321,10 @@ func (m *machine) replay(t *rapid.T) {
 	m.replaySince(t, m.any(t), rapid.SampledFrom([]time.Duration{0, time.Minute, time.Hour}).Draw(t, "since"))
 }
 
-func (m *machine) replaySince(t *rapid.T, o *outlet, ago time.Duration) {
+func (m *machine) replaySince(t *rapid.T, o *sinkModel, ago time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o.hurry()
+	o.release()
 	queued, err := m.store.Replay(context.Background(), o.name, time.Now().Add(-ago))
 	if err != nil {
 		t.Fatal(err)
@@ -342,7 +339,7 @@ func (m *machine) pause(t *rapid.T) {
 	m.setPaused(t, o, !o.paused)
 }
 
-func (m *machine) setPaused(t *rapid.T, o *outlet, paused bool) {
+func (m *machine) setPaused(t *rapid.T, o *sinkModel, paused bool) {
 	if err := m.store.Pause(context.Background(), o.name, paused); err != nil {
 		t.Fatal(err)
 	}
@@ -353,18 +350,18 @@ func (m *machine) setPaused(t *rapid.T, o *outlet, paused bool) {
 	}
 }
 
-// restart ends the bridge in order and starts it again.
+// restart stops the runners gracefully and starts them again.
 func (m *machine) restart(t *rapid.T) {
 	m.mu.Lock()
-	faultless := map[*outlet]bool{}
-	for _, o := range m.outlets {
-		faultless[o] = len(o.settling) == 0
+	faultless := map[*sinkModel]bool{}
+	for _, o := range m.models {
+		faultless[o] = len(o.commitFaults) == 0
 	}
 	m.mu.Unlock()
 	m.stop(t)
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		if next := m.ids[m.cursor(t, o)+1]; faultless[o] && !o.full && next != "" && o.acknowledged[next] {
-			m.breaks("%s was stopped, and its cursor stayed in front of %s, which was acknowledged", o.name, next)
+			m.breaks("%s was stopped, and its cursor stayed before %s, which was acknowledged", o.name, next)
 		}
 	}
 	if err := m.store.Close(); err != nil {
@@ -373,12 +370,12 @@ func (m *machine) restart(t *rapid.T) {
 	m.start(t)
 }
 
-// crash goes on from the file as it is at one moment. What targets take in that
-// moment, nobody is told.
+// crash continues from a snapshot of the state file. Acknowledgements after the snapshot
+// are lost.
 func (m *machine) crash(t *rapid.T) {
 	synctest.Wait()
 	m.mu.Lock()
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		o.crashed = true
 	}
 	file, err := os.ReadFile(m.path())
@@ -397,20 +394,20 @@ func (m *machine) crash(t *rapid.T) {
 	m.start(t)
 }
 
-// hold checks what holds at any time.
+// hold checks the invariants.
 func (m *machine) hold(t *rapid.T) {
 	synctest.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.stats(t)
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		cursor := m.cursor(t, o)
 		if stats.First > cursor+1 {
-			m.breaks("the journal begins with %d, and %s has settled no more than %d", stats.First, o.name, cursor)
+			m.breaks("the journal begins with %d, and %s has committed only up to %d", stats.First, o.name, cursor)
 		}
 		for seq := uint64(1); seq <= cursor; seq++ {
-			if id, known := m.ids[seq]; !known || !o.taken[id] && !o.buried[id] && !o.skipped[id] {
-				m.breaks("the cursor of %s is at %d, and number %d (%q) was neither taken nor buried nor skipped", o.name, cursor, seq, id)
+			if id, known := m.ids[seq]; !known || !o.accepted[id] && !o.wasDead[id] && !o.skipped[id] {
+				m.breaks("the cursor of %s is at %d, and number %d (%q) was neither accepted nor dead-lettered nor skipped", o.name, cursor, seq, id)
 			}
 		}
 		deadLetters, err := m.store.Dead(context.Background(), checkpoint.SinkOwner(o.name), "", 1000)
@@ -418,37 +415,37 @@ func (m *machine) hold(t *rapid.T) {
 			t.Fatal(err)
 		}
 		if count := stats.DeadLetters[checkpoint.SinkOwner(o.name)].Count; len(deadLetters) != len(o.dead) || int(count) != len(o.dead) {
-			m.breaks("%s has %d dead letters, %d as they are counted, and %d are due", o.name, len(deadLetters), count, len(o.dead))
+			m.breaks("%s has %d dead letters and counts %d, want %d", o.name, len(deadLetters), count, len(o.dead))
 		}
 		for _, deadLetter := range deadLetters {
 			if !o.dead[deadLetter.Key] {
-				m.breaks("%s has the dead letter %s, and should not", o.name, deadLetter.Key)
+				m.breaks("%s has an unexpected dead letter %s", o.name, deadLetter.Key)
 			}
 		}
 	}
 	m.verdict(t)
 }
 
-// end lets all be well, with space for everything, until everything is settled, and
-// checks what came of it.
+// end removes all faults and limits, waits until everything is committed, and checks the
+// result.
 func (m *machine) end(t *rapid.T) {
 	m.mu.Lock()
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		o.comeBack()
 	}
 	m.mu.Unlock()
 	m.store.SetLimits(checkpoint.Limits{Retain: machineLimits.Retain})
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		m.setPaused(t, o, false)
 	}
 	rounds := 0
 	for ; rounds < 500 && !m.idle(t); rounds++ {
-		// What keeps failing is found beside others that pass, and what is left of a
-		// stretch that was trimmed is found by what is queued behind it.
+		// Events that keep failing are isolated only if others are delivered, and the rest
+		// of a trimmed range is found only through later items of the queue.
 		m.commit(t, 1, func(int) string { return "" })
 		time.Sleep(time.Minute)
 		stats := m.stats(t)
-		for _, o := range m.outlets {
+		for _, o := range m.models {
 			if stats.Sinks[o.name].Queued > 0 && !m.redelivering(o) {
 				m.replaySince(t, o, time.Minute)
 			}
@@ -458,18 +455,18 @@ func (m *machine) end(t *rapid.T) {
 	m.hold(t)
 	m.stop(t)
 	stats := m.stats(t)
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		s := stats.Sinks[o.name]
 		if s.Cursor != stats.Last || s.LagEvents != 0 || s.Queued != 0 {
 			m.breaks("%s has %d events and %d redeliveries left after %d rounds, its cursor is at %d of %d", o.name, s.LagEvents, s.Queued, rounds, s.Cursor, stats.Last)
 		}
 		for number := 1; number <= m.appended; number++ {
-			if id := fmt.Sprint(number); !o.taken[id] && !o.buried[id] && !o.skipped[id] {
-				m.breaks("%s has neither taken nor buried nor skipped event %s", o.name, id)
+			if id := fmt.Sprint(number); !o.accepted[id] && !o.wasDead[id] && !o.skipped[id] {
+				m.breaks("%s has neither accepted nor dead-lettered nor skipped event %s", o.name, id)
 			}
 		}
-		if s.Skipped < o.behind || o.settled+s.Skipped-o.behind != o.queued {
-			m.breaks("%s has skipped %d events, %d of them by its policy; of %d redeliveries, %d were settled", o.name, s.Skipped, o.behind, o.queued, o.settled)
+		if s.Skipped < o.behind || o.committed+s.Skipped-o.behind != o.queued {
+			m.breaks("%s has skipped %d events, %d of them by its policy; of %d redeliveries, %d were committed", o.name, s.Skipped, o.behind, o.queued, o.committed)
 		}
 		if status := o.runner.Status(); status.State != sinks.StateRunning {
 			m.breaks("%s ends as %+v", o.name, status)
@@ -477,29 +474,30 @@ func (m *machine) end(t *rapid.T) {
 	}
 	for seq := uint64(1); seq <= stats.Last; seq++ {
 		if id, known := m.ids[seq]; !known || !own(id) && m.seqs[id] == 0 {
-			m.breaks("number %d (%q) is no event that came", seq, id)
+			m.breaks("number %d (%q) was never appended", seq, id)
 		}
 	}
 	m.verdict(t)
 }
 
-// verdict is called with mu held, or with nothing running.
+// verdict fails the test if a promise was violated. It is called with mu held, or with
+// nothing running.
 func (m *machine) verdict(t *rapid.T) {
 	if len(m.broken) > 0 {
 		t.Fatal(strings.Join(m.broken, "\n"))
 	}
 }
 
-func (m *machine) redelivering(o *outlet) bool {
+func (m *machine) redelivering(o *sinkModel) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return o.redelivers()
 }
 
-// idle reports whether all is settled.
+// idle reports whether everything is committed.
 func (m *machine) idle(t *rapid.T) bool {
 	stats := m.stats(t)
-	for _, o := range m.outlets {
+	for _, o := range m.models {
 		if s := stats.Sinks[o.name]; s.Cursor != stats.Last || s.Queued != 0 {
 			return false
 		}

@@ -21,18 +21,18 @@ import (
 	"ndrbridge/transform"
 )
 
-// target is a sink whose answers a test decides. It remembers what it took.
+// target is a sink with scripted answers. It records the events that it accepts.
 type target struct {
-	// answer says what becomes of a batch; what it returns nil for is taken.
+	// answer returns the result of a batch; events with a nil result are accepted.
 	answer func(attempt int, ids []string) error
-	// hold, if set, keeps Send busy until it is closed or ctx ends.
+	// hold, if set, blocks Send until it is closed or ctx is done.
 	hold chan struct{}
 
 	mu       sync.Mutex
 	attempts int
 	opened   int
 	closed   int
-	taken    []string
+	accepted []string
 	sizes    []int
 }
 
@@ -65,7 +65,7 @@ func (s *target) Send(ctx context.Context, events []transform.Event) error {
 	each, some := errors.AsType[sinks.EventErrors](err)
 	for i, id := range ids {
 		if err == nil || some && each[i] == nil {
-			s.taken = append(s.taken, id)
+			s.accepted = append(s.accepted, id)
 		}
 	}
 	return err
@@ -90,7 +90,7 @@ func newFixture(t *testing.T, n int, s *target) *fixture {
 	return newFixtureWith(t, n, s, nil)
 }
 
-// newFixtureWith is newFixture with options that are not those of every test.
+// newFixtureWith is like newFixture, with changed options.
 func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options)) *fixture {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
@@ -123,7 +123,7 @@ func newFixtureWith(t *testing.T, n int, s *target, change func(*sinks.Options))
 	return f
 }
 
-// append adds the events from to to, called by their numbers.
+// append appends events whose ids are the numbers from from to to.
 func (f *fixture) append(t *testing.T, from, to int) {
 	t.Helper()
 	if err := appendEvents(t.Context(), f.store, from, to, func(int) string { return "" }); err != nil {
@@ -131,14 +131,13 @@ func (f *fixture) append(t *testing.T, from, to int) {
 	}
 }
 
-// appendEvents journals the events from to to, called by their numbers, with
-// their partition keys.
+// appendEvents appends events whose ids are the numbers from from to to, with partition
+// keys.
 func appendEvents(ctx context.Context, store *checkpoint.Store, from, to int, key func(number int) string) error {
 	return appendEventsOf(ctx, store, "detections", from, to, key, []byte(`{}`))
 }
 
-// appendEventsOf is appendEvents with the path of the events' source, and their
-// data.
+// appendEventsOf is like appendEvents, with the path of the events' source and their data.
 func appendEventsOf(ctx context.Context, store *checkpoint.Store, path string, from, to int, key func(number int) string, data []byte) error {
 	var events []transform.Event
 	for i := from; i <= to; i++ {
@@ -207,16 +206,16 @@ func numbers(from, to int, without ...string) []string {
 	return all
 }
 
-func TestWhatBecomesOfEvents(t *testing.T) {
+func TestDelivery(t *testing.T) {
 	rejected := sinks.Errorf(sinks.Rejected, "400 bad event")
 	for _, c := range []struct {
-		name   string
-		answer func(attempt int, ids []string) error
-		taken  []string
-		dead   []string
+		name     string
+		answer   func(attempt int, ids []string) error
+		accepted []string
+		dead     []string
 	}{
 		{
-			"all are taken in order",
+			"all are accepted in order",
 			func(int, []string) error { return nil },
 			numbers(1, 20), nil,
 		},
@@ -231,7 +230,7 @@ func TestWhatBecomesOfEvents(t *testing.T) {
 			numbers(1, 20), nil,
 		},
 		{
-			"a throttled batch waits and is taken",
+			"a throttled batch waits and is accepted",
 			func(attempt int, _ []string) error {
 				if attempt == 1 {
 					return &sinks.Error{Class: sinks.Throttled, RetryAfter: time.Hour, Err: errors.New("429")}
@@ -305,8 +304,8 @@ func TestWhatBecomesOfEvents(t *testing.T) {
 				stop := f.start()
 				time.Sleep(3 * time.Hour)
 				stop()
-				if !slices.Equal(f.taken, c.taken) {
-					t.Errorf("taken %v, want %v", f.taken, c.taken)
+				if !slices.Equal(f.accepted, c.accepted) {
+					t.Errorf("accepted %v, want %v", f.accepted, c.accepted)
 				}
 				if dead := f.dead(t); !slices.Equal(dead, c.dead) {
 					t.Errorf("dead letters %v, want %v", dead, c.dead)
@@ -322,7 +321,7 @@ func TestWhatBecomesOfEvents(t *testing.T) {
 	}
 }
 
-func TestASinkThatIsHaltedIsOpenedAnewAtEachProbe(t *testing.T) {
+func TestHaltedSinkIsReopenedAtEachProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &target{answer: func(int, []string) error { return sinks.Errorf(sinks.Halted, "401 unauthorized") }}
 		f := newFixture(t, 3, s)
@@ -342,7 +341,7 @@ func TestASinkThatIsHaltedIsOpenedAnewAtEachProbe(t *testing.T) {
 	})
 }
 
-func TestASinkThatCannotBeOpenedIsHalted(t *testing.T) {
+func TestSinkThatCannotBeOpenedHalts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &target{answer: func(int, []string) error { return nil }}
 		f := newFixture(t, 3, s)
@@ -369,13 +368,13 @@ func TestASinkThatCannotBeOpenedIsHalted(t *testing.T) {
 		broken.Store(false)
 		time.Sleep(time.Minute)
 		stop()
-		if len(s.taken) != 3 {
-			t.Errorf("taken %v", s.taken)
+		if len(s.accepted) != 3 {
+			t.Errorf("accepted %v", s.accepted)
 		}
 	})
 }
 
-func TestABatchLingersForMoreEvents(t *testing.T) {
+func TestBatchLingersForMoreEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &target{answer: func(int, []string) error { return nil }}
 		f := newFixture(t, 1, s)
@@ -396,10 +395,10 @@ func TestABatchLingersForMoreEvents(t *testing.T) {
 	})
 }
 
-func TestProgressBeginsTheWaitsAnew(t *testing.T) {
+func TestProgressResetsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 20, &target{answer: func(_ int, ids []string) error {
-			each := make(sinks.EventErrors, len(ids)) // one is taken with each attempt
+			each := make(sinks.EventErrors, len(ids)) // one is accepted with each attempt
 			for i := range ids[1:] {
 				each[i+1] = errors.New("500 internal server error")
 			}
@@ -408,13 +407,13 @@ func TestProgressBeginsTheWaitsAnew(t *testing.T) {
 		stop := f.start()
 		time.Sleep(20 * time.Second) // at most 0.75 s for each of 20 attempts
 		stop()
-		if !slices.Equal(f.taken, numbers(1, 20)) {
-			t.Errorf("taken %v", f.taken)
+		if !slices.Equal(f.accepted, numbers(1, 20)) {
+			t.Errorf("accepted %v", f.accepted)
 		}
 	})
 }
 
-func TestTheLongestWaitThatIsAskedForIsKept(t *testing.T) {
+func TestLongestRetryAfterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, &target{answer: func(int, []string) error {
 			each := make(sinks.EventErrors, 3)
@@ -432,14 +431,14 @@ func TestTheLongestWaitThatIsAskedForIsKept(t *testing.T) {
 	})
 }
 
-func TestABatchInFlightEndsWithinTheGraceWhenTheRunnerStops(t *testing.T) {
+func TestShutdownWaitsForTheBatchInFlight(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		takes  time.Duration
-		cursor uint64
+		name     string
+		duration time.Duration
+		cursor   uint64
 	}{
-		{"a Send that ends in time is settled", 10 * time.Second, 8},
-		{"one that does not is given up, and comes again", time.Minute, 0},
+		{"a Send that returns in time is committed", 10 * time.Second, 8},
+		{"one that does not is given up and repeated", time.Minute, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -447,12 +446,12 @@ func TestABatchInFlightEndsWithinTheGraceWhenTheRunnerStops(t *testing.T) {
 				f := newFixture(t, 20, s)
 				stop := f.start()
 				time.Sleep(time.Second)
-				release := time.AfterFunc(c.takes, func() { close(s.hold) })
+				release := time.AfterFunc(c.duration, func() { close(s.hold) })
 				begun := time.Now()
 				stop()
 				release.Stop()
 				if took := time.Since(begun); took > 20*time.Second {
-					t.Errorf("stopping took %s, and the grace is 20 s", took)
+					t.Errorf("stopping took %s, want at most 20 s", took)
 				}
 				if cursor := f.cursor(t); cursor != c.cursor {
 					t.Errorf("cursor at %d, want %d", cursor, c.cursor)
@@ -462,7 +461,7 @@ func TestABatchInFlightEndsWithinTheGraceWhenTheRunnerStops(t *testing.T) {
 	}
 }
 
-// divided is a target that takes the first event of a batch, and is late with the others.
+// divided is a target that accepts the first event of a batch and is late with the others.
 type divided struct{ *target }
 
 func (s divided) Send(ctx context.Context, events []transform.Event) error {
@@ -475,7 +474,7 @@ func (s divided) Send(ctx context.Context, events []transform.Event) error {
 	return each
 }
 
-// slow is a target that takes the first event of a batch after a while, and tries no
+// slow is a target that accepts the first event of a batch after a while and tries no
 // other.
 type slow struct{ *target }
 
@@ -488,7 +487,7 @@ func (s slow) Send(_ context.Context, events []transform.Event) error {
 	return each
 }
 
-// contrary is a target that rejects all it gets, once it is given up.
+// contrary is a target that rejects all events once its context is done.
 type contrary struct{ *target }
 
 func (s contrary) Send(ctx context.Context, events []transform.Event) error {
@@ -500,7 +499,7 @@ func (s contrary) Send(ctx context.Context, events []transform.Event) error {
 	return each
 }
 
-func TestWhatAStopCutsShortCountsAgainstNoEvent(t *testing.T) {
+func TestInterruptedSendsCountAgainstNoEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*sinks.Options, *target)
 		cursor uint64

@@ -16,19 +16,19 @@ import (
 type result int
 
 const (
-	takes result = iota
-	loses        // takes it, and its acknowledgement is lost
+	accepts result = iota
+	loses          // accepts it, but the acknowledgement is lost
 	fails
 )
 
-// form is how a scripted sink tells what became of a batch.
+// form is the form in which a scripted sink reports the results of a batch.
 type form int
 
 const (
 	byEvent form = iota
 	asOne
 	miscounted // EventErrors of another length
-	hanging    // says nothing until its context ends
+	hanging    // blocks until its context is done
 )
 
 // answer is what a scripted sink does with one Send.
@@ -37,43 +37,43 @@ type answer struct {
 	results    []result // of the events in turn
 	class      sinks.Class
 	retryAfter time.Duration
-	takes      time.Duration
+	duration   time.Duration
 }
 
 var answers = rapid.Custom(func(t *rapid.T) answer {
 	return answer{
 		form:       rapid.SampledFrom([]form{byEvent, byEvent, byEvent, asOne, asOne, miscounted, hanging}).Draw(t, "form"),
-		results:    rapid.SliceOfN(rapid.SampledFrom([]result{takes, takes, takes, loses, fails}), 1, 8).Draw(t, "results"),
+		results:    rapid.SliceOfN(rapid.SampledFrom([]result{accepts, accepts, accepts, loses, fails}), 1, 8).Draw(t, "results"),
 		class:      rapid.SampledFrom([]sinks.Class{"", sinks.Transient, sinks.Throttled, sinks.Halted, sinks.Rejected}).Draw(t, "class"),
 		retryAfter: rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute}).Draw(t, "retry after"),
-		takes:      rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Minute}).Draw(t, "takes"),
+		duration:   rapid.SampledFrom([]time.Duration{0, 0, time.Second, time.Minute}).Draw(t, "duration"),
 	}
 })
 
 func (a answer) err() error {
 	if a.class == "" {
-		return errors.New("an error that says nothing of its class")
+		return errors.New("an error without a class")
 	}
 	return &sinks.Error{Class: a.class, RetryAfter: a.retryAfter, Err: fmt.Errorf("scripted: %s", a.class)}
 }
 
-// poison is what a target has against an event for good.
+// poison is a permanent defect of an event.
 type poison int
 
 const (
 	harmless poison = iota
-	rejected        // as often as it comes
-	failing         // as often as it comes in its turn; not when it is redelivered
+	rejected        // by every Send
+	failing         // in every Send except redeliveries
 )
 
-// scripted is the sink of an outlet: it does as the outlet's script says.
-type scripted struct{ *outlet }
+// scripted is the sink of a sinkModel. It answers according to the model's script.
+type scripted struct{ *sinkModel }
 
-func (o *outlet) opener() (sinks.Sink, error) {
+func (o *sinkModel) opener() (sinks.Sink, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open != nil {
-		o.breaks("a sink was opened beside another")
+		o.breaks("a second sink was opened")
 	}
 	o.open = &scripted{o}
 	return o.open, nil
@@ -90,19 +90,19 @@ func (s *scripted) Close() error {
 }
 
 func (s *scripted) Send(ctx context.Context, events []transform.Event) error {
-	a, hurried := s.begin(ctx, events)
+	a, released := s.begin(ctx, events)
 	switch {
 	case a.form == hanging:
 		select {
 		case <-ctx.Done():
-		case <-hurried:
+		case <-released:
 		}
 		return errors.New("no answer")
-	case a.takes > 0:
+	case a.duration > 0:
 		select {
-		case <-time.After(a.takes):
+		case <-time.After(a.duration):
 		case <-ctx.Done():
-		case <-hurried:
+		case <-released:
 		}
 	}
 	s.mu.Lock()
@@ -110,44 +110,44 @@ func (s *scripted) Send(ctx context.Context, events []transform.Event) error {
 	return s.deliver(a, events)
 }
 
-// begin checks that a Send may be, and returns what to do in it, and what ends
-// its wait.
-func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answer, hurried <-chan struct{}) {
+// begin checks that Send is allowed, and returns its answer and the channel that ends its
+// wait.
+func (s *scripted) begin(ctx context.Context, events []transform.Event) (a answer, released <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.running || s.open != s || ctx.Err() != nil {
-		s.breaks("a Send while running: %v, on the open sink: %v, with a context that says %v", s.running, s.open == s, ctx.Err())
+		s.breaks("a Send while running: %v, on the open sink: %v, with the context error %v", s.running, s.open == s, ctx.Err())
 	}
 	s.checkBatch(events)
-	a = answer{form: s.well, results: []result{takes}}
+	a = answer{form: s.well, results: []result{accepts}}
 	switch {
 	case s.down != nil:
 		a = *s.down
 	case len(s.script) > 0:
 		a, s.script = s.script[0], s.script[1:]
 	}
-	if s.storms() {
-		return answer{form: asOne, results: []result{fails}, class: sinks.Throttled, retryAfter: time.Hour}, s.hurried
+	if s.sendsTooOften() {
+		return answer{form: asOne, results: []result{fails}, class: sinks.Throttled, retryAfter: time.Hour}, s.released
 	}
 	if s.redelivers() {
-		// The runner's two workers send one after the other, by a lock: while one
-		// waits for that, the clock of the test stands still.
-		a.takes = 0
+		// The runner's two workers wait for each other to send. While one waits, the
+		// clock of the test stands still.
+		a.duration = 0
 		if a.form == hanging {
 			a.form = miscounted
 		}
 	}
-	return a, s.hurried
+	return a, s.released
 }
 
-// deliver gives each event its result as a sink must: nothing of a key is tried
-// behind what failed. It is called with mu held.
+// deliver decides the result of each event. As sinks must, it tries no event after a failed
+// one of the same key. It is called with mu held.
 func (s *scripted) deliver(a answer, events []transform.Event) error {
 	each := make(sinks.EventErrors, len(events))
 	stopped := map[string]bool{}
 	failed, poisoned := false, false
 	for i, e := range events {
-		what := a.results[i%len(a.results)]
+		result := a.results[i%len(a.results)]
 		switch {
 		case e.PartitionKey != "" && stopped[e.PartitionKey]:
 			each[i] = sinks.ErrNotTried
@@ -156,10 +156,10 @@ func (s *scripted) deliver(a answer, events []transform.Event) error {
 			poisoned = true
 		case s.poison[e.ID] == failing && !e.Redelivered:
 			each[i], stopped[e.PartitionKey] = errors.New("500 internal server error"), true
-		case what == takes:
+		case result == accepts:
 			s.take(e)
 		default:
-			if what == loses {
+			if result == loses {
 				s.take(e)
 			}
 			each[i], stopped[e.PartitionKey] = a.err(), true
@@ -167,7 +167,7 @@ func (s *scripted) deliver(a answer, events []transform.Event) error {
 		failed = failed || each[i] != nil
 	}
 	as := a.err()
-	if poisoned && a.class != sinks.Halted { // it saw the poison, and not where
+	if poisoned && a.class != sinks.Halted { // it does not report which event is poison
 		as = sinks.Errorf(sinks.Rejected, "one of %d events is poison", len(events))
 	}
 	switch {

@@ -32,12 +32,12 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%q filled is %q, not %q", text, got, want.filled)
 		}
 		if template.String() != text {
-			t.Errorf("%q says that it is %q", text, template)
+			t.Errorf("%q.String() is %q", text, template)
 		}
 	}
 }
 
-func TestParseTemplateTellsWhatIsWrong(t *testing.T) {
+func TestParseTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                 "empty",
 		"ndr.{stram}":      "{stram}",

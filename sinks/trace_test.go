@@ -18,13 +18,13 @@ import (
 	"ndrbridge/transform"
 )
 
-// parentOf is the traceparent of the poll of a number.
+// parentOf returns the traceparent of the poll with a number.
 func parentOf(poll int) string {
 	return fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-%016x-01", poll)
 }
 
-// deliverTraced delivers events, each of which one of the polls of these traceparents
-// showed, and returns the spans that that made.
+// deliverTraced delivers one event for each of the traceparents and returns the recorded
+// spans.
 func deliverTraced(t *testing.T, parents []string, answer func(attempt int, ids []string) error) []sdk.ReadOnlySpan {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
@@ -63,31 +63,31 @@ func valueOf(s sdk.ReadOnlySpan, key string) string {
 	return ""
 }
 
-func TestADeliveryIsTraced(t *testing.T) {
-	takes := func(int, []string) error { return nil }
+func TestDeliveryIsTraced(t *testing.T) {
+	accepts := func(int, []string) error { return nil }
 	for _, c := range []struct {
 		name     string
 		parents  []string
 		answer   func(attempt int, ids []string) error
 		outcomes []string // of the spans: outcome, events, failed events, attempt, links
 	}{
-		{"where no event carries a trace there is no span", []string{"", ""}, takes, nil},
-		{"nor where what they carry is none", []string{"00-x", "y"}, takes, nil},
-		{"with a link to each poll, once", []string{parentOf(1), parentOf(1), "", parentOf(2), parentOf(1)}, takes,
+		{"without a span if no event carries a traceparent", []string{"", ""}, accepts, nil},
+		{"without a span if the traceparents are invalid", []string{"00-x", "y"}, accepts, nil},
+		{"with a link to each poll, once", []string{parentOf(1), parentOf(1), "", parentOf(2), parentOf(1)}, accepts,
 			[]string{"delivered 5  1 2"}},
-		{"with so many links and no more", func() (parents []string) {
+		{"with a bounded number of links", func() (parents []string) {
 			for poll := range 50 {
 				parents = append(parents, parentOf(poll+1))
 			}
 			return parents
-		}(), takes, []string{"delivered 50  1 32"}},
+		}(), accepts, []string{"delivered 50  1 32"}},
 		{"once for each attempt", []string{parentOf(1), parentOf(1)}, func(attempt int, _ []string) error {
 			if attempt == 1 {
 				return sinks.Errorf(sinks.Throttled, "429 slow down")
 			}
 			return nil
 		}, []string{"throttled 2 2 1 1", "delivered 2  2 1"}},
-		{"with the most severe of what became of its events", []string{parentOf(1), parentOf(1), parentOf(1)}, func(attempt int, ids []string) error {
+		{"with the most severe outcome of its events", []string{parentOf(1), parentOf(1), parentOf(1)}, func(attempt int, ids []string) error {
 			if attempt == 1 {
 				return sinks.EventErrors{nil, sinks.Errorf(sinks.Rejected, "400 bad"), errors.New("connection reset")}
 			}

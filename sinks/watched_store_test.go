@@ -16,27 +16,26 @@ import (
 	"ndrbridge/transform"
 )
 
-// ledger is what all outlets know of the journal. Its lock is that of the
-// outlets, too.
+// ledger is the journal as observed by all models. Its lock also guards the models.
 type ledger struct {
 	mu     sync.Mutex
 	seqs   map[string]uint64 // of events, by id
 	ids    map[uint64]string
 	poison map[string]poison // by id
-	broken []string          // promises
+	broken []string          // violated promises
 }
 
-// breaks notes that a promise was broken. It is called with mu held.
+// breaks records a violated promise. It is called with mu held.
 func (l *ledger) breaks(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf(format, args...))
 }
 
-// learn notes the numbers of records that follow on a number, none of which may
-// be left out. It is called with mu held.
+// learn records the numbers of records that follow the number after, and checks that none
+// is left out. It is called with mu held.
 func (l *ledger) learn(after uint64, records []checkpoint.Record) {
 	for i, r := range records {
 		if r.Seq != after+1+uint64(i) {
-			l.breaks("event %d follows on %d: what lies between was trimmed, and not settled", r.Seq, after+uint64(i))
+			l.breaks("event %d follows %d: events between them were trimmed but not committed", r.Seq, after+uint64(i))
 			return
 		}
 		id, known := l.ids[r.Seq]
@@ -47,88 +46,87 @@ func (l *ledger) learn(after uint64, records []checkpoint.Record) {
 	}
 }
 
-// outlet is a sink, what its target has got, and what the state must therefore
-// hold. Everything that its runner does to the journal goes through it.
-type outlet struct {
+// sinkModel models a sink: the events that its target received, and the state that follows
+// from them. All of the runner's accesses to the journal go through it.
+type sinkModel struct {
 	*ledger
 	name  string
 	skips bool // by its lag policy
 	batch checkpoint.Batch
-	well  form // how it tells of poison when nothing else is wrong
+	well  form // how it reports poison if nothing else fails
 
-	script   []answer // of the next Sends
-	down     *answer  // of all Sends
-	settling []settleFault
-	hurried  chan struct{} // closed and replaced when a Send must wait no more
+	script       []answer // of the next Sends
+	down         *answer  // of all Sends
+	commitFaults []commitFault
+	released     chan struct{} // closed and replaced to end the wait of a Send
 
-	// What happened, whatever crashed since.
-	taken   map[string]bool // by id
-	buried  map[string]bool // was a dead letter once
-	skipped map[string]bool
-	paused  bool
-	// What the state must say.
-	dead    map[string]bool // keys of the dead letters
-	behind  uint64          // skipped by the lag policy
-	queued  uint64          // events that were to be redelivered
-	settled uint64          // of those
+	// The history, across crashes.
+	accepted map[string]bool // by id
+	wasDead  map[string]bool // was a dead letter once
+	skipped  map[string]bool
+	paused   bool
+	// The expected state.
+	dead      map[string]bool // keys of the dead letters
+	behind    uint64          // skipped by the lag policy
+	queued    uint64          // redeliveries asked for
+	committed uint64          // of these
 
 	life
 }
 
-// life is what happened since the runner was started.
+// life is the history since the runner was started.
 type life struct {
-	store        *checkpoint.Store
-	runner       *sinks.Runner
-	open         *scripted
-	running      bool
-	crashed      bool // nothing reaches the store any more
-	full         bool // its dead letters had no space
-	vain         int  // Sends since vainSince that acknowledged nothing
-	vainSince    time.Time
-	acknowledged map[string]bool // by id
-	again        map[checkpoint.RedeliveryOffset]bool
-	handed       map[checkpoint.RedeliveryOffset]checkpoint.Redelivered
-	seen         map[string]bool   // by id: taken, or refused for good
-	latest       map[string]uint64 // by key, of what was taken in its turn
-	latestAcked  map[string]uint64 // by key, of what was acknowledged in its turn
+	store          *checkpoint.Store
+	runner         *sinks.Runner
+	open           *scripted
+	running        bool
+	crashed        bool // the store can no longer be written
+	full           bool // its dead letters had no space
+	fruitlessSends int  // Sends at the time fruitlessSince that acknowledged nothing
+	fruitlessSince time.Time
+	acknowledged   map[string]bool // by id
+	again          map[checkpoint.RedeliveryOffset]bool
+	loaded         map[checkpoint.RedeliveryOffset]checkpoint.Redelivered
+	seen           map[string]bool   // by id: accepted or rejected
+	latest         map[string]uint64 // by key, of first deliveries that were accepted
+	latestAcked    map[string]uint64 // by key, of first deliveries that were acknowledged
 }
 
-// settleFault is how a store fails a settlement.
-type settleFault int
+// commitFault is a fault of a commit.
+type commitFault int
 
 const (
-	settles settleFault = iota
-	settlesNot
-	settlesUntold // it is written, and the caller is told otherwise
+	commitSucceeds commitFault = iota
+	commitFails
+	commitUnreported // the commit is written, but returns an error
 )
 
-// redelivers reports whether there is something to redeliver. It is called with mu
-// held.
-func (o *outlet) redelivers() bool {
+// redelivers reports whether redeliveries are queued. It is called with mu held.
+func (o *sinkModel) redelivers() bool {
 	next, err := o.store.Redeliver(context.Background(), o.name, checkpoint.Batch{MaxEvents: 1})
 	return err != nil || len(next.Records) > 0
 }
 
-// storms notes a Send, and whether there were too many in no time, which nothing
-// came of. It is called with mu held.
-func (o *outlet) storms() bool {
-	if now := time.Now(); !now.Equal(o.vainSince) {
-		o.vain, o.vainSince = 0, now
+// sendsTooOften counts a Send and reports whether there were too many at the same time
+// without an acknowledgement. It is called with mu held.
+func (o *sinkModel) sendsTooOften() bool {
+	if now := time.Now(); !now.Equal(o.fruitlessSince) {
+		o.fruitlessSends, o.fruitlessSince = 0, now
 	}
-	o.vain++
-	if o.vain == maxVain {
-		o.breaks("%s got %d Sends in no time, none of which it acknowledged", o.name, maxVain)
+	o.fruitlessSends++
+	if o.fruitlessSends == maxFruitlessSends {
+		o.breaks("%s got %d Sends at the same time and acknowledged none", o.name, maxFruitlessSends)
 	}
-	return o.vain >= maxVain
+	return o.fruitlessSends >= maxFruitlessSends
 }
 
-// maxVain is several times what it takes to divide a batch into single events.
-const maxVain = 300
+// maxFruitlessSends is several times the number of Sends for bisecting a batch.
+const maxFruitlessSends = 300
 
-// checkBatch is called with mu held.
-func (o *outlet) checkBatch(events []transform.Event) {
+// checkBatch checks the events of a Send. It is called with mu held.
+func (o *sinkModel) checkBatch(events []transform.Event) {
 	if len(events) == 0 || len(events) > o.batch.MaxEvents {
-		o.breaks("a batch of %d events, and %d are allowed", len(events), o.batch.MaxEvents)
+		o.breaks("a batch of %d events, want at most %d", len(events), o.batch.MaxEvents)
 	}
 	cursor, err := o.store.Cursor(context.Background(), o.name)
 	if err != nil {
@@ -137,54 +135,53 @@ func (o *outlet) checkBatch(events []transform.Event) {
 	last := cursor
 	for _, e := range events {
 		if e.Redelivered {
-			if _, was := o.placeOf(e); !was {
+			if _, was := o.offsetOf(e); !was {
 				o.breaks("event %s is redelivered as %d, which nobody asked for", e.ID, e.Redelivery())
 			}
 			continue
 		}
 		if seq := o.seqs[e.ID]; seq <= last {
-			o.breaks("event %s, which is number %d, comes behind %d, is not marked as redelivered, and the cursor is at %d", e.ID, seq, last, cursor)
+			o.breaks("event %s, number %d, is sent after %d, is not marked as redelivered, and the cursor is at %d", e.ID, seq, last, cursor)
 		} else {
 			last = seq
 		}
 	}
 }
 
-// recordKey is called with mu held.
-func (o *outlet) placeOf(e transform.Event) (checkpoint.RedeliveryOffset, bool) {
-	for place, r := range o.handed {
-		if place.Item == e.Redelivery() && r.Event.ID == e.ID {
-			return place, true
+// offsetOf returns the offset of a redelivery. It is called with mu held.
+func (o *sinkModel) offsetOf(e transform.Event) (checkpoint.RedeliveryOffset, bool) {
+	for offset, r := range o.loaded {
+		if offset.Item == e.Redelivery() && r.Event.ID == e.ID {
+			return offset, true
 		}
 	}
 	return checkpoint.RedeliveryOffset{}, false
 }
 
-// take takes an event. What comes again because nobody knows that it was taken,
-// or was refused before, may come behind others of its key. It is called with mu
-// held.
-func (o *outlet) take(e transform.Event) {
-	o.taken[e.ID] = true
+// take accepts an event. An event that was accepted without an acknowledgement, or was
+// rejected before, may be sent again after later ones of its key. It is called with mu held.
+func (o *sinkModel) take(e transform.Event) {
+	o.accepted[e.ID] = true
 	if !e.Redelivered && !o.seen[e.ID] {
 		o.seen[e.ID] = true
 		o.order(e, o.latest)
 	}
 }
 
-// refuse notes where an event was rejected, alone or with others. It is called
-// with mu held.
-func (o *outlet) refuse(err error, e transform.Event) {
+// refuse records that an event was rejected, alone or with others. It is called with mu
+// held.
+func (o *sinkModel) refuse(err error, e transform.Event) {
 	if class, _ := sinks.ClassOf(err); class == sinks.Rejected && !e.Redelivered {
 		o.seen[e.ID] = true
 	}
 }
 
-// acknowledge is called with mu held.
-func (o *outlet) acknowledge(e transform.Event) {
-	o.vain = 0
+// acknowledge records an acknowledgement. It is called with mu held.
+func (o *sinkModel) acknowledge(e transform.Event) {
+	o.fruitlessSends = 0
 	if e.Redelivered {
-		if place, was := o.placeOf(e); was {
-			o.again[place] = true
+		if offset, was := o.offsetOf(e); was {
+			o.again[offset] = true
 		}
 		return
 	}
@@ -192,24 +189,24 @@ func (o *outlet) acknowledge(e transform.Event) {
 	o.order(e, o.latestAcked)
 }
 
-// order checks that a version of a detection does not come behind a later one.
-// Other events, such as the bridge's own, are in no order.
-func (o *outlet) order(e transform.Event, latest map[string]uint64) {
+// order checks that a version of a detection does not follow a later one. Other events
+// are not ordered.
+func (o *sinkModel) order(e transform.Event, latest map[string]uint64) {
 	if e.Stream() != transform.StreamDetections || e.PartitionKey == "" {
 		return
 	}
 	seq := o.seqs[e.ID]
 	if before := latest[e.PartitionKey]; seq < before {
-		o.breaks("%s got event %s, which is number %d, after number %d, and both are of %s", o.name, e.ID, seq, before, e.PartitionKey)
+		o.breaks("%s got event %s, number %d, after number %d, both with the key %s", o.name, e.ID, seq, before, e.PartitionKey)
 	}
 	latest[e.PartitionKey] = seq
 }
 
-// watched is the journal of an outlet's runner. It checks what goes through it,
-// and fails as is wanted.
+// watched is the journal of a sinkModel's runner. It checks all accesses, and commits fail
+// according to the model's commitFaults.
 type watched struct {
 	*checkpoint.Store
-	*outlet
+	*sinkModel
 }
 
 var errCrashed = errors.New("the machine is off")
@@ -231,10 +228,10 @@ func (w watched) CommitDelivery(ctx context.Context, s checkpoint.Delivery) erro
 	}
 	for seq := s.Expect + 1; seq <= s.Cursor; seq++ {
 		if !w.acknowledged[w.ids[seq]] && !dead[checkpoint.DeadKey(seq)] {
-			w.breaks("the cursor moves to %d, and event %d is neither acknowledged nor buried", s.Cursor, seq)
+			w.breaks("the cursor moves to %d, and event %d is neither acknowledged nor dead-lettered", s.Cursor, seq)
 		}
 	}
-	return w.settle(s.Dead, func() error { return w.Store.CommitDelivery(ctx, s) })
+	return w.commitWith(s.Dead, func() error { return w.Store.CommitDelivery(ctx, s) })
 }
 
 func (w watched) Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error) {
@@ -242,7 +239,7 @@ func (w watched) Redeliver(ctx context.Context, sink string, max checkpoint.Batc
 	defer w.mu.Unlock()
 	next, err := w.Store.Redeliver(ctx, sink, max)
 	for _, r := range next.Records {
-		w.handed[r.Offset] = r
+		w.loaded[r.Offset] = r
 	}
 	return next, err
 }
@@ -255,41 +252,41 @@ func (w watched) CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCo
 		dead[deadLetter.Key] = true
 	}
 	events := 0
-	for place, r := range w.handed {
-		if comparePlaces(place, s.Expect) < 0 || comparePlaces(place, s.Last) > 0 {
+	for offset, r := range w.loaded {
+		if compareOffsets(offset, s.Expect) < 0 || compareOffsets(offset, s.Last) > 0 {
 			continue
 		}
-		if events++; !w.again[place] && !dead[r.Key] {
-			w.breaks("redelivery %v is settled, and event %s is neither acknowledged nor buried", place, r.Event.ID)
+		if events++; !w.again[offset] && !dead[r.Key] {
+			w.breaks("redelivery %v is committed, and event %s is neither acknowledged nor dead-lettered", offset, r.Event.ID)
 		}
 	}
 	if events != s.Events {
-		w.breaks("redeliveries from %v to %v are settled as %d events, and they are %d", s.Expect, s.Last, s.Events, events)
+		w.breaks("redeliveries from %v to %v are committed as %d events, want %d", s.Expect, s.Last, s.Events, events)
 	}
-	return w.settle(s.Dead, func() error {
+	return w.commitWith(s.Dead, func() error {
 		err := w.Store.CommitRedelivery(ctx, s)
 		if err == nil {
-			w.outlet.settled += uint64(s.Events)
+			w.sinkModel.committed += uint64(s.Events)
 		}
 		return err
 	})
 }
 
-func comparePlaces(a, b checkpoint.RedeliveryOffset) int {
+func compareOffsets(a, b checkpoint.RedeliveryOffset) int {
 	return slices.Compare([]uint64{a.Item, a.Seq}, []uint64{b.Item, b.Seq})
 }
 
-// settle settles with its letters, unless a fault is due. It is called with mu
-// held.
-func (o *outlet) settle(deadLetters []checkpoint.DeadLetter, commit func() error) error {
+// commitWith calls commit and records the dead letters, subject to the next commitFault. It
+// is called with mu held.
+func (o *sinkModel) commitWith(deadLetters []checkpoint.DeadLetter, commit func() error) error {
 	if o.crashed {
 		return errCrashed
 	}
-	fault := settles
-	if len(o.settling) > 0 {
-		fault, o.settling = o.settling[0], o.settling[1:]
+	fault := commitSucceeds
+	if len(o.commitFaults) > 0 {
+		fault, o.commitFaults = o.commitFaults[0], o.commitFaults[1:]
 	}
-	if fault == settlesNot {
+	if fault == commitFails {
 		return errors.New("no space left on device")
 	}
 	if err := commit(); err != nil {
@@ -302,9 +299,9 @@ func (o *outlet) settle(deadLetters []checkpoint.DeadLetter, commit func() error
 		if err != nil || err2 != nil || o.ids[seq] != e.ID || e.Redelivered || deadLetter.Class != string(sinks.Rejected) {
 			o.breaks("dead letter %s, class %s: %s", deadLetter.Key, deadLetter.Class, deadLetter.Body)
 		}
-		o.dead[deadLetter.Key], o.buried[e.ID] = true, true
+		o.dead[deadLetter.Key], o.wasDead[e.ID] = true, true
 	}
-	if fault == settlesUntold {
+	if fault == commitUnreported {
 		return errors.New("input/output error")
 	}
 	return nil
@@ -317,7 +314,7 @@ func (w watched) Skip(ctx context.Context, s checkpoint.Skip) error {
 		return errCrashed
 	}
 	if !w.skips {
-		w.breaks("%s skips up to %d, and its policy is to block", w.name, s.Cursor)
+		w.breaks("%s skips up to %d, but its policy is to block", w.name, s.Cursor)
 	}
 	records, err := w.Store.Read(context.WithoutCancel(ctx), s.Expect, checkpoint.Batch{MaxEvents: int(s.Cursor - s.Expect)})
 	if err != nil || len(records) != int(s.Cursor-s.Expect) {
@@ -326,12 +323,12 @@ func (w watched) Skip(ctx context.Context, s checkpoint.Skip) error {
 	w.learn(s.Expect, records)
 	var data struct{ Skipped transform.Skipped }
 	if err := json.Unmarshal(s.Event.Data(), &data); err != nil || data.Skipped.Events != s.Cursor-s.Expect || data.Skipped.Sink != w.name {
-		w.breaks("events %d to %d of %s are skipped, and what tells so is %s (%v)", s.Expect+1, s.Cursor, w.name, s.Event.Data(), err)
+		w.breaks("events %d to %d of %s are skipped, and the event of the skip is %s (%v)", s.Expect+1, s.Cursor, w.name, s.Event.Data(), err)
 	}
 	if err := w.Store.Skip(ctx, s); err != nil {
 		return err
 	}
-	// The runner begins over behind it, with events that it has sent already.
+	// The runner starts again after the skipped events, with events that it has already sent.
 	clear(w.acknowledged)
 	clear(w.seen)
 	clear(w.latest)
@@ -343,5 +340,5 @@ func (w watched) Skip(ctx context.Context, s checkpoint.Skip) error {
 	return nil
 }
 
-// own reports whether an event is the bridge's.
+// own reports whether an event is one of the bridge's own.
 func own(id string) bool { return strings.HasPrefix(id, "sink.skipped-") }

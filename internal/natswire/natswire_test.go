@@ -96,7 +96,7 @@ func TestWhatIsNotTheProtocolEndsTheConnection(t *testing.T) {
 		"a byte that begins no line":        "\x00",
 		"an INFO that is no JSON":           "INFO {\r\n",
 		"an INFO that allows no payload":    `INFO {"max_payload":0}` + "\r\n",
-		"a thousand lines that say nothing": strings.Repeat("PING\r\n", idleLines+1),
+		"a thousand lines that say nothing": strings.Repeat("PING\r\n", maxIdleLines+1),
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := io.Copy(io.Discard, reading(text, []int{1000}, Limits{Message: 100}))
