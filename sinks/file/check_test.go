@@ -30,7 +30,7 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 		},
 		"a folder that is not there": {
 			path: func(folder string) string { return filepath.Join(folder, "nowhere", "events.jsonl") },
-			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "does not exist", Advice: "make it"},
+			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "does not exist", Advice: "create it"},
 		},
 		"a file in the folder's place": {
 			path: func(folder string) string { return filepath.Join(folder, "x", "events.jsonl") },
@@ -39,7 +39,7 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "no folder", Advice: "correct path"},
+			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is not a folder", Advice: "correct path"},
 		},
 		"a folder in the file's place": {
 			path: func(folder string) string { return folder },

@@ -449,7 +449,7 @@ func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
 		{"a directory that does not exist", filepath.Join(directory, "none", "x"), "create the directory"},
 		{"a directory", directory, "check path"},
 		{"a file in the place of its directory", filepath.Join(plain, "x"), "check path"},
-		{"a device", os.DevNull, "no regular file"},
+		{"a device", os.DevNull, "not a regular file"},
 		{"a name that is too long", filepath.Join(directory, strings.Repeat("x", 300)), "check path"},
 		{"a file that another sink writes to", taken, "another sink"},
 	} {
