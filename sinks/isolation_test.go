@@ -173,7 +173,7 @@ func TestSinkThatRejectsEverythingHalts(t *testing.T) {
 		stop := f.start()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "rejected 20 events in a row") {
+		if s := f.runner.Status(); s.State != sinks.StateHalted || !strings.Contains(s.Error, "20 events in a row were rejected") {
 			t.Errorf("status %+v", s)
 		}
 		// The events of earlier batches stay dead letters.
