@@ -17,13 +17,13 @@ func TestABacklogDoesNotOutrunTheFastestSinkThatDelivers(t *testing.T) {
 	const pages, perPage, size = 40, 100, 20_000 // of 2 MB
 	for name, test := range map[string]struct {
 		every time.Duration // between two batches of half a page; 0: never
-		most  int64         // bytes that may wait
-		least int64         // bytes that must come to wait
+		most  int64         // the most bytes that may wait
+		least int64         // bytes that must wait at some time
 		took  time.Duration // of the source, at most
 	}{
-		"a sink that keeps up bounds what waits":    {every: 10 * time.Millisecond, most: 37 * mebi, took: time.Second},
-		"a slow sink holds a source up for moments": {every: 200 * time.Millisecond, most: 80 * mebi, least: 40 * mebi, took: 10 * time.Second},
-		"a sink that is down holds nothing up":      {most: 80 * mebi, least: 75 * mebi},
+		"a sink that keeps up bounds the backlog": {every: 10 * time.Millisecond, most: 37 * mebi, took: time.Second},
+		"a slow sink delays a source briefly":     {every: 200 * time.Millisecond, most: 80 * mebi, least: 40 * mebi, took: 10 * time.Second},
+		"a sink that is down delays nothing":      {most: 80 * mebi, least: 75 * mebi},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ func reportEvents(b *testing.B, perOp int) {
 	b.ReportMetric(float64(b.N*perOp)/b.Elapsed().Seconds(), "events/s")
 }
 
-// BenchmarkAppend commits events of 2 KB without a sink, so that what it
-// takes to trim them is counted too.
+// BenchmarkAppend commits events of 2 KB without a sink, so that trimming them is
+// measured too.
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{1, 100, 500, 1000} {
 		b.Run(fmt.Sprintf("%d a commit", n), func(b *testing.B) {
@@ -71,7 +71,7 @@ func BenchmarkDelivery(b *testing.B) {
 	reportEvents(b, n)
 }
 
-// BenchmarkKnown recalls and remembers a page of 1,000 out of all that is known.
+// BenchmarkKnown recalls and remembers a page of 1,000 out of all known entries.
 func BenchmarkKnown(b *testing.B) {
 	known, page := 1_000_000, 1000
 	if testing.Short() {

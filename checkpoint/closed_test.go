@@ -13,7 +13,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// closedState is a state of many pages that was closed in order.
+// closedState returns a state of many pages that was closed cleanly.
 func closedState(t *testing.T) string {
 	t.Helper()
 	path := statePath(t)
@@ -44,15 +44,15 @@ func overwrite(t *testing.T, path string) {
 
 func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 	ctx := t.Context()
-	t.Run("damage is met by those who read it, and nothing is written any more", func(t *testing.T) {
+	t.Run("damage fails the calls that read it, and nothing is written any more", func(t *testing.T) {
 		path := closedState(t)
 		overwrite(t, path)
 		s := open(t, path, checkpoint.Options{})
 		if _, err := s.Read(ctx, 0, checkpoint.Batch{MaxEvents: 10}); err != nil {
-			t.Errorf("what is not damaged: %v", err)
+			t.Errorf("read undamaged data: %v", err)
 		}
 		if _, err := s.Read(ctx, 0, checkpoint.Batch{}); !errors.Is(err, checkpoint.ErrDamaged) {
-			t.Errorf("what is damaged: error %v, want ErrDamaged", err)
+			t.Errorf("read damaged data: error %v, want ErrDamaged", err)
 		}
 		use(s)
 		if err := s.Close(); err != nil {
@@ -87,7 +87,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// The same file as before the end, so that its name is the mark's.
+		// The same file as before it was closed, so that the mark identifies it.
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestFileThatWasClosedInOrderIsNotReadThrough(t *testing.T) {
 			t.Errorf("error %v, want ErrDamaged", err)
 		}
 	})
-	t.Run("it is closed in order again and again", func(t *testing.T) {
+	t.Run("it can be closed cleanly repeatedly", func(t *testing.T) {
 		path := closedState(t)
 		for range 3 {
 			s := open(t, path, checkpoint.Options{})

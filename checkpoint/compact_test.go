@@ -82,7 +82,7 @@ func TestCompactRefuses(t *testing.T) {
 		clear(content[2*16<<10:])
 		refused(t, write(t, content), checkpoint.ErrDamaged)
 	})
-	t.Run("a damaged state that was closed in order", func(t *testing.T) {
+	t.Run("a damaged state that was closed cleanly", func(t *testing.T) {
 		path := closedState(t)
 		overwrite(t, path)
 		refused(t, path, checkpoint.ErrDamaged)

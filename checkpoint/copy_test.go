@@ -99,7 +99,7 @@ func TestCopyOfAStateInUseIsGoodOrRefused(t *testing.T) {
 	t.Logf("%d copies of 40 are good", good)
 }
 
-// wantOneRound checks that all parts of a state are of one moment.
+// wantOneRound checks that all parts of a state are from the same round.
 func wantOneRound(t *testing.T, s *checkpoint.Store, perRound uint64, known int) {
 	t.Helper()
 	ctx := t.Context()

@@ -15,8 +15,8 @@ import (
 	"ndrbridge/test/process"
 )
 
-// limitFiles lets no file of this process grow beyond a size; what would is
-// refused as by a disk that is full. It returns what takes the bound away.
+// limitFiles lets no file of this process grow beyond a size: such writes fail as on a
+// full disk. It returns a function that removes the limit.
 func limitFiles(t *testing.T, size uint64) (free func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -85,7 +85,7 @@ func TestDiskThatFillsUpAndIsFreedAgain(t *testing.T) {
 		}
 	}
 	check()
-	// What dies now has what was acknowledged.
+	// If the process dies now, the state has everything that was committed.
 	if err := s.Close(); err != nil {
 		t.Errorf("close with a full disk: %v", err)
 	}

@@ -1,6 +1,6 @@
 package checkpoint
 
-// ReadFromFile lets the store keep no events in memory.
+// ReadFromFile makes the store keep no events in memory.
 func (s *Store) ReadFromFile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

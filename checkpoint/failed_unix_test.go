@@ -17,7 +17,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// more is what can be committed behind fill.
+// more returns a commit that can follow fill.
 func more(t testing.TB) checkpoint.Commit {
 	return checkpoint.Commit{
 		Source: source, Expect: []byte("p"), Position: []byte("q"),
@@ -35,7 +35,7 @@ func hasFailed(s *checkpoint.Store) bool {
 }
 
 func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
-	// another is a state that somebody puts in the file's place.
+	// another is a state that replaces the file.
 	another := func(t *testing.T, path string) {
 		t.Helper()
 		s := open(t, path+".other", checkpoint.Options{})
@@ -46,7 +46,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(t *testing.T, path string)
 		says   string
-		saved  string // behind the path; "none": nowhere
+		saved  string // suffix of the path; "none": nowhere
 	}{
 		"it was removed": {
 			change: func(t *testing.T, path string) {
@@ -64,11 +64,11 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 			},
 			says: "removed",
 		},
-		"another was put in its place": {
+		"it was replaced": {
 			change: another,
 			says:   "another file", saved: ".1.saved",
 		},
-		"another was put in its place, for the second time": {
+		"it was replaced for the second time": {
 			change: func(t *testing.T, path string) {
 				if err := os.WriteFile(path+".1.saved", []byte("the first time"), 0o600); err != nil {
 					t.Fatal(err)
@@ -134,7 +134,7 @@ func TestFileThatIsGoneWhileItIsOpen(t *testing.T) {
 						return
 					}
 					if now, _ := os.ReadFile(path); test.saved != "" && string(now) != string(there) {
-						t.Error("what was put in its place was changed")
+						t.Error("the file that replaced it was changed")
 					}
 					saved := open(t, path+test.saved, checkpoint.Options{})
 					wantFilled(t, saved)
@@ -151,7 +151,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 	for name, change := range map[string]func(path string, size int64) error{
 		"cut to nothing":               func(path string, _ int64) error { return os.Truncate(path, 0) },
 		"cut in the first page":        func(path string, _ int64) error { return os.Truncate(path, 1000) },
-		"cut behind the meta pages":    func(path string, _ int64) error { return os.Truncate(path, 2*16<<10) },
+		"cut after the meta pages":     func(path string, _ int64) error { return os.Truncate(path, 2*16<<10) },
 		"cut in the middle of a page":  func(path string, _ int64) error { return os.Truncate(path, 5*16<<10+100) },
 		"cut and filled up with zeros": func(path string, size int64) error { return errors.Join(os.Truncate(path, 0), os.Truncate(path, size)) },
 		"overwritten by a copy of an older moment": func(path string, _ int64) error {
@@ -182,7 +182,7 @@ func TestFileThatIsCutShortOrOverwrittenWhileItIsOpen(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// What reads and writes meanwhile may fail, but nothing else.
+			// Reads and writes may fail meanwhile, but must not panic or hang.
 			ctx, cancel := context.WithCancel(t.Context())
 			var readers sync.WaitGroup
 			for range 4 {

@@ -12,9 +12,9 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// listsFreePages reports whether the file has the list that saves bbolt a look at
-// every page when it opens it. Where a meta page keeps its page size, its list
-// and its transaction is bbolt's format.
+// listsFreePages reports whether the file has the list of free pages, which saves bbolt
+// from scanning every page when it opens it. The offsets of the page size, the list and
+// the transaction in a meta page are bbolt's format.
 func listsFreePages(t *testing.T, path string) bool {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -59,7 +59,7 @@ func TestFreePagesAreListedWhileTheyAreFew(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	// The transaction behind the last trimming is the first to know of all that is free.
+	// The transaction after the last trimming is the first to know all free pages.
 	if err := s.Commit(ctx, checkpoint.Commit{Source: source, Expect: c.Position, Position: []byte("q")}); err != nil {
 		t.Fatal(err)
 	}

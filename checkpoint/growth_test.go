@@ -12,8 +12,8 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// TestFileDoesNotGrowWithWhatIsGone lets each part of the state come and go: what was
-// there makes space for what comes.
+// TestFileDoesNotGrowWithWhatIsGone writes and removes each part of the state in cycles:
+// the space of removed entries is reused.
 func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 	const cycles, steady = 33, 12
 	var now atomic.Int64
@@ -37,7 +37,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 			_, dropErr := s.DropDead(ctx, checkpoint.SourceOwner(source), nil)
 			return errors.Join(err, dropErr)
 		},
-		"dead letters that are delivered again": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"redelivered dead letters": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
 			err := s.CommitDelivery(ctx, checkpoint.Delivery{Sink: "a", Dead: deadLetters(n)})
 			_, requeueErr := s.Requeue(ctx, "a", nil)
 			next, readErr := s.Redeliver(ctx, "a", checkpoint.Batch{})
@@ -48,14 +48,14 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 				Sink: "a", Expect: next.Offset, Last: next.Records[len(next.Records)-1].Offset, Events: len(next.Records),
 			})
 		},
-		"what is known and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
 			for i := range 1000 {
 				c.Remember = append(c.Remember, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
 			}
 			c.ForgetBefore = int64(n)
 			return s.Commit(ctx, c)
 		},
-		"what a sink remembers and forgets": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
+		"a sink's entries remembered and forgotten": func(ctx context.Context, s *checkpoint.Store, c checkpoint.Commit, n int) error {
 			var entries []checkpoint.Entry
 			for i := range 1000 {
 				entries = append(entries, checkpoint.Entry{Key: fmt.Sprint(n*1000 + i), Value: make([]byte, 200), At: int64(n)})
@@ -97,7 +97,7 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 				if n%4 != 0 {
 					continue
 				}
-				size, err := s.Backup(ctx, io.Discard) // it leaves out what the file is to grow by
+				size, err := s.Backup(ctx, io.Discard) // the copy leaves out the space reserved for growth
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,8 +111,8 @@ func TestFileDoesNotGrowWithWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestFileGrowsWithWhatIsOutstanding alternates backlogs and deliveries: the file is not
-// larger than what was outstanding at most, and some.
+// TestFileGrowsWithWhatIsOutstanding alternates backlogs and deliveries: the file does not
+// become much larger than the largest backlog.
 func TestFileGrowsWithWhatIsOutstanding(t *testing.T) {
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1 << 30}})
 	ctx := t.Context()

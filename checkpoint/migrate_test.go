@@ -44,7 +44,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 	}
 	wantCopy(path + ".v1.bak")
 
-	t.Run("a copy that is there stays as it is", func(t *testing.T) {
+	t.Run("an existing copy is not changed", func(t *testing.T) {
 		first, err := os.ReadFile(path + ".v1.bak")
 		if err != nil {
 			t.Fatal(err)
@@ -60,14 +60,14 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			t.Errorf("the first copy was changed (%v)", err)
 		}
 	})
-	t.Run("a file that was migrated is not migrated again, and nothing else lies beside it", func(t *testing.T) {
+	t.Run("a migrated file is not migrated again, and no other file is beside it", func(t *testing.T) {
 		open(t, path, checkpoint.Options{}).Close()
 		if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 4 {
 			t.Errorf("%v, want the state and three copies", names)
 		}
 	})
 	for _, layout := range []int{2, 3} {
-		t.Run(fmt.Sprintf("so is a file of layout %d, with what it had queued", layout), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a file of layout %d is migrated with its queues", layout), func(t *testing.T) {
 			path := statePath(t)
 			if err := os.WriteFile(path, image(t, layout), 0o600); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestFileOfLayout1IsMigratedAfterACopyWasMade(t *testing.T) {
 			wantCopy(fmt.Sprintf("%s.v%d.bak", path, layout))
 		})
 	}
-	t.Run("a file that is only read is not migrated", func(t *testing.T) {
+	t.Run("a file opened read-only is not migrated", func(t *testing.T) {
 		path := statePath(t)
 		if err := os.WriteFile(path, old, 0o600); err != nil {
 			t.Fatal(err)

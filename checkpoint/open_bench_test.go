@@ -14,8 +14,8 @@ var (
 	benchSize   = flag.Int("bench.size", 2000, "bytes of each of them")
 )
 
-// BenchmarkOpen opens a state with a backlog: one that was closed in order, and
-// one that was not, which is read through.
+// BenchmarkOpen opens a state with a backlog: one that was closed cleanly, and one that
+// was not, which is read through.
 func BenchmarkOpen(b *testing.B) {
 	path := statePath(b)
 	s := open(b, path, checkpoint.Options{})

@@ -47,8 +47,8 @@ func newEvent(t testing.TB, id string, recorded time.Time, size int) transform.E
 	return e
 }
 
-// fill writes something of everything, so that no bucket is empty and some need
-// more than a page.
+// fill writes entries of every kind, so that no bucket is empty and some need more than
+// a page.
 func fill(t testing.TB, s *checkpoint.Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -80,7 +80,7 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	_, err = s.Replay(ctx, "a", time.Unix(5, 0))
 	must(err)
 	must(s.RememberSink(ctx, "a", []checkpoint.Entry{{Key: "m", Value: []byte("message"), At: 1}}, 0))
-	now := time.Now() // what was done long ago is forgotten
+	now := time.Now() // commands done long ago are forgotten
 	_, err = s.Accept(ctx, []checkpoint.Command{
 		{Key: "k", Appliance: "hq", Subject: "SEC-1", Body: []byte("{}"), Accepted: now},
 		{Appliance: "hq", Subject: "SEC-2", Body: []byte("{}"), Accepted: now},
@@ -91,8 +91,8 @@ func fill(t testing.TB, s *checkpoint.Store) {
 	}))
 }
 
-// image returns a state that fill wrote, in a layout. It is never recreated:
-// what that layout's files look like does not change.
+// image returns a state that fill wrote, in a layout. It is never recreated: the files of
+// a released layout do not change.
 func image(t testing.TB, layout int) []byte {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("testdata/layout%d.db.gz", layout))
@@ -111,7 +111,7 @@ func image(t testing.TB, layout int) []byte {
 	return content
 }
 
-// wantFilled checks what every layout holds of what fill wrote.
+// wantFilled checks the part of fill's entries that every layout holds.
 func wantFilled(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -158,11 +158,11 @@ func TestFileOfLayout4IsRead(t *testing.T) {
 		t.Errorf("%v, %v, want one expectation", expected, err)
 	}
 	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v lie beside the state, want nothing", names)
+		t.Errorf("%v are beside the state, want nothing", names)
 	}
 }
 
-// wantQueued checks what layouts from 2 on hold of what fill queued.
+// wantQueued checks the queues that fill wrote, which layouts from 2 on hold.
 func wantQueued(t *testing.T, s *checkpoint.Store) {
 	t.Helper()
 	stats, err := s.Stats(t.Context())
@@ -175,7 +175,7 @@ func wantQueued(t *testing.T, s *checkpoint.Store) {
 	}
 }
 
-// use calls what reads and writes all of a state. It may fail, but must return.
+// use calls methods that read and write all of a state. They may fail, but must return.
 func use(s *checkpoint.Store) {
 	ctx := context.Background()
 	s.Stats(ctx)
@@ -246,19 +246,19 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 		return b
 	}
 	for name, content := range map[string][]byte{
-		"an empty file":                       {},
-		"one byte":                            {1},
-		"text":                                []byte(strings.Repeat("not a database\n", 5000)),
-		"noise":                               noise,
-		"noise behind good meta pages":        append(bytes.Clone(whole[:2*page]), noise...),
-		"cut in the first page":               whole[:1000],
-		"cut behind the first page":           whole[:page],
-		"cut behind the meta pages":           whole[:2*page],
-		"cut in the middle":                   whole[:len(whole)/2],
-		"both meta pages zeroed":              zeroed(0, 2*page),
-		"all but the meta pages zeroed":       zeroed(2*page, len(whole)),
-		"nothing but zeros":                   make([]byte, len(whole)),
-		"the end replaced by an older moment": append(bytes.Clone(whole[:4*page]), whole[2*page:len(whole)-2*page]...),
+		"an empty file":                        {},
+		"one byte":                             {1},
+		"text":                                 []byte(strings.Repeat("not a database\n", 5000)),
+		"noise":                                noise,
+		"noise after good meta pages":          append(bytes.Clone(whole[:2*page]), noise...),
+		"cut in the first page":                whole[:1000],
+		"cut after the first page":             whole[:page],
+		"cut after the meta pages":             whole[:2*page],
+		"cut in the middle":                    whole[:len(whole)/2],
+		"both meta pages zeroed":               zeroed(0, 2*page),
+		"all but the meta pages zeroed":        zeroed(2*page, len(whole)),
+		"nothing but zeros":                    make([]byte, len(whole)),
+		"the end replaced by an older version": append(bytes.Clone(whole[:4*page]), whole[2*page:len(whole)-2*page]...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := openDamaged(t, content)
@@ -287,7 +287,7 @@ func TestDamagedFileIsRefusedAndLeftAsItIs(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Error("not one damage was found")
+			t.Error("no damage was found")
 		}
 	})
 }
@@ -327,7 +327,7 @@ func TestForeignFileIsRefused(t *testing.T) {
 	}
 }
 
-// edit changes a closed state behind the store's back.
+// edit changes a closed state without the store.
 func edit(t testing.TB, path, bucket, key string, value []byte) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
@@ -349,11 +349,11 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 	}{
 		"a newer version":                {"meta", "version", []byte("5"), checkpoint.ErrNewer},
 		"a version that is not a number": {"meta", "version", []byte("one"), checkpoint.ErrDamaged},
-		"a cursor behind the journal":    {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
+		"a cursor after the journal":     {"cursors", "a", binary.BigEndian.AppendUint64(nil, 1000), checkpoint.ErrDamaged},
 		"a cursor that is not a number":  {"cursors", "a", []byte("1"), checkpoint.ErrDamaged},
-		"a journal key that is none":     {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
+		"an invalid journal key":         {"journal", "\xff", []byte("{}"), checkpoint.ErrDamaged},
 		"a journal entry without event":  {"journal", strings.Repeat("\x00", 24), []byte("{}"), checkpoint.ErrDamaged},
-		"a number not given out yet":     {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
+		"a number not assigned yet":      {"journal", strings.Repeat("\xff", 24), []byte("{}"), checkpoint.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := statePath(t)
@@ -373,7 +373,7 @@ func TestContentThatDoesNotFitIsRefused(t *testing.T) {
 }
 
 func TestLockedFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no second is waited for in earnest
+	synctest.Test(t, func(t *testing.T) { // time is simulated
 		path := statePath(t)
 		first := open(t, path, checkpoint.Options{})
 		begun := time.Now()
@@ -416,7 +416,7 @@ func TestFileIsReadableByItsOwnerAlone(t *testing.T) {
 		t.Errorf("an old file has mode %o, want 600", got)
 	}
 	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("%v lie beside the state, want nothing", names)
+		t.Errorf("%v are beside the state, want nothing", names)
 	}
 }
 

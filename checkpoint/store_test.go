@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	checkpointtest.Run(t, checkpointtest.Backend{
 		Open: func(path string, o checkpoint.Options) (checkpointtest.Store, error) {
 			s, err := checkpoint.Open(path, o)
-			if err == nil && opened.Add(1)%2 == 0 { // both ways to read come to their turn
+			if err == nil && opened.Add(1)%2 == 0 { // alternate between both ways to read
 				s.ReadFromFile()
 			}
 			return s, err
@@ -27,9 +27,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// copyOpenFile copies the file of a store that is open: what is in it when the
-// process dies. The copy must not be torn by what the store trims meanwhile, so
-// it is made until two are alike.
+// copyOpenFile copies the file of an open store, as it is if the process dies. The copy
+// must not be torn by concurrent trimming, so it is repeated until two are equal.
 func copyOpenFile(path string) (string, error) {
 	var last []byte
 	for range 1000 {

@@ -98,7 +98,7 @@ func TestFullDiskSaysWhatHappens(t *testing.T) {
 	}
 }
 
-// refuse and fail are changes that go wrong.
+// refuse and fail are changes that return errors.
 type refuse struct{}
 
 func (refuse) check(*writeRound) error { return ErrFenced }
@@ -154,7 +154,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 	first := &commit{Commit{Source: testSource, Position: []byte("1")}}
 	second := &commit{Commit{Source: testSource, Expect: []byte("1"), Position: []byte("2")}}
 
-	t.Run("one that is refused", func(t *testing.T) {
+	t.Run("a refused operation", func(t *testing.T) {
 		s := testStore(t)
 		errs := together(t, s, refuse{}, first, refuse{}, second)
 		for i, want := range []error{ErrFenced, nil, ErrFenced, nil} {
@@ -188,7 +188,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("one whose context ended before its turn is left out", func(t *testing.T) {
+	t.Run("an operation whose context ended before its turn is left out", func(t *testing.T) {
 		s := testStore(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		h := hold{make(chan struct{}), make(chan struct{})}

@@ -167,8 +167,8 @@ func (b Backend) testRedelivery(t *testing.T) {
 		for name, acknowledged := range map[string]checkpoint.RedeliveryCommit{
 			"more events than there are":      {Last: last, Events: 8},
 			"a dead letter that was left out": {Last: last, Events: 0},
-			"a place behind the range":        {Last: checkpoint.RedeliveryOffset{Item: last.Item, Seq: 7}, Events: 7},
-			"a place in no item":              {Last: checkpoint.RedeliveryOffset{Item: last.Item + 1}, Events: 7},
+			"an offset after the range":       {Last: checkpoint.RedeliveryOffset{Item: last.Item, Seq: 7}, Events: 7},
+			"an offset in no item":            {Last: checkpoint.RedeliveryOffset{Item: last.Item + 1}, Events: 7},
 		} {
 			acknowledged.Sink, acknowledged.Expect = "a", next.Offset
 			if err := s.CommitRedelivery(t.Context(), acknowledged); err == nil || errors.Is(err, checkpoint.ErrFenced) {
