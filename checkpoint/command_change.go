@@ -189,24 +189,24 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 	return entries, nil
 }
 
-// Unexpect implements Commands.
-func (s *Store) Unexpect(ctx context.Context, appliance string, keys []string, before int64) error {
-	if err := s.do(ctx, &unexpecting{appliance, keys, before}); err != nil {
+// DropExpected implements Commands.
+func (s *Store) DropExpected(ctx context.Context, appliance string, keys []string, before int64) error {
+	if err := s.do(ctx, &droppingExpected{appliance, keys, before}); err != nil {
 		return fmt.Errorf("drop expected changes of %s: %w", appliance, err)
 	}
 	return nil
 }
 
-// unexpecting is the change that Unexpect makes.
-type unexpecting struct {
+// droppingExpected is the change that DropExpected makes.
+type droppingExpected struct {
 	appliance string
 	keys      []string
 	before    int64
 }
 
-func (u *unexpecting) check(*writeRound) error { return nil }
+func (u *droppingExpected) check(*writeRound) error { return nil }
 
-func (u *unexpecting) write(r *writeRound) error {
+func (u *droppingExpected) write(r *writeRound) error {
 	name := expectedName(u.appliance)
 	known, forget := r.tx.table(knownBucket).inside(name), r.tx.table(forgetBucket).inside(name)
 	if known == nil || forget == nil {

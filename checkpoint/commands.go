@@ -124,9 +124,9 @@ type Commands interface {
 	// Expected returns the expected changes of an appliance's commands, in the order of their
 	// keys.
 	Expected(ctx context.Context, appliance string) ([]Entry, error)
-	// Unexpect drops the expected changes with the given keys, and those whose At is below
+	// DropExpected drops the expected changes with the given keys, and those whose At is below
 	// before.
-	Unexpect(ctx context.Context, appliance string, keys []string, before int64) error
+	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
 	// WaitCommands blocks until a command with an ID above after is stored, a command was made
 	// pending again since the call, or ctx is done.
 	WaitCommands(ctx context.Context, after uint64) error

@@ -31,7 +31,7 @@ type auditModel struct {
 	written     int                  // entries ever
 	entries     map[string]*logEntry // those with an id, by id of their event
 	purges      bool                 // something was purged
-	changes     int                  // how often another log took the place of this one
+	changes     int                  // how often another log replaced this one
 	oldestFirst bool
 	capacity    int // 0: none
 	maxRows     int // the server's cap; 0: none
@@ -89,7 +89,7 @@ func (m *auditModel) purge(n int) {
 	m.log = m.log[n:]
 }
 
-// replace puts another log in the place of this one.
+// replace replaces this log with another one.
 func (m *auditModel) replace(log []*logEntry, nextID int64) {
 	m.log, m.nextID, m.newest = slices.Clone(log), nextID, nil
 	if len(log) > 0 {
@@ -488,7 +488,7 @@ func TestNothingThatAnAuditLogShowsIsLostUntoldOrInvented(t *testing.T) {
 					w.change(t, &backups)
 				}
 			}
-			_ = w.poll() // what failed is tried again
+			_ = w.poll() // failures are retried
 		}
 
 		requests := w.requests

@@ -16,7 +16,7 @@ func (w *world) burst(n int) {
 		w.add(w.clock + int64(i)*60_000/int64(n))
 	}
 	w.clock += 60_000
-	w.titles = nil // the property tests look at these
+	w.titles = nil // only the property tests use these
 	w.mustPoll()
 	if len(w.events) != n {
 		w.Fatalf("%d events of %d", len(w.events), n)
@@ -82,7 +82,7 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 					poll()
 				}
 			}
-			// Behind it they are not.
+			// After it they are not.
 			commits := w.state.commits
 			total := 0
 			for range 90 {
@@ -94,7 +94,7 @@ func TestAnIdlePollAfterABurstCostsOneRequest(t *testing.T) {
 			if w.state.commits != commits {
 				t.Errorf("90 idle polls committed %d times", w.state.commits-commits)
 			}
-			// What is new comes with the next poll, and after a restart too.
+			// New versions are read by the next poll, and after a restart too.
 			w.add(w.clock)
 			w.clock += 1000
 			w.mustPoll()

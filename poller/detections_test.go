@@ -20,7 +20,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// tb is what *testing.T and *rapid.T have in common here.
+// tb is the common interface of *testing.T and *rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -33,7 +33,7 @@ type world struct {
 	*model
 	state   *memory
 	ledger  *ledger.Ledger
-	client  poller.DetectionsClient // the model, where nothing else is said
+	client  poller.DetectionsClient // the model unless set otherwise
 	time    func() int64            // the appliance's
 	options poller.DetectionsOptions
 	source  *poller.Detections
@@ -61,7 +61,7 @@ func newWorld(t tb) *world {
 	return w
 }
 
-// restart goes on from what is committed, like a new process.
+// restart continues from the committed state, like a new process.
 func (w *world) restart() { w.source = poller.NewDetections(w.client, w.state, w.options) }
 
 func (w *world) poll() error {
@@ -69,7 +69,7 @@ func (w *world) poll() error {
 	return err
 }
 
-// mustPoll is poll where nothing is in the way.
+// mustPoll polls, and fails the test on an error.
 func (w *world) mustPoll() {
 	w.Helper()
 	if err := w.poll(); err != nil {
@@ -97,7 +97,7 @@ func (w *world) journal(c checkpoint.Commit) {
 	w.ledger.Receive("journal", c.Events...)
 }
 
-// event checks that an event says rightly what it is.
+// event checks an event's action and changes.
 func (w *world) event(e transform.Event) {
 	var data struct {
 		Detection struct {
@@ -144,7 +144,7 @@ func (w *world) drain() {
 	}
 }
 
-// judge checks that the journal holds what it must, and nothing else.
+// judge checks that the journal holds every required event, and nothing else.
 func (w *world) judge() {
 	w.Helper()
 	verdict := w.ledger.Judge("journal", w.history)
@@ -164,7 +164,7 @@ type chaos struct {
 	// overlap: only a sweep finds them.
 	late     map[int64]bool
 	hidden   []*modelRow
-	wentBack bool // the clock did
+	wentBack bool // whether the clock went back
 }
 
 func (c *chaos) change() {

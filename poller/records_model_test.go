@@ -18,8 +18,8 @@ type recordModel struct {
 	between func()
 
 	clock    int64          // milliseconds
-	rows     []*modelRecord // what is visible
-	gone     []*modelRecord // what was
+	rows     []*modelRecord // visible records
+	gone     []*modelRecord // records that were visible
 	requests int
 	searches []appliance.RecordSearch
 	cursored int // requests with a cursor
@@ -45,7 +45,7 @@ type recordModel struct {
 	early      bool          // searches are terminated early, and show half
 	earlyOver  int64         // those of a longer window are, in milliseconds; 0: none
 	failOver   int64         // those of a longer window fail; 0: none
-	lag        int64         // milliseconds that the next answer's time lies behind
+	lag        int64         // milliseconds by which the next answer's time is behind
 	warnings   []string
 
 	cursors map[string]*modelCursor
@@ -59,11 +59,11 @@ type modelRecord struct {
 	raw  []byte
 	huge bool
 	fail error // what answers with it end with
-	// demanded says that it has to arrive.
+	// demanded is true if it has to arrive.
 	demanded bool
 }
 
-// modelCursor goes on behind a record, or through a list that was made at once.
+// modelCursor continues after a record, or through a list made when it was created.
 type modelCursor struct {
 	search appliance.RecordSearch
 	rows   []*modelRecord // of a snapshot
@@ -123,7 +123,7 @@ func (m *recordModel) match(s appliance.RecordSearch) []*modelRecord {
 	return found
 }
 
-// begin is what every request does.
+// begin begins every request.
 func (m *recordModel) begin() error {
 	m.requests++
 	m.between()

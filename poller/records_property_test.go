@@ -44,7 +44,7 @@ func newRecordWorld(t tb) *recordWorld {
 	return w
 }
 
-// restart goes on from what is committed, like a new process.
+// restart continues from the committed state, like a new process.
 func (w *recordWorld) restart() {
 	w.source = poller.NewRecords(w.recordModel, w.state, w.options)
 }
@@ -69,7 +69,7 @@ func (w *recordWorld) mustPoll() {
 			return
 		}
 	}
-	w.Fatalf("the source never comes to rest")
+	w.Fatalf("the source always has more to read")
 }
 
 // drain lets so much time pass that everything must have arrived.
@@ -98,8 +98,8 @@ func (w *recordWorld) journal(c checkpoint.Commit) {
 	}
 }
 
-// judge checks that every record that is demanded arrived, and nothing that
-// never was; once, if that is demanded, too.
+// judge checks that every demanded record arrived, once if that is demanded, and that no
+// unknown record did.
 func (w *recordWorld) judge(once bool) {
 	w.Helper()
 	were := make(map[string]bool)
@@ -117,7 +117,7 @@ func (w *recordWorld) judge(once bool) {
 	}
 	for id := range w.arrived {
 		if !were[id] {
-			w.Fatalf("%s arrived, and it never was", id)
+			w.Fatalf("%s arrived, but it never existed", id)
 		}
 	}
 }
@@ -172,9 +172,9 @@ func TestNoRecordIsLostInventedOrRepeated(t *testing.T) {
 		wentBack, unseen, latest := false, false, int64(0)
 		store := func(late int64) {
 			r := w.store(w.clock*1000 + rapid.Int64Range(0, 999).Draw(t, "µs") - late)
-			// A clock that goes back by a second is not seen to do so, and makes
-			// what it stores later than it says. While more is not seen, records lie
-			// in what was read long ago.
+			// A clock that goes back by a second goes unnoticed, and records stored then
+			// are later than their timestamps. If more goes unnoticed, records appear in
+			// windows read long ago.
 			margin := int64(0)
 			if wentBack {
 				margin = 2000_000

@@ -18,16 +18,16 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// serving is the stand-in appliance behind the client that the bridge uses, as
-// what a world polls.
+// serving is a world that polls the stand-in appliance through the client that the bridge
+// uses.
 type serving struct {
 	*world
 	standin *standin.Appliance
 	now     time.Time
 	skew    time.Duration
 	huge    map[int64]bool // too large to be read
-	network string         // what happens between the two: "", reset, cut, slow
-	changes int            // in the poll that is under way
+	network string         // the fault between the two: "", reset, cut, slow
+	changes int            // in the current poll
 }
 
 // RoundTrip serves a request without a network, and does what a network does.
@@ -169,7 +169,7 @@ func TestNothingIsLostBetweenTheClientAndTheStandIn(t *testing.T) {
 				s.restart()
 			}
 			s.changes = 0
-			_ = s.poll() // what failed is tried again
+			_ = s.poll() // failures are retried
 		}
 		s.standin.OnRequest(nil)
 		s.network = ""

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/tickets"
 )
 
-// reserving is a client that checks that every page is asked for with memory that was
-// reserved for it in front of the turn.
+// reserving is a client that checks that every page is requested with memory that was
+// reserved for it before the turn.
 type reserving struct {
 	poller.DetectionsClient
 	world    *world

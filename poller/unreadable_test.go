@@ -87,7 +87,7 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 				t.Fatalf("dead letters %v, want one under %d", w.state.dead, bad.id)
 			}
 
-			// It is not written again, not after a restart either, and holds up nothing.
+			// It is not written again, not even after a restart, and delays nothing.
 			commits := w.state.commits
 			w.mustPoll()
 			w.restart()
@@ -103,7 +103,7 @@ func TestNoSingleDetectionHoldsTheStreamUp(t *testing.T) {
 			bad.byID, bad.alone, bad.inPage, bad.anonymous = nil, nil, nil, false
 			w.clock += 60_000
 			w.touch(bad, w.clock)
-			w.clock += 20 * 60_000 // it is asked for again by then
+			w.clock += 20 * 60_000 // it is requested again by then
 			w.mustPoll()
 			if e := w.events[len(w.events)-1]; len(w.events) != want+1 || e.Subject != strconv.FormatInt(bad.id, 10) {
 				t.Errorf("%d events, want %d; the last is %s", len(w.events), want+1, e.ID)
@@ -394,7 +394,7 @@ func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, it can be read by then: %v", store, legible), func(t *testing.T) {
 				w := atMinute(t, 12, func(w *recordWorld) { w.options.Store = store })
 				w.mustPoll()
-				bad := w.store(w.clock * 1000) // nothing newer shows whether the fault is its own
+				bad := w.store(w.clock * 1000) // no newer record shows whether it is the record's own fault
 				bad.fail, bad.demanded = answered(500), legible
 				for polls := 0; len(w.state.dead) == 0 && polls < 50; polls++ {
 					w.pass(w.options.Window)

@@ -92,7 +92,7 @@ func TestVerifyTellsHowAnAuditLogDiffers(t *testing.T) {
 	})
 }
 
-// journalled is a journal of what a memory took.
+// journalled is a journal of the events committed to a memory.
 type journalled struct {
 	first  uint64
 	events []transform.Event

@@ -121,7 +121,7 @@ func (b Backend) testCommands(t *testing.T) {
 		}
 		want("hq", "7", "8", "9")
 		want("lab")
-		s.must(s.Unexpect(t.Context(), "hq", []string{"7", "none"}, 2))
+		s.must(s.DropExpected(t.Context(), "hq", []string{"7", "none"}, 2))
 		want("hq", "8")
 		if got, _, err := s.Command(t.Context(), 1); err != nil || string(got.Note) != "begun" {
 			t.Errorf("%+v, %v, want a note", got, err)
