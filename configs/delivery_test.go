@@ -8,7 +8,7 @@ import (
 
 func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
-		{"a match that is no expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "to compare, write =="},
+		{"a match that is no expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "use == to compare"},
 		{"an event at fault looked for before the first attempt", `file: {path: "-"}, isolate_after: 0`, "sinks[0].isolate_after: is 0; it must be at least 1"},
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be 0 or more"},
 		{"a rate below none", `file: {path: "-"}, rate_limit: -0.5`, "sinks[0].rate_limit: is -0.5; it must be 0 or more"},

@@ -21,9 +21,9 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 		name, webhook string
 		want          []string // one error each: what its line contains
 	}{
-		{"a secret that signs nothing", `sign: {secrets: [s3cret]}`, []string{"f.yaml:2:64: " + at + ".sign.secrets[0]: is not whsec_ and base64; write whsec_"}},
+		{"a secret that signs nothing", `sign: {secrets: [s3cret]}`, []string{"f.yaml:2:64: " + at + ".sign.secrets[0]: is not valid base64 after the optional whsec_; write whsec_"}},
 		{"a secret that is too short", `sign: {secrets: [` + oldSignSecret + `, whsec_c2hvcnQ=]}`, []string{at + ".sign.secrets[1]: is 5 bytes long when decoded; it must be 24 to 64"}},
-		{"a file that holds none", `sign: {secret_files: [` + writeFile(t, "s3cret\n") + `]}`, []string{at + ".sign.secret_files[0]: is not whsec_ and base64"}},
+		{"a file that holds none", `sign: {secret_files: [` + writeFile(t, "s3cret\n") + `]}`, []string{at + ".sign.secret_files[0]: is not valid base64 after the optional whsec_"}},
 		{"a file that is not there", `sign: {secrets: [` + oldSignSecret + `], secret_files: [` + missing + `]}`, []string{at + ".sign.secret_files[0]: read secret: stat " + missing}},
 		{"signatures of what is compressed", `gzip: true, sign: {secrets: [` + oldSignSecret + `]}`, []string{"f.yaml:2:65: " + at + ".sign: does not go with gzip"}},
 		{"signatures for a chat", `preset: slack, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: does not fit preset slack, whose service reads no signatures"}},
@@ -36,7 +36,7 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 		{"bodies without a byte", `max_body_bytes: 0`, []string{at + ".max_body_bytes: is 0"}},
 		{"a template that cannot be read", `template: "a\n{{.event.id"`, []string{"f.yaml:2:57: " + at + ".template: template: template:2: unclosed action"}},
 		{"a function that is none", `template: "{{shout .event.id}}"`, []string{at + `.template: template: template:1: function "shout" not defined`}},
-		{"a template that makes no JSON", `template: "{{.detection.title}}"`, []string{at + ".template: for a sample of detections: template: what it makes is no JSON: byte 1"}},
+		{"a template that makes no JSON", `template: "{{.detection.title}}"`, []string{at + ".template: for a sample of detections: template: the output is not valid JSON: byte 1"}},
 		{"a mistake in the template's file", `template_file: ` + writeFile(t, "{{end}}"), []string{at + ".template_file: template: template:1: unexpected {{end}}"}},
 		{"a template's file that is not there", `template_file: ` + missing, []string{at + ".template_file: stat " + missing}},
 		{"a template twice", `template: "1", template_file: ` + writeFile(t, "2"), []string{at + ".template: is set, and so is template_file; keep one of them"}},

@@ -64,7 +64,7 @@ func someEvents(seed uint64) ([]transform.Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := encoder.Detection(d, transform.Sight{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now})
+		e, err := encoder.Detection(d, transform.Observation{Created: known[v.ID] == nil, Before: known[v.ID], Recorded: now})
 		if err != nil {
 			return nil, err
 		}

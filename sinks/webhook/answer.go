@@ -9,8 +9,9 @@ import (
 	"ndrbridge/sinks"
 )
 
-// Refusal is what an answer means by its status and its Retry-After field alone,
-// where a service documents no more: nil for 2xx, else a *sinks.Error.
+// Refusal classifies the answer by its status and Retry-After field alone, for services
+// that document nothing more specific. It returns nil for 2xx and a *sinks.Error
+// otherwise.
 func (a Answer) Refusal() error {
 	if a.Status/100 == 2 {
 		return nil
@@ -21,7 +22,7 @@ func (a Answer) Refusal() error {
 	return err
 }
 
-// Error is an error of a class that says what the service answered.
+// Error returns an error of the given class that quotes the answer.
 func (a Answer) Error(class sinks.Class) *sinks.Error {
 	text := statusText(a.Status)
 	if hint := advice[a.Status]; hint != "" && class == sinks.Halted {
@@ -33,7 +34,8 @@ func (a Answer) Error(class sinks.Class) *sinks.Error {
 	return sinks.Errorf(class, "%s", text)
 }
 
-// classAndWait says what a status that is not 2xx means, and how long to wait.
+// classAndWait returns the error class of a status that is not 2xx, and how long to
+// wait before the next request.
 func classAndWait(status int, header http.Header) (sinks.Class, time.Duration) {
 	class := classOf(status)
 	wait, asked := retryafter.Parse(header)

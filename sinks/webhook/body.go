@@ -7,20 +7,20 @@ import (
 	"ndrbridge/transform"
 )
 
-// Body is a request's body that is made of events, one after the other, as far as a
-// service takes them in one request.
+// Body builds request bodies that hold several events, up to the limits of a service.
 type Body struct {
-	// MaxEvents and MaxBytes are how much the body holds at most.
+	// MaxEvents and MaxBytes limit one body.
 	MaxEvents, MaxBytes int
-	// MaxEvent is how many bytes an event has at most; 0: MaxBytes, but that a larger
-	// one is sent alone.
+	// MaxEvent is the maximum size of one event in bytes. If it is 0, MaxBytes applies,
+	// except that a larger event is sent alone.
 	MaxEvent int
-	// Open, Between and Close stand around the events.
+	// Open, Between and Close are written before, between and after the events.
 	Open, Between, Close string
 }
 
-// Compose makes the request for the leading events with what encode appends for
-// each of them. The error is that of the first event.
+// Compose returns the request for the leading events; encode appends one event to the
+// body. The error is that of the first event; a later event that cannot be encoded ends
+// the request before it.
 func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Event) ([]byte, error)) (Request, error) {
 	size := len(b.Open) + len(b.Close)
 	for _, e := range events[:min(len(events), b.MaxEvents)] {
@@ -60,8 +60,8 @@ func (b Body) end(body []byte, n int) (Request, error) {
 	return Request{Events: n, Body: append(body, b.Close...)}, nil
 }
 
-// AppendMember appends a member of a JSON object, and a comma. name is written as it
-// is. The error tells of a value that is no UTF-8.
+// AppendMember appends a JSON object member and a trailing comma. It writes name as it
+// is. It returns an error if value is not valid UTF-8.
 func AppendMember(dst []byte, name, value string) ([]byte, error) {
 	dst = append(append(append(dst, '"'), name...), `":`...)
 	dst, err := jsontext.AppendQuote(dst, value)

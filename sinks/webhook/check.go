@@ -15,33 +15,32 @@ import (
 	"ndrbridge/sinks"
 )
 
-// TryByReplay advises how a webhook is tried that has no dry run.
+// TryByReplay is the advice for testing a webhook that has no dry run.
 const TryByReplay = "send a few events to be sure, on a running bridge with ndrbridge replay SINK --since -1m"
 
-// Asking is a Preset whose service can be asked whether it would take events, without
-// any being sent.
-type Asking interface {
+// Checker is a Preset whose service can be checked without sending an event.
+type Checker interface {
 	Preset
-	// Questions are asked one after the other, until the answer to one is a failure;
-	// none: the service cannot be asked.
-	Questions() []Question
+	// CheckRequests are sent one after another until one fails. If there are none, the
+	// service cannot be checked.
+	CheckRequests() []CheckRequest
 }
 
-// Question is a request that changes nothing.
-type Question struct {
-	// Step is what it finds out, such as token.
+// CheckRequest is a request that changes nothing at the service.
+type CheckRequest struct {
+	// Step names what it checks, such as token.
 	Step string
-	// Method is GET where it is empty; URL is where it goes; Body has JSON.
+	// Method defaults to GET. Body is JSON.
 	Method string
 	URL    *url.URL
 	Body   []byte
-	// Judge says what an answer means, in a Finding without Step. What the service
-	// said is looked through for secrets after it.
+	// Judge interprets the answer. It leaves Step unset. Secrets are removed from the
+	// Finding afterwards.
 	Judge func(Answer) preflight.Finding
 }
 
-// Finding is what an answer means by its status: that the question is answered by
-// good, that the service cannot be asked now, or that it refuses, and what to do then.
+// Finding classifies the answer by its status: OK with good as its detail, a warning if
+// the service is temporarily unavailable, or a failure with advice.
 func (a Answer) Finding(good, advice string) preflight.Finding {
 	err := a.Refusal()
 	if err == nil {
@@ -49,53 +48,54 @@ func (a Answer) Finding(good, advice string) preflight.Finding {
 	}
 	f := preflight.Finding{Result: preflight.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + string(a.Body[:min(len(a.Body), maxDrained)])), Advice: advice}
 	if class, _ := sinks.ClassOf(err); class == sinks.Transient || class == sinks.Throttled {
-		f.Result, f.Advice = preflight.Warning, "it may pass by itself; check again later"
+		f.Result, f.Advice = preflight.Warning, "it may be temporary; check again later"
 	}
 	return f
 }
 
-// Check tries the way to the target, and asks what can be asked without sending an
-// event: by the handshake, or in a service's own words. It must not run beside Send.
+// Check connects to the target and checks what it can without sending an event: by the
+// handshake, or by the preset's check requests. It must not be called concurrently with
+// Send.
 func (s *Sink) Check(ctx context.Context, now func() time.Time) []preflight.Finding {
-	return preflight.Hide(s.try(ctx, now), s.secrets.Hide)
+	return preflight.Hide(s.check(ctx, now), s.secrets.Hide)
 }
 
-func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Finding {
+func (s *Sink) check(ctx context.Context, now func() time.Time) []preflight.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
 		return found
 	}
 	if s.template.URL.Scheme == "http" {
 		found = append(found, preflight.Finding{
-			Step: "tls", Result: preflight.Warning, Detail: "plain http: whoever is on the way can read and change what is sent, secrets among it",
+			Step: "tls", Result: preflight.Warning, Detail: "plain http: anyone on the network path can read and change the requests, secrets included",
 			Advice: "use https in url",
 		})
 	}
 	if s.handshake != nil {
-		if err := s.agree(ctx); err != nil {
+		if err := s.ensureHandshake(ctx); err != nil {
 			return append(found, preflight.Finding{
 				Step: "handshake", Result: preflight.Failed, Detail: err.Error(),
-				Advice: "let the receiver allow this bridge, or take handshake out for one that knows none",
+				Advice: "let the receiver allow this bridge, or remove handshake if the receiver does not support it",
 			})
 		}
 		return append(found, preflight.Finding{Step: "handshake", Result: preflight.OK, Detail: "the receiver allows events from " + s.handshake.Origin})
 	}
-	var questions []Question
-	if asking, ok := s.preset.(Asking); ok {
-		questions = asking.Questions()
+	var requests []CheckRequest
+	if checker, ok := s.preset.(Checker); ok {
+		requests = checker.CheckRequests()
 	}
-	if len(questions) == 0 {
-		detail := "it can be reached, and has no way to be asked without an event"
+	if len(requests) == 0 {
+		detail := "it can be reached, but cannot be checked without sending an event"
 		if s.transport.Proxy != nil {
-			detail = "its proxy can be reached; what lies behind has no way to be asked without an event"
+			detail = "its proxy can be reached; the target behind it cannot be checked without sending an event"
 		}
 		return append(found, preflight.Finding{
 			Step: "delivery", Result: preflight.Untried, Detail: detail,
-			Advice: "look at what would be sent with ndrbridge render, and " + TryByReplay,
+			Advice: "preview the request with ndrbridge render, and " + TryByReplay,
 		})
 	}
-	for _, q := range questions {
-		f := s.question(ctx, q)
+	for _, r := range requests {
+		f := s.sendCheck(ctx, r)
 		found = append(found, f)
 		if f.Result == preflight.Failed {
 			break
@@ -104,28 +104,27 @@ func (s *Sink) try(ctx context.Context, now func() time.Time) []preflight.Findin
 	return found
 }
 
-// reach connects as a request would, up to the proxy where there is one, and sends
-// nothing.
+// reach connects as a request would, to the proxy if there is one, and sends nothing.
 func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflight.Finding, reached bool) {
-	l := newConnection(ctx, s.timeout)
-	defer l.hangUp()
+	d := newDeadline(ctx, s.timeout)
+	defer d.stop()
 	target := s.template.URL
-	way := &preflight.Path{Address: preflight.HostPort(target), Key: "url", Now: now}
-	where := way.Address
+	path := &preflight.Path{Address: preflight.HostPort(target), Key: "url", Now: now}
+	address := path.Address
 	secure := target.Scheme == "https"
 	if s.transport.Proxy != nil {
 		if proxy, err := s.transport.Proxy(s.template); err == nil && proxy != nil {
-			way.Proxy = preflight.HostPort(proxy)
-			where, secure = way.Proxy, false
+			path.Proxy = preflight.HostPort(proxy)
+			address, secure = path.Proxy, false
 		}
 	}
 	config := s.transport.TLSClientConfig
 	if config == nil {
 		config = &tls.Config{}
 	}
-	config = way.Secure(config)
+	config = path.Secure(config)
 	err := func() error {
-		conn, err := s.transport.DialContext(way.Watch(l.ctx), "tcp", where)
+		conn, err := s.transport.DialContext(path.Watch(d.ctx), "tcp", address)
 		if err != nil {
 			return err
 		}
@@ -136,50 +135,50 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 		if config.ServerName == "" {
 			config.ServerName = target.Hostname()
 		}
-		return tls.Client(conn, config).HandshakeContext(l.ctx)
+		return tls.Client(conn, config).HandshakeContext(d.ctx)
 	}()
-	found, explained := way.Findings(err)
-	if err == nil && !secure && way.Proxy == "" && preflight.ExpectsTLS(l.ctx, where) {
+	found, explained := path.Findings(err)
+	if err == nil && !secure && path.Proxy == "" && preflight.ExpectsTLS(d.ctx, address) {
 		return append(found, preflight.PlainToTLS("https")), false
 	}
 	if err != nil && !explained {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(l.ctx), errNoAnswer) {
-			err = errors.New("the TLS handshake is not answered")
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(d.ctx), errNoAnswer) {
+			err = errors.New("the server did not answer the TLS handshake")
 		}
 		found = append(found, preflight.Finding{
-			Step: "tls", Result: preflight.Failed, Detail: excerpt(strings.NewReader(err.Error()), s.secrets), Advice: "does the other side speak TLS on this port? Check scheme and port in url",
+			Step: "tls", Result: preflight.Failed, Detail: excerpt(strings.NewReader(err.Error()), s.secrets), Advice: "check that the server speaks TLS on this port, and the scheme and port in url",
 		})
 	}
 	return found, err == nil
 }
 
-// question asks, and judges the answer.
-func (s *Sink) question(ctx context.Context, q Question) preflight.Finding {
-	l := newConnection(ctx, s.timeout)
-	defer l.hangUp()
+// sendCheck sends a check request and judges the answer.
+func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) preflight.Finding {
+	d := newDeadline(ctx, s.timeout)
+	defer d.stop()
 	header := s.header.Clone()
-	if header.Del("Content-Type"); q.Body != nil {
+	if header.Del("Content-Type"); r.Body != nil {
 		header.Set("Content-Type", "application/json")
 	}
-	method := q.Method
+	method := r.Method
 	if method == "" {
 		method = http.MethodGet
 	}
-	answer, err := s.exchange(l.ctx, method, q.URL, header, q.Body)
+	answer, err := s.do(d.ctx, method, r.URL, header, r.Body)
 	if err != nil {
-		return preflight.Finding{Step: q.Step, Result: preflight.Failed, Detail: s.notAnswered(l.ctx, err).Error(), Advice: "check url, proxy and tls"}
+		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.notAnswered(d.ctx, err).Error(), Advice: "check url, proxy and tls"}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
-		return preflight.Finding{Step: q.Step, Result: preflight.Failed, Detail: s.refused(answer).Error(), Advice: "check url"}
+		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.refused(answer).Error(), Advice: "check url"}
 	}
-	const enough = 1 << 20 // more than any question is answered with
-	body, err := io.ReadAll(io.LimitReader(answer.Body, enough))
+	const maxBody = 1 << 20 // no answer is larger
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
 	if err != nil {
-		return preflight.Finding{Step: q.Step, Result: preflight.Failed, Detail: s.notAnswered(l.ctx, fmt.Errorf("the answer breaks off: %w", err)).Error(), Advice: "check url and proxy"}
+		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)).Error(), Advice: "check url and proxy"}
 	}
-	f := q.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
-	f.Step = q.Step
+	f := r.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
+	f.Step = r.Step
 	f.Detail = excerpt(strings.NewReader(f.Detail), s.secrets)
 	return f
 }

@@ -55,7 +55,7 @@ func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
 	}{
 		"a receiver that cannot be asked": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
-			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "no way to be asked", Advice: "ndrbridge render"},
+			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"},
 		},
 		"plain http to a port for TLS": {
 			func(t *testing.T) webhook.Options {
@@ -97,7 +97,7 @@ func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "https://" + listen(t).Addr().String(), Timeout: 50 * time.Millisecond}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "not answered", Advice: "speak TLS"},
+			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "did not answer", Advice: "speaks TLS"},
 		},
 		"a name that is not known": {
 			func(*testing.T) webhook.Options { return webhook.Options{URL: "https://no-such-host.invalid/hook"} },

@@ -281,7 +281,7 @@ func TestWhatAFailureMeansForTheOthers(t *testing.T) {
 				}
 			}
 		})
-		t.Run(fmt.Sprintf("%d for every event is not asked for in vain", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d for every event ends the requests", status), func(t *testing.T) {
 			each, requests := send(t, func(int) int { return status })
 			if requests < concurrency || requests > 2*concurrency-1 {
 				t.Errorf("%d requests", requests)

@@ -10,9 +10,10 @@ import (
 	"ndrbridge/internal/linklocal"
 )
 
-// newDialer dials link-local and metadata addresses only where that is allowed: a
-// name that leads there, by mistake or by the hand of whoever owns it, would have
-// events go, and answers come, where a machine's credentials are.
+// newDialer returns a dialer that connects to link-local and metadata addresses only if
+// allowed. Otherwise a host name that resolves to one, by mistake or by its owner's
+// intent, would send events to, and show answers from, the service that holds the
+// machine's credentials.
 func newDialer(allowLinkLocal bool) *net.Dialer {
 	if allowLinkLocal {
 		return &net.Dialer{}
@@ -28,14 +29,14 @@ func refuseLinkLocal(network, address string, c syscall.RawConn) error {
 	return err
 }
 
-// linkLocalError is an address that is not dialled.
+// linkLocalError reports an address that is not connected to.
 type linkLocalError struct{ address netip.Addr }
 
 func (e *linkLocalError) Error() string {
 	return fmt.Sprintf("%s is a link-local or metadata address, which is not connected to unless allow_link_local is true", e.address)
 }
 
-// Advice is what a person can do.
+// Advice returns what the user can do.
 func (e *linkLocalError) Advice() string {
 	return "correct url; set allow_link_local only for an address that you know"
 }

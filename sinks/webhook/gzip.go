@@ -7,25 +7,25 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// worthZipping is the size from which a body is compressed: a smaller one fits
-// into one packet as it is.
-const worthZipping = 1 << 10
+// minGzipBytes is the size from which a body is compressed: a smaller one fits into one
+// packet anyway.
+const minGzipBytes = 1 << 10
 
-// zippers are kept, since each has tables of hundreds of kilobytes.
-type zippers struct{ pool sync.Pool }
+// gzipPool reuses gzip writers: each has tables of hundreds of kilobytes.
+type gzipPool struct{ pool sync.Pool }
 
-// zip returns body compressed (RFC 1952), in memory of its own.
-func (z *zippers) zip(body []byte) []byte {
-	w, ok := z.pool.Get().(*gzip.Writer)
+// compress returns the gzip-compressed body (RFC 1952) in a new slice.
+func (p *gzipPool) compress(body []byte) []byte {
+	w, ok := p.pool.Get().(*gzip.Writer)
 	if !ok {
 		// Half the time of the default level, for a tenth more bytes.
 		w, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	}
-	defer z.pool.Put(w)
-	var zipped bytes.Buffer
-	zipped.Grow(len(body) / 2)
-	w.Reset(&zipped)
-	_, _ = w.Write(body) // memory takes every write
+	defer p.pool.Put(w)
+	var compressed bytes.Buffer
+	compressed.Grow(len(body) / 2)
+	w.Reset(&compressed)
+	_, _ = w.Write(body) // writes to a bytes.Buffer never fail
 	_ = w.Close()
-	return zipped.Bytes()
+	return compressed.Bytes()
 }

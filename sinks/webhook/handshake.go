@@ -15,14 +15,14 @@ import (
 	"ndrbridge/sinks"
 )
 
-// Handshake asks a receiver whether it wants events, before the first is sent
-// (CloudEvents: HTTP 1.1 Web Hooks 1.0.2, section 4). Consent is asked for without a
-// callback: who would give it later is asked again.
+// Handshake asks the receiver for its consent before the first event is sent
+// (CloudEvents: HTTP 1.1 Web Hooks 1.0.2, section 4). It registers no callback: a
+// receiver that consents later is asked again.
 type Handshake struct {
-	// Origin is the DNS name by which the receiver knows who sends. Every request
-	// that carries events names it, too, in the field Origin.
+	// Origin is the DNS name that identifies the sender. Every request that carries
+	// events has it in the Origin field, too.
 	Origin string
-	// Rate is how many requests a minute are asked for; 1 at least.
+	// Rate is the requested rate in requests per minute; at least 1.
 	Rate int
 }
 
@@ -39,45 +39,47 @@ func (h *Handshake) check() error {
 	case h == nil:
 		return nil
 	case h.Origin == "" || !validName(h.Origin):
-		return errors.New("handshake: the origin is no DNS name")
+		return errors.New("handshake: the origin is not a DNS name")
 	case h.Rate < 1:
-		return fmt.Errorf("handshake: a rate of %d requests a minute", h.Rate)
+		return fmt.Errorf("handshake: the rate is %d requests per minute; it must be at least 1", h.Rate)
 	}
 	return nil
 }
 
-// agree does the handshake once. Events follow only when the receiver has allowed
-// them; where it has not, the sink halts, and who opens it again asks again.
-func (s *Sink) agree(ctx context.Context) error {
-	if s.handshake == nil || s.agreed {
+// ensureHandshake performs the handshake unless it has succeeded before. If the
+// receiver does not allow events, the sink halts; the handshake is repeated when it is
+// resumed.
+func (s *Sink) ensureHandshake(ctx context.Context) error {
+	if s.handshake == nil || s.handshakeDone {
 		return nil
 	}
-	l := newConnection(ctx, s.timeout)
-	defer l.hangUp()
-	question := s.template.WithContext(l.ctx)
-	question.Method = http.MethodOptions
-	question.Header = s.header.Clone()
-	question.Header.Del("Content-Type")
-	question.Header.Del("Origin")
-	question.Header.Set(requestOrigin, s.handshake.Origin)
-	question.Header.Set(requestRate, strconv.Itoa(s.handshake.Rate))
-	answer, err := s.transport.RoundTrip(question)
+	d := newDeadline(ctx, s.timeout)
+	defer d.stop()
+	request := s.template.WithContext(d.ctx)
+	request.Method = http.MethodOptions
+	request.Header = s.header.Clone()
+	request.Header.Del("Content-Type")
+	request.Header.Del("Origin")
+	request.Header.Set(requestOrigin, s.handshake.Origin)
+	request.Header.Set(requestRate, strconv.Itoa(s.handshake.Rate))
+	answer, err := s.transport.RoundTrip(request)
 	if err != nil {
-		return s.notAnswered(l.ctx, err)
+		return s.notAnswered(d.ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		return s.handshakeRefused(answer)
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
-	if err := s.allowed(answer.Header); err != nil {
+	if err := s.readConsent(answer.Header); err != nil {
 		return sinks.Errorf(sinks.Halted, "%s: handshake: %w", s.target, err)
 	}
-	s.agreed = true
+	s.handshakeDone = true
 	return nil
 }
 
-// handshakeRefused is never Rejected: the receiver has seen no event.
+// handshakeRefused returns the error of a refused handshake. Its class is never
+// Rejected, since the receiver has not seen an event.
 func (s *Sink) handshakeRefused(answer *http.Response) error {
 	err := s.refused(answer)
 	if err.Class == sinks.Rejected {
@@ -85,21 +87,21 @@ func (s *Sink) handshakeRefused(answer *http.Response) error {
 	}
 	err.Err = fmt.Errorf("handshake (OPTIONS, before any event): %w", err.Err)
 	if err.Class == sinks.Halted {
-		err.Err = fmt.Errorf("%w; take handshake out for a receiver that knows none", err.Err)
+		err.Err = fmt.Errorf("%w; remove handshake if the receiver does not support it", err.Err)
 	}
 	return err
 }
 
-// allowed reads the receiver's consent, and keeps the rate that goes with it.
-func (s *Sink) allowed(answer http.Header) error {
+// readConsent checks the receiver's consent and sets the rate limit that goes with it.
+func (s *Sink) readConsent(answer http.Header) error {
 	switch origin := strings.TrimSpace(answer.Get(allowedOrigin)); {
 	case origin == "":
-		return errors.New("the receiver did not consent: its answer has no WebHook-Allowed-Origin; " +
-			"let it allow this bridge, or take handshake out for a receiver that knows none")
+		return errors.New("the receiver did not consent: its answer has no WebHook-Allowed-Origin field; " +
+			"let it allow this bridge, or remove handshake if it does not support it")
 	case origin != "*" && !strings.EqualFold(origin, s.handshake.Origin):
 		return fmt.Errorf("the receiver allows the origin %q, not %q", excerpt(strings.NewReader(origin), s.secrets), s.handshake.Origin)
 	}
-	perMinute := s.handshake.Rate // where it says nothing, what was asked for
+	perMinute := s.handshake.Rate // the default if the answer has no rate
 	switch text := strings.TrimSpace(answer.Get(allowedRate)); text {
 	case "":
 	case "*":
@@ -107,25 +109,26 @@ func (s *Sink) allowed(answer http.Header) error {
 	default:
 		var err error
 		if perMinute, err = strconv.Atoi(text); err != nil || perMinute < 1 {
-			return fmt.Errorf("the receiver allows %q requests a minute, which is no number above 0", excerpt(strings.NewReader(text), s.secrets))
+			return fmt.Errorf("the receiver allows %q requests per minute, which is not a number above 0", excerpt(strings.NewReader(text), s.secrets))
 		}
 	}
 	s.limiter = rate.NewLimiter(rate.Limit(perMinute)/60, 1)
 	return nil
 }
 
-// await waits until the rate that was agreed on lets a request go: not longer than a
-// request may take, since what was acknowledged before is to be settled meanwhile.
-func (s *Sink) await(l *connection) *failure {
+// await waits until the negotiated rate allows another request. It waits no longer than
+// a request may take, because events acknowledged earlier are to be committed in the
+// meantime; after that it returns a Throttled failure.
+func (s *Sink) await(d *deadline) *failure {
 	if s.limiter == nil {
 		return nil
 	}
-	l.timer.Stop() // no request is under way
-	turn := s.limiter.Reserve()
-	wait := turn.Delay()
+	d.timer.Stop() // no request is in flight
+	reservation := s.limiter.Reserve()
+	wait := reservation.Delay()
 	if wait > s.timeout {
-		turn.Cancel()
-		err := sinks.Errorf(sinks.Throttled, "%s: the rate that the receiver allows is used up", s.target)
+		reservation.Cancel()
+		err := sinks.Errorf(sinks.Throttled, "%s: the rate that the receiver allows is exceeded", s.target)
 		err.RetryAfter = wait
 		return &failure{err: err}
 	}
@@ -134,7 +137,7 @@ func (s *Sink) await(l *connection) *failure {
 	select {
 	case <-timer.C:
 		return nil
-	case <-l.ctx.Done():
-		return &failure{err: s.notAnswered(l.ctx, l.ctx.Err())}
+	case <-d.ctx.Done():
+		return &failure{err: s.notAnswered(d.ctx, d.ctx.Err())}
 	}
 }

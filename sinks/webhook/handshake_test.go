@@ -20,29 +20,29 @@ import (
 
 const origin = "ndrbridge.soc.example"
 
-// strict is a receiver that takes events of a sender that asked before, and tells
-// what is wrong with a question or a delivery.
-type strict struct {
+// strictReceiver accepts events only from a sender that performed the handshake, and
+// records what is wrong with a request.
+type strictReceiver struct {
 	url string
 
 	mu        sync.Mutex
-	refusals  int              // questions that are yet to be refused
-	answer    http.HandlerFunc // to a question; nil: yes
+	refusals  int              // handshakes still to be refused
+	answer    http.HandlerFunc // to a handshake; nil means consent
 	asked     int
 	agreed    bool
 	delivered int
 	wrong     []string
 }
 
-func startStrict(t *testing.T) *strict {
-	s := new(strict)
+func startStrict(t *testing.T) *strictReceiver {
+	s := new(strictReceiver)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
 }
 
-func (s *strict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *strictReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -82,7 +82,7 @@ func (s *strict) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.agreed = w.Header().Get("WebHook-Allowed-Origin") != ""
 }
 
-func (s *strict) options() webhook.Options {
+func (s *strictReceiver) options() webhook.Options {
 	return webhook.Options{
 		URL: s.url + "/events?tenant=7", Bearer: "b3arersecret", Mode: transform.Batch, Headers: map[string]string{"X-Key": "s3cretvalue"},
 		Handshake: &webhook.Handshake{Origin: origin, Rate: 6000},
@@ -109,7 +109,7 @@ func TestEventsFollowAConsent(t *testing.T) {
 	}{
 		{"to this origin, at any rate", consent(origin, "*")},
 		{"to any origin, at the rate asked for", consent("*", "6000")},
-		{"in other letters, without a rate", consent(strings.ToUpper(origin), "")},
+		{"in upper case, without a rate", consent(strings.ToUpper(origin), "")},
 		{"at a higher rate, without content", func(w http.ResponseWriter, r *http.Request) {
 			consent(origin, "100000")(w, r)
 			w.WriteHeader(http.StatusNoContent)
@@ -166,11 +166,11 @@ func TestNoEventFollowsAnythingElse(t *testing.T) {
 		{"an answer that does not speak of it", consent("", ""), sinks.Halted, "did not consent: its answer has no WebHook-Allowed-Origin"},
 		{"a rate alone", consent("", "100"), sinks.Halted, "did not consent"},
 		{"consent to another", consent("elsewhere.example", "100"), sinks.Halted, `allows the origin "elsewhere.example", not "` + origin + `"`},
-		{"a rate of nothing", consent(origin, "0"), sinks.Halted, `allows "0" requests a minute`},
-		{"a rate that is no number", consent(origin, "lots"), sinks.Halted, `allows "lots" requests a minute`},
-		{"a receiver that knows no handshake", status(405), sinks.Halted, "take handshake out for a receiver that knows none"},
+		{"a rate of nothing", consent(origin, "0"), sinks.Halted, `allows "0" requests per minute`},
+		{"a rate that is not a number", consent(origin, "lots"), sinks.Halted, `allows "lots" requests per minute`},
+		{"a receiver that knows no handshake", status(405), sinks.Halted, "remove handshake if the receiver does not support it"},
 		{"a refusal", status(403), sinks.Halted, "handshake (OPTIONS, before any event)"},
-		{"a question that it calls bad, which is no event's fault", status(400), sinks.Halted, "400"},
+		{"a bad request, which is not an event's fault", status(400), sinks.Halted, "400"},
 		{"a redirect", status(307), sinks.Halted, "redirects are not followed"},
 		{"a receiver that is busy", status(429), sinks.Throttled, "429"},
 		{"a receiver that is down", status(502), sinks.Transient, "502"},
@@ -222,7 +222,7 @@ func TestTheRateThatWasAllowedIsKept(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	for _, err := range results[1:] {
-		if class, wait := sinks.ClassOf(err); class != sinks.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is used up") {
+		if class, wait := sinks.ClassOf(err); class != sinks.Throttled || wait <= 0 || wait > time.Minute || !strings.Contains(err.Error(), "the rate that the receiver allows is exceeded") {
 			t.Errorf("class %s, %v: %v", class, wait, err)
 		}
 	}

@@ -9,67 +9,69 @@ import (
 	"ndrbridge/transform"
 )
 
-// Remembering is a Preset that remembers what it made at the service, as the message
-// that later versions of a detection edit. Its methods only compute, too: the sink
-// reads what is remembered, and writes what is to be, in Options.Memory.
+// StatefulPreset is a Preset that remembers the objects it created at the service, such
+// as the message that later versions of a detection edit. Like those of Preset, its
+// methods only compute: the sink reads and writes the remembered values, in
+// Options.Memory.
 //
-// What Learn returns is durable before the next request is sent, and before Send
-// reports the events as delivered. A crash between an answer and that makes the
-// thing once more: a preset that cannot have that asks the service for it first, and
-// has Judge return the request that makes it where the answer shows none.
-type Remembering interface {
+// The values that Remember returns are durable before the next request is sent, and
+// before Send reports the events as delivered. After a crash between the answer and
+// that write, the object is created again. A preset that must not create duplicates
+// queries the service first, and has Judge return the creating request only if the
+// answer shows no such object.
+type StatefulPreset interface {
 	Preset
-	// Key is what something of an event is remembered under, DetectionKey where it is
-	// of the detection; empty: nothing of it is.
+	// Key returns the key under which an event's value is remembered: DetectionKey for
+	// a detection's; empty if nothing is remembered.
 	Key(transform.Event) string
-	// ComposeKnowing takes the place of Compose where there is a memory. known has, for
-	// each of the events, what is remembered under its key; nil: nothing.
-	ComposeKnowing(events []transform.Event, known [][]byte) (Request, error)
-	// Learn is what is to be remembered, by key, after an answer in which Judge saw no
-	// error; none: nothing.
-	Learn(Request, Answer) map[string][]byte
+	// ComposeWithMemory replaces Compose if there is a memory. known holds the value
+	// remembered for each event, or nil.
+	ComposeWithMemory(events []transform.Event, known [][]byte) (Request, error)
+	// Remember returns the values to remember, by key, after an answer for which Judge
+	// returned no error. It may return none.
+	Remember(Request, Answer) map[string][]byte
 }
 
-// Finishing is a Remembering with something of its own to do, not at the service,
-// before events count as delivered.
-type Finishing interface {
-	Remembering
-	// Finish is called when no request follows, and for a Request that is Nothing,
-	// whose Answer is empty. What Learn returned is durable by then. It returns what
-	// is to be remembered, as Learn does, and is called again where that fails. An
-	// error is the result of the request's events, and a *sinks.Error.
+// Finisher is a StatefulPreset that does something locally before events count as
+// delivered.
+type Finisher interface {
+	StatefulPreset
+	// Finish is called when no request follows, and for a Request that is Nothing, with
+	// an empty Answer. The values that Remember returned are durable by then. It
+	// returns more values to remember, and is called again if storing them fails. An
+	// error must be a *sinks.Error, and is the result of the request's events.
 	Finish(context.Context, Request, Answer) (map[string][]byte, error)
 }
 
-// DetectionKey is what a sink remembers something of an event's detection under;
-// empty for events that are of none.
+// DetectionKey returns the key under which values of an event's detection are
+// remembered, or "" for other events.
 func DetectionKey(e transform.Event) string {
 	if e.Stream() != transform.StreamDetections {
 		return ""
 	}
-	return e.Source + "/" + e.Subject // checkpoint.SourceKey, by which it is kept as long as the detection is known
+	return e.Source + "/" + e.Subject // as checkpoint.SourceKey: it is kept as long as the detection is tracked
 }
 
-// Memory is the part of the state that a sink remembers in.
+// Memory is where a sink's preset stores its values.
 type Memory struct {
 	Store checkpoint.Memories
 	// Sink is the sink's name in the state.
 	Sink string
-	// Keep is how long something is remembered after the last event that is remembered
-	// under its key; above 0. What is of a detection is kept as long as that is known.
+	// Keep is how long a value is kept after the last event with its key; it must be
+	// positive. A detection's value is kept as long as the detection is tracked.
 	Keep time.Duration
-	// Now is the clock that Keep is measured with; nil: time.Now.
+	// Now is the clock for Keep; nil means time.Now.
 	Now func() time.Time
 }
 
-// recall returns what is remembered under the keys of events, in their order.
+// recall returns the value remembered for each event, in order; nil if there is none.
 func (m *Memory) recall(ctx context.Context, events []transform.Event, key func(transform.Event) string) ([][]byte, error) {
 	known := make([][]byte, len(events))
 	var keys []string
-	var of []int
+	var indexes []int
 	for i, e := range events {
 		if k := key(e); k != "" {
-			keys, of = append(keys, k), append(of, i)
+			keys, indexes = append(keys, k), append(indexes, i)
 		}
 	}
 	if len(keys) == 0 {
@@ -83,26 +85,26 @@ func (m *Memory) recall(ctx context.Context, events []transform.Event, key func(
 		return nil, err
 	}
 	for i, value := range values {
-		known[of[i]] = value
+		known[indexes[i]] = value
 	}
 	return known, nil
 }
 
-// refresh keeps what is remembered of events, which need not set it once more. One write
-// in a while does for each key.
+// refresh extends the time for which values are kept when events use them without
+// writing them. Each key is written at most 16 times per Keep.
 func (m *Memory) refresh(ctx context.Context, keys []string, values [][]byte) error {
-	const often = 16 // times in Keep
-	var there []string
+	const perKeep = 16
+	var found []string
 	for i, key := range keys {
 		if values[i] != nil {
-			there = append(there, key)
+			found = append(found, key)
 		}
 	}
-	if len(there) == 0 {
+	if len(found) == 0 {
 		return nil
 	}
 	at := m.now()
-	return m.Store.RefreshSink(ctx, m.Sink, there, at.UnixMilli(), at.Add(-m.Keep/often).UnixMilli())
+	return m.Store.RefreshSink(ctx, m.Sink, found, at.UnixMilli(), at.Add(-m.Keep/perKeep).UnixMilli())
 }
 
 func (m *Memory) now() time.Time {
@@ -112,63 +114,63 @@ func (m *Memory) now() time.Time {
 	return time.Now()
 }
 
-// remember sets what is remembered, by key. It does so though ctx has ended: the
-// thing is there, and would be made again.
-func (m *Memory) remember(ctx context.Context, made map[string][]byte) error {
-	if len(made) == 0 {
+// remember stores values by key, even if ctx is done: the objects exist already, and
+// would be created again.
+func (m *Memory) remember(ctx context.Context, values map[string][]byte) error {
+	if len(values) == 0 {
 		return nil
 	}
 	at := m.now()
-	entries := make([]checkpoint.Entry, 0, len(made))
-	for key, value := range made {
+	entries := make([]checkpoint.Entry, 0, len(values))
+	for key, value := range values {
 		entries = append(entries, checkpoint.Entry{Key: key, Value: value, At: at.UnixMilli()})
 	}
 	return m.Store.RememberSink(context.WithoutCancel(ctx), m.Sink, entries, max(0, at.Add(-m.Keep).UnixMilli()))
 }
 
-// known returns what is remembered of each event; nil where nothing ever is.
+// known returns the value remembered for each event, or nil if the sink has no memory.
 func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, error) {
-	if s.remembering == nil {
+	if s.stateful == nil {
 		return nil, nil
 	}
-	known, err := s.memory.recall(ctx, events, s.remembering.Key)
+	known, err := s.memory.recall(ctx, events, s.stateful.Key)
 	if err != nil {
 		return nil, sinks.Errorf(sinks.Transient, "%s: not sent: %w", s.target, err)
 	}
 	return known, nil
 }
 
-// compose makes the request for the leading events.
+// compose returns the request for the leading events.
 func (s *Sink) compose(events []transform.Event, known [][]byte) (Request, error) {
-	if s.remembering == nil {
+	if s.stateful == nil {
 		return s.preset.Compose(events)
 	}
-	return s.remembering.ComposeKnowing(events, known)
+	return s.stateful.ComposeWithMemory(events, known)
 }
 
-// learn remembers what a request has made.
-func (s *Sink) learn(ctx context.Context, request Request, answer Answer) error {
-	if s.remembering == nil {
+// remember stores the values that follow from an answer.
+func (s *Sink) remember(ctx context.Context, request Request, answer Answer) error {
+	if s.stateful == nil {
 		return nil
 	}
-	if err := s.memory.remember(ctx, s.remembering.Learn(request, answer)); err != nil {
-		return sinks.Errorf(sinks.Transient, "%s: done, but it could not be remembered: %w", s.target, err)
+	if err := s.memory.remember(ctx, s.stateful.Remember(request, answer)); err != nil {
+		return sinks.Errorf(sinks.Transient, "%s: sent, but its result could not be stored: %w", s.target, err)
 	}
 	return nil
 }
 
-// finish does what a Finishing has to do, and remembers it.
+// finish calls Finish if the preset is a Finisher, and stores the values it returns.
 func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error {
-	finishing, ok := s.remembering.(Finishing)
+	finisher, ok := s.stateful.(Finisher)
 	if !ok {
 		return nil
 	}
-	done, err := finishing.Finish(ctx, request, answer)
+	values, err := finisher.Finish(ctx, request, answer)
 	if err != nil {
 		return s.report(err)
 	}
-	if err := s.memory.remember(ctx, done); err != nil {
-		return sinks.Errorf(sinks.Transient, "%s: done, but it could not be remembered: %w", s.target, err)
+	if err := s.memory.remember(ctx, values); err != nil {
+		return sinks.Errorf(sinks.Transient, "%s: sent, but its result could not be stored: %w", s.target, err)
 	}
 	return nil
 }

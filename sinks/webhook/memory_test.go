@@ -17,17 +17,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// desk is a preset of a service that opens a ticket for each detection: it looks for
-// one, opens one where there is none, and from then on comments on what it remembers.
-type desk struct{}
+// ticketPreset is a preset of a service that opens a ticket for each detection: it
+// looks for one, opens one if there is none, and then comments on the remembered one.
+type ticketPreset struct{}
 
-func (desk) Service() webhook.Service     { return webhook.Service{} }
-func (desk) Key(e transform.Event) string { return webhook.DetectionKey(e) }
-func (d desk) Compose(events []transform.Event) (webhook.Request, error) {
-	return d.ComposeKnowing(events, make([][]byte, len(events)))
+func (ticketPreset) Service() webhook.Service     { return webhook.Service{} }
+func (ticketPreset) Key(e transform.Event) string { return webhook.DetectionKey(e) }
+func (d ticketPreset) Compose(events []transform.Event) (webhook.Request, error) {
+	return d.ComposeWithMemory(events, make([][]byte, len(events)))
 }
 
-func (desk) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (ticketPreset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	e := events[0]
 	body := "find " + e.Subject
 	if known[0] != nil {
@@ -36,7 +36,7 @@ func (desk) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Re
 	return webhook.Request{Events: 1, Body: []byte(body), About: e}, nil
 }
 
-func (desk) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+func (ticketPreset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if string(a.Body) == "none" {
 		e := r.About.(transform.Event)
 		return &webhook.Request{Events: 1, Body: []byte("open " + e.Subject), About: e}, nil
@@ -44,25 +44,25 @@ func (desk) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error)
 	return nil, a.Refusal()
 }
 
-func (d desk) Learn(r webhook.Request, a webhook.Answer) map[string][]byte {
+func (d ticketPreset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	if ticket, found := strings.CutPrefix(string(a.Body), "ticket "); found {
 		return map[string][]byte{d.Key(r.About.(transform.Event)): []byte(ticket)}
 	}
 	return nil
 }
 
-// office is the service of desk: it has at most a ticket for each detection that is
-// looked for first.
-type office struct {
-	tickets map[string]string
-	asked   []string
-	down    string // what fails
+// ticketService is the service of ticketPreset: it has at most one ticket for each
+// detection that is looked up first.
+type ticketService struct {
+	tickets  map[string]string
+	received []string
+	down     string // what fails
 }
 
-func startOffice(t *testing.T) (*office, string) {
-	o := &office{tickets: map[string]string{}}
+func startOffice(t *testing.T) (*ticketService, string) {
+	o := &ticketService{tickets: map[string]string{}}
 	server := serveLines(t, func(w http.ResponseWriter, _ *http.Request, words []string) {
-		o.asked = append(o.asked, strings.Join(words, " "))
+		o.received = append(o.received, strings.Join(words, " "))
 		switch {
 		case words[0] == o.down:
 			w.WriteHeader(http.StatusInternalServerError)
@@ -103,22 +103,22 @@ func (m *memories) RememberSink(ctx context.Context, sink string, entries []chec
 	return m.Memories.RememberSink(ctx, sink, entries, before)
 }
 
-// remembering has a sink of desk with a memory that may fail.
-func remembering(t *testing.T) (*office, *memories, *webhook.Memory, *webhook.Sink) {
+// remembering has a sink of ticketPreset with a memory that may fail.
+func remembering(t *testing.T) (*ticketService, *memories, *webhook.Memory, *webhook.Sink) {
 	t.Helper()
 	o, url := startOffice(t)
 	memory := presettest.Memory(t)
 	m := &memories{Memories: memory.Store}
 	memory.Store = m
-	return o, m, memory, open(t, webhook.Options{URL: url, Preset: desk{}, Memory: memory})
+	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}, Memory: memory})
 }
 
 func TestAPresetRemembersWhatItMade(t *testing.T) {
 	first, second := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 7, 1, "new")
-	ask := func(t *testing.T, o *office, want ...string) {
+	ask := func(t *testing.T, o *ticketService, want ...string) {
 		t.Helper()
-		if !slices.Equal(o.asked, want) {
-			t.Errorf("asked %q, want %q", o.asked, want)
+		if !slices.Equal(o.received, want) {
+			t.Errorf("asked %q, want %q", o.received, want)
 		}
 	}
 	t.Run("the next version finds it, in the same Send too", func(t *testing.T) {
@@ -211,18 +211,18 @@ func TestAPresetRemembersWhatItMade(t *testing.T) {
 			send(7, i+1)
 			send(100+i, 0) // which forgets what is old
 		}
-		if n := len(o.tickets); n != 5 || slices.Contains(o.asked[2:], "find 7") {
-			t.Errorf("%d tickets are open, want 5; asked %q", n, o.asked)
+		if n := len(o.tickets); n != 5 || slices.Contains(o.received[2:], "find 7") {
+			t.Errorf("%d tickets are open, want 5; asked %q", n, o.received)
 		}
 	})
 	t.Run("without a memory it begins over each time", func(t *testing.T) {
 		o, url := startOffice(t)
-		if err := open(t, webhook.Options{URL: url, Preset: desk{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {
+		if err := open(t, webhook.Options{URL: url, Preset: ticketPreset{}}).Send(t.Context(), []transform.Event{first, second}); err != nil {
 			t.Fatal(err)
 		}
 		ask(t, o, "find 7", "open 7", "find 7")
 	})
-	t.Run("what is no detection has no key", func(t *testing.T) {
+	t.Run("other events have no key", func(t *testing.T) {
 		for _, kind := range presettest.Events(t) {
 			if got := webhook.DetectionKey(kind.Event); (got != "") != (kind.Event.Stream() == transform.StreamDetections) {
 				t.Errorf("%s: %q", kind.Name, got)
@@ -231,35 +231,35 @@ func TestAPresetRemembersWhatItMade(t *testing.T) {
 	})
 }
 
-// diligent is a desk that has something to do for each detection, once, and none for
+// finishingPreset is a ticketPreset that has something to do for each detection, once, and none for
 // those whose number is even.
-type diligent struct {
-	desk
+type finishingPreset struct {
+	ticketPreset
 	done *[]string
 	err  error
 }
 
-func (d diligent) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
+func (d finishingPreset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	if strings.HasSuffix(events[0].Subject, "8") {
 		return webhook.Request{Events: 1, Nothing: true, About: events[0]}, nil
 	}
-	return d.desk.ComposeKnowing(events, known)
+	return d.ticketPreset.ComposeWithMemory(events, known)
 }
 
-func (d diligent) Finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
+func (d finishingPreset) Finish(_ context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	*d.done = append(*d.done, string(a.Body))
 	return map[string][]byte{d.Key(r.About.(transform.Event)): []byte("done")}, d.err
 }
 
 func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
-	start := func(t *testing.T, err error) (o *office, done *[]string, m *memories, memory *webhook.Memory, sink *webhook.Sink) {
+	start := func(t *testing.T, err error) (o *ticketService, done *[]string, m *memories, memory *webhook.Memory, sink *webhook.Sink) {
 		t.Helper()
 		o, url := startOffice(t)
 		done = new([]string)
 		memory = presettest.Memory(t)
 		m = &memories{Memories: memory.Store}
 		memory.Store = m
-		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: diligent{done: done, err: err}, Memory: memory})
+		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: finishingPreset{done: done, err: err}, Memory: memory})
 	}
 	odd, even := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 8, 0, "new")
 	t.Run("after the last answer, or without any where nothing is sent", func(t *testing.T) {
@@ -267,8 +267,8 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		if err := sink.Send(t.Context(), []transform.Event{odd, even}); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{"ticket T1", ""}; !slices.Equal(*done, want) || len(o.asked) != 2 {
-			t.Errorf("finished %q, asked %q", *done, o.asked)
+		if want := []string{"ticket T1", ""}; !slices.Equal(*done, want) || len(o.received) != 2 {
+			t.Errorf("finished %q, asked %q", *done, o.received)
 		}
 		known, err := memory.Store.RecallSink(t.Context(), memory.Sink, []string{webhook.DetectionKey(odd), webhook.DetectionKey(even)})
 		if err != nil || string(known[0]) != "done" || string(known[1]) != "done" {
@@ -276,9 +276,9 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		}
 	})
 	t.Run("its failure is the event's, with its class", func(t *testing.T) {
-		_, _, _, _, sink := start(t, sinks.Errorf(sinks.Rejected, "no such desk"))
+		_, _, _, _, sink := start(t, sinks.Errorf(sinks.Rejected, "no such project"))
 		err := sink.Send(t.Context(), []transform.Event{even})
-		if class, _ := sinks.ClassOf(err); class != sinks.Rejected || !strings.Contains(err.Error(), "no such desk") {
+		if class, _ := sinks.ClassOf(err); class != sinks.Rejected || !strings.Contains(err.Error(), "no such project") {
 			t.Errorf("%v", err)
 		}
 	})

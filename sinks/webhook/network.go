@@ -11,9 +11,9 @@ import (
 	"ndrbridge/sinks"
 )
 
-// notAnswered makes the error of a request that got no answer. Its chain holds
-// no error of net/http or the network, whose texts may tell secrets: of them a
-// redacted text is left.
+// notAnswered returns the error of a request that got no answer. It wraps no error of
+// net/http or the network, because their texts may contain secrets; it keeps a redacted
+// text of them.
 func (s *Sink) notAnswered(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == errNoAnswer:
@@ -31,14 +31,14 @@ func (s *Sink) notAnswered(ctx context.Context, err error) error {
 	if advice := sinks.TLSAdvice(err); advice != "" {
 		return sinks.Errorf(sinks.Halted, "%s: %s (%s)", s.target, text, advice)
 	}
-	// Refused, reset, cut off, a name that does not resolve: all of it passes.
+	// Refused, reset, closed, a name that does not resolve: all are temporary.
 	return sinks.Errorf(sinks.Transient, "%s: %s", s.target, text)
 }
 
-// proxyRefusal is a proxy's answer to CONNECT.
+// proxyRefusal is a proxy's refusal of a CONNECT request.
 type proxyRefusal struct{ status int }
 
-// proxyAnswered is http.Transport.OnProxyConnectResponse.
+// proxyAnswered implements http.Transport.OnProxyConnectResponse.
 func proxyAnswered(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
@@ -50,7 +50,8 @@ func (e *proxyRefusal) Error() string {
 	return "the proxy answered " + statusText(e.status)
 }
 
-// class is never Rejected: a proxy has not seen the event.
+// class returns the error class of the refusal. It is never Rejected, since a proxy has
+// not seen the event.
 func (e *proxyRefusal) class() sinks.Class {
 	switch class := classOf(e.status); class {
 	case sinks.Rejected:

@@ -216,7 +216,7 @@ func TestTLS(t *testing.T) {
 		{"an authority that nobody knows", good.server.URL, nil, "tls.ca_file"},
 		{"a certificate of another name", good.server.URL, elsewhere, "tls.server_name"},
 		{"a certificate that has expired", good.server.URL, later, "renewed"},
-		{"a server that wants a certificate", clients.server.URL, trusted(clients), "tls.cert_file"},
+		{"a server that requires a certificate", clients.server.URL, trusted(clients), "tls.cert_file"},
 		{"a server that speaks old versions alone", old.server.URL, trusted(old), "tls"},
 		{"a server that does not speak TLS", strings.Replace(plain.server.URL, "http:", "https:", 1), nil, "does not speak TLS"},
 	} {

@@ -16,64 +16,65 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say where a webhook is and how it is spoken to.
+// Options configure a Sink.
 type Options struct {
-	// URL is an http or https URL. Credentials in it are sent by the Basic
-	// scheme (RFC 7617). Its path and query are taken for secrets.
+	// URL is an http or https URL. Credentials in it are sent by the Basic scheme (RFC
+	// 7617). Its path and query are treated as secrets.
 	URL string
-	// Method is POST, PUT or PATCH; empty: POST.
+	// Method is POST, PUT or PATCH; empty means POST.
 	Method string
-	// Headers go with every request. A Content-Type among them replaces the
-	// one that the mode calls for.
+	// Headers are sent with every request. A Content-Type among them replaces that of
+	// the mode.
 	Headers map[string]string
-	// Bearer is a bearer token (RFC 6750); empty: none.
+	// Bearer is a bearer token (RFC 6750); empty means none.
 	Bearer string
-	// Username and Password are credentials of the Basic scheme; both empty:
-	// none.
+	// Username and Password are credentials of the Basic scheme; both empty means none.
 	Username, Password string
-	// Mode is structured, binary or batch; empty: structured.
+	// Mode is structured, binary or batch; empty means structured.
 	Mode transform.Mode
-	// Preset speaks the protocol of a service instead; nil: CloudEvents. Mode is
-	// empty or structured then.
+	// Preset speaks the protocol of a service instead of CloudEvents; nil means none.
+	// With a Preset, Mode must be empty or structured.
 	Preset Preset
-	// Memory is where a Preset that is a Remembering remembers; nil: it does not.
+	// Memory stores the values of a StatefulPreset; nil means that it remembers
+	// nothing.
 	Memory *Memory
-	// Template makes the bodies instead, one for each event; nil: CloudEvents. Mode is
-	// empty or structured then, and Preset nil. The content type is that of JSON
-	// where Headers has no other. An event that it fails for is rejected.
+	// Template renders a body for each event instead of CloudEvents; nil means none.
+	// With a Template, Mode must be empty or structured, and Preset nil. The content
+	// type is JSON unless Headers has another. An event that cannot be rendered is
+	// rejected.
 	Template *render.Template
-	// SignSecrets sign every request as Standard Webhooks says, each with a signature
-	// of its own, so that a receiver may know the old or the new one of two. See
-	// signature.ParseKey. They go neither with Gzip, since receivers do not agree on
-	// whether a signature is of the body before or after it, nor with Preset. Nor with
-	// mode binary: the signature is of the body, and whoever has one such request could
-	// send it again as another event, whose attributes are in the header.
+	// SignSecrets sign every request as Standard Webhooks defines, each with a
+	// signature of its own, so that secrets can be rotated. See signature.ParseKey.
+	// They cannot be combined with Preset, nor with Gzip, because receivers differ on
+	// whether the compressed body is signed, nor with mode binary, because only the
+	// body is signed: anyone holding one such request could send it again with other
+	// attributes in its header.
 	SignSecrets []string
-	// Handshake asks for the receiver's consent before the first event; nil: none. It
-	// does not go with Preset.
+	// Handshake asks for the receiver's consent before the first event; nil means none.
+	// It cannot be combined with Preset.
 	Handshake *Handshake
-	// MaxBodyBytes is how large a body may be, before it is compressed; 0: 10 MiB. An
-	// event that needs a larger one is rejected without being sent.
+	// MaxBodyBytes limits a body before compression; 0 means 10 MiB. An event that
+	// needs a larger one is rejected without being sent.
 	MaxBodyBytes int
 	// AllowLinkLocal permits connections to link-local addresses (RFC 3927, RFC 4291
-	// section 2.5.6) and to those where clouds keep the credentials of machines.
-	// With a proxy it is the proxy's address that is connected to: where the proxy
-	// goes from there, only its own configuration decides.
+	// section 2.5.6) and to the metadata addresses of clouds, which serve machine
+	// credentials. With a proxy it applies to the proxy's own address only; what the
+	// proxy connects to is decided by the proxy's configuration.
 	AllowLinkLocal bool
-	// Concurrency is how many requests may be in flight; 1 or less: one.
+	// Concurrency is the maximum number of requests in flight; 1 or less means one.
 	Concurrency int
-	// Gzip compresses bodies (RFC 9110, section 8.4.1.3) that it makes notably
-	// smaller. Not every target understands that: there is no way to ask.
+	// Gzip compresses bodies of 1 KiB or more (RFC 9110, section 8.4.1.3). Whether a
+	// target supports that cannot be determined in advance.
 	Gzip bool
-	// Timeout bounds one request from the dial to the end of its answer; 0: 30
+	// Timeout bounds one request, from the dial to the end of the answer; 0 means 30
 	// seconds.
 	Timeout time.Duration
-	// TLS is copied; nil: Go's defaults.
+	// TLS is copied; nil means Go's defaults.
 	TLS *tls.Config
-	// Proxy is an http, https or socks5 URL; nil: what HTTP_PROXY, HTTPS_PROXY
-	// and NO_PROXY say.
+	// Proxy is an http, https or socks5 URL; nil means HTTP_PROXY, HTTPS_PROXY and
+	// NO_PROXY from the environment.
 	Proxy *url.URL
-	// UserAgent is sent as it is; empty: ndrbridge.
+	// UserAgent is the User-Agent field; empty means ndrbridge.
 	UserAgent string
 }
 
@@ -82,14 +83,14 @@ const (
 	defaultMaxBody = 10 << 20
 )
 
-// The sizes that a header may have: servers as a rule allow no more.
+// The largest header and header field, in bytes, that servers commonly accept.
 const (
 	maxField  = 8 << 10
 	maxHeader = 16 << 10
 )
 
-// template checks the options and makes the request that all requests of a sink
-// are copies of.
+// template checks the options and returns the request that every request of the sink is
+// copied from.
 func (o Options) template() (*http.Request, error) {
 	target, err := parseURL(o.URL)
 	if err != nil {
@@ -100,7 +101,7 @@ func (o Options) template() (*http.Request, error) {
 		method = http.MethodPost
 	}
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
-		return nil, fmt.Errorf("method %q is none of POST, PUT, PATCH", o.Method)
+		return nil, fmt.Errorf("method %q is not POST, PUT or PATCH", o.Method)
 	}
 	if err := o.conflict(); err != nil {
 		return nil, err
@@ -121,53 +122,53 @@ func (o Options) template() (*http.Request, error) {
 	}, nil
 }
 
-// conflict tells options that do not go together.
+// conflict reports options that cannot be combined.
 func (o Options) conflict() error {
 	switch {
 	case o.Template != nil && o.Preset != nil:
 		return errors.New("a template and a preset: each makes the body")
 	case o.Template != nil && o.Mode != "" && o.Mode != transform.Structured:
-		return fmt.Errorf("mode %q says nothing to a template", o.Mode)
+		return fmt.Errorf("mode %q has no effect with a template", o.Mode)
 	case len(o.SignSecrets) > 0 && o.Preset != nil:
-		return errors.New("sign and a preset: its service reads no signatures")
+		return errors.New("sign and a preset: its service does not verify signatures")
 	case len(o.SignSecrets) > 0 && o.Gzip:
-		return errors.New("sign and gzip: receivers do not agree on which body is signed")
+		return errors.New("sign and gzip: receivers differ on which body is signed")
 	case len(o.SignSecrets) > 0 && o.Mode == transform.Binary:
 		return errors.New("sign and mode binary: the attributes, in the header, would not be signed")
 	case o.Handshake != nil && o.Preset != nil:
-		return errors.New("handshake and a preset: its service knows none")
+		return errors.New("handshake and a preset: its service does not support the handshake")
 	case o.MaxBodyBytes < 0:
-		return fmt.Errorf("a body of at most %d bytes", o.MaxBodyBytes)
+		return fmt.Errorf("the maximum body size %d is negative", o.MaxBodyBytes)
 	}
 	return o.Handshake.check()
 }
 
-// parseURL tells what is wrong without the URL's text, which may hold a token.
+// parseURL parses a URL. Its errors do not quote the text, which may contain a token.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("url cannot be parsed: is a character of its password, path or query to be percent-encoded?")
+		return nil, errors.New("url cannot be parsed: percent-encode special characters in its password, path and query")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("url begins neither with http:// nor with https://")
+		return nil, errors.New("url must begin with http:// or https://")
 	case u.Hostname() == "":
-		return nil, errors.New("url names no host")
+		return nil, errors.New("url has no host")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
 
-// header makes the fields that every request carries.
+// header returns the fields that every request carries.
 func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	header := http.Header{
 		"User-Agent": {"ndrbridge"},
-		// An empty key is not sent; it lets the transport repeat a request on a
-		// new connection when the server closed an idle one under it.
+		// A nil key is not sent, but allows the transport to repeat a request on a
+		// new connection if the server closed the idle one.
 		"Idempotency-Key": nil,
 	}
 	if o.UserAgent != "" {
 		if !validValue(o.UserAgent) {
-			return nil, errors.New("user agent: a line break or another control character in it")
+			return nil, errors.New("user agent: it contains a line break or another control character")
 		}
 		header.Set("User-Agent", o.UserAgent)
 	}
@@ -179,13 +180,13 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 	case transform.Batch:
 		header.Set("Content-Type", transform.ContentTypeBatch)
 	default:
-		return nil, fmt.Errorf("mode %q is none of structured, binary, batch", o.Mode)
+		return nil, fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
 	}
 
 	var service Service
 	if o.Preset != nil {
 		if header.Get("Content-Type") != transform.ContentTypeStructured {
-			return nil, fmt.Errorf("mode %q says nothing to a preset", o.Mode)
+			return nil, fmt.Errorf("mode %q has no effect with a preset", o.Mode)
 		}
 		service = o.Preset.Service()
 	}
@@ -197,13 +198,13 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		header.Set("Origin", o.Handshake.Origin)
 	}
 
-	given := 0 // ways to authenticate
+	given := 0 // credentials
 	for name, value := range service.Header {
 		if name == "Authorization" {
 			given++
 		}
 		if !validValue(value) {
-			return nil, fmt.Errorf("preset: %s: a line break or another control character in it", name)
+			return nil, fmt.Errorf("preset: %s: it contains a line break or another control character", name)
 		}
 		header.Set(name, value)
 	}
@@ -211,13 +212,13 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !validName(name):
-			return nil, fmt.Errorf("headers: %q is no header name", name)
+			return nil, fmt.Errorf("headers: %q is not a valid header name", name)
 		case !validValue(value):
-			return nil, fmt.Errorf("headers: %s: a line break or another control character in it", name)
+			return nil, fmt.Errorf("headers: %s: it contains a line break or another control character", name)
 		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"),
 			len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name),
 			o.Handshake != nil && name == "Origin":
-			return nil, fmt.Errorf("headers: %s is not free to choose", name)
+			return nil, fmt.Errorf("headers: %s is set by the bridge and cannot be configured", name)
 		case name == "Authorization":
 			given++
 		}
@@ -237,29 +238,29 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		header.Set("Authorization", basic(user.Username(), password))
 	}
 	if given > 1 {
-		return nil, errors.New("more than one of a bearer token, a user name, credentials in url, and an Authorization header")
+		return nil, errors.New("only one of a bearer token, a user name, credentials in url, and an Authorization header can be set")
 	}
 	if !validValue(header.Get("Authorization")) {
-		return nil, errors.New("the bearer token holds a line break or another control character")
+		return nil, errors.New("the bearer token contains a line break or another control character")
 	}
 	return header, checkSize(header)
 }
 
-// checkSize tells a header that is too large, or the field of it that is.
+// checkSize returns an error if the header or one of its fields is too large.
 func checkSize(header http.Header) error {
-	all := 0
+	total := 0
 	for name, values := range header {
 		size := 0
 		for _, value := range values {
 			size += len(name) + len(": ") + len(value) + len("\r\n")
 		}
 		if size > maxField {
-			return fmt.Errorf("the header field %s has %d bytes; servers take %d", name, size, maxField)
+			return fmt.Errorf("the header field %s has %d bytes; servers accept at most %d", name, size, maxField)
 		}
-		all += size
+		total += size
 	}
-	if all > maxHeader {
-		return fmt.Errorf("the header has %d bytes; servers take %d", all, maxHeader)
+	if total > maxHeader {
+		return fmt.Errorf("the header has %d bytes; servers accept at most %d", total, maxHeader)
 	}
 	return nil
 }
@@ -268,7 +269,7 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-// reserved are the header fields that HTTP's framing owns.
+// reserved lists the header fields that belong to HTTP's framing.
 var reserved = []string{
 	"Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization",
 	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -277,15 +278,15 @@ var reserved = []string{
 // validName reports whether name is a token (RFC 9110, section 5.6.2).
 func validName(name string) bool {
 	for _, c := range []byte(name) {
-		deadLetter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !deadLetter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
 			return false
 		}
 	}
 	return name != ""
 }
 
-// validValue reports whether value can be a field's value (RFC 9110, section 5.5).
+// validValue reports whether value is a valid field value (RFC 9110, section 5.5).
 func validValue(value string) bool {
 	for _, c := range []byte(value) {
 		if c < ' ' && c != '\t' || c == 0x7f {

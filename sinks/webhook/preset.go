@@ -14,90 +14,88 @@ import (
 	"ndrbridge/transform"
 )
 
-// Preset speaks the protocol of one service in the place of CloudEvents. Its
-// methods only compute, and are safe for concurrent use: several requests may be
-// under way at once. The sink sends what they say, and takes secrets out of the
-// errors that they return.
+// Preset speaks the protocol of one service instead of CloudEvents. Its methods only
+// compute, and must be safe for concurrent use: several requests may be in flight at
+// once. The sink sends the requests they return, and removes secrets from their errors.
 //
-// A preset that remembers what it made at the service is a Remembering, too.
+// A preset that remembers what it created at the service is a StatefulPreset.
 type Preset interface {
-	// Service says what all requests to the service share.
+	// Service returns what all requests have in common.
 	Service() Service
-	// Compose makes the request for the leading events; there is one at least. An
-	// error is the result of the first event alone, and a *sinks.Error.
+	// Compose returns the request for the leading events; there is at least one. An
+	// error must be a *sinks.Error, and is the result of the first event alone.
 	Compose(events []transform.Event) (Request, error)
-	// Judge says what an answer means: nil that all events of the request are
-	// durable, sinks.EventErrors the result of each, a *sinks.Error that of all, where
-	// Rejected says that one of them is at fault. Where the answer does not decide
-	// it yet, Judge returns the request that is to be sent next instead.
+	// Judge interprets an answer. A nil error means that all events of the request are
+	// durable; sinks.EventErrors holds the result of each; a *sinks.Error applies to
+	// all of them, and if its class is Rejected, to one that is not identified. If more
+	// requests are needed first, Judge returns the next one.
 	//
-	// Answers of 1xx and 3xx do not come here: they halt.
+	// Answers of 1xx and 3xx halt the sink and are not passed to Judge.
 	Judge(Request, Answer) (next *Request, err error)
 }
 
-// Service is what all requests to a service share.
+// Service is what all requests to a service have in common.
 type Service struct {
-	// Header goes with every request, where Options.Headers has not another value.
+	// Header is sent with every request; Options.Headers takes precedence.
 	Header map[string]string
-	// Secrets must not show in errors, beside those in Header and the URL.
+	// Secrets are redacted in errors, in addition to those in Header and the URL.
 	Secrets []string
-	// RequestsPerSecond is how many requests the service takes for long; 0: as many
-	// as come.
+	// RequestsPerSecond is the sustained request rate that the service accepts; 0 means
+	// no limit.
 	RequestsPerSecond float64
-	// Undivided says that events that come together belong together, however large
-	// they are: Options.Concurrency does not divide them.
+	// Undivided keeps the events of a batch together regardless of its size:
+	// Options.Concurrency does not split it.
 	Undivided bool
 }
 
 // Request is one request to a service.
 type Request struct {
-	// Events is how many of the leading events it carries; 1 at least.
+	// Events is the number of leading events that the request carries; at least 1.
 	Events int
-	// Nothing says that there is nothing to send: the events are delivered once what
-	// Finishing does with them is done. The fields below say nothing then, but About.
+	// Nothing means that there is nothing to send: the events are delivered once Finish
+	// returns. All fields below but About are ignored.
 	Nothing bool
-	// Method is GET, whose body is empty, where something is only read; empty:
-	// Options.Method.
+	// Method is GET, without a body, for a read; empty means Options.Method.
 	Method string
-	// Once says that the request makes something: where the connection breaks before an
-	// answer, it is not sent again without the preset's word.
+	// Once means that the request is not idempotent: if the connection breaks before an
+	// answer, the transport does not repeat it.
 	Once bool
 	Body []byte
-	// URL is where it goes, at the same host; nil: Options.URL.
+	// URL is the target, on the same host; nil means Options.URL.
 	URL *url.URL
-	// Cookies go with it, beside those that Options.Headers has.
+	// Cookies are sent in addition to those in Options.Headers.
 	Cookies []*http.Cookie
-	// After is how long to wait before it is sent.
+	// After is how long to wait before the request is sent.
 	After time.Duration
-	// About is the preset's own, for its Judge and Learn; the sink does not look at it.
+	// About is data of the preset, for its own methods; the sink ignores it.
 	About any
 }
 
-// Answer is what a service answered.
+// Answer is a service's response.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// maxAnswer is how much of an answer is read: more than any has that says something
-// of each of a request's events.
+// maxAnswer limits how much of an answer is read. No answer with a result for each
+// event is larger.
 const maxAnswer = 16 << 20
 
-// sendPreset sends the events as the preset says, those of different keys in
-// several requests at once where they are many.
+// sendPreset sends the events as the preset composes them. A large batch is split by
+// key into requests that are sent concurrently.
 func (s *Sink) sendPreset(ctx context.Context, events []transform.Event) error {
-	return s.inParts(events, func(p part) *failure {
-		if err := s.sendInTurn(ctx, p.events); err != nil {
+	return s.sendParts(events, func(p part) *failure {
+		if err := s.sendSequentially(ctx, p.events); err != nil {
 			return &failure{err: err}
 		}
 		return nil
 	})
 }
 
-// sendInTurn sends the events in one request after the other, as few as carry
-// them all.
-func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
+// sendSequentially sends the events in as few requests as carry them all, one after
+// another.
+func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) error {
 	var t results
 	for left := events; len(left) > 0; {
 		known, err := s.known(ctx, left)
@@ -112,12 +110,12 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 			continue
 		}
 		if request.Events < 1 || request.Events > len(left) {
-			return fmt.Errorf("%s: a request for %d of %d events", s.target, request.Events, len(left))
+			return fmt.Errorf("%s: the preset composed a request for %d of %d events", s.target, request.Events, len(left))
 		}
 		if request.Nothing {
 			err = s.finish(ctx, request, Answer{})
 		} else if len(request.Body) > s.maxBody {
-			err = s.unfit(s.tooLarge(len(request.Body)))
+			err = s.unsendable(s.tooLarge(len(request.Body)))
 		} else {
 			err = s.converse(ctx, request)
 		}
@@ -130,17 +128,16 @@ func (s *Sink) sendInTurn(ctx context.Context, events []transform.Event) error {
 	return t.result()
 }
 
-// converse sends a request, and those that follow from the answers, until one
-// says what became of the events. All of it takes one timeout, from when the first
-// may be sent.
+// converse sends a request and its follow-ups until an answer decides the result of the
+// events. One timeout covers them all; it starts when the rate limit permits the first.
 func (s *Sink) converse(ctx context.Context, request Request) error {
 	if err := s.waitForRate(ctx); err != nil {
 		return err
 	}
-	l := newConnection(ctx, s.timeout)
-	defer l.hangUp()
+	d := newDeadline(ctx, s.timeout)
+	defer d.stop()
 	for {
-		answer, err := s.ask(l, request)
+		answer, err := s.roundTrip(d, request)
 		if err != nil {
 			return err
 		}
@@ -148,7 +145,7 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		if err != nil {
 			return s.report(err)
 		}
-		if err := s.learn(ctx, request, answer); err != nil {
+		if err := s.remember(ctx, request, answer); err != nil {
 			return err
 		}
 		if next == nil {
@@ -157,32 +154,32 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 		request = *next
 		select {
 		case <-time.After(request.After):
-		case <-l.ctx.Done():
-			return s.notAnswered(l.ctx, l.ctx.Err())
+		case <-d.ctx.Done():
+			return s.notAnswered(d.ctx, d.ctx.Err())
 		}
-		if err := s.waitForRate(l.ctx); err != nil {
+		if err := s.waitForRate(d.ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// waitForRate waits until the service takes another request.
+// waitForRate waits until the rate limit allows another request.
 func (s *Sink) waitForRate(ctx context.Context) error {
 	if s.limiter == nil {
 		return nil
 	}
 	if err := s.limiter.Wait(ctx); err != nil {
-		return fmt.Errorf("%s: wait for the service's rate: %w", s.target, err)
+		return fmt.Errorf("%s: wait for the rate limit: %w", s.target, err)
 	}
 	return nil
 }
 
-// ask sends one request and reads its answer.
-func (s *Sink) ask(l *connection, request Request) (Answer, error) {
+// roundTrip sends one request and reads its answer.
+func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
 	header := s.header
 	if request.Once {
 		header = header.Clone()
-		header.Del("Idempotency-Key") // by which the transport may repeat it
+		header.Del("Idempotency-Key") // without it the transport does not repeat the request
 	}
 	if len(request.Cookies) > 0 {
 		with := http.Request{Header: header.Clone()}
@@ -191,9 +188,9 @@ func (s *Sink) ask(l *connection, request Request) (Answer, error) {
 		}
 		header = with.Header
 	}
-	answer, err := s.exchange(l.ctx, request.Method, request.URL, header, request.Body)
+	answer, err := s.do(d.ctx, request.Method, request.URL, header, request.Body)
 	if err != nil {
-		return Answer{}, s.notAnswered(l.ctx, err)
+		return Answer{}, s.notAnswered(d.ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
@@ -201,7 +198,7 @@ func (s *Sink) ask(l *connection, request Request) (Answer, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil && answer.StatusCode/100 == 2 {
-		return Answer{}, s.notAnswered(l.ctx, fmt.Errorf("the answer breaks off: %w", err))
+		return Answer{}, s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err))
 	}
 	if err != nil {
 		body = []byte(s.secrets.HideBeginning(string(body)))
@@ -209,17 +206,17 @@ func (s *Sink) ask(l *connection, request Request) (Answer, error) {
 	return Answer{Status: answer.StatusCode, Header: answer.Header, Body: body}, nil
 }
 
-// report names the target in the errors of a preset, and hides secrets in them.
+// report adds the target to a preset's error, and hides secrets in it.
 func (s *Sink) report(err error) error {
 	if each, ok := errors.AsType[sinks.EventErrors](err); ok {
-		told := make(sinks.EventErrors, len(each))
+		reported := make(sinks.EventErrors, len(each))
 		for i, err := range each {
 			if err != nil && err != sinks.ErrNotTried {
 				err = s.report(err)
 			}
-			told[i] = err
+			reported[i] = err
 		}
-		return told
+		return reported
 	}
 	class, wait := sinks.ClassOf(err)
 	return &sinks.Error{

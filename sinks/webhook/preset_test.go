@@ -22,7 +22,7 @@ import (
 
 // lines is a preset of a service that takes up to three events in a request, one id a
 // line. What begins with "never" it cannot say, and a service that answers "later"
-// wants to be asked again.
+// asks for another request.
 type lines struct {
 	perSecond float64
 	secret    string
@@ -128,7 +128,7 @@ func TestAPresetsRequestsFollowOneAnother(t *testing.T) {
 			}
 			each, ok := errors.AsType[sinks.EventErrors](err)
 			if !ok {
-				t.Fatalf("not told apart: %v", err)
+				t.Fatalf("no result for each event: %v", err)
 			}
 			if got := deadLetters(each); got != test.results {
 				t.Errorf("results %s, want %s: %v", got, test.results, err)
@@ -237,7 +237,7 @@ func TestAttributesThatWouldNotBeSignedAreNoBinaryMode(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostByAPreset has a service refuse some of the events for good and fail
+// TestNothingIsLostByAPreset has a service reject some of the events permanently and fail
 // at times, and a runner deliver to it.
 func TestNothingIsLostByAPreset(t *testing.T) {
 	for seed := range uint64(4) {

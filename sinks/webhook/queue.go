@@ -7,22 +7,22 @@ import (
 	"ndrbridge/transform"
 )
 
-// requestQueue hands the events of one Send to those who post them, one event at a
-// time: in the journal's order, but that an event waits until the one before it
-// of its PartitionKey was acknowledged, while others pass it. It is safe for
+// requestQueue hands the events of one Send to its workers, one event at a time and in
+// the journal's order, except that an event is held back until the one before it with
+// the same PartitionKey is acknowledged; other events overtake it. It is safe for
 // concurrent use.
 type requestQueue struct {
-	inFlight int // at most
+	inFlight int // maximum number of requests in flight
 
 	mu      sync.Mutex
-	next    int               // all before it were handed out or passed over
-	held    []bool            // held[i]: an event before i of its key is not acknowledged
-	after   []int             // after[i] is the next event of i's key; 0: none
+	next    int               // all before it were handed out or held back
+	held    []bool            // held[i]: an earlier event of i's key is not acknowledged yet
+	after   []int             // after[i] is the next event of i's key; 0 if none
 	results sinks.EventErrors // ErrNotTried until it is known
-	// failures counts those in a row; any acknowledgement ends the row.
+	// failures counts consecutive failures; an acknowledgement resets it.
 	failures int
 	stopped  bool
-	// whole is the failure that concerns what was not tried, too.
+	// whole is the failure that also applies to the events not tried.
 	whole error
 }
 
@@ -44,8 +44,8 @@ func newQueue(events []transform.Event, inFlight int) *requestQueue {
 	return q
 }
 
-// take returns an event to post; ok is false where there is none, now or later,
-// for this taker: what is held goes to whoever posts the event before it.
+// take returns the next event to post. ok is false if there is none for this worker,
+// now or later: an event held back goes to the worker that posts its predecessor.
 func (q *requestQueue) take() (i int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +62,7 @@ func (q *requestQueue) takeLocked() (i int, ok bool) {
 	return 0, false
 }
 
-// acknowledged says that event i is durable, and takes the next one.
+// acknowledged records that event i is durable, and returns the next event to post.
 func (q *requestQueue) acknowledged(i int) (next int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -71,16 +71,16 @@ func (q *requestQueue) acknowledged(i int) (next int, ok bool) {
 	if after := q.after[i]; after != 0 {
 		q.held[after] = false
 		if after < q.next && !q.stopped {
-			return after, true // it was passed over, and comes before all the rest
+			return after, true // it was held back, and precedes all others
 		}
 	}
 	return q.takeLocked()
 }
 
-// failed says what became of event i, and takes the next one. No event is handed
-// out any more where the failure is not the event's own: the target was not
-// reached, it refuses the sink or wants a wait, or as many events have failed in
-// a row as there are requests in flight.
+// failed records the failure of event i, and returns the next event to post. It stops
+// handing out events if the failure is not specific to the event: the target was not
+// reached, it refuses or throttles the sink, or as many events failed in a row as there
+// are requests in flight.
 func (q *requestQueue) failed(i int, f *failure) (next int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,13 +92,13 @@ func (q *requestQueue) failed(i int, f *failure) (next int, ok bool) {
 		if q.whole == nil || class == sinks.Halted {
 			q.whole = f.err
 		}
-	case !f.own || q.failures >= q.inFlight:
+	case !f.perEvent || q.failures >= q.inFlight:
 		q.stopped = true
 	}
 	return q.takeLocked()
 }
 
-// result is what Send returns when nobody posts any more.
+// result returns the error for Send. It is called after all workers have returned.
 func (q *requestQueue) result() error {
 	none := true
 	for i, err := range q.results {

@@ -21,8 +21,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// receiver is a webhook's other end: it decodes what it accepts, and answers as
-// it is told.
+// receiver is a webhook's receiver: it decodes the requests it accepts, and answers as
+// configured.
 type receiver struct {
 	server *httptest.Server
 
@@ -297,8 +297,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		options webhook.Options
 		want    string // part of the error
 	}{
-		{"no URL", webhook.Options{}, "url begins neither"},
-		{"a URL of another scheme", webhook.Options{URL: "ftp://host/" + secret}, "url begins neither"},
+		{"no URL", webhook.Options{}, "url must begin with"},
+		{"a URL of another scheme", webhook.Options{URL: "ftp://host/" + secret}, "url must begin with"},
 		{"a URL without a host", webhook.Options{URL: "https:///" + secret}, "no host"},
 		{"a URL with a bad escape", webhook.Options{URL: "https://host/" + secret + "%zz"}, "cannot be parsed"},
 		{"a password with a slash in the URL", webhook.Options{URL: "https://user:" + secret + "/x@host/"}, "cannot be parsed"},
@@ -307,25 +307,25 @@ func TestOptionsAreChecked(t *testing.T) {
 		{"a negative timeout", webhook.Options{URL: "http://host", Timeout: -1}, "timeout"},
 		{"a header name with a space", webhook.Options{URL: "http://host", Headers: map[string]string{"X Y": secret}}, `"X Y"`},
 		{"a header without a name", webhook.Options{URL: "http://host", Headers: map[string]string{"": secret}}, `""`},
-		{"a header value with a line break", webhook.Options{URL: "http://host", Headers: map[string]string{"X-Y": secret + "\r\nZ: 1"}}, "X-Y: a line break"},
+		{"a header value with a line break", webhook.Options{URL: "http://host", Headers: map[string]string{"X-Y": secret + "\r\nZ: 1"}}, "X-Y: it contains a line break"},
 		{"a header of HTTP's framing", webhook.Options{URL: "http://host", Headers: map[string]string{"content-length": "1"}}, "Content-Length"},
 		{"a header of the binding", webhook.Options{URL: "http://host", Headers: map[string]string{"ce-id": "1"}}, "Ce-Id"},
-		{"a bearer token with a line break", webhook.Options{URL: "http://host", Bearer: secret + "\n"}, "bearer token holds"},
+		{"a bearer token with a line break", webhook.Options{URL: "http://host", Bearer: secret + "\n"}, "bearer token contains"},
 		{"a user agent with a line break", webhook.Options{URL: "http://host", UserAgent: "x\n"}, "user agent"},
-		{"a bearer token and a user name", webhook.Options{URL: "http://host", Bearer: secret, Username: "u"}, "more than one"},
-		{"a user name twice", webhook.Options{URL: "http://u:" + secret + "@host", Username: "u"}, "more than one"},
-		{"an Authorization header and a password", webhook.Options{URL: "http://host", Password: secret, Headers: map[string]string{"authorization": "x"}}, "more than one"},
-		{"a secret to sign with that is none", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret, secret}}, "sign: secret 2 is not whsec_ and base64"},
+		{"a bearer token and a user name", webhook.Options{URL: "http://host", Bearer: secret, Username: "u"}, "only one of"},
+		{"a user name twice", webhook.Options{URL: "http://u:" + secret + "@host", Username: "u"}, "only one of"},
+		{"an Authorization header and a password", webhook.Options{URL: "http://host", Password: secret, Headers: map[string]string{"authorization": "x"}}, "only one of"},
+		{"a secret to sign with that is none", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret, secret}}, "sign: secret 2 is not valid base64 after the optional whsec_"},
 		{"signatures of compressed bodies", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Gzip: true}, "sign and gzip"},
 		{"signatures for a preset", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Preset: lines{}}, "sign and a preset"},
-		{"a signature among the headers", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Headers: map[string]string{"webhook-id": secret}}, "Webhook-Id is not free"},
+		{"a signature among the headers", webhook.Options{URL: "http://host", SignSecrets: []string{oldSecret}, Headers: map[string]string{"webhook-id": secret}}, "Webhook-Id is set by the bridge"},
 		{"a template and a preset", webhook.Options{URL: "http://host", Template: template(t, "{}", true), Preset: lines{}}, "a template and a preset"},
-		{"a template in another mode", webhook.Options{URL: "http://host", Template: template(t, "{}", true), Mode: transform.Binary}, `mode "binary" says nothing to a template`},
+		{"a template in another mode", webhook.Options{URL: "http://host", Template: template(t, "{}", true), Mode: transform.Binary}, `mode "binary" has no effect with a template`},
 		{"a handshake without an origin", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Rate: 1}}, "handshake: the origin"},
-		{"a handshake without a rate", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example"}}, "handshake: a rate of 0"},
+		{"a handshake without a rate", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example"}}, "handshake: the rate is 0"},
 		{"a handshake with a preset", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Preset: lines{}}, "handshake and a preset"},
-		{"another origin than the handshake's", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Headers: map[string]string{"origin": "b.example"}}, "Origin is not free"},
-		{"bodies of less than nothing", webhook.Options{URL: "http://host", MaxBodyBytes: -1}, "at most -1 bytes"},
+		{"another origin than the handshake's", webhook.Options{URL: "http://host", Handshake: &webhook.Handshake{Origin: "a.example", Rate: 1}, Headers: map[string]string{"origin": "b.example"}}, "Origin is set by the bridge"},
+		{"bodies of less than nothing", webhook.Options{URL: "http://host", MaxBodyBytes: -1}, "size -1 is negative"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := webhook.New(test.options)

@@ -10,15 +10,16 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// secretsOf collects the credentials, the values of the configured headers, and
-// of the URL everything behind the host, since webhooks carry tokens in it.
+// secretsOf collects the secrets of the options: credentials, the values of the
+// configured headers, and everything after the host of the URL, since webhook URLs
+// often contain tokens.
 func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	var words []string
 	whole := func(text string) { words = append(words, text) }
-	// A part that is this short is no secret, and would tear holes into texts.
-	const shortest = 6
+	// A shorter part is unlikely to be secret, and would match unrelated text.
+	const minPart = 6
 	part := func(text string) {
-		if len(text) >= shortest {
+		if len(text) >= minPart {
 			whole(text)
 		}
 	}
@@ -27,7 +28,7 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 			return
 		}
 		if password == "" {
-			whole(username) // a token alone may stand in the name's place
+			whole(username) // it may be a token
 		}
 		whole(password)
 		whole(strings.TrimPrefix(basic(username, password), "Basic "))
@@ -85,17 +86,17 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	return redact.New(words...)
 }
 
-// maxExcerpt is how many characters of other people's texts an error repeats.
+// maxExcerpt is the number of characters of foreign text quoted in an error.
 const maxExcerpt = 256
 
-// excerpt is the beginning of a text as one line of printable characters,
-// without secrets. The text must come whole: whoever cuts it first may cut a secret
-// in two, whose beginning is not recognised.
+// excerpt returns the beginning of a text as one line of printable characters, without
+// secrets. The text must not have been truncated before: the beginning of a secret cut
+// in two would not be recognised.
 func excerpt(r io.Reader, secrets redact.Secrets) string {
-	const enough = 4 << 10
-	raw, err := io.ReadAll(io.LimitReader(r, int64(enough+secrets.Longest())))
+	const maxRead = 4 << 10
+	raw, err := io.ReadAll(io.LimitReader(r, int64(maxRead+secrets.Longest())))
 	hide := secrets.Hide
-	if err != nil || len(raw) == enough+secrets.Longest() {
+	if err != nil || len(raw) == maxRead+secrets.Longest() {
 		hide = secrets.HideBeginning
 	}
 	printable := func(c rune) rune {

@@ -27,12 +27,12 @@ func TestNoErrorShowsASecret(t *testing.T) {
 		{Username: "bridge", Password: "s3cret&word"},
 		{Headers: map[string]string{"X-Api-Key": "s3cret-key-1", "Authorization": "Splunk s3cret-key-2"}},
 	}
-	echo := func(text string) string { return text }
+	same := func(text string) string { return text }
 	failures := []struct {
 		name  string
 		serve func(w http.ResponseWriter, r *http.Request)
 	}{
-		{"an answer that repeats the request", answerWith(401, echo)},
+		{"an answer that repeats the request", answerWith(401, same)},
 		{"an answer that repeats the request as a JSON string", answerWith(422, strconv.Quote)},
 		{"an answer that repeats the request in HTML", answerWith(500, html.EscapeString)},
 		{"an answer that repeats the request percent-encoded", answerWith(429, url.QueryEscape)},
@@ -49,7 +49,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 			w.WriteHeader(400)
 			fmt.Fprintf(w, "you sent %.18s", r.Header.Get("Authorization")+r.Header.Get("X-Api-Key"))
 		}},
-		{"an answer that is no HTTP", func(w http.ResponseWriter, r *http.Request) {
+		{"an answer that is not HTTP", func(w http.ResponseWriter, r *http.Request) {
 			conn, _, _ := http.NewResponseController(w).Hijack()
 			fmt.Fprintf(conn, "no HTTP: %s %s\r\n", r.RequestURI, r.Header.Get("Authorization"))
 			conn.Close()

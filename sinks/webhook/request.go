@@ -17,10 +17,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// connection is what requests that follow one another share: a context that ends with
-// the caller's, or when one of the requests takes too long. One timer that is
-// set again costs less than a context with a deadline for each request.
-type connection struct {
+// deadline is a context for consecutive requests. It ends with the caller's context, or
+// when one of the requests exceeds the timeout. Resetting one timer costs less than a
+// context with a deadline for each request.
+type deadline struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
@@ -29,9 +29,9 @@ type connection struct {
 
 var errNoAnswer = errors.New("no answer in time")
 
-func newConnection(ctx context.Context, timeout time.Duration) *connection {
+func newDeadline(ctx context.Context, timeout time.Duration) *deadline {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &connection{
+	return &deadline{
 		ctx:     ctx,
 		cancel:  cancel,
 		timer:   time.AfterFunc(timeout, func() { cancel(errNoAnswer) }),
@@ -39,27 +39,29 @@ func newConnection(ctx context.Context, timeout time.Duration) *connection {
 	}
 }
 
-// next gives a request its time.
-func (l *connection) next() { l.timer.Reset(l.timeout) }
+// reset restarts the timeout for the next request.
+func (d *deadline) reset() { d.timer.Reset(d.timeout) }
 
-func (l *connection) hangUp() {
-	l.timer.Stop()
-	l.cancel(nil)
+// stop releases the timer and cancels the context.
+func (d *deadline) stop() {
+	d.timer.Stop()
+	d.cancel(nil)
 }
 
-// maxDrained is how much of an answer is read so that its connection can be
-// used again. A longer answer costs the connection.
+// maxDrained is how much of an answer is read to keep its connection reusable. After a
+// longer answer the connection is closed.
 const maxDrained = 64 << 10
 
-// failure is a request that was not acknowledged.
+// failure is the result of a request that was not acknowledged.
 type failure struct {
-	err error // the caller's context's, wrapped, or one that has its class
-	// own says that it is the events': the target said so, or was not asked.
-	own bool
+	err error // a *sinks.Error, or the caller's wrapped context error
+	// perEvent means that the failure is specific to the events: the target rejected
+	// them, or they were not sent.
+	perEvent bool
 }
 
-// postOne posts an event in a request of its own.
-func (s *Sink) postOne(l *connection, e transform.Event) *failure {
+// postOne posts one event in its own request.
+func (s *Sink) postOne(d *deadline, e transform.Event) *failure {
 	header, body := s.header, e.Structured()
 	var err error
 	switch {
@@ -73,18 +75,18 @@ func (s *Sink) postOne(l *connection, e transform.Event) *failure {
 		err = s.tooLarge(len(body))
 	}
 	if err != nil {
-		return &failure{err: s.unfit(err), own: true}
+		return &failure{err: s.unsendable(err), perEvent: true}
 	}
 	if s.render == nil {
-		// A transport may read a body after it returned, when the event's bytes are
-		// no longer ours: each request has a copy.
+		// The transport may read the body after RoundTrip has returned, when the
+		// event's bytes may be reused: each request needs a copy.
 		body = bytes.Clone(body)
 	}
-	return s.post(l, header, []transform.Event{e}, body)
+	return s.post(d, header, []transform.Event{e}, body)
 }
 
-// unfit is the error of an event that is not sent.
-func (s *Sink) unfit(err error) *sinks.Error {
+// unsendable returns the error of an event that is not sent.
+func (s *Sink) unsendable(err error) *sinks.Error {
 	return sinks.Unsendable("%s: not sent: %s", s.target, excerpt(strings.NewReader(err.Error()), s.secrets))
 }
 
@@ -92,38 +94,38 @@ func (s *Sink) tooLarge(size int) error {
 	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, s.maxBody)
 }
 
-// post sends one request that carries the events. It keeps body, which must not be
-// written to afterwards.
-func (s *Sink) post(l *connection, header http.Header, events []transform.Event, body []byte) *failure {
-	if f := s.await(l); f != nil {
+// post sends one request that carries the events. It retains body, which must not be
+// modified afterwards.
+func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) *failure {
+	if f := s.await(d); f != nil {
 		return f
 	}
-	l.next()
-	answer, err := s.exchange(l.ctx, "", nil, traced(l.ctx, s.signed(header, events, body)), body)
+	d.reset()
+	answer, err := s.do(d.ctx, "", nil, traced(d.ctx, s.signed(header, events, body)), body)
 	if err != nil {
-		return &failure{err: s.notAnswered(l.ctx, err)}
+		return &failure{err: s.notAnswered(d.ctx, err)}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return &failure{err: s.refused(answer), own: true}
+		return &failure{err: s.refused(answer), perEvent: true}
 	}
-	// The status has acknowledged: what the body does is of no concern.
+	// The status acknowledges the events: an error of the body does not matter.
 	if answer.Body != http.NoBody {
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
 	return nil
 }
 
-// exchange sends one request, by Options.Method where method is empty and to
-// Options.URL where to is nil, and returns the answer, whose body the caller closes.
-func (s *Sink) exchange(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) (*http.Response, error) {
-	if s.gzip && len(body) >= worthZipping {
-		header, body = maps.Clone(header), s.zippers.zip(body)
+// do sends one request and returns the answer; the caller closes its body. An empty
+// method means Options.Method, a nil URL Options.URL.
+func (s *Sink) do(ctx context.Context, method string, target *url.URL, header http.Header, body []byte) (*http.Response, error) {
+	if s.gzip && len(body) >= minGzipBytes {
+		header, body = maps.Clone(header), s.gzipPool.compress(body)
 		header["Content-Encoding"] = []string{"gzip"}
 	}
 	r := s.template.WithContext(ctx)
-	if to != nil {
-		r.URL, r.Host = to, to.Host
+	if target != nil {
+		r.URL, r.Host = target, target.Host
 	}
 	r.Header = header
 	if method != "" {
@@ -133,15 +135,14 @@ func (s *Sink) exchange(ctx context.Context, method string, to *url.URL, header 
 		return s.transport.RoundTrip(r)
 	}
 	r.ContentLength = int64(len(body))
-	// A reader of a type that net/http knows goes out in one write with the
-	// header.
+	// net/http sends the body of a *bytes.Reader in one write with the header.
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	return s.transport.RoundTrip(r)
 }
 
-// withAttributes is the header of an event in binary mode. The error tells a header
-// that is too large.
+// withAttributes returns the header of an event in binary mode, or an error if it is
+// too large.
 func withAttributes(common http.Header, attributes iter.Seq2[string, string]) (http.Header, error) {
 	header := make(http.Header, len(common)+16)
 	maps.Copy(header, common)

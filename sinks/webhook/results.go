@@ -6,20 +6,19 @@ import (
 	"ndrbridge/sinks"
 )
 
-// counts collects what became of events that were sent in several requests, one
-// after the other.
+// results collects the results of events sent in several requests, one after another.
 type results struct {
 	each sinks.EventErrors
-	// together is the rejection of a request with several events, of which one is
-	// at fault.
+	// together is the rejection of a request with several events, one of which is at
+	// fault.
 	together error
-	apart    bool // the result of some event is known
-	whole    error
+	apart    bool  // the result of at least one event is known
+	whole    error // applies to all events
 }
 
-// add takes the result of the next n events: nil, sinks.EventErrors of as many, or
-// one error for all of them. It reports whether each is acknowledged or rejected for
-// good, so that what is behind it may follow.
+// add records the result of the next n events: nil, sinks.EventErrors of length n, or
+// one error for all of them. It reports whether each event is acknowledged or rejected,
+// so that the events behind them may be sent.
 func (t *results) add(n int, err error) (acknowledged bool) {
 	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
 		t.each = append(t.each, each...)
@@ -47,15 +46,15 @@ func (t *results) add(n int, err error) (acknowledged bool) {
 	return acknowledged
 }
 
-// withOthers is the result of an event in a request that was rejected for one of several.
-// Rejected is for an event that is known to be at fault: of the rejection the text
-// alone stays.
+// withOthers returns the result of an event in a rejected request with several events.
+// Class Rejected is reserved for an event known to be at fault: only the text of the
+// rejection is kept.
 func withOthers(rejection error) error {
 	return fmt.Errorf("%w: it was in a request with others: %v", sinks.ErrNotTried, rejection)
 }
 
-// stop says that the n events behind were not tried because of err, which is
-// theirs, too, where it asks the sink to wait or to halt.
+// stop records that the remaining n events were not tried because of err. If err halts
+// or throttles the sink, it is their error, too.
 func (t *results) stop(n int, err error) {
 	err = mostSevere(err)
 	if class, _ := sinks.ClassOf(err); class != sinks.Halted && class != sinks.Throttled {
@@ -66,8 +65,8 @@ func (t *results) stop(n int, err error) {
 	}
 }
 
-// result is what Send returns. Where no event is told from the others, it is one
-// error for all of them: a rejection then says that one of them is at fault.
+// result returns the error for Send. If no single event's result is known, it is one
+// error for all events: a rejection then means that one of them is at fault.
 func (t *results) result() error {
 	switch {
 	case len(t.each) == 1:
@@ -82,7 +81,8 @@ func (t *results) result() error {
 	return t.together
 }
 
-// most severe is the most severe of the errors of events, and any other error as it is.
+// mostSevere returns the most severe error of sinks.EventErrors; it returns any other
+// error unchanged.
 func mostSevere(err error) error {
 	each, ok := err.(sinks.EventErrors)
 	if !ok {

@@ -21,9 +21,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// deliver journals the events and has a runner deliver them until all are
-// settled. It returns the ids of the dead letters, and how often the sink was
-// opened.
+// deliver journals the events and runs a runner until all are acknowledged. It returns
+// the ids of the dead letters, and how often the sink was opened.
 func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []transform.Event) (dead []string, opened int) {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{
@@ -57,7 +56,7 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	running.Go(func() { runner.Run(ctx, context.WithoutCancel(ctx)) })
 	for cursor := uint64(0); cursor < uint64(len(events)); time.Sleep(time.Millisecond) {
 		if cursor, err = store.Cursor(ctx, "soc"); err != nil {
-			t.Errorf("not all is settled: cursor %d, sink %+v", cursor, runner.Status())
+			t.Errorf("not everything is acknowledged: cursor %d, sink %+v", cursor, runner.Status())
 			break
 		}
 	}
@@ -83,7 +82,7 @@ func TestWhatTheRunnerDoesWithEachStatus(t *testing.T) {
 	halts := func(status int) bool {
 		return status/100 == 3 || slices.Contains([]int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}, status)
 	}
-	buried := func(status int) bool {
+	deadLettered := func(status int) bool {
 		return status/100 == 4 && !halts(status) && !slices.Contains([]int{408, 425, 429}, status)
 	}
 	var events []transform.Event
@@ -119,14 +118,14 @@ func TestWhatTheRunnerDoesWithEachStatus(t *testing.T) {
 			halted := 0
 			for id, code := range status {
 				want := 2
-				if code/100 == 2 || buried(code) {
+				if code/100 == 2 || deadLettered(code) {
 					want = 1
 				}
 				if came[id] != want {
 					t.Errorf("%d: %d requests, want %d", code, came[id], want)
 				}
-				if slices.Contains(dead, id) != buried(code) {
-					t.Errorf("%d: dead: %v", code, !buried(code))
+				if slices.Contains(dead, id) != deadLettered(code) {
+					t.Errorf("%d: dead: %v", code, !deadLettered(code))
 				}
 				if halts(code) {
 					halted++

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// parseKeys reads the secrets that requests are signed with.
+// parseKeys parses the secrets that sign requests.
 func parseKeys(secrets []string) ([]signature.Key, error) {
 	var keys []signature.Key
 	for i, secret := range secrets {
@@ -26,7 +26,8 @@ func parseKeys(secrets []string) ([]signature.Key, error) {
 	return keys, nil
 }
 
-// signed is the header of a request that carries the events in body.
+// signed returns the header of a request with the signatures of body, which carries the
+// events.
 func (s *Sink) signed(header http.Header, events []transform.Event, body []byte) http.Header {
 	if len(s.keys) == 0 {
 		return header
@@ -36,14 +37,14 @@ func (s *Sink) signed(header http.Header, events []transform.Event, body []byte)
 	return header
 }
 
-// messageID names a message by the events in it: it is the same when they are sent
-// again after a failure, and another when they are replayed, which is not to be
-// taken for a duplicate.
+// messageID derives a message ID from the events. It is the same when they are sent
+// again after a failure, but differs when they are replayed, because a replay must not
+// be taken for a duplicate.
 func messageID(events []transform.Event) string {
 	digest := sha256.New()
 	var b []byte
 	for _, e := range events {
-		// Lengths keep apart what would be one text.
+		// The lengths make the concatenation unambiguous.
 		b = strconv.AppendInt(b[:0], int64(len(e.Source)), 10)
 		b = append(append(b, ':'), e.Source...)
 		b = strconv.AppendInt(b, int64(len(e.ID)), 10)

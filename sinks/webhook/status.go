@@ -11,9 +11,8 @@ import (
 	"ndrbridge/sinks"
 )
 
-// classOf says what an answer's status means where it is not 2xx. Statuses that
-// nobody has heard of are read as the first of their hundred (RFC 9110, section
-// 15).
+// classOf returns the error class of a status that is not 2xx. Unknown statuses are
+// treated like the x00 status of their class (RFC 9110, section 15).
 func classOf(status int) sinks.Class {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
@@ -35,32 +34,32 @@ func classOf(status int) sinks.Class {
 	return sinks.Transient
 }
 
-// advice says what to look at when a status halts the sink.
+// advice is what to check when a status halts the sink.
 var advice = map[int]string{
 	http.StatusUnauthorized:                  "check auth",
-	http.StatusForbidden:                     "check auth, and what it is allowed",
+	http.StatusForbidden:                     "check auth, and its permissions",
 	http.StatusNotFound:                      "check url",
 	http.StatusMethodNotAllowed:              "check method and url",
 	http.StatusProxyAuthRequired:             "check the proxy's credentials",
 	http.StatusGone:                          "check url: the webhook was removed",
 	http.StatusUnsupportedMediaType:          "check mode and gzip, or set headers.Content-Type",
-	http.StatusNetworkAuthenticationRequired: "the network wants a login before it lets requests out",
+	http.StatusNetworkAuthenticationRequired: "the network requires a login before it forwards requests",
 }
 
-// refused makes the error of an answer that is not 2xx. It reads of the answer
-// what an excerpt and the use of the connection need.
+// refused returns the error of an answer that is not 2xx. It reads as much of the
+// answer as it quotes, and as the connection's reuse needs.
 func (s *Sink) refused(answer *http.Response) *sinks.Error {
 	class, wait := classAndWait(answer.StatusCode, answer.Header)
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", s.target, statusText(answer.StatusCode))
 	if answer.StatusCode/100 == 3 {
-		fmt.Fprintf(&text, ", which points to %s; redirects are not followed: set url to where it leads", s.location(answer))
+		fmt.Fprintf(&text, ", redirected to %s; redirects are not followed: set url to the final address", s.location(answer))
 	} else if a := advice[answer.StatusCode]; a != "" {
 		fmt.Fprintf(&text, " (%s)", a)
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols { // its body is the connection
-		if said := excerpt(answer.Body, s.secrets); said != "" {
-			fmt.Fprintf(&text, ": %s", said)
+		if quoted := excerpt(answer.Body, s.secrets); quoted != "" {
+			fmt.Fprintf(&text, ": %s", quoted)
 		}
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
@@ -70,17 +69,18 @@ func (s *Sink) refused(answer *http.Response) *sinks.Error {
 	return err
 }
 
-// statusText does not repeat the server's own words for a status.
+// statusText returns the status code and its standard text, not the server's.
 func statusText(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// location says where an answer points, without a query and without what it repeats of
-// the configured path, which may be a key of any length.
+// location returns the redirect target of an answer, without its query and without
+// segments that it has in common with the configured path, which may be a key of any
+// length.
 func (s *Sink) location(answer *http.Response) string {
 	to, err := answer.Location()
 	if err != nil {
-		return "no place"
+		return "no location"
 	}
 	ours := strings.Split(s.template.URL.Path, "/")
 	parts := strings.Split(to.Path, "/")

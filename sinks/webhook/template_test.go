@@ -147,7 +147,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 		}
 		s := open(t, webhook.Options{URL: url, Mode: transform.Binary})
 		err = s.Send(t.Context(), []transform.Event{e})
-		if want := "the header field ce-subject has 9014 bytes; servers take 8192"; err == nil || !strings.Contains(err.Error(), want) || len(received()) != 0 {
+		if want := "the header field ce-subject has 9014 bytes; servers accept at most 8192"; err == nil || !strings.Contains(err.Error(), want) || len(received()) != 0 {
 			t.Errorf("error %v, %d requests", err, len(received()))
 		}
 		if err := open(t, webhook.Options{URL: url}).Send(t.Context(), []transform.Event{e}); err != nil {
@@ -166,9 +166,9 @@ func TestHeadersThatNoServerTakesAreMistakes(t *testing.T) {
 		options webhook.Options
 		want    string
 	}{
-		{"a field", webhook.Options{Headers: map[string]string{"X-Y": strings.Repeat("s3cret", 2000)}}, "the header field X-Y has 12007 bytes; servers take 8192"},
+		{"a field", webhook.Options{Headers: map[string]string{"X-Y": strings.Repeat("s3cret", 2000)}}, "the header field X-Y has 12007 bytes; servers accept at most 8192"},
 		{"a token", webhook.Options{Bearer: strings.Repeat("s3cret", 2000)}, "the header field Authorization has"},
-		{"all of them together", webhook.Options{Headers: many}, "; servers take 16384"},
+		{"all of them together", webhook.Options{Headers: many}, "; servers accept at most 16384"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.URL = "https://hooks.example"

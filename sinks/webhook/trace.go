@@ -8,8 +8,8 @@ import (
 	"ndrbridge/internal/traceparent"
 )
 
-// traced is the header of a request within the span of a delivery, which it names as
-// W3C Trace Context says, unless header names another.
+// traced returns the header of a request with the traceparent of ctx's span (W3C Trace
+// Context), unless there is no span or header has a traceparent already.
 func traced(ctx context.Context, header http.Header) http.Header {
 	parent := traceparent.Of(ctx)
 	if parent == "" || header["Traceparent"] != nil {

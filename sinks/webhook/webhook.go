@@ -1,7 +1,7 @@
-// Package webhook delivers events by HTTP requests, as the CloudEvents HTTP
-// binding 1.0.2 says: structured (section 3.2), binary (section 3.1) or batched
-// (section 3.3). A Preset speaks the protocol of a service of its own instead, and a
-// template makes bodies of a form of their own.
+// Package webhook delivers events by HTTP requests, as defined by the CloudEvents
+// HTTP binding 1.0.2: structured (section 3.2), binary (section 3.1) or batched
+// (section 3.3). A Preset speaks the protocol of another service instead, and a
+// template renders custom bodies.
 package webhook
 
 import (
@@ -23,49 +23,48 @@ import (
 
 // Sink sends events to one URL.
 //
-// In structured and binary mode, and with a template, every event is a request of
-// its own. Up to Options.Concurrency requests are in flight, never two of one
-// PartitionKey, and the error is a sinks.EventErrors: what has no error was
-// acknowledged, and what comes behind a failed event of its key is sinks.ErrNotTried.
-// A failure that is not the event's own ends the Send when the requests in flight have
-// ended: one that halts or throttles is the error of every event that was not tried.
+// In structured and binary mode, and with a template, every event has its own request.
+// Up to Options.Concurrency requests are in flight, never two with the same
+// PartitionKey, and the error is a sinks.EventErrors: a nil element means acknowledged,
+// and the events behind a failed one of their key are sinks.ErrNotTried. A failure that
+// is not specific to an event ends Send when the requests in flight have ended; one
+// that halts or throttles is the error of every event that was not tried.
 //
-// In batch mode the events are one request, or several where they are many: see
-// cut. A failure of one request concerns all of its events.
+// In batch mode the events are sent in one request, or split into several if they are
+// large: see split. The failure of a request applies to all of its events.
 //
-// With a preset it says what the requests are, and what acknowledges: see Preset.
-// They follow one another, but that the events of a large batch are divided among
-// Options.Concurrency of them, by PartitionKey, unless the service says otherwise.
+// With a Preset, the preset composes the requests and decides what acknowledges them.
+// They are sent one after another, except that a large batch is split by PartitionKey
+// among Options.Concurrency of them, unless Service.Undivided is set.
 //
-// An answer of 2xx acknowledges, where a preset says nothing else. Redirects are not
-// followed: a request that carries events and credentials goes to the configured URL
-// alone.
+// Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
+// followed: requests carry events and credentials, and go to the configured URL only.
 type Sink struct {
-	transport   *http.Transport
-	template    *http.Request // never written to after New, nor are the headers
-	header      http.Header
-	gzip        bool
-	zippers     zippers
-	mode        transform.Mode
-	render      *render.Template // nil: CloudEvents, as mode says, or preset
-	preset      Preset           // nil: CloudEvents, as mode says, or render
-	remembering Remembering      // is preset; nil: it remembers nothing
-	memory      *Memory          // of remembering
-	keys        []signature.Key  // none: requests are not signed
-	handshake   *Handshake       // nil: none
-	agreed      bool             // the handshake was done
-	limiter     *rate.Limiter    // of requests; nil: any
-	maxBody     int
-	concurrency int
-	timeout     time.Duration
-	target      string // method, scheme and host, for errors
-	secrets     redact.Secrets
+	transport     *http.Transport
+	template      *http.Request // read-only after New, headers included
+	header        http.Header
+	gzip          bool
+	gzipPool      gzipPool
+	mode          transform.Mode
+	render        *render.Template // nil if mode or preset applies
+	preset        Preset           // nil if mode or render applies
+	stateful      StatefulPreset   // preset, or nil if it remembers nothing
+	memory        *Memory          // for stateful
+	keys          []signature.Key  // empty if requests are not signed
+	handshake     *Handshake       // nil if disabled
+	handshakeDone bool
+	limiter       *rate.Limiter // of requests; nil if unlimited
+	maxBody       int
+	concurrency   int
+	timeout       time.Duration
+	target        string // method, scheme and host, for errors
+	secrets       redact.Secrets
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New makes a sink. It contacts nobody. The error tells the option that is
-// wrong, without the value of one that may be secret.
+// New returns a sink without contacting the target. Its errors name the faulty option,
+// without values that may be secret.
 func New(o Options) (*Sink, error) {
 	template, err := o.template()
 	if err != nil {
@@ -88,7 +87,7 @@ func New(o Options) (*Sink, error) {
 	proxy := o.Proxy
 	if proxy == nil {
 		if proxy, err = http.ProxyFromEnvironment(template); err != nil {
-			return nil, errors.New("webhook: the environment's proxy is no URL")
+			return nil, errors.New("webhook: the proxy in the environment is not a URL")
 		}
 	}
 	transport := &http.Transport{
@@ -98,9 +97,9 @@ func New(o Options) (*Sink, error) {
 		OnProxyConnectResponse: proxyAnswered,
 		MaxIdleConnsPerHost:    o.Concurrency,
 		IdleConnTimeout:        90 * time.Second,
-		DisableCompression:     true, // of answers: little of them is read
+		DisableCompression:     true, // of answers: most of their bodies are not read
 		MaxResponseHeaderBytes: 64 << 10,
-		WriteBufferSize:        16 << 10, // most events leave in one write
+		WriteBufferSize:        16 << 10, // most events are sent in one write
 	}
 	if proxy != nil {
 		transport.Proxy = http.ProxyURL(proxy)
@@ -126,8 +125,8 @@ func New(o Options) (*Sink, error) {
 		if r := service.RequestsPerSecond; r > 0 {
 			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
 		}
-		if remembering, ok := o.Preset.(Remembering); ok && o.Memory != nil {
-			s.remembering, s.memory = remembering, o.Memory
+		if stateful, ok := o.Preset.(StatefulPreset); ok && o.Memory != nil {
+			s.stateful, s.memory = stateful, o.Memory
 		}
 		if service.Undivided {
 			s.concurrency = 1
@@ -136,9 +135,9 @@ func New(o Options) (*Sink, error) {
 	return s, nil
 }
 
-// Send delivers the events as sinks.Sink says.
+// Send implements sinks.Sink.
 func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
-	if err := s.agree(ctx); err != nil {
+	if err := s.ensureHandshake(ctx); err != nil {
 		return err
 	}
 	switch {
@@ -150,16 +149,16 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 	return s.sendEach(ctx, events)
 }
 
-// sendEach sends every event in a request of its own.
+// sendEach sends every event in its own request.
 func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	inFlight := min(s.concurrency, len(events))
 	q := newQueue(events, inFlight)
 	post := func() {
-		line := newConnection(ctx, s.timeout)
-		defer line.hangUp()
+		d := newDeadline(ctx, s.timeout)
+		defer d.stop()
 		i, ok := q.take()
 		for ok {
-			if failure := s.postOne(line, events[i]); failure != nil {
+			if failure := s.postOne(d, events[i]); failure != nil {
 				i, ok = q.failed(i, failure)
 			} else {
 				i, ok = q.acknowledged(i)
@@ -175,10 +174,10 @@ func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
 	return q.result()
 }
 
-// sendBatches sends the events in requests of many, those of different keys in
-// several requests at once where they are many.
+// sendBatches sends the events in batch mode. A large batch is split by key into
+// requests that are sent concurrently.
 func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error {
-	return s.inParts(events, func(p part) *failure {
+	return s.sendParts(events, func(p part) *failure {
 		if err := s.sendBatch(ctx, p.events); err != nil {
 			return &failure{err: err}
 		}
@@ -186,21 +185,21 @@ func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error 
 	})
 }
 
-// sendBatch sends the events in one request after the other, as few as carry them
-// all within the size that a body may have.
+// sendBatch sends the events one request after another, as few as the maximum body size
+// permits.
 func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
-	line := newConnection(ctx, s.timeout)
-	defer line.hangUp()
+	d := newDeadline(ctx, s.timeout)
+	defer d.stop()
 	var t results
 	for left := events; len(left) > 0; {
 		n, size := leading(left, s.maxBody)
 		if n == 0 {
-			t.add(1, sinks.EventErrors{s.unfit(s.tooLarge(size))})
+			t.add(1, sinks.EventErrors{s.unsendable(s.tooLarge(size))})
 			left = left[1:]
 			continue
 		}
 		var err error
-		if f := s.post(line, s.header, left[:n], encodeBatch(left[:n])); f != nil {
+		if f := s.post(d, s.header, left[:n], encodeBatch(left[:n])); f != nil {
 			err = f.err
 		}
 		left = left[n:]
@@ -212,15 +211,15 @@ func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
 	return t.result()
 }
 
-// leading is how many of the leading events fit into a batch of most bytes, and the
-// size of a batch with the first that does not.
-func leading(events []transform.Event, most int) (n, size int) {
+// leading returns how many of the leading events fit into a batch of maxBytes, and the
+// size of a batch that includes the first one that does not.
+func leading(events []transform.Event, maxBytes int) (n, size int) {
 	size = len("[]")
 	for i, e := range events {
 		if i > 0 {
 			size++ // the comma
 		}
-		if size += len(e.Structured()); size > most {
+		if size += len(e.Structured()); size > maxBytes {
 			return i, size
 		}
 	}

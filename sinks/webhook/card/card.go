@@ -1,6 +1,5 @@
-// Package card makes of an event what a person is shown of it in a chat or a
-// pager: a short text in parts, which each service lays out and escapes in its
-// own way.
+// Package card summarizes events for people in a chat or a pager: a card is a short
+// text in parts, which each service formats and escapes in its own way.
 package card
 
 import (
@@ -11,11 +10,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// Level is how bad something is, in the words that people use. A higher one is
-// worse.
+// Level is a severity, in the words shown to people. A higher level is more severe.
 type Level int
 
-// The levels. Detections without a risk score, and what is only told, are Info.
+// The levels. Detections without a risk score, and messages, are Info.
 const (
 	Info Level = iota
 	Low
@@ -24,43 +22,43 @@ const (
 	Critical
 )
 
-// String is the word that a person is shown.
+// String returns the word shown to people.
 func (l Level) String() string {
 	return [...]string{"Info", "Low", "Medium", "High", "Critical"}[l]
 }
 
-// Card is what a person is shown of an event. All its texts are single lines of
-// plain text that others may have written: whoever lays it out escapes them, and
-// cuts them to the lengths that a service takes.
+// Card is the summary of an event. Its texts are single lines of plain text from
+// untrusted sources: escape them, and cut them to the lengths that a service accepts.
 type Card struct {
 	Level Level
-	// Score is the risk score as the appliance wrote it; empty: none.
+	// Score is the risk score as the appliance wrote it; empty if there is none.
 	Score string
 	// Title says what happened, or names the detection; never empty.
 	Title string
-	// Note says what this is, of which appliance; may be empty.
+	// Note says what the event is, and of which appliance; may be empty.
 	Note string
-	// Facts are what is known besides, the most telling first: ten at most.
+	// Facts are further details, the most important first; at most MaxFacts.
 	Facts []Fact
-	// Link is an absolute http or https URL of a page about it; empty: none.
+	// Link is an absolute http or https URL of a page about the event; empty if there
+	// is none.
 	Link string
-	// Status is a detection's status; empty: none, or not a detection.
+	// Status is a detection's status; empty if it has none, or for other events.
 	Status string
-	// Where is the machine that it is about: the first offender, else the first
-	// victim, else the appliance.
+	// Where is the machine concerned: the first offender, else the first victim, else
+	// the appliance.
 	Where     string
 	Appliance string
-	// Time is when it happened; zero: not known.
+	// Time is when it happened; zero if unknown.
 	Time time.Time
 }
 
-// Fact is a name, which is ours, with a value.
+// Fact is a value with a name; names are set by the bridge.
 type Fact struct{ Name, Value string }
 
-// MaxFacts is how many facts a card has at most.
+// MaxFacts is the maximum number of facts on a card.
 const MaxFacts = 10
 
-// Headline is the title behind the severity's word and the score.
+// Headline returns the title, after the severity and the score if there is one.
 func (c Card) Headline() string {
 	if c.Score == "" {
 		return c.Title
@@ -68,24 +66,24 @@ func (c Card) Headline() string {
 	return c.Level.String() + " " + c.Score + ": " + c.Title
 }
 
-// Brief is Of without what takes long to find: the level, the score, the title, the
-// appliance and the time, at least.
+// Brief is a cheaper Of: it sets at least the level, the score, the title, the
+// appliance and the time.
 func Brief(e transform.Event) Card {
 	if e.Stream() != transform.StreamDetections {
 		return Of(e)
 	}
-	c := begin(e)
-	c.name(e)
+	c := newCard(e)
+	c.setName(e)
 	return c
 }
 
-func begin(e transform.Event) Card {
+func newCard(e transform.Event) Card {
 	return Card{Appliance: e.Appliance, Where: e.Appliance, Time: e.When()}
 }
 
-// Of makes the card of an event of any kind.
+// Of returns the card of an event of any kind.
 func Of(e transform.Event) Card {
-	c := begin(e)
+	c := newCard(e)
 	switch e.Stream() {
 	case transform.StreamDetections:
 		c.detection(e)
@@ -102,15 +100,16 @@ func Of(e transform.Event) Card {
 	return c
 }
 
-// fact adds a fact where there is one, and space.
+// fact adds a fact unless its value is empty or the card is full.
 func (c *Card) fact(name, value string) {
 	if value = line(value); value != "" && len(c.Facts) < MaxFacts {
 		c.Facts = append(c.Facts, Fact{name, value})
 	}
 }
 
-// line is text as one line: white space of any kind is one space, and what is
-// not seen but changes how the text around it is read is left out.
+// line returns text as a single line: runs of white space become one space, and
+// invisible characters that affect the text around them, such as direction marks, are
+// removed.
 func line(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {
@@ -126,16 +125,17 @@ func line(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// maxLink is how long a link may be: what every service takes.
+// maxLink is the longest link, in bytes, that every service accepts.
 const maxLink = 2000
 
-// link is text where it is an absolute http or https URL that a button may open.
+// link returns text if it is an absolute http or https URL that a button may open;
+// otherwise "".
 func link(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil {
 		return ""
 	}
-	// As it is written again it holds neither spaces nor brackets.
+	// The escaped form contains neither spaces nor brackets.
 	if text = strings.NewReplacer("(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "|", "%7C", `"`, "%22", "\\", "%5C", "`", "%60", " ", "%20").Replace(u.String()); len(text) > maxLink {
 		return ""
 	}

@@ -13,7 +13,7 @@ var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
 
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 
-func detection(t interface{ Fatal(...any) }, fields string, s transform.Sight) transform.Event {
+func detection(t interface{ Fatal(...any) }, fields string, s transform.Observation) transform.Event {
 	d, err := transform.ParseDetection([]byte(`{"id": 7, "mod_time": 1773480412000`+fields+`}`), false)
 	if err != nil {
 		t.Fatal(err)
@@ -41,26 +41,26 @@ func TestACardSaysWhatIsKnownOfADetection(t *testing.T) {
 		{"role": "victim", "object_value": "198.51.100.1", "hostname": "db1"}, {"role": "bystander", "object_value": "192.0.2.99"}]`
 	for _, test := range []struct {
 		name, fields string
-		sight        transform.Sight
+		sight        transform.Observation
 		fact, want   string
 	}{
-		{"who did it to whom", people, transform.Sight{}, "Offender → victim", "192.0.2.5 → db1 (198.51.100.1)"},
-		{"a device by the name that it has at the appliance", people, transform.Sight{Added: transform.Enrichment{Devices: []byte(`[{"id":5,"display_name":"Printer"}]`)}},
+		{"offender and victim", people, transform.Observation{}, "Offender → victim", "192.0.2.5 → db1 (198.51.100.1)"},
+		{"a device by the name that it has at the appliance", people, transform.Observation{Added: transform.Enrichment{Devices: []byte(`[{"id":5,"display_name":"Printer"}]`)}},
 			"Offender → victim", "Printer (192.0.2.5) → db1 (198.51.100.1)"},
-		{"an offender alone", `, "participants": [{"role": "offender", "username": "ana"}]`, transform.Sight{}, "Offender", "ana"},
-		{"a victim by its number alone", `, "participants": [{"role": "victim", "object_type": "device", "object_id": 5, "object_value": null}]`, transform.Sight{}, "Victim", "device 5"},
-		{"a ticket that is a number", `, "ticket_id": 3041`, transform.Sight{}, "Ticket", "3041"},
-		{"a ticket that is text", `, "ticket_id": "SEC-1"`, transform.Sight{}, "Ticket", "SEC-1"},
-		{"the status with its resolution", `, "status": "closed", "resolution": "action_taken"`, transform.Sight{}, "Status", "closed, action_taken"},
-		{"no status where there is none", `, "status": null`, transform.Sight{}, "Status", ""},
+		{"an offender alone", `, "participants": [{"role": "offender", "username": "ana"}]`, transform.Observation{}, "Offender", "ana"},
+		{"a victim by its number alone", `, "participants": [{"role": "victim", "object_type": "device", "object_id": 5, "object_value": null}]`, transform.Observation{}, "Victim", "device 5"},
+		{"a ticket that is a number", `, "ticket_id": 3041`, transform.Observation{}, "Ticket", "3041"},
+		{"a ticket that is text", `, "ticket_id": "SEC-1"`, transform.Observation{}, "Ticket", "SEC-1"},
+		{"the status with its resolution", `, "status": "closed", "resolution": "action_taken"`, transform.Observation{}, "Status", "closed, action_taken"},
+		{"no status where there is none", `, "status": null`, transform.Observation{}, "Status", ""},
 		{"tactics and techniques", `, "mitre_tactics": [{"id": "TA0007", "name": "Discovery"}], "mitre_techniques": [{"id": "T1046", "name": "Scan"}, {"id": "T1"}]`,
-			transform.Sight{}, "ATT&CK", "TA0007 Discovery, T1046 Scan, T1"},
-		{"six of many", `, "categories": ["a", "b", "c", "d", "e", "f", "g"]`, transform.Sight{}, "Categories", "a, b, c, d, e and 2 more"},
-		{"from when to when", `, "start_time": 1773480000000, "end_time": 1773480060000`, transform.Sight{}, "Time", "2026-03-14 09:20:00 UTC to 2026-03-14 09:21:00 UTC"},
-		{"since when", `, "start_time": 1773480000000.5`, transform.Sight{}, "Time", "2026-03-14 09:20:00 UTC"},
-		{"what changed", `, "status": "closed", "risk_score": 70`, transform.Sight{Before: []byte(`{"risk_score":61,"assignee":"ana"}`)},
+			transform.Observation{}, "ATT&CK", "TA0007 Discovery, T1046 Scan, T1"},
+		{"six of many", `, "categories": ["a", "b", "c", "d", "e", "f", "g"]`, transform.Observation{}, "Categories", "a, b, c, d, e and 2 more"},
+		{"from when to when", `, "start_time": 1773480000000, "end_time": 1773480060000`, transform.Observation{}, "Time", "2026-03-14 09:20:00 UTC to 2026-03-14 09:21:00 UTC"},
+		{"since when", `, "start_time": 1773480000000.5`, transform.Observation{}, "Time", "2026-03-14 09:20:00 UTC"},
+		{"what changed", `, "status": "closed", "risk_score": 70`, transform.Observation{Before: []byte(`{"risk_score":61,"assignee":"ana"}`)},
 			"Changed", "status closed, assignee removed, risk score from 61 to 70"},
-		{"that nothing changed that anybody tracks", ``, transform.Sight{Before: []byte(`{}`)}, "Changed", ""},
+		{"that nothing changed that anybody tracks", ``, transform.Observation{Before: []byte(`{}`)}, "Changed", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := value(card.Of(detection(t, test.fields, test.sight)), test.fact); got != test.want {
@@ -83,7 +83,7 @@ func TestTheHeadlineHasTheSeverityInWords(t *testing.T) {
 		`, "title": null`:                                             "Detection 7",
 		`, "title": "A\u2028B\u202ecod.exe\u0000"`:                    "A Bcod.exe",
 	} {
-		if got := card.Of(detection(t, fields, transform.Sight{})).Headline(); got != want {
+		if got := card.Of(detection(t, fields, transform.Observation{})).Headline(); got != want {
 			t.Errorf("%s: %q, want %q", fields, got, want)
 		}
 	}
@@ -99,11 +99,11 @@ func TestALinkIsOneThatAButtonMayOpen(t *testing.T) {
 		"https://user:password@sensor.example/":     "",
 		"https://" + strings.Repeat("a", 3000):      "",
 	} {
-		e := detection(t, "", transform.Sight{Added: transform.Enrichment{Link: text}})
+		e := detection(t, "", transform.Observation{Added: transform.Enrichment{Link: text}})
 		if got := card.Of(e).Link; got != want {
 			t.Errorf("%.60s: %q, want %q", text, got, want)
 		}
-		if got := card.Of(detection(t, `, "url": "`+text+`"`, transform.Sight{})).Link; got != want {
+		if got := card.Of(detection(t, `, "url": "`+text+`"`, transform.Observation{})).Link; got != want {
 			t.Errorf("url %.60s: %q, want %q", text, got, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestASummaryCountsDetectionsOnceAndNamesTheWorst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := encoder.Detection(d, transform.Sight{Recorded: seen})
+		e, err := encoder.Detection(d, transform.Observation{Recorded: seen})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestASummaryCountsDetectionsOnceAndNamesTheWorst(t *testing.T) {
 	for _, f := range c.Facts {
 		facts = append(facts, f.Name+": "+f.Value)
 	}
-	want := "Detections: 2 high, 1 medium, 1 low; Told by the bridge: Entries of the audit log of hq may be missing; " +
+	want := "Detections: 2 high, 1 medium, 1 low; From the bridge: Entries of the audit log of hq may be missing; " +
 		"High 86: T4 (hq); High 85: T3 (hq); Medium 61: T2 (hq); Low 20: T1 (hq)"
 	if got := strings.Join(facts, "; "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -148,7 +148,7 @@ func TestABriefCardSaysNothingElse(t *testing.T) {
 		`, "risk_score": 95, "title": "A\u0026B", "type": "b"`, `, "type": "b"`, ``, `, "title": 17, "risk_score": "5"`, `, "title": null, "risk_score": {}`,
 	} {
 		for _, format := range []string{"", "Port Scan"} {
-			e := detection(t, fields, transform.Sight{Added: transform.Enrichment{Format: format}})
+			e := detection(t, fields, transform.Observation{Added: transform.Enrichment{Format: format}})
 			brief, whole := card.Brief(e), card.Of(e)
 			if brief.Headline() != whole.Headline() || brief.Level != whole.Level || !brief.Time.Equal(whole.Time) || brief.Appliance != "hq" || brief.Title == "" {
 				t.Errorf("%s: %+v and %+v", fields, brief, whole)

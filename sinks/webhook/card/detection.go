@@ -10,8 +10,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// text is a JSON string's text as one line, or a number as it is written; empty for
-// anything else, which is no error: ticket ids come as both, and most fields may be null.
+// text is the content of a JSON string as one line, or a JSON number as written. Any
+// other value decodes as "" without an error: ticket ids occur as both, and most fields
+// may be null.
 type text string
 
 // UnmarshalJSON never fails.
@@ -29,7 +30,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// millis is a time in milliseconds since the epoch; 0 where it is none.
+// millis is a time in milliseconds since the epoch; 0 if the value is not one.
 type millis float64
 
 // UnmarshalJSON never fails.
@@ -42,7 +43,7 @@ func (m *millis) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// clock is how a card shows a time.
+// clock formats the time for a card.
 func (m millis) clock() string {
 	if m == 0 {
 		return ""
@@ -50,7 +51,7 @@ func (m millis) clock() string {
 	return time.UnixMilli(int64(m)).UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// detectionData is the data of a detection's event, as far as a card shows it.
+// detectionData holds the fields of a detection event that a card shows.
 type detectionData struct {
 	Detection struct {
 		Categories   []text        `json:"categories"`
@@ -92,13 +93,13 @@ type device struct {
 	Name text `json:"display_name"`
 }
 
-// unpack reads data as far as it has the shapes that are expected; the rest
-// stays zero. A card that lacks a line is better than none.
+// unpack decodes the fields that have the expected shape and leaves the others zero: an
+// incomplete card is better than none.
 func unpack(data []byte, into any) { _ = json.Unmarshal(data, into) }
 
-// name gives the card of a detection its level, score and title. It reads them out
-// of the bytes, which takes a fraction of the time that all of a card takes.
-func (c *Card) name(e transform.Event) {
+// setName sets the level, score and title of a detection's card. It scans the bytes for
+// them, which takes a fraction of the time of a full card.
+func (c *Card) setName(e transform.Event) {
 	var title, format, kind, riskScore text
 	for name, value := range transform.Fields(e.Data()) {
 		switch string(name) {
@@ -123,7 +124,7 @@ func (c *Card) name(e transform.Event) {
 }
 
 func (c *Card) detection(e transform.Event) {
-	c.name(e)
+	c.setName(e)
 	var data detectionData
 	unpack(e.Data(), &data)
 	d := &data.Detection
@@ -158,8 +159,8 @@ func (c *Card) detection(e transform.Event) {
 	c.fact("Time", joined(" to ", text(d.Start.clock()), text(d.End.clock())))
 }
 
-// score is a risk score as it was written, where it is a number that a person
-// would call one; else empty.
+// score returns a risk score as written if it is a number of reasonable length;
+// otherwise "".
 func score(riskScore text) string {
 	if _, err := strconv.ParseFloat(string(riskScore), 64); err != nil || len(riskScore) > len("99.9999") {
 		return ""
@@ -167,7 +168,7 @@ func score(riskScore text) string {
 	return string(riskScore)
 }
 
-// levelOf reads the level from the severity that the event was given.
+// levelOf returns the level for the severity of an event.
 func levelOf(e transform.Event, scored bool) Level {
 	switch {
 	case e.SeverityNumber >= 21:
@@ -182,7 +183,8 @@ func levelOf(e transform.Event, scored bool) Level {
 	return Info
 }
 
-// endpoint is a machine or a person that takes part, by a name, an address or both.
+// endpoint is a participating machine or person, identified by a name, an address or
+// both.
 type endpoint struct{ name, address string }
 
 func (e endpoint) String() string {
@@ -199,7 +201,7 @@ func (e endpoint) short() string {
 	return e.address
 }
 
-// endpoints are the participants that have a role.
+// endpoints returns the participants with a role.
 func endpoints(participants []participant, role text, devices map[text]text) []endpoint {
 	var found []endpoint
 	for _, p := range participants {
@@ -223,8 +225,7 @@ func endpoints(participants []participant, role text, devices map[text]text) []e
 	return found
 }
 
-// changed says what became of the fields that changed, in the order in which
-// people ask.
+// changed describes the changed fields, the most relevant first.
 func changed(data detectionData) string {
 	var parts []string
 	for _, field := range []string{"status", "resolution", "assignee", "ticket_id", "risk_score", "title", "type", "categories", "end_time", "recommended", "participants"} {
@@ -252,7 +253,7 @@ func changed(data detectionData) string {
 	return strings.Join(parts, ", ")
 }
 
-// attacks names techniques behind their tactics.
+// attacks lists tactics, then techniques.
 func attacks(tactics, techniques []attack) string {
 	var names []string
 	for _, a := range append(tactics[:len(tactics):len(tactics)], techniques...) {
@@ -263,10 +264,10 @@ func attacks(tactics, techniques []attack) string {
 	return list(names)
 }
 
-// maxListed is how many names of a list are shown.
+// maxListed is the number of names shown of a list.
 const maxListed = 5
 
-// list joins names, and says how many more there are.
+// list joins names with commas; if there are more than maxListed it adds how many.
 func list[T any](names []T) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -282,7 +283,7 @@ func list[T any](names []T) string {
 	return b.String()
 }
 
-// joined joins what is not empty.
+// joined joins the values that are not empty.
 func joined(separator string, values ...text) string {
 	var parts []string
 	for _, value := range values {

@@ -8,8 +8,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// audit makes the card of an entry of an audit log. Its body has no shape that is
-// documented: what most have is shown by name, the rest as it is.
+// audit fills in the card of an audit log entry. The shape of its body is not
+// documented: common fields are shown by name, anything else as is.
 func (c *Card) audit(e transform.Event) {
 	var data struct {
 		Audit struct {
@@ -35,7 +35,7 @@ func (c *Card) audit(e transform.Event) {
 	c.fact("Time", clock(c))
 }
 
-// record makes the card of a record.
+// record fills in the card of a record.
 func (c *Card) record(e transform.Event) {
 	var data struct {
 		Record struct {
@@ -56,7 +56,8 @@ func (c *Card) record(e transform.Event) {
 	c.fact("Time", clock(c))
 }
 
-// fieldValue is that of a field of a record: plain, or in an object with its type.
+// fieldValue returns the value of a record's field: plain, or in an object with its
+// type.
 func fieldValue(field json.RawMessage) text {
 	var wrapped struct {
 		Value text `json:"value"`
@@ -69,7 +70,7 @@ func fieldValue(field json.RawMessage) text {
 	return plain
 }
 
-// own makes the card of what the bridge tells itself.
+// own fills in the card of one of the bridge's own events.
 func (c *Card) own(e transform.Event) {
 	var data map[string]map[string]json.RawMessage
 	unpack(e.Data(), &data)
@@ -77,7 +78,7 @@ func (c *Card) own(e transform.Event) {
 	for _, only := range data {
 		fields = only
 	}
-	say := func(name string) string {
+	field := func(name string) string {
 		var t text
 		unpack(fields[name], &t)
 		return string(t)
@@ -86,41 +87,40 @@ func (c *Card) own(e transform.Event) {
 	switch kind := kindOf(e); kind {
 	case "appliance.unreachable":
 		c.Level, c.Title = High, "Appliance "+e.Appliance+" cannot be polled"
-		c.fact("Reason", say("reason"))
-		c.fact("Since", say("since"))
+		c.fact("Reason", field("reason"))
+		c.fact("Since", field("since"))
 	case "appliance.reachable":
 		c.Title = "Appliance " + e.Appliance + " can be polled again"
-		c.fact("Was unreachable since", say("was_unreachable_since"))
+		c.fact("Was unreachable since", field("was_unreachable_since"))
 	case "audit.gap":
 		c.Level, c.Title = High, "Entries of the audit log of "+e.Appliance+" may be missing"
-		c.fact("Why", say("explanation"))
-		c.fact("Missing at most", say("missing"))
+		c.fact("Why", field("explanation"))
+		c.fact("Missing at most", field("missing"))
 	case "sink.skipped":
-		c.Level, c.Title = High, "Sink "+say("sink")+" skipped "+say("events")+" events"
-		c.fact("Reason", say("reason"))
-		c.fact("From", say("oldest"))
-		c.fact("To", say("newest"))
+		c.Level, c.Title = High, "Sink "+field("sink")+" skipped "+field("events")+" events"
+		c.fact("Reason", field("reason"))
+		c.fact("From", field("oldest"))
+		c.fact("To", field("newest"))
 	case "ticket.rejected":
-		c.Level, c.Title = Medium, "A ticket was not written to "+e.Appliance
+		c.Level, c.Title = Medium, "A ticket change was not written to "+e.Appliance
 	case "ticket.applied":
-		c.Title = "A ticket was written to " + e.Appliance
+		c.Title = "A ticket change was written to " + e.Appliance
 	case "heartbeat":
-		c.Title = "ndrbridge lives"
-		c.fact("Version", say("version"))
+		c.Title = "ndrbridge is running"
+		c.fact("Version", field("version"))
 	default:
 		c.Title = kind
 	}
 	c.Title = line(c.Title)
 	if strings.Contains(kindOf(e), "ticket.") {
 		for _, f := range []Fact{{"Ticket", "ticket_id"}, {"Status", "status"}, {"Resolution", "resolution"}, {"Assignee", "assignee"}, {"Reason", "reason"}, {"Error", "error"}} {
-			c.fact(f.Name, say(f.Value))
+			c.fact(f.Name, field(f.Value))
 		}
 	}
 	c.fact("Time", clock(c))
 }
 
-// kindOf is the type without its prefix: the last two parts, or one where the
-// event is a heartbeat.
+// kindOf returns the event type without its prefix: its last two parts, or "heartbeat".
 func kindOf(e transform.Event) string {
 	if e.Action() == "heartbeat" {
 		return "heartbeat"

@@ -10,12 +10,12 @@ import (
 	"ndrbridge/transform"
 )
 
-// Few is how many events are shown as a card each. More than these at once are a
-// burst, which one card tells: see Summary.
+// Few is the maximum number of events with a card each. More at once are a burst, shown
+// as one Summary.
 const Few = 5
 
-// OfAll makes the cards of events that come together, one at least: one each of a
-// few, else one Summary.
+// OfAll returns the cards of at least one event: one for each of up to Few events,
+// otherwise one Summary.
 func OfAll(events []transform.Event) []Card {
 	if len(events) > Few {
 		return []Card{Summary(events)}
@@ -27,13 +27,13 @@ func OfAll(events []transform.Event) []Card {
 	return cards
 }
 
-// Summary makes one card of a burst of events: how many there are of each kind,
-// detections by severity, and the worst of them by name. Of a detection that
-// comes in several versions the last one counts.
+// Summary returns one card for a burst of events: the counts by kind, detections by
+// severity, and the most severe by name. Only the last version of a detection is
+// counted.
 func Summary(events []transform.Event) Card {
-	latest := make(map[string]int) // of each detection
+	latest := make(map[string]int) // index of each detection's last version
 	others := map[string]int{}
-	var told []Card // what the bridge tells itself, but for heartbeats
+	var own []Card // the bridge's own events, except heartbeats
 	for i, e := range events {
 		switch e.Stream() {
 		case transform.StreamDetections:
@@ -44,7 +44,7 @@ func Summary(events []transform.Event) Card {
 			others["Records"]++
 		default:
 			if kindOf(e) != "heartbeat" {
-				told = append(told, Of(e))
+				own = append(own, Of(e))
 			}
 		}
 	}
@@ -69,12 +69,12 @@ func Summary(events []transform.Event) Card {
 		c.Level = detections[0].Level
 		c.fact("Detections", bySeverity(detections))
 	}
-	slices.SortStableFunc(told, func(a, b Card) int { return cmp.Compare(b.Level, a.Level) })
-	for _, t := range told {
+	slices.SortStableFunc(own, func(a, b Card) int { return cmp.Compare(b.Level, a.Level) })
+	for _, t := range own {
 		c.Level = max(c.Level, t.Level)
 	}
-	for _, t := range told[:min(len(told), 2)] {
-		c.fact("Told by the bridge", t.Title)
+	for _, t := range own[:min(len(own), 2)] {
+		c.fact("From the bridge", t.Title)
 	}
 	for _, kind := range []string{"Audit log entries", "Records"} {
 		if n := others[kind]; n > 0 {
@@ -96,13 +96,13 @@ func Summary(events []transform.Event) Card {
 	return c
 }
 
-// ranked is the brief card of an event, by which it is compared with others.
+// ranked is a brief card with its event, for sorting.
 type ranked struct {
 	Card
 	event transform.Event
 }
 
-// bySeverity counts detections that are sorted by level, the worst first.
+// bySeverity counts detections sorted by descending level.
 func bySeverity(detections []ranked) string {
 	var parts []string
 	for i := 0; i < len(detections); {
@@ -116,13 +116,13 @@ func bySeverity(detections []ranked) string {
 	return strings.Join(parts, ", ")
 }
 
-// number is a score's value; 0 where there is none.
+// number parses a score; it returns 0 if there is none.
 func number(score string) float64 {
 	n, _ := strconv.ParseFloat(score, 64)
 	return n
 }
 
-// locations names the appliances that events are of.
+// locations lists the appliances of the events.
 func locations(events []transform.Event) string {
 	var names []string
 	for _, e := range events {

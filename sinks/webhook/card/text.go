@@ -5,20 +5,20 @@ import (
 	"unicode/utf16"
 )
 
-// Escaper writes one character so that a service shows it and does nothing else.
-// It must not depend on what stands around the character.
+// Escaper returns a character escaped so that a service displays it literally. The
+// result must not depend on the characters around it.
 type Escaper func(c rune) string
 
-// Ellipsis ends a text that was cut short.
+// Ellipsis ends a truncated text.
 const Ellipsis = "…"
 
-// Fit escapes text and cuts it, where that is longer than limit, between two
-// characters, never within an escape. Lengths are UTF-16 code units, which is
-// what services count, or more than that. limit is 1 at least.
+// Fit escapes text and truncates it to limit, between two characters and never within
+// an escape sequence. Lengths are in UTF-16 code units, which is what services count,
+// or more than they count. limit must be at least 1.
 func Fit(text string, limit int, escape Escaper) string {
 	var b strings.Builder
 	length := 0
-	short := 0 // bytes behind which an ellipsis fits
+	short := 0 // length in bytes at which an ellipsis still fits
 	for _, c := range text {
 		piece := escape(c)
 		units := Length(piece)
@@ -33,10 +33,10 @@ func Fit(text string, limit int, escape Escaper) string {
 	return b.String()
 }
 
-// Plain is the Escaper of places where nothing is read into a text.
+// Plain is the Escaper for fields without markup.
 func Plain(c rune) string { return string(c) }
 
-// Length is the number of UTF-16 code units of text.
+// Length returns the number of UTF-16 code units of text.
 func Length(text string) int {
 	n := 0
 	for _, c := range text {

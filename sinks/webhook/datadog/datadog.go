@@ -10,32 +10,32 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say how events are sent.
+// Options configure a Preset.
 type Options struct {
-	// URL is that of the intake; empty, or that of a relay: whether the key is valid
-	// is not asked.
+	// URL is that of the log intake or of a relay. If it is empty or that of a relay,
+	// the validity of the key is not checked.
 	URL string
 	// APIKey is an API key.
 	APIKey string
-	// Service is the logs' service; empty: ndrbridge.
+	// Service is the logs' service; empty means ndrbridge.
 	Service string
-	// Tags are the logs' tags beside ours, such as env:prod.
+	// Tags are additional tags, such as env:prod.
 	Tags []string
-	// Now is the time; nil: that of the system.
+	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Preset sends batches of logs, each with a line for a person and the whole
-// CloudEvent as its attribute event.
+// Preset sends batches of logs, each with a readable message and the whole CloudEvent
+// as its attribute event.
 //
-// A log's timestamp is the event's time, but for events that are older, or further
-// ahead, than what the intake takes: those have the time at which they come in, and
-// theirs in event.time alone.
+// A log's timestamp is the event's time. If the event is older or further in the future
+// than the intake accepts, the log gets its time of arrival, and only event.time has
+// the event's.
 type Preset struct{ o Options }
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New makes a preset. The error tells that the key is missing.
+// New returns a Preset, or an error if the key is missing.
 func New(o Options) (*Preset, error) {
 	if o.APIKey == "" {
 		return nil, errors.New("datadog: the API key is missing")
@@ -49,36 +49,36 @@ func New(o Options) (*Preset, error) {
 	return &Preset{o}, nil
 }
 
-// Service has the API key.
+// Service returns the header with the API key.
 func (p *Preset) Service() webhook.Service {
 	return webhook.Service{Header: map[string]string{"DD-API-KEY": p.o.APIKey}}
 }
 
-// body keeps to the limits of the intake. It would take a log that is too large, and
-// cut it: we say that it is.
+// body holds the limits of the intake. The intake would truncate a larger log silently;
+// Compose returns an error for it.
 var body = webhook.Body{MaxEvents: 1000, MaxBytes: 5_000_000, MaxEvent: 1_000_000, Open: "[", Between: ",", Close: "]"}
 
-// Compose makes an array of the leading events.
+// Compose returns an array of logs for the leading events.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	return body.Compose(events, p.appendLog)
 }
 
-// Judge reads the status: 202 takes all.
+// Judge accepts the whole batch on status 2xx.
 func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	return nil, a.Refusal()
 }
 
-// The intake takes logs of up to 18 hours ago and two hours ahead. We stay an hour
-// within, for clocks that differ.
+// The intake accepts logs up to 18 hours old and two hours ahead. One hour of margin
+// allows for differing clocks.
 const (
 	oldest = 17 * time.Hour
 	ahead  = time.Hour
 )
 
-// statuses are Datadog's words for a level.
+// statuses are Datadog's names of the levels.
 var statuses = [...]string{"info", "info", "warn", "error", "critical"}
 
-// appendLog appends a log, with the attributes that Datadog gives a meaning.
+// appendLog appends a log with Datadog's reserved attributes.
 func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) {
 	member := func(name, value string) {
 		if err == nil {

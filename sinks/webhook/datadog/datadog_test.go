@@ -79,7 +79,7 @@ func TestATimeThatTheIntakeDoesNotTakeIsLeftOut(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		age  time.Duration
-		told bool
+		want bool
 	}{
 		{"of now", 0, true},
 		{"of 17 hours ago", 17 * time.Hour, true},
@@ -105,7 +105,7 @@ func TestATimeThatTheIntakeDoesNotTakeIsLeftOut(t *testing.T) {
 			if err := json.Unmarshal(request.Body, &logs); err != nil {
 				t.Fatal(err)
 			}
-			if (logs[0].Timestamp != "") != test.told || !logs[0].Event.Time.Equal(e.Time) {
+			if (logs[0].Timestamp != "") != test.want || !logs[0].Event.Time.Equal(e.Time) {
 				t.Errorf("%s", request.Body)
 			}
 		})

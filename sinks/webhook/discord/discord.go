@@ -15,21 +15,21 @@ import (
 	"ndrbridge/transform"
 )
 
-// Preset posts a message for every Send, or a few. Up to card.Few events have an
-// embed each in it, as far as they fit; more are one summary.
+// Preset posts one message for each Send, or several if the embeds do not fit into one.
+// Up to card.Few events have an embed each; more are combined into one summary.
 type Preset struct{ url *url.URL }
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New makes a preset for the webhook at a URL. The error does not tell the URL,
-// which holds a token.
+// New returns a Preset for the webhook at address. The error does not quote the URL,
+// which contains a token.
 func New(address string) (*Preset, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("discord: url cannot be parsed")
 	}
-	// Without it, Discord answers before it has kept the message, and a message that
-	// it does not keep is no error.
+	// Without wait, Discord answers before it has stored the message, and does not
+	// report a message that it fails to store.
 	query := u.Query()
 	query.Set("wait", "true")
 	u.RawQuery = query.Encode()
@@ -37,13 +37,13 @@ func New(address string) (*Preset, error) {
 	return &Preset{u}, nil
 }
 
-// Service keeps to the thirty messages a minute that a channel takes, and to one
-// summary of a burst.
+// Service limits the rate to the thirty messages per minute that a channel accepts, and
+// keeps a burst in one summary.
 func (*Preset) Service() webhook.Service {
 	return webhook.Service{RequestsPerSecond: 0.5, Undivided: true}
 }
 
-// Compose makes one message of as many events as fit.
+// Compose returns one message with as many events as fit.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	m := message{AllowedMentions: mentions{Parse: []string{}}}
 	n := len(events)
@@ -63,7 +63,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	return webhook.Request{Events: n, Body: body, URL: p.url}, nil
 }
 
-// The codes of Discord's errors that are about the webhook, whatever the status.
+// Discord's error codes that concern the webhook itself, regardless of the status.
 const (
 	unknownChannel      = 10003
 	unknownWebhook      = 10015
@@ -72,29 +72,29 @@ const (
 	invalidWebhookToken = 50027
 	missingAccess       = 50001
 	missingPermissions  = 50013
-	threadNeeded        = 220001 // a forum's webhook needs a thread, which url may name
+	threadNeeded        = 220001 // a forum's webhook requires a thread, which url may name
 )
 
-// Judge reads Discord's answer. A wait that its body tells is in seconds, with a
-// fraction, and more exact than that of the header.
+// Judge classifies Discord's answer. The wait in the body is in seconds with a
+// fraction, and more exact than that in the header.
 func (*Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	refusal := a.Refusal()
 	if refusal == nil {
 		return nil, nil
 	}
-	var said struct {
+	var reply struct {
 		Code       int     `json:"code"`
 		RetryAfter float64 `json:"retry_after"`
 	}
-	_ = json.Unmarshal(a.Body, &said) // a proxy may have answered
+	_ = json.Unmarshal(a.Body, &reply) // a proxy may have answered
 	class, wait := sinks.ClassOf(refusal)
-	switch said.Code {
+	switch reply.Code {
 	case unknownChannel, unknownWebhook, maxActiveThreads, unauthorized, invalidWebhookToken, missingAccess, missingPermissions, threadNeeded:
 		class = sinks.Halted
 	}
-	if class == sinks.Throttled && said.RetryAfter > 0 {
-		asked := min(said.RetryAfter, retryafter.Max.Seconds())
-		wait = max(wait, time.Duration(asked*float64(time.Second)))
+	if class == sinks.Throttled && reply.RetryAfter > 0 {
+		requested := min(reply.RetryAfter, retryafter.Max.Seconds())
+		wait = max(wait, time.Duration(requested*float64(time.Second)))
 	}
 	err := a.Error(class)
 	err.RetryAfter = wait

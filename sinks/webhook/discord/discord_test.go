@@ -187,7 +187,7 @@ func TestDiscordsAnswers(t *testing.T) {
 		{Name: "an invalid form is rejected", Reply: text(400, `{"code": 50035, "message": "Invalid Form Body"}`), Class: sinks.Rejected},
 		{Name: "an unknown webhook halts", Reply: text(404, `{"code": 10015, "message": "Unknown Webhook"}`), Class: sinks.Halted},
 		{Name: "an invalid token halts", Reply: text(401, `{"code": 50027, "message": "Invalid Webhook Token"}`), Class: sinks.Halted},
-		{Name: "a forum that wants a thread halts", Reply: text(400, `{"code": 220001, "message": "Webhooks posted to forum channels must have a thread_name or thread_id"}`), Class: sinks.Halted},
+		{Name: "a forum that requires a thread halts", Reply: text(400, `{"code": 220001, "message": "Webhooks posted to forum channels must have a thread_name or thread_id"}`), Class: sinks.Halted},
 		{Name: "a wait in the body counts, with its fraction", Class: sinks.Throttled, Wait: 1500 * time.Millisecond,
 			Reply: presettest.Reply{Status: 429, Body: `{"message": "You are being rate limited.", "retry_after": 1.5, "global": false}`, Header: map[string]string{"Retry-After": "1"}}},
 		{Name: "a wait in the header alone counts", Class: sinks.Throttled, Wait: 2 * time.Second,

@@ -7,15 +7,15 @@ import (
 	"ndrbridge/sinks/webhook/card"
 )
 
-// What Discord allows (its reference of the message resource), in characters.
+// Discord's limits (see its reference of the message resource), in characters.
 const (
 	maxTitle  = 256
 	maxName   = 256
 	maxEmbeds = 6000 // of all texts of all embeds of a message
 )
 
-// maxFact is to what a fact is cut, so that an embed with as many facts as there can
-// be stays within maxEmbeds.
+// maxFact is the length to which facts are truncated, so that an embed with
+// card.MaxFacts facts stays within maxEmbeds.
 const maxFact = 400
 
 type message struct {
@@ -23,7 +23,7 @@ type message struct {
 	AllowedMentions mentions `json:"allowed_mentions"`
 }
 
-// mentions says whom a message may mention: an empty Parse, nobody.
+// mentions lists the kinds of mentions to parse; an empty Parse disables them all.
 type mentions struct {
 	Parse []string `json:"parse"`
 }
@@ -70,7 +70,7 @@ func newEmbed(c card.Card) embed {
 	return e
 }
 
-// length is what counts towards maxEmbeds.
+// length returns the number of characters that count towards maxEmbeds.
 func (e embed) length() int {
 	n := card.Length(e.Title) + card.Length(e.Description)
 	for _, f := range e.Fields {
@@ -82,7 +82,7 @@ func (e embed) length() int {
 	return n
 }
 
-// Escape puts a backslash in front of what Discord's Markdown reads: emphasis,
+// Escape puts a backslash before characters special in Discord's Markdown: emphasis,
 // code, quotes, headings, lists, links (by brackets, or by the colon of a bare URL),
 // mentions, emoji and times.
 func Escape(c rune) string {

@@ -9,10 +9,10 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-// reply is the answer to a bulk, as far as filter_path lets it come.
+// reply is the answer to a bulk request, reduced by filter_path.
 type reply struct {
 	Errors *bool             `json:"errors"`
-	Items  []map[string]item `json:"items"` // each under the name of its action
+	Items  []map[string]item `json:"items"` // each keyed by its action
 }
 
 type item struct {
@@ -23,24 +23,24 @@ type item struct {
 	} `json:"error"`
 }
 
-// Judge reads the result of each event.
+// Judge returns the result of each event.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if err := a.Refusal(); err != nil {
 		return nil, err
 	}
-	var said reply
-	if err := json.Unmarshal(a.Body, &said); err != nil || said.Errors == nil {
-		return nil, sinks.Errorf(sinks.Transient, "%d, but the answer is not that of a bulk: %s", a.Status, a.Body)
+	var bulk reply
+	if err := json.Unmarshal(a.Body, &bulk); err != nil || bulk.Errors == nil {
+		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.Body)
 	}
-	if !*said.Errors {
+	if !*bulk.Errors {
 		return nil, nil
 	}
-	if len(said.Items) != r.Events {
-		return nil, sinks.Errorf(sinks.Transient, "%d items in the answer to a bulk of %d", len(said.Items), r.Events)
+	if len(bulk.Items) != r.Events {
+		return nil, sinks.Errorf(sinks.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
 	}
 	each := make(sinks.EventErrors, r.Events)
 	failed := false
-	for i, action := range said.Items {
+	for i, action := range bulk.Items {
 		for _, item := range action {
 			each[i] = item.result()
 		}
@@ -52,16 +52,16 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 	return nil, each
 }
 
-// result is what became of the event.
+// result returns the result of the event.
 func (i item) result() error {
 	var class sinks.Class
 	switch {
-	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document is there already
+	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document exists already
 		return nil
 	case i.Status == http.StatusTooManyRequests:
 		class = sinks.Throttled
 	case i.Status == http.StatusForbidden, i.Status == http.StatusUnauthorized, // a block, a role
-		i.Status == http.StatusNotFound: // no such index, and none is made of itself
+		i.Status == http.StatusNotFound: // no such index, and it is not created automatically
 		class = sinks.Halted
 	case i.Status/100 == 4:
 		class = sinks.Rejected

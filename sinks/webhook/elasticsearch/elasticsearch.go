@@ -16,27 +16,27 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say where events go.
+// Options configure a Preset.
 type Options struct {
 	// URL is that of an index or a data stream, such as https://es.example:9200/ndr,
 	// with or without /_bulk.
 	URL string
-	// APIKey is an encoded API key; empty: other credentials, or none.
+	// APIKey is an encoded API key; empty means other credentials, or none.
 	APIKey string
 }
 
-// Preset creates a document of each event: every version of a detection is one of
-// its own, and its @timestamp says which is later. Its _id follows from the event,
-// so that what is sent again is there already, which counts as done.
+// Preset creates a document for each event: every version of a detection has its own,
+// ordered by @timestamp. Its _id is derived from the event, so an event that is sent
+// again is detected as existing, which counts as delivered.
 //
-// A bulk is not one write: where one of its documents has to be sent again, those
-// behind it are stored all the same, later versions of its detection among them. So
-// versions may be stored in another order than that of their @timestamp. To send one
-// version at a time would help those who read in the order of storing alone, at the
-// cost of a request for each entry of the audit log.
+// A bulk request is not atomic: if one of its documents has to be sent again, those
+// behind it are stored anyway, possibly including later versions of the same detection.
+// So versions may be stored in an order that differs from their @timestamp. Sending one
+// version at a time would only help readers that depend on the order of storing, at the
+// cost of one request for each audit log entry.
 //
-// The document is the CloudEvent with an @timestamp, or the event's data where that
-// has an @timestamp, as in ECS.
+// The document is the CloudEvent with an @timestamp, or the event's data if that has an
+// @timestamp, as in ECS.
 type Preset struct {
 	header map[string]string
 	bulk   *url.URL
@@ -44,17 +44,17 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New makes a preset. The error tells the option that is wrong.
+// New returns a Preset. The error names the faulty option.
 func New(o Options) (*Preset, error) {
 	bulk, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, errors.New("elasticsearch: url cannot be parsed")
 	}
 	bulk.User = nil
-	// As it is written: an index by date, <ndr-{now/d}>, has a slash that is encoded.
+	// Keep the escaped path: the slash of a date index, <ndr-{now/d}>, is encoded.
 	index := strings.Trim(strings.TrimSuffix("/"+strings.Trim(bulk.EscapedPath(), "/"), "/_bulk"), "/")
 	if index == "" {
-		return nil, errors.New("elasticsearch: url names no index: write https://host:9200/<index or data stream>")
+		return nil, errors.New("elasticsearch: url has no index: write https://host:9200/<index or data stream>")
 	}
 	bulk.RawPath = "/" + index + "/_bulk"
 	if bulk.Path, err = url.PathUnescape(bulk.RawPath); err != nil {
@@ -70,13 +70,14 @@ func New(o Options) (*Preset, error) {
 	return p, nil
 }
 
-// Service has the API key.
+// Service returns the header with the API key.
 func (p *Preset) Service() webhook.Service { return webhook.Service{Header: p.header} }
 
-// body is of a size at which Elasticsearch does well; it takes 100 MB by default.
+// body limits a bulk request to a size that Elasticsearch handles well; its default
+// maximum is 100 MB.
 var body = webhook.Body{MaxEvents: 2000, MaxBytes: 5 << 20}
 
-// Compose makes a bulk of the leading events.
+// Compose returns a bulk request for the leading events.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	request, err := body.Compose(events, appendDocument)
 	request.URL = p.bulk
@@ -99,7 +100,7 @@ func appendDocument(dst []byte, e transform.Event) ([]byte, error) {
 	return appendLine(dst, e.Structured()[1:]), nil
 }
 
-// appendLine appends JSON as one line: a line end in it can only be white space.
+// appendLine appends JSON as one line: line breaks in JSON can only be white space.
 func appendLine(dst, document []byte) []byte {
 	start := len(dst)
 	dst = append(dst, document...)
@@ -122,10 +123,10 @@ func hasTimestamp(data []byte) bool {
 	return false
 }
 
-// maxID is how many bytes an _id has at most.
+// maxID is the maximum length of an _id in bytes.
 const maxID = 512
 
-// documentID follows from what makes an event unique: its source and its id.
+// documentID derives the _id from the event's source and id, which identify it.
 func documentID(e transform.Event) string {
 	id := strings.TrimPrefix(e.Source, "ndrbridge://") + "/" + e.ID
 	if len(id) > maxID {

@@ -225,10 +225,10 @@ func TestTheAnswersToABulk(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "no errors is durable", Reply: text(200, `{"errors":false,"items":[{"create":{"status":201}}]}`)},
-		{Name: "fewer items than documents is no acknowledgement", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
-		{Name: "an answer of something else is no acknowledgement", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
-		{Name: "an answer that is cut off is no acknowledgement", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
-		{Name: "a page of somebody else is no acknowledgement", Reply: text(200, "<html>"), Class: sinks.Transient},
+		{Name: "fewer items than documents do not acknowledge", Reply: text(200, `{"errors":true,"items":[]}`), Class: sinks.Transient},
+		{Name: "an answer of another service does not acknowledge", Reply: text(200, `{"name":"node-1","tagline":"You Know, for Search"}`), Class: sinks.Transient},
+		{Name: "a truncated answer does not acknowledge", Reply: text(200, `{"errors":fal`), Class: sinks.Transient},
+		{Name: "an unrelated page does not acknowledge", Reply: text(200, "<html>"), Class: sinks.Transient},
 		{Name: "a bulk that is too large is rejected", Reply: text(413, ""), Class: sinks.Rejected},
 		{Name: "a bulk that is too much waits", Reply: text(429, `{"error":{"type":"circuit_breaking_exception"}}`), Class: sinks.Throttled},
 		{Name: "a key that is not known halts", Reply: text(401, ""), Class: sinks.Halted},

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// maxSummary is what the Events API takes at most, in characters.
+	// maxSummary is the limit of the Events API, in characters.
 	maxSummary = 1024
-	// maxDetail is to what a detail is cut, so that an event is far from the 512 KB
-	// that it may have.
+	// maxDetail is the length to which details are truncated, so that an event stays
+	// far below the limit of 512 KB.
 	maxDetail = 4096
 )
 
-// message is an alert event, or a change event where it has no action.
+// message is an alert event, or a change event if it has no action.
 type message struct {
 	RoutingKey  string  `json:"routing_key"`
 	EventAction string  `json:"event_action,omitempty"`
@@ -39,7 +39,7 @@ type link struct {
 	Text string `json:"text"`
 }
 
-// severities are PagerDuty's words for a level.
+// severities are PagerDuty's names of the levels.
 var severities = [...]string{"info", "info", "warning", "error", "critical"}
 
 func newPayload(c card.Card) payload {

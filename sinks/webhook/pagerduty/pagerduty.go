@@ -17,32 +17,32 @@ import (
 	"ndrbridge/transform"
 )
 
-// URL is where PagerDuty takes alerts. In the EU service region the host is
+// URL is PagerDuty's endpoint for alerts. In the EU service region the host is
 // events.eu.pagerduty.com.
 const URL = "https://events.pagerduty.com/v2/enqueue"
 
-// Options say where alerts go.
+// Options configure a Preset.
 type Options struct {
-	// URL is that of the webhook: URL, or the same at another host.
+	// URL is URL, or the same path at another host.
 	URL string
-	// RoutingKey is the integration key of a service, which is secret.
+	// RoutingKey is the integration key of a service. It is a secret.
 	RoutingKey string
 }
 
-// Preset sends an event as what it is to those on call:
+// Preset sends each event as an alert or a change event:
 //
-//   - A detection is an alert of its own, whose deduplication key all its versions
-//     share. It triggers while nobody has taken it up, is acknowledged when it is
-//     acknowledged or in progress, and resolves when it is closed.
-//   - What the bridge tells of itself that needs a person is an alert: an appliance
-//     that cannot be polled, which resolves when it can be again, and what was lost.
-//   - All else is a change event, which wakes nobody. It needs the key of a service:
-//     PagerDuty takes no change events from rulesets.
+//   - A detection is an alert; all its versions share a deduplication key. The alert
+//     triggers until someone takes up the detection, is acknowledged when the
+//     detection is acknowledged or in progress, and resolves when it is closed.
+//   - An event of the bridge that needs a person's attention is an alert: lost data,
+//     or an appliance that cannot be polled, which resolves when polling works again.
+//   - Any other event is a change event, which pages nobody. It requires the key of a
+//     service: PagerDuty accepts no change events for rulesets.
 //
-// An event that is sent again, from the dead letters or a replay, is what it was: an
-// alert that nobody was told of is to be told of. So a version that is older than the
-// detection's close opens the alert again, until a later version, which a replay brings
-// along, closes it.
+// An event that is redelivered, from the dead letters or by a replay, has its original
+// effect, because nobody may have been alerted before. So a version from before the
+// detection was closed reopens the alert until a later version, which a replay
+// includes, resolves it.
 type Preset struct {
 	key    string
 	alerts *url.URL
@@ -51,7 +51,7 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New makes a preset. The error tells the option that is wrong.
+// New returns a Preset. The error names the faulty option.
 func New(o Options) (*Preset, error) {
 	if o.RoutingKey == "" {
 		return nil, errors.New("pagerduty: the routing key is missing")
@@ -67,23 +67,23 @@ func New(o Options) (*Preset, error) {
 	return &Preset{key: o.RoutingKey, alerts: alerts, change: &change}, nil
 }
 
-// Service keeps to 120 events a minute: PagerDuty moves its limits with the load,
-// and answers 429 beyond them.
+// Service limits the rate to 120 events per minute. PagerDuty's own limits vary with
+// its load; it answers 429 beyond them.
 func (p *Preset) Service() webhook.Service {
 	return webhook.Service{Secrets: []string{p.key}, RequestsPerSecond: 2}
 }
 
-// Compose makes the request of the first event.
+// Compose returns the request for the first event.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	e := events[0]
 	c := card.Of(e)
-	to := p.alerts
+	target := p.alerts
 	m := message{RoutingKey: p.key, Payload: newPayload(c)}
 	if c.Link != "" {
 		m.Links = []link{{c.Link, "Open the detection"}}
 	}
 	if m.EventAction = actionOf(e, c); m.EventAction == "" {
-		to = p.change
+		target = p.change
 	} else {
 		m.DedupKey = dedupKey(e)
 		m.Payload.Severity = severities[c.Level]
@@ -94,10 +94,10 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	if err != nil {
 		return webhook.Request{}, sinks.Unsendable("encode the event: %w", err)
 	}
-	return webhook.Request{Events: 1, Body: body, URL: to}, nil
+	return webhook.Request{Events: 1, Body: body, URL: target}, nil
 }
 
-// actionOf says what becomes of an event's alert; empty: it is none.
+// actionOf returns the action for an event's alert, or "" for a change event.
 func actionOf(e transform.Event, c card.Card) string {
 	if e.Stream() == transform.StreamDetections {
 		switch c.Status {
@@ -117,8 +117,8 @@ func actionOf(e transform.Event, c card.Card) string {
 	return ""
 }
 
-// dedupKey is the key that events of one alert share: of a detection, and of an
-// appliance that is reachable or not. Of other events it is their own.
+// dedupKey returns the key shared by the events of one alert: those of a detection, or
+// of an appliance's reachability. Any other event has its own.
 func dedupKey(e transform.Event) string {
 	const limit = 255
 	key := strings.TrimPrefix(e.Source, "ndrbridge://") + "/"
@@ -137,16 +137,16 @@ func dedupKey(e transform.Event) string {
 	return key
 }
 
-// Judge reads PagerDuty's answer. A key that is wrong is answered like an event that
-// is, by 400, and told by the words alone.
+// Judge classifies PagerDuty's answer. An invalid key is answered with 400, like an
+// invalid event; only the message differs.
 func (p *Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	var said struct {
+	var reply struct {
 		Message string   `json:"message"`
 		Errors  []string `json:"errors"`
 	}
-	_ = json.Unmarshal(a.Body, &said) // what is no JSON has no such words
-	words := strings.ToLower(said.Message + " " + strings.Join(said.Errors, " "))
-	if a.Status == http.StatusBadRequest && (strings.Contains(words, "routing key") || strings.Contains(words, "routing_key")) {
+	_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, the message is empty
+	message := strings.ToLower(reply.Message + " " + strings.Join(reply.Errors, " "))
+	if a.Status == http.StatusBadRequest && (strings.Contains(message, "routing key") || strings.Contains(message, "routing_key")) {
 		return nil, a.Error(sinks.Halted)
 	}
 	return nil, a.Refusal()

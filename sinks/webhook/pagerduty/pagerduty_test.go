@@ -117,7 +117,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.changes != before+1 {
-			t.Errorf("%s is no change event", quiet)
+			t.Errorf("%s is not a change event", quiet)
 		}
 	}
 	if len(p.alerts) != 2 {

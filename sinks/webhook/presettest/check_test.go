@@ -146,26 +146,26 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 
 		"elasticsearch, a data stream":              {elastic(stream, allowed), toElastic(key), "", row("index ndr", preflight.OK, "data stream", "")},
 		"elasticsearch, a key that may write":       {elastic(stream, allowed), toElastic(key), "", row("privileges", preflight.OK, "may create", "")},
-		"elasticsearch, an index that will be made": {elastic(`404 {"status":404}`, allowed), toElastic(key), "", row("index ndr", preflight.Remark, "will be made", "")},
+		"elasticsearch, an index that will be made": {elastic(`404 {"status":404}`, allowed), toElastic(key), "", row("index ndr", preflight.Remark, "is created with", "")},
 		"elasticsearch, a wrong key":                {elastic(stream, allowed), toElastic("wrong-key"), "", row("cluster", preflight.Failed, "unable to authenticate", "check key")},
 		"elasticsearch, a key that may not write":   {elastic(stream, `200 {"has_all_requested":false}`), toElastic(key), "", row("privileges", preflight.Failed, "may not create", "create_doc")},
-		"opensearch, which tells no privileges":     {elastic(stream, `405 {}`), toElastic(key), "", row("privileges", preflight.Untried, "OpenSearch", "replay")},
-		"elasticsearch, something else":             {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }), toElastic(key), "", row("cluster", preflight.Failed, "no Elasticsearch", "check url")},
+		"opensearch, without privileges":            {elastic(stream, `405 {}`), toElastic(key), "", row("privileges", preflight.Untried, "OpenSearch", "replay")},
+		"elasticsearch, something else":             {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }), toElastic(key), "", row("cluster", preflight.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
 
 		"slack, a bot in its channel":        {workspace(member), toSlack(key, "C012AB3CD"), "", row("channel", preflight.OK, "alerts", "")},
 		"slack, who the bot is":              {workspace(member), toSlack(key, "C012AB3CD"), "", row("token", preflight.OK, "ndrbridge in SOC", "")},
 		"slack, a wrong token":               {workspace(member), toSlack("wrong-token", "C012AB3CD"), "", row("token", preflight.Failed, "invalid_auth", "xoxb-")},
 		"slack, a bot that was not invited":  {workspace(strings.Replace(member, `"is_member":true`, `"is_member":false`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Warning, "alerts", "invite")},
 		"slack, a direct message":            {workspace(`{"ok":true,"channel":{"id":"D012AB3CD","is_im":true,"user":"U012AB3CD","is_archived":false}}`), toSlack(key, "D012AB3CD"), "", row("channel", preflight.OK, "direct message", "")},
-		"slack, a channel that is archived":  {workspace(strings.Replace(member, `"is_archived":false`, `"is_archived":true`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Failed, "archived", "see channel")},
+		"slack, a channel that is archived":  {workspace(strings.Replace(member, `"is_archived":false`, `"is_archived":true`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Failed, "archived", "check channel")},
 		"slack, a channel that nobody knows": {workspace(member), toSlack(key, "C0000"), "", row("channel", preflight.Failed, "channel_not_found", "invite")},
 		"slack, a channel by its name":       {workspace(member), toSlack(key, "#alerts"), "", row("channel", preflight.Untried, "not an id", "channel's id")},
-		"slack, a bot that may not look":     {workspace(`{"ok":false,"error":"missing_scope"}`), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Untried, "missing_scope", "channels:read")},
-		"slack, an incoming webhook":         {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return slack.New(slack.Options{}) }, "", row("delivery", preflight.Untried, "no way to be asked", "ndrbridge render")},
-		"teams":                              {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return teams.Preset{}, nil }, "", row("delivery", preflight.Untried, "no way to be asked", "ndrbridge render")},
+		"slack, a bot without the scope":     {workspace(`{"ok":false,"error":"missing_scope"}`), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Untried, "missing_scope", "channels:read")},
+		"slack, an incoming webhook":         {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return slack.New(slack.Options{}) }, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
+		"teams":                              {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return teams.Preset{}, nil }, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
 		"pagerduty": {http.NotFoundHandler(), func(u string) (webhook.Preset, error) {
 			return pagerduty.New(pagerduty.Options{URL: u, RoutingKey: strings.Repeat("a", 32)})
-		}, "", row("delivery", preflight.Untried, "no way to be asked", "ndrbridge render")},
+		}, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
 		"discord, a webhook that is there":       {discordAPI, toDiscord("/api/webhooks/1/token-token"), "", row("webhook", preflight.OK, "knows the webhook", "")},
 		"discord, a webhook that was removed":    {discordAPI, toDiscord("/api/webhooks/1/another-token"), "", row("webhook", preflight.Failed, "404", "copy url")},
 		"jira, an account that may open issues":  {acceptor, toJira("SEC", "Task"), key, row("permission", preflight.OK, "may open", "")},
@@ -213,7 +213,7 @@ func TestDatadogIsAskedAtTheAPIOfTheSite(t *testing.T) {
 	const intake = "http-intake.logs.site.example"
 	api := strictly("DD-API-KEY", key, func(w http.ResponseWriter) { reply(w, http.StatusForbidden, `{"errors":["Forbidden"]}`) },
 		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})
-	// The names are nobody's: they are reached through a proxy, which is told the host.
+	// The names are fictitious: they are reached through a proxy, which receives the host.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != "api.site.example" {
 			t.Errorf("%s was asked", r.Host)
@@ -229,9 +229,9 @@ func TestDatadogIsAskedAtTheAPIOfTheSite(t *testing.T) {
 		host, key string
 		want      preflighttest.Row
 	}{
-		"a valid key":               {intake, key, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "knows"}},
-		"a wrong key":               {intake, "wrong-key", preflighttest.Row{Step: "key", Result: preflight.Failed, Detail: "403", Advice: "application key"}},
-		"a relay, which is no site": {"relay.example", key, preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "no way to be asked", Advice: "ndrbridge render"}},
+		"a valid key":                  {intake, key, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "knows"}},
+		"a wrong key":                  {intake, "wrong-key", preflighttest.Row{Step: "key", Result: preflight.Failed, Detail: "403", Advice: "application key"}},
+		"a relay, which is not a site": {"relay.example", key, preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset, err := datadog.New(datadog.Options{URL: "http://" + test.host + "/api/v2/logs", APIKey: test.key})

@@ -1,5 +1,5 @@
-// Package presettest has what the tests of presets share: events of every kind, a
-// server that is as strict as a service, and files of what is expected.
+// Package presettest provides test helpers for presets: events of every kind, a server,
+// and golden files.
 package presettest
 
 import (
@@ -11,19 +11,19 @@ import (
 	"ndrbridge/transform"
 )
 
-// Named is an event with what is special about it.
+// Named is an event and the name of its test case.
 type Named struct {
 	Name  string
 	Event transform.Event
 }
 
-// seen is when the bridge saw the events.
+// seen is when the bridge recorded the events.
 var seen = time.Date(2026, 3, 14, 9, 26, 53, 589e6, time.UTC)
 
 var encoder = transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"}
 
-// Events are events of every kind in the shapes in which appliances show them, whole
-// and as far as they may lack.
+// Events returns events of every kind in the shapes that appliances send, complete and
+// with fields missing.
 func Events(t testing.TB) []Named {
 	t.Helper()
 	var all []Named
@@ -34,7 +34,7 @@ func Events(t testing.TB) []Named {
 		}
 		all = append(all, Named{name, e})
 	}
-	detection := func(name, object string, s transform.Sight) {
+	detection := func(name, object string, s transform.Observation) {
 		t.Helper()
 		s.Recorded = seen
 		d, err := transform.ParseDetection([]byte(object), false)
@@ -45,7 +45,7 @@ func Events(t testing.TB) []Named {
 		add(name, e, err)
 	}
 
-	detection("detection-created", scan, transform.Sight{Created: true, Added: transform.Enrichment{
+	detection("detection-created", scan, transform.Observation{Created: true, Added: transform.Enrichment{
 		Devices: []byte(`[{"id": 4711, "display_name": "Workstation of the front desk"}]`),
 		Format:  "Port Scan", Link: "https://sensor.example/extra/#/detections/detail/25769804201",
 	}})
@@ -55,12 +55,12 @@ func Events(t testing.TB) []Named {
 	}
 	closed := strings.NewReplacer(`"status": null`, `"status": "closed"`, `"resolution": null`, `"resolution": "action_taken"`,
 		`"assignee": null`, `"assignee": "ana"`, `"mod_time": 1773480412000`, `"mod_time": 1773484012000`).Replace(scan)
-	detection("detection-closed", closed, transform.Sight{Before: before.Tracked})
-	detection("detection-in-progress", strings.Replace(closed, `"closed"`, `"in_progress"`, 1), transform.Sight{Before: before.Tracked})
-	detection("detection-critical", critical, transform.Sight{Created: true})
-	detection("detection-performance", performance, transform.Sight{Created: true})
-	detection("detection-bare", `{"id": 7, "mod_time": 1773480500000}`, transform.Sight{Created: true})
-	detection("detection-odd-types", odd, transform.Sight{})
+	detection("detection-closed", closed, transform.Observation{Before: before.Tracked})
+	detection("detection-in-progress", strings.Replace(closed, `"closed"`, `"in_progress"`, 1), transform.Observation{Before: before.Tracked})
+	detection("detection-critical", critical, transform.Observation{Created: true})
+	detection("detection-performance", performance, transform.Observation{Created: true})
+	detection("detection-bare", `{"id": 7, "mod_time": 1773480500000}`, transform.Observation{Created: true})
+	detection("detection-odd-types", odd, transform.Observation{})
 
 	entry, err := transform.ParseAuditEntry([]byte(`{"id": 3301, "occur_time": 1773480000000, "time": 1773480000120,
 		"body": {"operation": "Login", "user": "setup", "component": "Administration", "details": "from 192.0.2.14"}}`), false)
@@ -82,7 +82,7 @@ func Events(t testing.TB) []Named {
 	e, err = encoder.Reachability(transform.Reachability{Reachable: true, Since: seen.Add(-time.Minute), Failures: 9, Reason: "connection refused"}, seen)
 	add("reachable", e, err)
 	e, err = encoder.AuditGap(transform.AuditGap{
-		Reason: transform.GapPurged, Last: transform.AuditPlace{ID: 11, Time: 1773470000000}, First: transform.AuditPlace{ID: 42, Time: 1773480000000}, Missing: 30,
+		Reason: transform.GapPurged, Last: transform.AuditPosition{ID: 11, Time: 1773470000000}, First: transform.AuditPosition{ID: 42, Time: 1773480000000}, Missing: 30,
 	}, seen)
 	add("audit-gap", e, err)
 	e, err = encoder.SinkSkipped(transform.Skipped{
@@ -94,8 +94,7 @@ func Events(t testing.TB) []Named {
 	return all
 }
 
-// Titled makes an event of a detection in which every text that others write is the
-// same.
+// Titled returns the event of a detection in which every untrusted text is title.
 func Titled(t interface{ Fatal(...any) }, title string) transform.Event {
 	text := quote(title)
 	object := `{"id": 8, "mod_time": 1773480500000, "risk_score": 61, "title": ` + text + `, "type": ` + text + `, "status": ` + text +
@@ -106,15 +105,15 @@ func Titled(t interface{ Fatal(...any) }, title string) transform.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := encoder.Detection(d, transform.Sight{Recorded: seen, Before: []byte(`{"title":"before"}`)})
+	e, err := encoder.Detection(d, transform.Observation{Recorded: seen, Before: []byte(`{"title":"before"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// Version makes the event of a version of a detection: minute is when it was
-// modified and seen.
+// Version returns the event of a version of a detection that was modified and recorded
+// at minute.
 func Version(t interface{ Fatal(...any) }, id, minute int, status string) transform.Event {
 	modified := seen.Add(time.Duration(minute) * time.Minute)
 	object := strings.NewReplacer("25769804201", strconv.Itoa(id), `"status": null`, `"status": `+quote(status),
@@ -123,14 +122,14 @@ func Version(t interface{ Fatal(...any) }, id, minute int, status string) transf
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := encoder.Detection(d, transform.Sight{Recorded: modified, Created: minute == 0})
+	e, err := encoder.Detection(d, transform.Observation{Recorded: modified, Created: minute == 0})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// Burst makes n events of as many detections, but for every tenth, which is a later
+// Burst returns n events, each of its own detection, except that every tenth is a later
 // version of the one before.
 func Burst(t interface{ Fatal(...any) }, n int) []transform.Event {
 	events := make([]transform.Event, n)
@@ -145,7 +144,7 @@ func Burst(t interface{ Fatal(...any) }, n int) []transform.Event {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if events[i], err = encoder.Detection(d, transform.Sight{Recorded: seen, Created: i%10 != 9}); err != nil {
+		if events[i], err = encoder.Detection(d, transform.Observation{Recorded: seen, Created: i%10 != 9}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +160,7 @@ func Only(named []Named) []transform.Event {
 	return events
 }
 
-// Hostile are texts that want to be more than text in one service or another.
+// Hostile are texts that contain markup of the services.
 var Hostile = []string{
 	"<!channel> <!here> <!everyone> <@U012AB3CD> <#C012AB3CD> <!subteam^S012AB3CD>",
 	"<https://evil.example|Sign in> and https://evil.example/ and mailto:a@evil.example",

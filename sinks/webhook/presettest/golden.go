@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Golden compares JSON with testdata/<name>.json. With UPDATE_GOLDEN in the
-// environment it writes the file.
+// Golden compares JSON with testdata/<name>.json. If UPDATE_GOLDEN is set in the
+// environment it writes the file instead.
 func Golden(t testing.TB, name string, body []byte) {
 	t.Helper()
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, body, "", "  "); err != nil {
-		t.Fatalf("%s is no JSON: %v: %s", name, err, body)
+		t.Fatalf("%s is not JSON: %v: %s", name, err, body)
 	}
 	indented.WriteByte('\n')
 	file := filepath.Join("testdata", name+".json")

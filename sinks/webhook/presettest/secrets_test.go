@@ -51,10 +51,10 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 		"elasticsearch": func(url string) made { return of(elasticsearch.New(elasticsearch.Options{URL: url, APIKey: key})) },
 		"datadog":       func(string) made { return of(datadog.New(datadog.Options{APIKey: key})) },
 	}
-	inJSON := func(echo string) string {
+	inJSON := func(repeated string) string {
 		text, _ := json.Marshal(map[string]any{ // texts and numbers cannot fail
-			"ok": false, "error": echo, "needed": echo, "message": echo, "text": echo, "code": 5, "status": "invalid event", "errors": []any{echo},
-			"items": []any{map[string]any{"create": map[string]any{"status": 400, "error": map[string]any{"type": echo, "reason": echo}}}},
+			"ok": false, "error": repeated, "needed": repeated, "message": repeated, "text": repeated, "code": 5, "status": "invalid event", "errors": []any{repeated},
+			"items": []any{map[string]any{"create": map[string]any{"status": 400, "error": map[string]any{"type": repeated, "reason": repeated}}}},
 		})
 		return string(text)
 	}
@@ -82,21 +82,21 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			told := 0
+			failures := 0
 			for _, status = range []int{200, 202, 301, 400, 401, 403, 404, 408, 413, 422, 429, 500, 503} {
 				for _, form = range []func(string) string{strings.TrimSpace, inJSON, html.EscapeString, url.QueryEscape, strconv.Quote} {
 					err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 					if err == nil {
 						continue
 					}
-					told++
+					failures++
 					if strings.Contains(err.Error(), "sesame") {
 						t.Errorf("%d: the error shows a secret: %v", status, err)
 					}
 				}
 			}
-			if told < 50 {
-				t.Errorf("%d failures", told)
+			if failures < 50 {
+				t.Errorf("%d failures", failures)
 			}
 		})
 	}

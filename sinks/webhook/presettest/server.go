@@ -16,21 +16,21 @@ import (
 	"ndrbridge/transform"
 )
 
-// Reply is what a server answers.
+// Reply is a server's answer.
 type Reply struct {
 	Status int
 	Header map[string]string
 	Body   string
 }
 
-// Request is one that a server got.
+// Request is a request that a server received.
 type Request struct {
 	Path, Query string
 	Header      http.Header
 	Body        []byte
 }
 
-// Server is the other end of a preset.
+// Server is an HTTP server that records its requests.
 type Server struct {
 	URL string
 
@@ -39,7 +39,7 @@ type Server struct {
 	requests []Request
 }
 
-// Serve starts a server that answers every request by a function, one at a time.
+// Serve starts a server that answers every request with a function, one at a time.
 func Serve(t testing.TB, answer func(Request) Reply) *Server {
 	s := &Server{answer: answer}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -63,26 +63,25 @@ func Serve(t testing.TB, answer func(Request) Reply) *Server {
 	return s
 }
 
-// Requests are those that came, in their order.
+// Requests returns the requests received, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[:len(s.requests):len(s.requests)]
 }
 
-// Unlimited is a preset without the rate that its service asks for, of which a test
-// would see only that it is slow.
+// Unlimited is a Preset without its rate limit, which would slow tests down.
 type Unlimited struct{ webhook.Preset }
 
-// Service is that of the preset, without a rate.
-func (h Unlimited) Service() webhook.Service { return hurry(h.Preset) }
+// Service returns the preset's Service without a rate limit.
+func (h Unlimited) Service() webhook.Service { return withoutLimit(h.Preset) }
 
-// unlimitedMemory is Hurried for a preset that remembers.
-type unlimitedMemory struct{ webhook.Remembering }
+// unlimitedMemory is Unlimited for a StatefulPreset.
+type unlimitedMemory struct{ webhook.StatefulPreset }
 
-func (h unlimitedMemory) Service() webhook.Service { return hurry(h.Remembering) }
+func (h unlimitedMemory) Service() webhook.Service { return withoutLimit(h.StatefulPreset) }
 
-func hurry(p webhook.Preset) webhook.Service {
+func withoutLimit(p webhook.Preset) webhook.Service {
 	s := p.Service()
 	s.RequestsPerSecond = 0
 	return s
@@ -94,8 +93,8 @@ func Send(t testing.TB, url string, p webhook.Preset, events ...transform.Event)
 	return send(t, webhook.Options{URL: url, Preset: Unlimited{p}}, events)
 }
 
-// SendKnowing sends events by a preset that remembers.
-func SendKnowing(t testing.TB, url string, p webhook.Remembering, m *webhook.Memory, events ...transform.Event) error {
+// SendWithMemory sends events by a StatefulPreset.
+func SendWithMemory(t testing.TB, url string, p webhook.StatefulPreset, m *webhook.Memory, events ...transform.Event) error {
 	t.Helper()
 	return send(t, webhook.Options{URL: url, Preset: unlimitedMemory{p}, Memory: m}, events)
 }
@@ -111,7 +110,7 @@ func send(t testing.TB, o webhook.Options, events []transform.Event) error {
 	return s.Send(t.Context(), events)
 }
 
-// Memory is that of a sink in an empty state.
+// Memory returns the memory of a sink in an empty state.
 func Memory(t testing.TB) *webhook.Memory {
 	t.Helper()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
@@ -125,7 +124,7 @@ func Memory(t testing.TB) *webhook.Memory {
 	return &webhook.Memory{Store: store, Sink: "s", Keep: time.Hour}
 }
 
-// Result is the class and the wait of the only event's error; empty for none.
+// Result returns the class and the wait of the only event's error; "" for nil.
 func Result(err error) (sinks.Class, time.Duration) {
 	if err == nil {
 		return "", 0
@@ -136,11 +135,11 @@ func Result(err error) (sinks.Class, time.Duration) {
 	return sinks.ClassOf(err)
 }
 
-// Case is an answer, and what it must mean for the only event of a request.
+// Case is an answer and its expected result for the only event of a request.
 type Case struct {
 	Name  string
 	Reply Reply
-	Class sinks.Class // empty: durable
+	Class sinks.Class // empty if durable
 	Wait  time.Duration
 }
 

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Detections in the shapes that appliances show, of machines and people that do not
-// exist.
+// Detections in the shapes that appliances send, with fictitious machines and people.
 const (
 	scan = `{
 		"id": 25769804201, "start_time": 1773480300000, "update_time": 1773480400000, "end_time": 1773480390000, "mod_time": 1773480412000,
@@ -48,7 +47,7 @@ const (
 	}`
 )
 
-// digits is n in four digits.
+// digits formats n with four digits.
 func digits(n int) string { return fmt.Sprintf("%04d", n) }
 
 func quote(text string) string {

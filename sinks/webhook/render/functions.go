@@ -10,8 +10,8 @@ import (
 	"text/template"
 )
 
-// functions are those that text/template has not, and those of its own that would
-// write <nil> or <no value> for what is absent.
+// functions returns the functions that text/template lacks, and replacements for those
+// that would write <nil> or <no value> for a missing value.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"json":           toJSON,
@@ -32,7 +32,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// present puts empty texts in the place of what is absent.
+// present replaces missing values by empty strings.
 func present(values []any) []any {
 	for i, value := range values {
 		if value == nil {
@@ -42,7 +42,7 @@ func present(values []any) []any {
 	return values
 }
 
-// text is a value as print writes it.
+// text formats a value like print.
 func text(value any) string {
 	if value == nil {
 		return ""
@@ -50,8 +50,8 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-// toJSON encodes a value; what is absent is null. Unlike json.Marshal it leaves <, >
-// and & as they are.
+// toJSON encodes a value; a missing one is null. Unlike json.Marshal it does not escape
+// <, > and &.
 func toJSON(value any) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -62,36 +62,36 @@ func toJSON(value any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// markdown escapes what CommonMark (section 2.4) gives a meaning.
+// markdown escapes the characters that are special in CommonMark (section 2.4).
 var markdown = strings.NewReplacer(
 	`\`, `\\`, "`", "\\`", `*`, `\*`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `[`, `\[`, `]`, `\]`, `(`, `\(`, `)`, `\)`,
 	`#`, `\#`, `+`, `\+`, `-`, `\-`, `.`, `\.`, `!`, `\!`, `|`, `\|`, `<`, `\<`, `>`, `\>`, `~`, `\~`, `&`, `\&`,
 )
 
-// truncate is the first n characters of a value, the last of them … where some are
-// left out.
+// truncate returns the first n characters of a value; if some are cut off, the last of
+// the n is an ellipsis.
 func truncate(n int, value any) (string, error) {
 	if n < 1 {
-		return "", fmt.Errorf("truncate to %d characters: at least 1", n)
+		return "", fmt.Errorf("truncate: the length is %d; it must be at least 1", n)
 	}
-	whole := text(value)
-	characters := []rune(whole)
+	full := text(value)
+	characters := []rune(full)
 	if len(characters) <= n {
-		return whole, nil
+		return full, nil
 	}
 	return string(characters[:n-1]) + "…", nil
 }
 
-// orElse is value, or instead where that is absent, false or empty.
-func orElse(instead, value any) any {
+// orElse returns value, or fallback if value is missing, false or empty.
+func orElse(fallback, value any) any {
 	if truth, ok := template.IsTrue(value); ok && truth {
 		return value
 	}
-	return instead
+	return fallback
 }
 
-// join is the elements of a list with a separator between them; of what is no list,
-// itself.
+// join joins the elements of a list with a separator; any other value is formatted like
+// text.
 func join(separator string, value any) string {
 	list, ok := value.([]any)
 	if !ok {
@@ -104,7 +104,7 @@ func join(separator string, value any) string {
 	return strings.Join(texts, separator)
 }
 
-// toInt is a number without its fraction, to be compared; of what is absent, 0.
+// toInt returns a number without its fraction, for comparisons; 0 for a missing value.
 func toInt(value any) (int64, error) {
 	if value == nil {
 		return 0, nil
@@ -115,7 +115,7 @@ func toInt(value any) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(math.Abs(f) < 1<<63) {
-		return 0, fmt.Errorf("%.40q is no number of 64 bits", number)
+		return 0, fmt.Errorf("%.40q is not a 64-bit number", number)
 	}
 	return int64(f), nil
 }

@@ -1,11 +1,11 @@
-// Package render makes texts of events by templates that users write: text/template
-// with a few functions.
+// Package render renders events with user-defined templates: text/template with a few
+// more functions.
 //
 // A template sees the event as .event, with its attributes, stream and action, and
-// its data as .data, whose members can be named at once, as in
-// .detection.risk_score. Numbers are as the appliance wrote them. What is absent is
-// empty wherever it is written, tested or looped over, and so is what lies below it;
-// null counts as absent.
+// its data as .data, whose members are also available at the top level, such as
+// .detection.risk_score. Numbers are as the appliance wrote them. A missing value, and
+// everything below it, is empty wherever it is written, tested or looped over; null
+// counts as missing.
 package render
 
 import (
@@ -24,8 +24,8 @@ type Template struct {
 	json     bool
 }
 
-// Compile reads a template. asJSON says that what it makes must be one JSON value.
-// The error tells what is wrong and where, or why the template fails for samples of
+// Compile parses a template. If asJSON is set, its output must be one JSON value. The
+// error locates a syntax error, or explains why the template fails for sample events of
 // all streams.
 func Compile(text string, asJSON bool) (*Template, error) {
 	compiled, err := template.New("template").Funcs(functions()).Parse(text)
@@ -34,35 +34,36 @@ func Compile(text string, asJSON bool) (*Template, error) {
 	}
 	for _, t := range compiled.Templates() {
 		if t.Tree != nil {
-			writeNothingForAbsent(t.Tree.Root)
+			printMissingAsEmpty(t.Tree.Root)
 		}
 	}
 	t := &Template{compiled, asJSON}
 	return t, t.try()
 }
 
-// ErrTooLong says that a template makes more of an event than is allowed.
+// ErrTooLong is returned if the output exceeds the limit.
 var ErrTooLong = errors.New("the text is longer than allowed")
 
-// Render makes the text of an event, of most bytes at most. The error is that of
-// the template, of this event's data, or ErrTooLong, wrapped.
-func (t *Template) Render(e transform.Event, most int) ([]byte, error) {
+// Render returns the text of an event, at most maxBytes long. It returns an error if
+// the template fails for this event's data, if the output is not valid JSON though
+// required, or ErrTooLong, wrapped.
+func (t *Template) Render(e transform.Event, maxBytes int) ([]byte, error) {
 	view, err := newView(e)
 	if err != nil {
 		return nil, err
 	}
-	out := bounded{most: most}
+	out := limitedBuffer{maxBytes: maxBytes}
 	if err := t.template.Execute(&out, view); err != nil {
 		return nil, err
 	}
 	if t.json && !json.Valid(out.text) {
-		return nil, fmt.Errorf("template: what it makes is no JSON: %w", mistake(out.text))
+		return nil, fmt.Errorf("template: the output is not valid JSON: %w", syntaxError(out.text))
 	}
 	return out.text, nil
 }
 
-// mistake says where a text stops to be JSON.
-func mistake(text []byte) error {
+// syntaxError returns the error of invalid JSON, with its position.
+func syntaxError(text []byte) error {
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -71,30 +72,30 @@ func mistake(text []byte) error {
 	return err
 }
 
-// bounded keeps what is written, up to most bytes.
-type bounded struct {
-	text []byte
-	most int
+// limitedBuffer is a buffer that accepts at most maxBytes bytes.
+type limitedBuffer struct {
+	text     []byte
+	maxBytes int
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.text)+len(p) > b.most {
-		return 0, fmt.Errorf("%w: %d bytes", ErrTooLong, b.most)
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > b.maxBytes {
+		return 0, fmt.Errorf("%w: %d bytes", ErrTooLong, b.maxBytes)
 	}
 	b.text = append(b.text, p...)
 	return len(p), nil
 }
 
-// writeNothingForAbsent has every action that writes a value end in print, which
-// makes nothing of what is absent, where text/template writes <no value>.
-func writeNothingForAbsent(node parse.Node) {
+// printMissingAsEmpty appends a call of print to every action that writes a value, so
+// that a missing value writes nothing instead of <no value>.
+func printMissingAsEmpty(node parse.Node) {
 	switch n := node.(type) {
 	case *parse.ListNode:
 		if n == nil {
 			return
 		}
 		for _, node := range n.Nodes {
-			writeNothingForAbsent(node)
+			printMissingAsEmpty(node)
 		}
 	case *parse.ActionNode:
 		if len(n.Pipe.Decl) == 0 {
@@ -102,13 +103,13 @@ func writeNothingForAbsent(node parse.Node) {
 			n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos, Args: []parse.Node{print}})
 		}
 	case *parse.IfNode:
-		writeNothingForAbsent(n.List)
-		writeNothingForAbsent(n.ElseList)
+		printMissingAsEmpty(n.List)
+		printMissingAsEmpty(n.ElseList)
 	case *parse.RangeNode:
-		writeNothingForAbsent(n.List)
-		writeNothingForAbsent(n.ElseList)
+		printMissingAsEmpty(n.List)
+		printMissingAsEmpty(n.ElseList)
 	case *parse.WithNode:
-		writeNothingForAbsent(n.List)
-		writeNothingForAbsent(n.ElseList)
+		printMissingAsEmpty(n.List)
+		printMissingAsEmpty(n.ElseList)
 	}
 }

@@ -78,12 +78,12 @@ func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
 		{"a function that is none", "{{shout .event.id}}", false, `function "shout" not defined`},
 		{"a template that fails for every sample", `{{truncate 0 .event.id}}`, false, "for a sample of detections: template: template:1:2: executing"},
 		{"a field of a text", `{{.event.id.x}}`, false, "can't evaluate field x"},
-		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: template: what it makes is no JSON: byte 9: "},
-		{"JSON with quotes around a text that may have some", `{"text":"{{.detection.title}}"}`, true, "for a sample of detections with quotes and backslashes in its texts: template: what it makes is no JSON: byte 11: "},
-		{"the same for a text of the audit log", `{"user": "{{.audit.body.user}}"}`, true, "write texts by json"},
-		{"the same for a text within a list", `{"hosts": "{{range .detection.participants}}{{.hostname}} {{end}}"}`, true, "write texts by json"},
-		{"the same for a text that is cut", `{"text":"{{truncate 9 .detection.description}}"}`, true, "write texts by json"},
-		{"nothing where JSON is wanted", ``, true, "no JSON"},
+		{"JSON with a text that is not quoted", `{"id": {{.event.id}}}`, true, "for a sample of detections: template: the output is not valid JSON: byte 9: "},
+		{"JSON with quotes around a text that may have some", `{"text":"{{.detection.title}}"}`, true, "for a sample of detections with quotes and backslashes in its texts: template: the output is not valid JSON: byte 11: "},
+		{"the same for a text of the audit log", `{"user": "{{.audit.body.user}}"}`, true, "write texts with the json function"},
+		{"the same for a text within a list", `{"hosts": "{{range .detection.participants}}{{.hostname}} {{end}}"}`, true, "write texts with the json function"},
+		{"the same for a text that is cut", `{"text":"{{truncate 9 .detection.description}}"}`, true, "write texts with the json function"},
+		{"nothing where JSON is wanted", ``, true, "not valid JSON"},
 		{"a template without an end", `{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`, false, "exceeded maximum template depth"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -106,9 +106,9 @@ func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
 
 func TestMistakesOfOneEventAreErrors(t *testing.T) {
 	for _, test := range []struct{ name, template, fields, want string }{
-		{"a number that is none", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": "high"}`, `"high" is no number`},
-		{"a number beyond 64 bits", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": 1e999}`, "is no number"},
-		{"a value that breaks the JSON", `{"n": {{.detection.risk_score}}}`, `{"risk_score": "high"}`, "no JSON: byte 7"},
+		{"an invalid number", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": "high"}`, `"high" is not a 64-bit number`},
+		{"a number beyond 64 bits", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": 1e999}`, "is not a 64-bit number"},
+		{"a value that breaks the JSON", `{"n": {{.detection.risk_score}}}`, `{"risk_score": "high"}`, "not valid JSON: byte 7"},
 		{"a text that is too long", `{{json .detection.title}}`, `{"title": "` + strings.Repeat("x", 99) + `"}`, "longer than allowed: 100 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

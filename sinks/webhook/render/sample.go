@@ -8,15 +8,15 @@ import (
 	"ndrbridge/transform"
 )
 
-// mark stands in samples at the beginning of the texts that anybody may have written.
+// mark is replaced in samples by the beginning of texts that are untrusted.
 const mark = "§"
 
-// hostile are texts with what has a meaning in JSON, as JSON writes it.
+// hostile is JSON-escaped text with characters that are special in JSON.
 const hostile = `\"\\`
 
 type sample struct{ id, path, action, data string }
 
-// samples are an event of each stream, with the fields that an appliance gives it.
+// samples are an event of each stream, with all fields of the appliance's interface.
 var samples = []sample{
 	{"1-1700000000000", "detections", "detection.updated", `{
 		"detection": {"id": 1, "mod_time": 1700000000000, "create_time": 1699999990000, "start_time": 1699999980000,
@@ -36,17 +36,17 @@ var samples = []sample{
 		"record": {"_id": "1", "_index": "records", "_type": "~dns", "_source": {"timestamp": 1700000000000.5, "qname": "§host.example"}}}`},
 }
 
-// try renders the samples. A template that works for one stream may fail for the
-// others: it is enough that it works for one. But where it makes JSON of one, no text
-// of it may break that: what breaks it could as well say something else.
+// try renders the samples. It succeeds if one stream's sample can be rendered, because
+// a template for one stream may fail for others. If the output is JSON, no text of that
+// sample may break it: a text that breaks the JSON could also forge it.
 func (t *Template) try() error {
 	var first error
 	works := false
 	for _, s := range samples {
-		stream, err := t.renders(s, "")
+		stream, err := t.renderSample(s, "")
 		if err == nil && t.json {
-			if _, err := t.renders(s, hostile); err != nil {
-				return fmt.Errorf("for a sample of %s with quotes and backslashes in its texts: %w; write texts by json, without quotes around it, as in {{json .detection.title}}", stream, err)
+			if _, err := t.renderSample(s, hostile); err != nil {
+				return fmt.Errorf("for a sample of %s with quotes and backslashes in its texts: %w; write texts with the json function, without quotes around it, as in {{json .detection.title}}", stream, err)
 			}
 		}
 		works = works || err == nil
@@ -60,16 +60,16 @@ func (t *Template) try() error {
 	return first
 }
 
-// renders renders a sample whose texts begin with what is given.
-func (t *Template) renders(s sample, begin string) (stream string, err error) {
-	const most = 1 << 20
+// renderSample renders a sample; prefix begins its untrusted texts.
+func (t *Template) renderSample(s sample, prefix string) (stream string, err error) {
+	const maxBytes = 1 << 20
 	e, err := transform.New(transform.Attributes{
 		ID: s.id, Source: "ndrbridge://sample/" + s.path, Type: "io.ndrbridge." + s.action, Subject: "1", PartitionKey: "1",
 		Time: time.UnixMilli(1700000000000), RecordedTime: time.UnixMilli(1700000000000), Appliance: "sample",
 		SeverityNumber: 13, SeverityText: "WARN",
-	}, []byte(strings.ReplaceAll(s.data, mark, begin)))
+	}, []byte(strings.ReplaceAll(s.data, mark, prefix)))
 	if err == nil {
-		_, err = t.Render(e, most)
+		_, err = t.Render(e, maxBytes)
 	}
 	return e.Stream(), err
 }

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// newView is what a template sees of an event.
+// newView returns the data of a template for an event.
 func newView(e transform.Event) (map[string]any, error) {
 	event := map[string]any{"stream": e.Stream(), "action": e.Action()}
 	for name, value := range e.Headers() {
@@ -33,8 +33,8 @@ func newView(e transform.Event) (map[string]any, error) {
 	return view, nil
 }
 
-// dropNulls takes members that are null out of objects. A template may then go on
-// below them: text/template does so where a key is missing, but not where it is nil.
+// dropNulls removes null members from objects. text/template allows access below a
+// missing key, but not below nil.
 func dropNulls(value any) {
 	switch v := value.(type) {
 	case map[string]any:

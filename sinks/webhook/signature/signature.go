@@ -1,5 +1,5 @@
-// Package signature signs webhook requests as Standard Webhooks 1.0.0 says, by its
-// symmetric scheme v1: HMAC-SHA256.
+// Package signature signs webhook requests according to Standard Webhooks 1.0.0, by
+// its symmetric scheme v1, HMAC-SHA256.
 package signature
 
 import (
@@ -14,37 +14,39 @@ import (
 	"time"
 )
 
-// The header fields of a signed request, in the form that http.Header keeps them.
+// The header fields of a signed request, in canonical form.
 const (
 	IDField        = "Webhook-Id"
 	TimestampField = "Webhook-Timestamp"
 	SignatureField = "Webhook-Signature"
 )
 
-// Fields are the names of all of them.
+// Fields returns the names of all of them.
 func Fields() []string { return []string{IDField, TimestampField, SignatureField} }
 
-// Key is a secret that sender and receiver share. No way of printing it shows it.
+// Key is a secret shared by sender and receiver. Formatting a Key never reveals the
+// secret.
 type Key struct{ secret *[]byte }
 
-// ParseKey reads a secret as it is given out: whsec_, which may be missing, and 24
-// to 64 bytes in base64. Blanks around it do not count. The error does not show it.
+// ParseKey parses a secret in its usual form: base64 of 24 to 64 bytes, with an
+// optional prefix whsec_. Surrounding white space is ignored. The error does not quote
+// the secret.
 func ParseKey(text string) (Key, error) {
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(text), "whsec_"))
 	if err != nil {
-		return Key{}, errors.New("is not whsec_ and base64")
+		return Key{}, errors.New("is not valid base64 after the optional whsec_")
 	}
-	const least, most = 24, 64
-	if len(secret) < least || len(secret) > most {
-		return Key{}, fmt.Errorf("is %d bytes long when decoded; it must be %d to %d", len(secret), least, most)
+	const minBytes, maxBytes = 24, 64
+	if len(secret) < minBytes || len(secret) > maxBytes {
+		return Key{}, fmt.Errorf("is %d bytes long when decoded; it must be %d to %d", len(secret), minBytes, maxBytes)
 	}
 	return Key{&secret}, nil
 }
 
-// Set puts the three fields into header. The id names the message: it is the same
-// whenever the message is sent again, and has no full stop. The time is that of the
-// attempt. Each key gives a signature, so that a receiver that knows one of them
-// accepts: a secret is changed by signing with the old and the new one for a while.
+// Set sets the three fields in header. The id names the message: it is the same
+// whenever the message is sent again, and contains no full stop. at is the time of the
+// attempt. There is one signature for each key, and a receiver accepts if it knows one
+// of them: to rotate a secret, sign with the old and the new one for a while.
 func Set(header http.Header, id string, at time.Time, body []byte, keys []Key) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(keys))

@@ -78,7 +78,7 @@ func TestParseKey(t *testing.T) {
 		{"a secret as it is given out is read", "whsec_" + bytes(24), ""},
 		{"the prefix may be missing", bytes(64), ""},
 		{"a line end behind it does not count", "whsec_" + bytes(32) + "\n", ""},
-		{"what is no base64 is an error", "whsec_s3cret!", "is not whsec_ and base64"},
+		{"invalid base64 is an error", "whsec_s3cret!", "is not valid base64 after the optional whsec_"},
 		{"an empty secret is an error", "", "is 0 bytes long"},
 		{"a secret that is too short is an error", bytes(23), "is 23 bytes long when decoded; it must be 24 to 64"},
 		{"a secret that is too long is an error", bytes(65), "is 65 bytes long"},

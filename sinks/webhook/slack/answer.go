@@ -9,17 +9,17 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-// The errors of Slack that say more than their status: an incoming webhook answers
-// with one as text, the Web API with one in JSON and mostly 200. What is in none of
-// these passes by itself, or its status tells.
+// Slack's error codes that are more specific than their status: an incoming webhook
+// returns one as text, the Web API in JSON and mostly with status 200. Any other error
+// is temporary or classified by its status.
 var (
-	// rejected are about this message.
+	// rejected concern this message.
 	rejected = []string{
 		"invalid_payload", "invalid_blocks", "invalid_blocks_format", "invalid_attachments", "too_many_attachments",
 		"no_text", "missing_text_or_fallback_or_attachments", "msg_too_long", "msg_blocks_too_long",
 		"invalid_arguments", "invalid_json", "json_not_object", "block_mismatch", "markdown_text_conflict",
 	}
-	// halted are about the webhook, the token or the channel.
+	// halted concern the webhook, the token or the channel.
 	halted = []string{
 		"no_service", "no_service_id", "no_active_hooks", "no_team", "team_disabled", "invalid_token",
 		"action_prohibited", "posting_to_general_channel_denied", "channel_is_archived", "channel_not_found",
@@ -32,15 +32,16 @@ var (
 		"invalid_form_data", "accesslimited",
 	}
 	throttled = []string{"ratelimited", "rate_limited", "message_limit_exceeded"}
-	// lost are about the message that is to be edited or replied to, or its channel:
-	// it is gone, another's, or fixed. The configured channel may be another.
+	// lost concern the message to edit or reply to, or its channel: it was deleted,
+	// belongs to another user, or can no longer be changed. The configured channel may
+	// be another one.
 	lost = []string{
 		"message_not_found", "cant_update_message", "edit_window_closed", "thread_not_found", "cannot_reply_to_message",
 		"restricted_action_thread_locked", "restricted_action_non_threadable_channel", "channel_not_found", "is_archived", "not_in_channel",
 	}
 )
 
-// answer is what the Web API says.
+// answer is a response of the Web API.
 type answer struct {
 	OK      bool   `json:"ok"`
 	Error   string `json:"error"`
@@ -52,18 +53,19 @@ type answer struct {
 	} `json:"message"`
 }
 
-// read reads an answer of the Web API; the zero value is none.
-func read(a webhook.Answer) (said answer) {
-	if json.Unmarshal(a.Body, &said) != nil {
+// read parses a response of the Web API; it returns the zero value for any other.
+func read(a webhook.Answer) (parsed answer) {
+	if json.Unmarshal(a.Body, &parsed) != nil {
 		return answer{}
 	}
-	said.OK = said.OK && a.Status/100 == 2
-	return said
+	parsed.OK = parsed.OK && a.Status/100 == 2
+	return parsed
 }
 
-// Judge reads Slack's answer. A message that cannot be followed is posted again.
+// Judge classifies Slack's answer. If the message to edit or reply to is lost, the
+// event is posted as a new message.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	said := strings.TrimSpace(string(a.Body))
+	code := strings.TrimSpace(string(a.Body))
 	if p.o.Token != "" {
 		answer := read(a)
 		t, _ := r.About.(task)
@@ -76,29 +78,29 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 		case t.kind != posts && slices.Contains(lost, answer.Error):
 			return p.next(task{event: t.event, kind: posts})
 		}
-		said = answer.Error
+		code = answer.Error
 	} else if a.Status/100 == 2 {
 		return nil, nil
 	}
 	refusal := a.Refusal()
-	class, _ := sinks.ClassOf(refusal) // Transient where the status is 200
+	class, _ := sinks.ClassOf(refusal) // Transient if the status is 200
 	if class == sinks.Throttled {
 		return nil, refusal
 	}
 	switch {
-	case slices.Contains(halted, said):
+	case slices.Contains(halted, code):
 		class = sinks.Halted
-	case slices.Contains(rejected, said):
+	case slices.Contains(rejected, code):
 		class = sinks.Rejected
-	case slices.Contains(throttled, said):
+	case slices.Contains(throttled, code):
 		class = sinks.Throttled
 	}
 	return nil, a.Error(class)
 }
 
-// next is the request that a task follows with.
+// next returns the request for a follow-up task.
 func (p *Preset) next(t task) (*webhook.Request, error) {
-	r, err := p.do(t)
+	r, err := p.request(t)
 	if err != nil {
 		return nil, err
 	}

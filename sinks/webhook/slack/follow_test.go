@@ -129,7 +129,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 				}
 				p, err := slack.New(o)
 				if err == nil {
-					err = presettest.SendKnowing(t, server.URL, p, memory, b.events...)
+					err = presettest.SendWithMemory(t, server.URL, p, memory, b.events...)
 				}
 				if got := w.took(); err != nil || got != b.want {
 					t.Fatalf("batch %d: %s, %v, want %s", i, got, err, b.want)
@@ -147,7 +147,7 @@ func TestWhatAMessageShowsInTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = presettest.SendKnowing(t, server.URL, p, presettest.Memory(t),
+		err = presettest.SendWithMemory(t, server.URL, p, presettest.Memory(t),
 			presettest.Version(t, 1, 0, "new"), presettest.Version(t, 1, 9, "closed"), presettest.Version(t, 1, 1, "in_progress").Redeliver(1))
 		if err != nil {
 			t.Fatal(err)
@@ -173,17 +173,17 @@ func TestAFailureThatPassesLeavesTheMessageToBeEdited(t *testing.T) {
 			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
 			p, err := slack.New(slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc"})
 			if err == nil {
-				err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
+				err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.fault = test.fault
-			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
+			err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 1, "new"))
 			if class, _ := presettest.Result(err); class != test.class {
 				t.Errorf("%v, want %s", err, test.class)
 			}
-			err = presettest.SendKnowing(t, server.URL, p, memory, presettest.Version(t, 1, 2, "new"))
+			err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 2, "new"))
 			if got := w.took(); err != nil || got != "post 1, edit 1" {
 				t.Errorf("%s, %v", got, err)
 			}
@@ -197,7 +197,7 @@ func TestAMemoryThatCannotBeReadIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []string{"", "{", "[]", `{"channel":"C1","in":"c"}`} {
-		r, err := p.ComposeKnowing([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
+		r, err := p.ComposeWithMemory([]transform.Event{presettest.Version(t, 1, 0, "new")}, [][]byte{[]byte(known)})
 		if err != nil || r.URL.Path != "/api/chat.postMessage" {
 			t.Errorf("%q: %v, %v", known, r.URL, err)
 		}

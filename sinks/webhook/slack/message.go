@@ -4,30 +4,29 @@ import (
 	"ndrbridge/sinks/webhook/card"
 )
 
-// What Block Kit allows (Slack's reference of blocks and composition objects), in
+// Limits of Block Kit (see Slack's reference of blocks and composition objects), in
 // characters.
 const (
 	maxHeader = 150
 	maxButton = 3000 // of a button's URL
-	// maxText is what a notification shows at most; a message could hold more.
+	// maxText is how much a notification shows; a message could be longer.
 	maxText = 1000
-	// maxBlocks is how much all blocks of a message have, of some 12,000 that Slack
-	// takes.
+	// maxBlocks limits the text of all blocks of a message. Slack accepts about 12,000.
 	maxBlocks = 11_000
 )
 
-// maxField is to what a field is cut, so that a card with as many facts as there can
-// be stays within maxBlocks.
+// maxField is the length to which a field is truncated, so that a card with
+// card.MaxFacts facts stays within maxBlocks.
 const maxField = 500
 
-// message is a message of Block Kit.
+// message is a Block Kit message.
 //
-// What others wrote stands in plain_text objects alone, in which Slack reads no
-// markup: no bold, no link, no mention, no emoji.
+// Untrusted text is only in plain_text objects, in which Slack interprets no markup: no
+// bold, no links, no mentions, no emoji.
 type message struct {
 	Channel string  `json:"channel,omitempty"`
-	Thread  string  `json:"thread_ts,omitempty"` // the message that it replies to
-	Text    string  `json:"text"`                // of notifications
+	Thread  string  `json:"thread_ts,omitempty"` // the message it replies to
+	Text    string  `json:"text"`                // shown in notifications
 	Markup  bool    `json:"mrkdwn"`
 	Links   bool    `json:"unfurl_links"`
 	Media   bool    `json:"unfurl_media"`
@@ -35,7 +34,7 @@ type message struct {
 	Blocks  []block `json:"blocks"`
 }
 
-// edit is what a message is to show from now on.
+// edit replaces the content of a message.
 type edit struct {
 	Channel string  `json:"channel"`
 	TS      string  `json:"ts"`
@@ -65,11 +64,11 @@ type button struct {
 
 func plain(s string) text { return text{Type: "plain_text", Text: s} }
 
-// marks show a level's colour beside its word.
+// marks are the coloured symbols of the levels.
 var marks = [...]string{"⚪", "🔵", "🟡", "🟠", "🔴"}
 
-// addAll appends as many of the cards as fit into a message, and returns how many
-// that are. One alone always fits.
+// addAll appends as many of the cards as fit into a message, and returns their number.
+// A single card always fits.
 func (m *message) addAll(cards []card.Card) int {
 	for i, c := range cards {
 		longer := *m
@@ -82,7 +81,7 @@ func (m *message) addAll(cards []card.Card) int {
 	return len(cards)
 }
 
-// add appends a card: at most five blocks, of fifty that a message may have.
+// add appends a card: at most five of the fifty blocks that a message may have.
 func (m *message) add(c card.Card) {
 	if len(m.Blocks) > 0 {
 		m.Blocks = append(m.Blocks, block{Type: "divider"})
@@ -112,7 +111,7 @@ func (m *message) add(c card.Card) {
 	}
 }
 
-// length is what counts towards maxBlocks.
+// length returns the number of characters that count towards maxBlocks.
 func (m *message) length() int {
 	n := 0
 	for _, b := range m.Blocks {
@@ -129,8 +128,7 @@ func (m *message) length() int {
 	return n
 }
 
-// Escape writes the three characters that begin what Slack reads as a mention, a
-// link or an entity.
+// Escape escapes the three characters that begin a mention, a link or an entity.
 func Escape(c rune) string {
 	switch c {
 	case '&':

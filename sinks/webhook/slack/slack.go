@@ -1,5 +1,5 @@
-// Package slack posts cards to a channel of Slack, by an incoming webhook or as a
-// bot, which edits them later on.
+// Package slack posts cards to a Slack channel, by an incoming webhook or as a bot, which
+// can update them later.
 package slack
 
 import (
@@ -16,61 +16,61 @@ import (
 	"ndrbridge/transform"
 )
 
-// Updates say what a bot does with later versions of a detection that has a message.
+// Updates selects how a bot shows later versions of a detection that has a message.
 type Updates string
 
-// What Updates can be.
+// The values of Updates.
 const (
 	// Edit edits the message.
 	Edit Updates = "edit"
 	// Thread replies in the message's thread, and edits the message when the detection
-	// is closed, or is no longer.
+	// is closed or reopened.
 	Thread Updates = "thread"
-	// Post posts another message.
+	// Post posts a new message.
 	Post Updates = "post"
 )
 
-// Options say how a channel is reached.
+// Options configure a Preset.
 type Options struct {
-	// URL is that of a bot's methods: https://slack.com/api, or with one of them
-	// behind it, as chat.postMessage. It goes with Token.
+	// URL is the base of the Web API's methods, https://slack.com/api, or one of the
+	// methods, such as chat.postMessage. It is used with Token only.
 	URL string
-	// Token is a bot's token; empty: the messages are for an incoming webhook.
+	// Token is a bot's token; empty means an incoming webhook.
 	Token string
-	// Channel is where a bot posts: the channel's id, or its name. It goes with
-	// Token.
+	// Channel is the channel's id or name. It is required with Token and not allowed
+	// without.
 	Channel string
-	// Updates go with Token; empty: Edit.
+	// Updates is used with Token only; empty means Edit.
 	Updates Updates
 }
 
-// Preset posts a message for every Send, or a few. Up to card.Few events have a
-// card each in it, as far as they fit; more are one summary.
+// Preset posts one message for each Send, or several if the cards do not fit into one.
+// Up to card.Few events have a card each; more are combined into one summary.
 //
-// A bot posts a message of its own for each detection, which it remembers, but for
-// Post: see Updates. More than card.Few events that come at once and are of none
-// with a message are one summary, too, which is nobody's message: the next version
-// of each of them is posted.
+// A bot posts a message for each detection and remembers it, unless Updates is Post.
+// More than card.Few events at once without messages are combined into a summary, too,
+// which is not remembered: the next version of each detection is posted as a new
+// message.
 //
-// A version that is delivered again on request, and is older than the one that a
-// message shows, never takes its place: it is a reply in the message's thread. A message that is gone, or can be edited no more, is posted
-// again.
+// A redelivered version that is older than the one shown never replaces it: it is
+// posted as a reply in the message's thread. If the message was deleted or can no
+// longer be edited, a new one is posted.
 type Preset struct {
 	o            Options
-	post, update *url.URL // nil: the webhook's own
+	post, update *url.URL // nil for an incoming webhook
 }
 
-var _ webhook.Remembering = (*Preset)(nil)
+var _ webhook.StatefulPreset = (*Preset)(nil)
 
-// New makes a preset. The error tells the option that is wrong, without its value.
+// New returns a Preset. The error names the faulty option, without its value.
 func New(o Options) (*Preset, error) {
 	switch {
 	case o.Token == "" && o.Channel != "":
-		return nil, errors.New("slack: a channel is named, but no bot's token: an incoming webhook has its own channel")
+		return nil, errors.New("slack: a channel without a bot token: an incoming webhook has its own channel")
 	case o.Token == "" && o.Updates != "":
-		return nil, errors.New("slack: updates, but no bot's token: an incoming webhook cannot change what it posted")
+		return nil, errors.New("slack: updates without a bot token: an incoming webhook cannot change its messages")
 	case o.Token != "" && o.Channel == "":
-		return nil, errors.New("slack: a bot's token is given, but no channel")
+		return nil, errors.New("slack: a bot token without a channel")
 	}
 	p := &Preset{o: o}
 	if o.Token == "" {
@@ -81,14 +81,14 @@ func New(o Options) (*Preset, error) {
 		p.o.Updates = Edit
 	case Edit, Thread, Post:
 	default:
-		return nil, errors.New("slack: updates are none of edit, thread, post")
+		return nil, errors.New("slack: updates is not edit, thread or post")
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Hostname() == "" {
-		return nil, errors.New("slack: url is not that of a bot's methods, such as https://slack.com/api/chat.postMessage")
+		return nil, errors.New("slack: url is not that of a Web API method, such as https://slack.com/api/chat.postMessage")
 	}
 	base.User = nil
-	base = base.JoinPath("/") // a path that is empty would stay relative
+	base = base.JoinPath("/") // an empty path would stay relative
 	if strings.HasPrefix(path.Base(base.Path), "chat.") {
 		base = base.JoinPath("..")
 	}
@@ -96,9 +96,9 @@ func New(o Options) (*Preset, error) {
 	return p, nil
 }
 
-// Service keeps to the one message a second and channel that Slack takes, from
-// webhooks and bots alike. Edits, of which it takes some fifty a minute, are slowed
-// down with them.
+// Service limits the rate to the one message per second and channel that Slack accepts
+// from webhooks and bots. It also applies to edits, of which Slack accepts about fifty
+// a minute.
 func (p *Preset) Service() webhook.Service {
 	s := webhook.Service{
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
@@ -111,13 +111,13 @@ func (p *Preset) Service() webhook.Service {
 	return s
 }
 
-// Compose makes a message of the events as if they were the first.
+// Compose returns one message for the events as if none were remembered.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
-	return p.ComposeKnowing(events, make([][]byte, len(events)))
+	return p.ComposeWithMemory(events, make([][]byte, len(events)))
 }
 
-// together makes one message of as many events as fit, which is not remembered.
-func (p *Preset) together(events []transform.Event) (webhook.Request, error) {
+// composeTogether returns one message with as many events as fit; it is not remembered.
+func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, error) {
 	m := message{Channel: p.o.Channel}
 	n := len(events)
 	cards := card.OfAll(events)
@@ -127,7 +127,7 @@ func (p *Preset) together(events []transform.Event) (webhook.Request, error) {
 	return encode(m, webhook.Request{Events: n, URL: p.post})
 }
 
-// encode gives a request its body.
+// encode sets the body of a request.
 func encode(body any, r webhook.Request) (webhook.Request, error) {
 	var err error
 	if r.Body, err = json.Marshal(body); err != nil {

@@ -115,7 +115,7 @@ func length(part any) int {
 func plain(o any, limit int) error {
 	t, ok := o.(object)
 	if !ok || t["type"] != "plain_text" || t["emoji"] != false {
-		return fmt.Errorf("%v is no plain text", o)
+		return fmt.Errorf("%v is not plain text", o)
 	}
 	text := t["text"].(string)
 	if text == "" {
@@ -280,7 +280,7 @@ func TestSlacksAnswers(t *testing.T) {
 			{Name: "a scope that is missing halts", Reply: text(200, `{"ok":false,"error":"missing_scope","needed":"chat:write"}`), Class: sinks.Halted},
 			{Name: "a fatal error passes", Reply: text(200, `{"ok":false,"error":"fatal_error"}`), Class: sinks.Transient},
 			{Name: "an error that nobody knows passes", Reply: text(200, `{"ok":false,"error":"something_new"}`), Class: sinks.Transient},
-			{Name: "a page of somebody else is no acknowledgement", Reply: text(200, `<html>Sign in</html>`), Class: sinks.Transient},
+			{Name: "an unrelated page does not acknowledge", Reply: text(200, `<html>Sign in</html>`), Class: sinks.Transient},
 			{Name: "too many messages wait", Class: sinks.Throttled, Wait: time.Second,
 				Reply: presettest.Reply{Status: 429, Body: `{"ok":false,"error":"ratelimited"}`, Header: map[string]string{"Retry-After": "1"}}},
 			{Name: "too many messages wait though the status is 200", Reply: text(200, `{"ok":false,"error":"ratelimited"}`), Class: sinks.Throttled},

@@ -11,11 +11,11 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-// classes are what the codes of the collector's answers mean, which say more than
-// the status beside them. A code that is not here is read by the status.
+// classes maps the codes of the collector's answers, which are more specific than its
+// statuses. Codes not listed are classified by the status.
 //
-// Which event of a batch an invalid-event-number means is not relied on: Splunk does
-// not say where it begins to count.
+// The invalid-event-number of a batch is not used: Splunk does not document where its
+// count begins.
 var classes = map[int]sinks.Class{
 	1:  sinks.Halted,    // token disabled
 	2:  sinks.Halted,    // token is required
@@ -43,63 +43,63 @@ var classes = map[int]sinks.Class{
 	27: sinks.Throttled, // acknowledgement channel at capacity
 }
 
-// The wait before the indexer is asked whether it has the events, which grows from
-// one to the other.
+// The wait before each query of the acknowledgement, which doubles from the first to the
+// last value.
 const (
-	firstAsked = 100 * time.Millisecond
-	lastAsked  = 2 * time.Second
+	minAckWait = 100 * time.Millisecond
+	maxAckWait = 2 * time.Second
 )
 
-// reply is what the collector answers, to events and to questions.
+// reply is the collector's answer to events and to queries.
 type reply struct {
 	Code *int            `json:"code"`
 	Ack  *int64          `json:"ackId"`
 	Acks map[string]bool `json:"acks"`
 }
 
-// Judge reads the collector's answer: to events, or to the question whether the
-// indexer has them.
+// Judge classifies the collector's answer to events, or to the query whether the
+// indexer has stored them.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
-	var said reply
-	err := json.Unmarshal(a.Body, &said)
+	var answer reply
+	err := json.Unmarshal(a.Body, &answer)
 	if a.Status/100 != 2 {
-		return nil, refusal(a, said)
+		return nil, refusal(a, answer)
 	}
 	if r.URL == p.ack {
-		if err != nil || len(said.Acks) != 1 {
+		if err != nil || len(answer.Acks) != 1 {
 			return nil, a.Error(sinks.Transient)
 		}
-		for _, indexed := range said.Acks {
+		for _, indexed := range answer.Acks {
 			if indexed {
 				return nil, nil
 			}
 		}
-		r.After = min(2*r.After, lastAsked)
+		r.After = min(2*r.After, maxAckWait)
 		return &r, nil
 	}
 	switch {
-	case err != nil || said.Code == nil:
-		return nil, a.Error(sinks.Transient) // not the collector's
-	case *said.Code != 0 && *said.Code != 24 && *said.Code != 25: // the latter warn that its queues fill up
-		return nil, refusal(a, said)
-	case said.Ack == nil:
+	case err != nil || answer.Code == nil:
+		return nil, a.Error(sinks.Transient) // not from a collector
+	case *answer.Code != 0 && *answer.Code != 24 && *answer.Code != 25: // 24 and 25 warn that its queues are filling up
+		return nil, refusal(a, answer)
+	case answer.Ack == nil:
 		return nil, nil
 	}
 	return &webhook.Request{
 		Events: r.Events,
-		Body:   fmt.Appendf(nil, `{"acks":[%d]}`, *said.Ack),
+		Body:   fmt.Appendf(nil, `{"acks":[%d]}`, *answer.Ack),
 		URL:    p.ack,
-		// Only the collector that took the events knows of them: behind a load
-		// balancer its cookies lead back to it.
+		// Only the collector that received the events knows their state: its cookies
+		// route the query to it through a load balancer.
 		Cookies: (&http.Response{Header: a.Header}).Cookies(),
-		After:   firstAsked,
+		After:   minAckWait,
 	}, nil
 }
 
-func refusal(a webhook.Answer, said reply) error {
+func refusal(a webhook.Answer, answer reply) error {
 	class, wait := sinks.ClassOf(a.Refusal())
-	if said.Code != nil {
-		if known, ok := classes[*said.Code]; ok && class != sinks.Throttled {
+	if answer.Code != nil {
+		if known, ok := classes[*answer.Code]; ok && class != sinks.Throttled {
 			class = known
 		}
 	}

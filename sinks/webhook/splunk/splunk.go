@@ -13,22 +13,21 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options say where events go.
+// Options configure a Preset.
 type Options struct {
-	// URL is that of the collector: /services/collector/event at its host. A URL
-	// without a path stands for that.
+	// URL is that of the collector, with the path /services/collector/event, which is
+	// the default if the path is empty.
 	URL string
-	// Token is that of the collector.
+	// Token is the collector's token.
 	Token string
-	// Index and SourceType are those of the events; empty: what the token says, and
+	// Index and SourceType are set on the events; empty means the token's index, and
 	// ndrbridge:<stream>.
 	Index, SourceType string
 }
 
-// Preset sends batches of events, each the whole CloudEvent. Where the token has
-// indexer acknowledgement, they are durable when the indexer says so, and the
-// webhook's timeout is how long it may take; where it has not, when the collector
-// took them.
+// Preset sends batches of events, each the whole CloudEvent. If the token has indexer
+// acknowledgement, events are durable when the indexer confirms them, within the
+// webhook's timeout; otherwise when the collector has accepted them.
 type Preset struct {
 	o       Options
 	channel string
@@ -38,8 +37,7 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New makes a preset, with a channel of its own. The error tells the option that is
-// wrong.
+// New returns a Preset with a new channel. The error names the faulty option.
 func New(o Options) (*Preset, error) {
 	if o.Token == "" {
 		return nil, errors.New("splunk: the token is missing")
@@ -63,7 +61,7 @@ func New(o Options) (*Preset, error) {
 	return &Preset{o: o, channel: channel, event: event, ack: &ack}, nil
 }
 
-// newChannel makes the name of a channel: a random UUID (RFC 9562, version 4).
+// newChannel returns a channel id: a random UUID (RFC 9562, version 4).
 func newChannel() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -72,8 +70,8 @@ func newChannel() string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// Service has the token and the channel: a token with acknowledgement takes no
-// request without one, and any other ignores it.
+// Service returns the token and the channel: a token with acknowledgement requires a
+// channel, any other ignores it.
 func (p *Preset) Service() webhook.Service {
 	return webhook.Service{Header: map[string]string{
 		"Authorization":            "Splunk " + p.o.Token,
@@ -81,10 +79,10 @@ func (p *Preset) Service() webhook.Service {
 	}}
 }
 
-// body keeps below the megabyte that Splunk Cloud asks senders to keep to.
+// body keeps a request below the megabyte that Splunk Cloud recommends.
 var body = webhook.Body{MaxEvents: 1000, MaxBytes: 1_000_000}
 
-// Compose makes a batch of the leading events: JSON objects, one after the other.
+// Compose returns a batch of the leading events: concatenated JSON objects.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	request, err := body.Compose(events, p.appendEvent)
 	request.URL = p.event

@@ -118,7 +118,7 @@ func (c *collector) ack(r presettest.Request, channel string) presettest.Reply {
 	return presettest.Reply{Status: http.StatusOK, Body: fmt.Sprintf(`{"acks":{"%d":true}}`, id)}
 }
 
-func TestQuestionsGoToTheCollectorThatTookTheEvents(t *testing.T) {
+func TestAcknowledgementsAreQueriedAtTheCollectorThatReceivedTheEvents(t *testing.T) {
 	collectors := []*collector{
 		{acknowledges: true, unasked: 1, pending: map[int64][]string{}},
 		{acknowledges: true, unasked: 1, pending: map[int64][]string{}},
@@ -249,7 +249,7 @@ func TestSplunksAnswers(t *testing.T) {
 		{Name: "a code that nobody knows is read by its status", Reply: reply(418, 99), Class: sinks.Rejected},
 		{Name: "a busy server that asks for a wait gets it", Class: sinks.Throttled, Wait: 5 * time.Second,
 			Reply: presettest.Reply{Status: 503, Body: `{"text":"Server is busy","code":9}`, Header: map[string]string{"Retry-After": "5"}}},
-		{Name: "a page of somebody else is no acknowledgement", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
+		{Name: "an unrelated page does not acknowledge", Reply: presettest.Reply{Status: 200, Body: "<html>"}, Class: sinks.Transient},
 		{Name: "too large is rejected", Reply: presettest.Reply{Status: 413, Body: "Content-Length of 1048577 too large"}, Class: sinks.Rejected},
 	})
 }

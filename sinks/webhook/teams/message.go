@@ -4,15 +4,15 @@ import (
 	"ndrbridge/sinks/webhook/card"
 )
 
-// The lengths to which texts are cut, so that a card with as many facts as there can
-// be is far from what a message may hold.
+// The lengths to which texts are truncated, so that a card with card.MaxFacts facts
+// stays far below the limit of a message.
 const (
 	maxTitle = 300
 	maxNote  = 300
 	maxFact  = 500
 )
 
-// message is what a workflow hands on: an attachment with an Adaptive Card.
+// message is the input of a workflow: an attachment with an Adaptive Card.
 type message struct {
 	Type        string       `json:"type"`
 	Attachments []attachment `json:"attachments"`
@@ -23,7 +23,7 @@ type attachment struct {
 	Content     adaptiveCard `json:"content"`
 }
 
-// adaptiveCard is a card of Adaptive Cards 1.4, which Teams shows everywhere.
+// adaptiveCard is an Adaptive Card 1.4, which all Teams clients support.
 type adaptiveCard struct {
 	Type         string         `json:"type"`
 	Schema       string         `json:"$schema"`
@@ -42,9 +42,8 @@ type container struct {
 
 // item is a RichTextBlock or an ActionSet.
 //
-// What others wrote stands in text runs alone, in which Adaptive Cards read no
-// Markdown: no link, no emphasis. A mention needs an entity, of which there is
-// none.
+// Untrusted text is only in text runs, in which Adaptive Cards interpret no Markdown:
+// no links, no emphasis. A mention would need an entity, and there is none.
 type item struct {
 	Type    string   `json:"type"`
 	Inlines []run    `json:"inlines,omitempty"`
@@ -66,7 +65,7 @@ type action struct {
 	URL   string `json:"url"`
 }
 
-// styles show a level's colour.
+// styles are the container styles of the levels.
 var styles = [...]string{"default", "accent", "warning", "warning", "attention"}
 
 func newMessage(cards []card.Card) message {
@@ -105,11 +104,11 @@ func rich(spacing string, runs ...run) item {
 	return item{Type: "RichTextBlock", Spacing: spacing, Inlines: runs}
 }
 
-// fit cuts a text, and puts a space that is not seen behind each opening brace:
-// two of them, or a dollar sign in front, begin what a card's host fills in.
+// fit escapes and truncates text.
 func fit(text string, limit int) string { return card.Fit(text, limit, Escape) }
 
-// Escape writes a character so that none begins a function or a template.
+// Escape puts a zero-width space after each opening brace: two braces, or a dollar sign
+// and a brace, begin a function or template that a card's host evaluates.
 func Escape(c rune) string {
 	if c == '{' {
 		return "{\u200b"

@@ -1,5 +1,5 @@
 // Package teams posts Adaptive Cards to a chat or channel of Microsoft Teams, by a
-// workflow that begins when a webhook request is received.
+// workflow that is triggered by a webhook request.
 package teams
 
 import (
@@ -13,19 +13,20 @@ import (
 	"ndrbridge/transform"
 )
 
-// maxMessage is how large a message to Teams may be, in bytes, with some left for
-// what the workflow puts around it: the limit is 28 KB.
+// maxMessage is the maximum size of a message in bytes. Teams's limit is 28 KB; the
+// difference is for what the workflow adds.
 const maxMessage = 26 << 10
 
-// Preset posts a message for every Send, or a few. Up to card.Few events have a
-// card each in it, as far as they fit; more are one summary. A workflow answers
-// before it posts: whether Teams showed the message cannot be known.
+// Preset posts one message for each Send, or several if the cards do not fit into one.
+// Up to card.Few events have a card each; more are combined into one summary. A
+// workflow answers before it posts, so whether Teams has shown the message is not
+// known.
 type Preset struct{}
 
 var _ webhook.Preset = Preset{}
 
-// Service keeps to a message a second: Teams takes four from a connector, and a
-// workflow's run takes longer.
+// Service limits the rate to one message per second: Teams accepts four from a
+// connector, but a workflow's run takes longer.
 func (Preset) Service() webhook.Service {
 	return webhook.Service{
 		Header:            map[string]string{"Content-Type": "application/json; charset=utf-8"},
@@ -34,7 +35,7 @@ func (Preset) Service() webhook.Service {
 	}
 }
 
-// Compose makes one message of as many events as fit.
+// Compose returns one message with as many events as fit.
 func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	n := len(events)
 	for cards := card.OfAll(events); ; cards = cards[:n] {
@@ -42,7 +43,7 @@ func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
 		if err != nil {
 			return webhook.Request{}, sinks.Unsendable("encode the message: %w", err)
 		}
-		// One card alone always fits.
+		// A single card always fits.
 		if len(body) <= maxMessage || len(cards) == 1 {
 			return webhook.Request{Events: n, Body: body}, nil
 		}
@@ -51,16 +52,16 @@ func (Preset) Compose(events []transform.Event) (webhook.Request, error) {
 }
 
 var (
-	// delivery is what a connector answers with 200 when Teams did not take the
-	// message.
+	// delivery matches a connector's answer, with status 200, if Teams did not accept
+	// the message.
 	delivery = regexp.MustCompile(`(?i)delivery failed|endpoint returned HTTP error`)
 	status   = regexp.MustCompile(`HTTP error (\d{3})`)
-	// misconfigured are the errors of workflows that no message is at fault for,
+	// misconfigured matches workflow errors that do not depend on the message,
 	// whatever their status.
 	misconfigured = regexp.MustCompile(`"code"\s*:\s*"(WorkflowTriggerIsNotEnabled|WorkflowNotFound|WorkflowTriggerNotFound|WorkflowDisabled|DirectApiAuthorizationRequired|DirectApiRequestHasMoreThanOneAuthorization|AuthorizationFailed|MissingApiVersionParameter)"`)
 )
 
-// Judge reads the workflow's answer.
+// Judge classifies the workflow's answer.
 func (Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	if a.Status/100 == 2 {
 		if !delivery.Match(a.Body) {

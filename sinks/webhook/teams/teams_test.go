@@ -56,7 +56,7 @@ func check(body []byte) error {
 	errs := []error{mute(content.FallbackText)}
 	for _, c := range content.Body {
 		if c["type"] != "Container" {
-			return fmt.Errorf("%v is no container", c["type"])
+			return fmt.Errorf("%v is not a container", c["type"])
 		}
 		for _, i := range c["items"].([]any) {
 			switch i := i.(object); i["type"] {

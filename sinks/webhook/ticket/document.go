@@ -13,7 +13,7 @@ type node struct {
 	Content []node            `json:"content,omitempty"`
 }
 
-// document lays a card out. A text in it is text, whatever it says.
+// document formats a card. All texts are literal.
 func document(c card.Card) node {
 	doc := node{Type: "doc", Version: 1}
 	if c.Note != "" {
@@ -41,8 +41,9 @@ func document(c card.Card) node {
 
 func paragraph(content ...node) node { return node{Type: "paragraph", Content: content} }
 
-// text holds as much of a text as keeps the whole within what a field takes.
+// text returns a text node, truncated so that the whole document stays within the limit
+// of a field.
 func text(s string) node {
-	const most = 1000
-	return node{Type: "text", Text: card.Fit(s, most, card.Plain)}
+	const maxText = 1000
+	return node{Type: "text", Text: card.Fit(s, maxText, card.Plain)}
 }

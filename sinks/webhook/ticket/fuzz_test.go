@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// Whatever a system answers, a sink delivers the event or tells its class, and
+// Whatever a system answers, a sink delivers the event or returns a class, and
 // remembers no ticket without an id.
 func FuzzAnswers(f *testing.F) {
 	for _, body := range []string{
@@ -23,7 +23,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		for _, o := range systems {
 			p := (&office{tool: o}).preset()
-			look, err := p.ComposeKnowing([]transform.Event{event}, [][]byte{nil})
+			look, err := p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func FuzzAnswers(f *testing.F) {
 					}
 					continue
 				}
-				learnt := p.Learn(r, a)
+				learnt := p.Remember(r, a)
 				if _, err := p.Finish(t.Context(), r, a); err != nil {
 					t.Error(err)
 				}

@@ -15,38 +15,38 @@ import (
 	"ndrbridge/transform"
 )
 
-// Location is where an answer names a ticket: names of members and indexes of lists with
-// dots between them, such as result.0.number.
+// Location is where an answer contains a ticket: names of members and indexes of lists,
+// joined by dots, such as result.0.number.
 type Location struct {
 	ID   string
-	Page string // its URL; empty: nowhere
+	Page string // the ticket's URL; empty if the answer has none
 }
 
-// Lookup asks a system for a detection's ticket.
+// Lookup queries a system for a detection's ticket.
 type Lookup struct {
-	// URL makes the address that is read by GET, of the webhook's scheme and host. An
-	// answer of 404, and one without an id, say that there is no ticket.
+	// URL renders the address for a GET request; it must have the webhook's scheme and
+	// host. An answer of 404 or without an id means that there is no ticket.
 	URL *render.Template
-	// Secrets are parts of URL that no text may show.
+	// Secrets are parts of URL that must be redacted.
 	Secrets []string
 	Location
 }
 
-// GenericOptions say how a system is spoken to.
+// GenericOptions configure a Generic.
 type GenericOptions struct {
-	// URL is that of the webhook.
+	// URL is the webhook's URL.
 	URL string
-	// Body makes the body of the request that opens a ticket.
+	// Body renders the request that opens a ticket.
 	Body *render.Template
-	// MaxBodyBytes is how large it may be.
+	// MaxBodyBytes limits the rendered body.
 	MaxBodyBytes int
-	Location     // in the answer to it
-	// Lookup is nil where the system cannot be asked. A ticket may be opened twice
-	// then, where its answer is lost.
+	Location     // of the ticket in the answer
+	// Lookup is nil if the system cannot be queried. A ticket may then be opened twice
+	// if an answer is lost.
 	Lookup *Lookup
 }
 
-// Generic is any system that opens a ticket by one request, whose answer is JSON.
+// Generic is any system that opens a ticket by one request with a JSON answer.
 type Generic struct {
 	o    GenericOptions
 	site *url.URL
@@ -54,7 +54,7 @@ type Generic struct {
 
 var _ System = (*Generic)(nil)
 
-// NewGeneric returns a Generic. The error tells the option that is wrong.
+// NewGeneric returns a Generic. The error names the faulty option.
 func NewGeneric(o GenericOptions) (*Generic, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
@@ -80,15 +80,15 @@ func (g *Generic) find(e transform.Event) (*webhook.Request, error) {
 	if err != nil {
 		return nil, sinks.Unsendable("lookup: %w", err)
 	}
-	to, err := url.Parse(strings.TrimSpace(string(text)))
-	if err != nil { // for this event's texts; the error would quote them
-		return nil, sinks.Unsendable("lookup.url does not make a URL of this event; write its texts by urlquery")
+	target, err := url.Parse(strings.TrimSpace(string(text)))
+	if err != nil { // not wrapped: it would quote the event's texts
+		return nil, sinks.Unsendable("lookup.url does not render to a URL for this event; write its texts with urlquery")
 	}
-	// Credentials go with it: nowhere but where they go anyway.
-	if to.Scheme != g.site.Scheme || to.Host != g.site.Host {
-		return nil, sinks.Errorf(sinks.Halted, "lookup.url does not make a URL with the scheme and host of url")
+	// The request has the webhook's credentials: allow no other host.
+	if target.Scheme != g.site.Scheme || target.Host != g.site.Host {
+		return nil, sinks.Errorf(sinks.Halted, "lookup.url does not render to a URL with the scheme and host of url")
 	}
-	return &webhook.Request{Method: http.MethodGet, URL: to}, nil
+	return &webhook.Request{Method: http.MethodGet, URL: target}, nil
 }
 
 func (g *Generic) found(_ transform.Event, a webhook.Answer) (Ticket, bool, error) {
@@ -118,7 +118,7 @@ func (g *Generic) opened(a webhook.Answer) (Ticket, error) {
 	return t, err
 }
 
-// read reads a ticket; one without an id is none.
+// read extracts a ticket from an answer; its ID is empty if there is none.
 func (p Location) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
 	var body json.RawMessage
 	if err := decode(a, class, &body); err != nil {
@@ -127,7 +127,7 @@ func (p Location) read(a webhook.Answer, class sinks.Class) (Ticket, error) {
 	return Ticket{ID: transform.Text(at(body, p.ID)), URL: transform.Text(at(body, p.Page))}, nil
 }
 
-// at returns what a path leads to in valid JSON; nil: nothing.
+// at returns the value at a path in valid JSON, or nil.
 func at(value []byte, path string) []byte {
 	if path == "" {
 		return nil
@@ -138,7 +138,8 @@ func at(value []byte, path string) []byte {
 	return value
 }
 
-// below returns a member of an object, or an element of a list.
+// below returns the member of an object or the element of a list that step names, or
+// nil.
 func below(value []byte, step string) []byte {
 	if bytes.HasPrefix(value, []byte("[")) {
 		index, err := strconv.Atoi(step)
@@ -161,11 +162,11 @@ func below(value []byte, step string) []byte {
 	return nil
 }
 
-// CheckPath says what is wrong with a path of Place.
+// CheckPath returns an error if path is not a valid path of a Location.
 func CheckPath(path string) error {
 	for step := range strings.SplitSeq(path, ".") {
 		if step == "" {
-			return fmt.Errorf("%q is no path: write names and indexes with dots between them, such as result.0.number", path)
+			return fmt.Errorf("%q is not a path: write names and indexes joined by dots, such as result.0.number", path)
 		}
 	}
 	return nil

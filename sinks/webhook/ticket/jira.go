@@ -16,16 +16,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// JiraOptions say what issues look like.
+// JiraOptions configure the issues.
 type JiraOptions struct {
-	// URL is that of the site, such as https://example.atlassian.net.
+	// URL is the site's URL, such as https://example.atlassian.net.
 	URL string
-	// Project is the project's key, and Type the name of the issue's type.
+	// Project is the project's key, and Type the name of the issue type.
 	Project, Type string
-	// Labels are beside the one by which an issue is found again; without blanks.
+	// Labels are set in addition to the label that identifies the detection; they must
+	// not contain spaces.
 	Labels []string
-	// Priorities are the names of priorities, by the words of severities in lower
-	// case. Of a severity that is not among them the project's default is taken.
+	// Priorities are the names of priorities by severity in lower case. For a severity
+	// without one, the project's default applies.
 	Priorities map[string]string
 }
 
@@ -39,7 +40,7 @@ type Jira struct {
 
 var _ System = (*Jira)(nil)
 
-// NewJira returns a Jira. The error tells the option that is wrong.
+// NewJira returns a Jira. The error names the faulty option.
 func NewJira(o JiraOptions) (*Jira, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
@@ -51,21 +52,21 @@ func NewJira(o JiraOptions) (*Jira, error) {
 	return &Jira{o: o, site: site, issues: site.JoinPath("rest/api/3/issue"), search: site.JoinPath("rest/api/3/search/jql")}, nil
 }
 
-// siteOf reads the address of a system, without credentials.
+// siteOf parses the base URL of a system and removes its credentials.
 func siteOf(text string) (*url.URL, error) {
 	site, err := url.Parse(text)
 	if err != nil {
 		return nil, errors.New("url cannot be parsed")
 	}
 	site.User, site.RawQuery = nil, ""
-	return site.JoinPath("/"), nil // what is joined to an empty path would have no slash
+	return site.JoinPath("/"), nil // JoinPath to an empty path would omit the slash
 }
 
 func (j *Jira) find(e transform.Event) (*webhook.Request, error) {
 	body, err := json.Marshal(map[string]any{
-		// Names in quotes, as strconv.Quote writes them, are JQL's strings.
+		// strconv.Quote produces valid JQL strings.
 		"jql":        "project = " + strconv.Quote(j.o.Project) + " AND labels = " + strconv.Quote(label(e)) + " ORDER BY created ASC",
-		"fields":     []string{"summary"}, // without any, the answer has no keys
+		"fields":     []string{"summary"}, // without a field, the answer has no keys
 		"maxResults": 1,
 	})
 	if err != nil {
@@ -75,31 +76,31 @@ func (j *Jira) find(e transform.Event) (*webhook.Request, error) {
 }
 
 func (j *Jira) found(_ transform.Event, a webhook.Answer) (Ticket, bool, error) {
-	if a.Status == http.StatusBadRequest { // the project is not there, or not for us
+	if a.Status == http.StatusBadRequest { // the project does not exist or is not accessible
 		return Ticket{}, false, a.Error(sinks.Halted)
 	}
-	var said struct {
+	var reply struct {
 		Issues []struct{ Key string }
 	}
-	if err := decode(a, sinks.Halted, &said); err != nil {
+	if err := decode(a, sinks.Halted, &reply); err != nil {
 		return Ticket{}, false, err
 	}
 	switch {
-	case said.Issues == nil:
+	case reply.Issues == nil:
 		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a search has no issues; check url")
-	case len(said.Issues) == 0:
+	case len(reply.Issues) == 0:
 		return Ticket{}, false, nil
-	case said.Issues[0].Key == "":
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a search names no issue; check url")
+	case reply.Issues[0].Key == "":
+		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a search has an issue without a key; check url")
 	}
-	return j.ticket(said.Issues[0].Key), true, nil
+	return j.ticket(reply.Issues[0].Key), true, nil
 }
 
 func (j *Jira) ticket(key string) Ticket {
 	return Ticket{ID: key, URL: j.site.JoinPath("browse", key).String()}
 }
 
-// issue is an issue to be made.
+// issue is the body of a request that creates an issue.
 type issue struct {
 	Project     named    `json:"project"`
 	IssueType   named    `json:"issuetype"`
@@ -109,7 +110,7 @@ type issue struct {
 	Priority    *named   `json:"priority,omitempty"`
 }
 
-// named is what Jira knows by a key or by a name.
+// named refers to an object by key or name.
 type named struct {
 	Key  string `json:"key,omitempty"`
 	Name string `json:"name,omitempty"`
@@ -134,27 +135,26 @@ func (j *Jira) open(e transform.Event) (webhook.Request, error) {
 	return webhook.Request{URL: j.issues, Body: body}, nil
 }
 
-// opened reads the answer to open. Jira refuses by 400 what is wrong with the
-// detection's text as well as what is wrong with the configuration, and names the
-// fields.
+// opened parses the answer to open. Jira answers 400 to an invalid text as well as to
+// an invalid configuration; the fields it names distinguish them.
 func (j *Jira) opened(a webhook.Answer) (Ticket, error) {
-	var said struct {
+	var reply struct {
 		Key    string
 		Errors map[string]string
 	}
 	if a.Status == http.StatusBadRequest {
-		_ = json.Unmarshal(a.Body, &said) // what is no JSON names no fields
-		for _, ours := range []string{"project", "issuetype", "priority", "labels"} {
-			if said.Errors[ours] != "" {
+		_ = json.Unmarshal(a.Body, &reply) // if it is not JSON, no field is named
+		for _, field := range []string{"project", "issuetype", "priority", "labels"} {
+			if reply.Errors[field] != "" {
 				return Ticket{}, a.Error(sinks.Halted)
 			}
 		}
 	}
-	if err := decode(a, sinks.Transient, &said); err != nil {
+	if err := decode(a, sinks.Transient, &reply); err != nil {
 		return Ticket{}, err
 	}
-	if said.Key == "" {
+	if reply.Key == "" {
 		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
 	}
-	return j.ticket(said.Key), nil
+	return j.ticket(reply.Key), nil
 }

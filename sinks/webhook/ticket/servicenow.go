@@ -15,14 +15,14 @@ import (
 	"ndrbridge/transform"
 )
 
-// ServiceNowOptions say what records look like.
+// ServiceNowOptions configure the records.
 type ServiceNowOptions struct {
-	// URL is that of the instance, such as https://example.service-now.com.
+	// URL is the instance's URL, such as https://example.service-now.com.
 	URL string
 	// Table holds the records: incident, or another that extends task.
 	Table string
-	// Priorities are the values of urgency and impact, by the words of severities in
-	// lower case. Of a severity that is not among them neither is set.
+	// Priorities are the values of urgency and impact by severity in lower case. For a
+	// severity without one, neither is set.
 	Priorities map[string]string
 	// Fields are the values of other columns.
 	Fields map[string]string
@@ -37,7 +37,7 @@ type ServiceNow struct {
 
 var _ System = (*ServiceNow)(nil)
 
-// NewServiceNow returns a ServiceNow. The error tells the option that is wrong.
+// NewServiceNow returns a ServiceNow. The error names the faulty option.
 func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
 	site, err := siteOf(o.URL)
 	if err != nil {
@@ -49,19 +49,19 @@ func NewServiceNow(o ServiceNowOptions) (*ServiceNow, error) {
 	return &ServiceNow{o: o, site: site, table: site.JoinPath("api/now/table", o.Table)}, nil
 }
 
-// shown are the columns that are read of a record.
-const shown = "number,sys_id,correlation_id"
+// ticketColumns are the columns of a record that are read.
+const ticketColumns = "number,sys_id,correlation_id"
 
 func (s *ServiceNow) find(e transform.Event) (*webhook.Request, error) {
-	to := *s.table
-	to.RawQuery = url.Values{
+	target := *s.table
+	target.RawQuery = url.Values{
 		"sysparm_query":  {"correlation_id=" + label(e) + "^ORDERBYsys_created_on"},
-		"sysparm_fields": {shown}, "sysparm_limit": {"1"},
+		"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"},
 	}.Encode()
-	return &webhook.Request{Method: http.MethodGet, URL: &to}, nil
+	return &webhook.Request{Method: http.MethodGet, URL: &target}, nil
 }
 
-// record is a record as the Table API shows it.
+// record is a record of the Table API.
 type record struct {
 	Number        string `json:"number"`
 	SysID         string `json:"sys_id"`
@@ -69,23 +69,23 @@ type record struct {
 }
 
 func (s *ServiceNow) found(e transform.Event, a webhook.Answer) (Ticket, bool, error) {
-	if a.Status == http.StatusBadRequest { // the query is ours, and the same for all
+	if a.Status == http.StatusBadRequest { // the query is the same for all events
 		return Ticket{}, false, a.Error(sinks.Halted)
 	}
-	var said struct{ Result []record }
-	if err := decode(a, sinks.Halted, &said); err != nil {
+	var reply struct{ Result []record }
+	if err := decode(a, sinks.Halted, &reply); err != nil {
 		return Ticket{}, false, err
 	}
 	switch {
-	case said.Result == nil:
+	case reply.Result == nil:
 		return Ticket{}, false, sinks.Errorf(sinks.Halted, "the answer to a query has no result; check url")
-	case len(said.Result) == 0:
+	case len(reply.Result) == 0:
 		return Ticket{}, false, nil
-	// An instance leaves out a term of a query that it does not know, and shows all.
-	case said.Result[0].CorrelationID != label(e), said.Result[0].Number == "":
-		return Ticket{}, false, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and what the account may read", s.o.Table)
+	// An instance ignores an unknown term of a query and returns all records.
+	case reply.Result[0].CorrelationID != label(e), reply.Result[0].Number == "":
+		return Ticket{}, false, sinks.Errorf(sinks.Halted, "table %s cannot be queried by correlation_id; check type, and the account's read permissions", s.o.Table)
 	}
-	return s.ticket(said.Result[0]), true, nil
+	return s.ticket(reply.Result[0]), true, nil
 }
 
 func (s *ServiceNow) ticket(r record) Ticket {
@@ -111,12 +111,12 @@ func (s *ServiceNow) open(e transform.Event) (webhook.Request, error) {
 	if err != nil {
 		return webhook.Request{}, sinks.Unsendable("encode a record: %w", err)
 	}
-	to := *s.table
-	to.RawQuery = url.Values{"sysparm_fields": {shown}}.Encode()
-	return webhook.Request{URL: &to, Body: body}, nil
+	target := *s.table
+	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}}.Encode()
+	return webhook.Request{URL: &target, Body: body}, nil
 }
 
-// plainText writes a card in lines.
+// plainText formats a card as lines of text.
 func plainText(c card.Card) string {
 	var b strings.Builder
 	b.WriteString(c.Note + "\n")
@@ -130,12 +130,12 @@ func plainText(c card.Card) string {
 }
 
 func (s *ServiceNow) opened(a webhook.Answer) (Ticket, error) {
-	var said struct{ Result record }
-	if err := decode(a, sinks.Transient, &said); err != nil {
+	var reply struct{ Result record }
+	if err := decode(a, sinks.Transient, &reply); err != nil {
 		return Ticket{}, err
 	}
-	if said.Result.Number == "" {
+	if reply.Result.Number == "" {
 		return Ticket{}, sinks.Errorf(sinks.Transient, "%w", errNoTicket)
 	}
-	return s.ticket(said.Result), nil
+	return s.ticket(reply.Result), nil
 }

@@ -87,19 +87,19 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"jira: the token is wrong", jira, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
 		{"jira: the account may not search", jira, presettest.Reply{Status: 403}, presettest.Reply{}, sinks.Halted, 0, "check auth"},
-		{"jira: there is no such site", jira, presettest.Reply{Status: 404}, presettest.Reply{}, sinks.Halted, 0, "check url"},
+		{"jira: the site does not exist", jira, presettest.Reply{Status: 404}, presettest.Reply{}, sinks.Halted, 0, "check url"},
 		{"jira: the project cannot be seen", jira, presettest.Reply{Status: 400, Body: `{"errorMessages": ["The value 'SEC' does not exist for the field 'project'."]}`}, presettest.Reply{}, sinks.Halted, 0, "does not exist"},
 		{"jira: a search is answered by a login page", jira, presettest.Reply{Status: ok, Body: "<html>"}, presettest.Reply{}, sinks.Halted, 0, "cannot be read"},
 		{"jira: a search is answered by something else", jira, presettest.Reply{Status: ok, Body: `{}`}, presettest.Reply{}, sinks.Halted, 0, "no issues"},
-		{"jira: it wants a pause", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, sinks.Throttled, 7 * time.Second, ""},
+		{"jira: it throttles", jira, presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "7"}}, presettest.Reply{}, sinks.Throttled, 7 * time.Second, ""},
 		{"jira: it is down", jira, presettest.Reply{Status: 502}, presettest.Reply{}, sinks.Transient, 0, ""},
 		{"jira: it refuses the text", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"summary": "it is too long"}}`}, sinks.Rejected, 0, "summary"},
 		{"jira: a field is required that is not set", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"customfield_10041": "Team is required."}}`}, sinks.Rejected, 0, "customfield_10041"},
-		{"jira: there is no such type", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"issuetype": "Specify a valid issue type"}}`}, sinks.Halted, 0, "issuetype"},
+		{"jira: the type does not exist", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 400, Body: `{"errors": {"issuetype": "Specify a valid issue type"}}`}, sinks.Halted, 0, "issuetype"},
 		{"jira: the account may not create", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 403}, sinks.Halted, 0, ""},
-		{"jira: an issue without a key", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, sinks.Transient, 0, "names no ticket"},
+		{"jira: an issue without a key", jira, presettest.Reply{Status: ok, Body: `{"issues": []}`}, presettest.Reply{Status: 201, Body: `{}`}, sinks.Transient, 0, "contains no ticket id"},
 		{"servicenow: the password is wrong", servicenow, presettest.Reply{Status: 401}, presettest.Reply{}, sinks.Halted, 0, ""},
-		{"servicenow: there is no such table", servicenow, presettest.Reply{Status: 400, Body: `{"error": {"message": "Invalid table incidents"}}`}, presettest.Reply{}, sinks.Halted, 0, "Invalid table"},
+		{"servicenow: the table does not exist", servicenow, presettest.Reply{Status: 400, Body: `{"error": {"message": "Invalid table incidents"}}`}, presettest.Reply{}, sinks.Halted, 0, "Invalid table"},
 		{"servicenow: the query is not understood, and shows all", servicenow, presettest.Reply{Status: ok, Body: `{"result": [{"number": "INC1", "correlation_id": ""}]}`}, presettest.Reply{}, sinks.Halted, 0, "correlation_id"},
 		{"servicenow: a data policy refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 403, Body: `{"error": {"detail": "Data Policy Exception"}}`}, sinks.Halted, 0, "Data Policy"},
 		{"servicenow: it refuses the record", servicenow, presettest.Reply{Status: ok, Body: `{"result": []}`}, presettest.Reply{Status: 400}, sinks.Rejected, 0, ""},
@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 				return c.answer
 			})
 			p := ticket.New(ticket.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
-			err := presettest.SendKnowing(t, s.URL, p, presettest.Memory(t), event)
+			err := presettest.SendWithMemory(t, s.URL, p, presettest.Memory(t), event)
 			class, wait := presettest.Result(err)
 			if class != c.class || wait != c.wait {
 				t.Errorf("%s, wait %v: %v", class, wait, err)

@@ -1,5 +1,5 @@
-// Package ticket opens a ticket for each detection, in Jira, in ServiceNow, or in a
-// system that a template speaks to, and links the detection with it.
+// Package ticket opens a ticket for each detection, in Jira, in ServiceNow, or in any
+// system by a template, and links the detection to it.
 package ticket
 
 import (
@@ -15,62 +15,62 @@ import (
 	"ndrbridge/transform"
 )
 
-// Ticket is a ticket at its system.
+// Ticket is a ticket in its system.
 type Ticket struct {
-	ID  string `json:"id"`            // by which people call it
-	URL string `json:"url,omitempty"` // of its page; empty: not known
+	ID  string `json:"id"`            // the id shown to people
+	URL string `json:"url,omitempty"` // of its page; empty if unknown
 }
 
-// System is a ticket system's own words. Its methods only compute; their errors are
+// System is the protocol of a ticket system. Its methods only compute; their errors are
 // *sinks.Error.
 type System interface {
-	// find makes the request that looks for a detection's ticket; nil: the system
-	// cannot be asked.
+	// find returns the request that looks up a detection's ticket, or nil if the system
+	// cannot be queried.
 	find(e transform.Event) (*webhook.Request, error)
-	// found reads its answer; false where there is no ticket.
+	// found parses the answer to find; it returns false if there is no ticket.
 	found(e transform.Event, a webhook.Answer) (Ticket, bool, error)
-	// open makes the request that opens one.
+	// open returns the request that opens a ticket.
 	open(e transform.Event) (webhook.Request, error)
-	// opened reads its answer.
+	// opened parses the answer to open.
 	opened(a webhook.Answer) (Ticket, error)
-	// questions are those of webhook.Asking.
-	questions() []webhook.Question
+	// checkRequests returns those of webhook.Checker.
+	checkRequests() []webhook.CheckRequest
 }
 
-// withSecrets is a system with secrets beside those of the webhook.
+// withSecrets is a system with secrets in addition to those of the webhook.
 type withSecrets interface{ secrets() []string }
 
-// Options say how tickets are opened.
+// Options configure a Preset.
 type Options struct {
 	System System
-	// Link has a detection linked with its ticket: it has been taken down durably
-	// when Link returns nil, and the same link twice is one. The error is a
-	// *sinks.Error, or one that passes. nil: detections are not linked.
+	// Link links a detection to its ticket. When it returns nil, the link is stored
+	// durably; linking twice has no further effect. An error that is not a *sinks.Error
+	// is temporary. If Link is nil, detections are not linked.
 	Link func(ctx context.Context, e transform.Event, t Ticket) error
-	// SearchDelay is how long a ticket that was opened may not be found: an attempt
-	// whose outcome is not known is followed by another only after that.
+	// SearchDelay is how long it may take until a new ticket can be found. If the
+	// outcome of an attempt is unknown, another one is made only after that.
 	SearchDelay time.Duration
-	// Now is the clock that SearchDelay is measured with.
+	// Now is the clock for SearchDelay.
 	Now func() time.Time
 }
 
-// Preset opens a ticket for a detection that has none, neither at its appliance nor
-// in what the sink remembers nor at the system itself, which is asked first. Later
-// versions of it, versions that show only what the bridge wrote, and events of other
-// kinds are delivered without a request.
+// Preset opens a ticket for a detection that has none: neither at its appliance, nor in
+// the sink's memory, nor in the ticket system, which is queried first. Later versions
+// of the detection, versions that only show the bridge's own writes, and events of
+// other kinds are delivered without a request.
 //
-// An attempt is noted before the ticket is opened, and the ticket before the
-// detection is linked: after a crash, at any moment, the system is asked until
-// SearchDelay has passed, and no second ticket is opened. Of a system that cannot be
-// asked, it may be.
+// An attempt is stored before the ticket is opened, and the ticket before the detection
+// is linked: after a crash at any point, the system is queried until SearchDelay has
+// passed, and no second ticket is opened. If the system cannot be queried, a second one
+// may be.
 type Preset struct{ o Options }
 
-var _ webhook.Finishing = (*Preset)(nil)
+var _ webhook.Finisher = (*Preset)(nil)
 
-// New makes a preset.
+// New returns a Preset.
 func New(o Options) *Preset { return &Preset{o} }
 
-// Service asks for JSON.
+// Service requests JSON.
 func (p *Preset) Service() webhook.Service {
 	service := webhook.Service{Header: map[string]string{"Accept": "application/json"}}
 	if s, ok := p.o.System.(withSecrets); ok {
@@ -79,18 +79,18 @@ func (p *Preset) Service() webhook.Service {
 	return service
 }
 
-// Key is that of the detection.
+// Key returns the detection's key.
 func (p *Preset) Key(e transform.Event) string { return webhook.DetectionKey(e) }
 
 // task is what a request does with an event.
 type task struct {
 	event   transform.Event
-	opens   bool      // it opens a ticket; else it looks for one
-	ticket  Ticket    // that is remembered; zero: none
-	attempt time.Time // that is remembered; zero: none
+	opens   bool      // it opens a ticket; otherwise it looks for one
+	ticket  Ticket    // as remembered; zero if none
+	attempt time.Time // as remembered; zero if none
 }
 
-// Compose makes the request that opens a ticket, without looking for one.
+// Compose returns the request that opens a ticket, without a lookup.
 func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	if n := leading(events, func(i int) bool { return opensNoTicket(events[i]) }); n > 0 {
 		return webhook.Request{Events: n, Nothing: true}, nil
@@ -98,8 +98,8 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 	return p.open(task{event: events[0]})
 }
 
-// ComposeKnowing makes the request that looks for a ticket.
-func (p *Preset) ComposeKnowing(events []transform.Event, known [][]byte) (webhook.Request, error) {
+// ComposeWithMemory returns the request that looks for a ticket.
+func (p *Preset) ComposeWithMemory(events []transform.Event, known [][]byte) (webhook.Request, error) {
 	n := leading(events, func(i int) bool {
 		m := remembered(known[i])
 		return opensNoTicket(events[i]) && !p.unlinked(m) || m.done(p.o.Link != nil)
@@ -123,22 +123,23 @@ func (p *Preset) ComposeKnowing(events []transform.Event, known [][]byte) (webho
 	return *request, nil
 }
 
-// leading counts the leading events for which nothing is to do.
-func leading(events []transform.Event, nothing func(i int) bool) int {
+// leading counts the leading events that are done.
+func leading(events []transform.Event, done func(i int) bool) int {
 	n := 0
-	for n < len(events) && nothing(n) {
+	for n < len(events) && done(n) {
 		n++
 	}
 	return n
 }
 
-// opensNoTicket reports whether an event opens no ticket, whatever is remembered: it is of no
-// detection, its detection has a ticket, or it shows only what the bridge wrote.
+// opensNoTicket reports whether an event opens no ticket regardless of the memory: it
+// has no detection, its detection has a ticket, or it only shows the bridge's own
+// writes.
 func opensNoTicket(e transform.Event) bool {
 	return webhook.DetectionKey(e) == "" || e.CausedBy == transform.CausedByWriteback || ticketOf(e) != ""
 }
 
-// ticketOf is the ticket that a detection has at its appliance; empty: none.
+// ticketOf returns the ticket id of a detection at its appliance, or "".
 func ticketOf(e transform.Event) string { return transform.Text(at(e.Data(), "detection.ticket_id")) }
 
 func (p *Preset) open(t task) (webhook.Request, error) {
@@ -151,8 +152,8 @@ func (p *Preset) open(t task) (webhook.Request, error) {
 	return request, nil
 }
 
-// Judge has a ticket opened where none was found, unless one may have been opened
-// that cannot be found yet.
+// Judge opens a ticket if none was found, unless one may have been opened that cannot
+// be found yet.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	t := r.About.(task)
 	if t.opens {
@@ -164,26 +165,26 @@ func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, e
 		return nil, err
 	}
 	if wait := p.o.SearchDelay - p.o.Now().Sub(t.attempt); !t.attempt.IsZero() && wait > 0 {
-		const between = 5 * time.Second
-		again := sinks.Errorf(sinks.Throttled, "it is not known whether a ticket was opened; it is looked for until one would be found")
-		again.RetryAfter = min(wait, between)
-		return nil, again
+		const maxWait = 5 * time.Second
+		retry := sinks.Errorf(sinks.Throttled, "the outcome of an earlier attempt is unknown; waiting until its ticket could be found")
+		retry.RetryAfter = min(wait, maxWait)
+		return nil, retry
 	}
 	next, err := p.open(t)
 	return &next, err
 }
 
-// Learn remembers the ticket, or that one is about to be opened.
-func (p *Preset) Learn(r webhook.Request, a webhook.Answer) map[string][]byte {
+// Remember returns the ticket, or the attempt to open one.
+func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte {
 	t := r.About.(task)
-	ticket, there := p.ticketIn(t, a)
-	if !there {
+	ticket, found := p.ticketIn(t, a)
+	if !found {
 		return remember(t.event, memory{Attempt: p.o.Now()})
 	}
 	return remember(t.event, memory{Ticket: ticket})
 }
 
-// ticketIn reads an answer in which Judge saw no error.
+// ticketIn returns the ticket in an answer for which Judge returned no error.
 func (p *Preset) ticketIn(t task, a webhook.Answer) (Ticket, bool) {
 	if t.opens {
 		ticket, err := p.o.System.opened(a)
@@ -193,7 +194,7 @@ func (p *Preset) ticketIn(t task, a webhook.Answer) (Ticket, bool) {
 	return ticket, found
 }
 
-// Finish has the detection linked with its ticket.
+// Finish links the detection to its ticket.
 func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer) (map[string][]byte, error) {
 	t, ok := r.About.(task)
 	if !ok || p.o.Link == nil {
@@ -202,8 +203,8 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 	if r.Nothing {
 		return p.link(ctx, t.event, t.ticket)
 	}
-	ticket, there := p.ticketIn(t, a)
-	if !there {
+	ticket, found := p.ticketIn(t, a)
+	if !found {
 		return nil, nil
 	}
 	return p.link(ctx, t.event, ticket)
@@ -212,26 +213,26 @@ func (p *Preset) Finish(ctx context.Context, r webhook.Request, a webhook.Answer
 func (p *Preset) link(ctx context.Context, e transform.Event, t Ticket) (map[string][]byte, error) {
 	if err := p.o.Link(ctx, e, t); err != nil {
 		class, wait := sinks.ClassOf(err)
-		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s is open, but its detection is not linked with it: %w", t.ID, err)}
+		return nil, &sinks.Error{Class: class, RetryAfter: wait, Err: fmt.Errorf("ticket %s was opened, but its detection is not linked to it: %w", t.ID, err)}
 	}
 	return remember(e, memory{Ticket: t, Linked: true}), nil
 }
 
-// memory is what is remembered of a detection, in JSON.
+// memory is the value remembered for a detection, in JSON.
 type memory struct {
 	Ticket
 	Linked bool `json:"linked,omitempty"`
-	// Attempt is when a ticket was about to be opened, of which nothing else is known.
+	// Attempt is when the sink last tried to open a ticket; its outcome is unknown.
 	Attempt time.Time `json:"attempt,omitzero"`
 }
 
 // done reports whether nothing is left to do for a detection.
 func (m memory) done(links bool) bool { return m.ID != "" && (m.Linked || !links) }
 
-// unlinked reports whether a detection has a ticket that it is yet to be linked with.
+// unlinked reports whether a detection has a ticket but is not linked to it yet.
 func (p *Preset) unlinked(m memory) bool { return m.ID != "" && !m.done(p.o.Link != nil) }
 
-// remembered reads a memory. What cannot be read is as if it were forgotten.
+// remembered decodes a memory; it returns the zero value if it cannot.
 func remembered(value []byte) memory {
 	var m memory
 	if value == nil || json.Unmarshal(value, &m) != nil {
@@ -248,22 +249,22 @@ func remember(e transform.Event, m memory) map[string][]byte {
 	return map[string][]byte{webhook.DetectionKey(e): value}
 }
 
-// label names a detection at a ticket system: without blanks, and the same for all
-// versions.
+// label returns the identifier of a detection at a ticket system: without spaces, and
+// the same for all versions.
 func label(e transform.Event) string {
 	return "ndrbridge-" + e.Appliance + "-" + e.Subject
 }
 
-// errNoTicket says that an answer that should name a ticket does not.
-var errNoTicket = errors.New("the answer names no ticket")
+// errNoTicket is returned if an answer lacks the id of the ticket.
+var errNoTicket = errors.New("the answer contains no ticket id")
 
-// decode reads the JSON of an answer of 2xx. The error of any other has the class of
-// its status, and that of other content is of class.
-func decode(a webhook.Answer, class sinks.Class, into any) error {
+// decode parses the JSON of an answer of 2xx into target. Other statuses return the
+// error of their status; invalid content returns an error of the given class.
+func decode(a webhook.Answer, class sinks.Class, target any) error {
 	if err := a.Refusal(); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(a.Body, into); err != nil {
+	if err := json.Unmarshal(a.Body, target); err != nil {
 		return sinks.Errorf(class, "the answer cannot be read: %w: %s", err, strings.TrimSpace(string(a.Body)))
 	}
 	return nil

@@ -35,7 +35,7 @@ func (o *office) link(_ context.Context, e transform.Event, t ticket.Ticket) err
 	if o.down != nil {
 		return o.down
 	}
-	// The desk takes the same link once.
+	// The intake accepts the same link once.
 	if link := e.Subject + " " + t.ID; !slices.Contains(o.links, link) {
 		o.links = append(o.links, link)
 	}
@@ -250,7 +250,7 @@ func TestThereIsNeverASecondTicket(t *testing.T) {
 	})
 }
 
-// failing tells, call by call, whether something fails; at last it does not.
+// failing reports for each call whether it fails; after the last entry none does.
 func failing(fails []bool) func() bool {
 	return func() bool {
 		if len(fails) == 0 {

@@ -7,40 +7,39 @@ import (
 	"ndrbridge/transform"
 )
 
-// part is what one request of batch mode carries.
+// part holds the events of one request.
 type part struct {
 	events  []transform.Event
-	indexes []int // of events, among those that were cut
-	size    int   // of events, in structured form
+	indexes []int // of events, in the batch that was split
+	size    int   // of events in structured form, in bytes
 }
 
-// worthARequest is how many bytes of events a request has at least before the
-// batch is cut into more. Connections in parallel help with large bodies, which
-// take their time on the wire, to compress and to be stored; below this size a
-// request costs both ends as much as what it carries.
-const worthARequest = 512 << 10
+// minPartBytes is the smallest size of a part when a batch is split. Parallel
+// connections help with large bodies, which take time to transfer, compress and store;
+// below this size the cost of a request outweighs that of its events.
+const minPartBytes = 512 << 10
 
-// cut divides the events among at most n requests of about equal size, or as
-// few as hold worthARequest each. Events of one key are in one part, in their
-// order, so that the requests can be in flight at once.
-func cut(events []transform.Event, n int) []part {
+// split divides the events into at most n parts of about equal size and at least
+// minPartBytes each. Events with the same key are in one part, in order, so that the
+// parts can be sent concurrently.
+func split(events []transform.Event, n int) []part {
 	total := 0
 	for _, e := range events {
 		total += len(e.Structured())
 	}
-	n = min(n, total/worthARequest)
+	n = min(n, total/minPartBytes)
 	if n <= 1 {
 		return []part{{events: events}}
 	}
 	parts := make([]part, n)
-	space := len(events)/n + len(events)/n/4
+	capacity := len(events)/n + len(events)/n/4
 	for i := range parts {
-		parts[i].events = make([]transform.Event, 0, space)
-		parts[i].indexes = make([]int, 0, space)
+		parts[i].events = make([]transform.Event, 0, capacity)
+		parts[i].indexes = make([]int, 0, capacity)
 	}
-	home := make(map[string]*part, len(events))
+	partOf := make(map[string]*part, len(events))
 	for i, e := range events {
-		p := home[e.PartitionKey]
+		p := partOf[e.PartitionKey]
 		if p == nil {
 			p = &parts[0]
 			for other := range parts {
@@ -48,7 +47,7 @@ func cut(events []transform.Event, n int) []part {
 					p = &parts[other]
 				}
 			}
-			home[e.PartitionKey] = p
+			partOf[e.PartitionKey] = p
 		}
 		p.events = append(p.events, e)
 		p.indexes = append(p.indexes, i)
@@ -60,9 +59,9 @@ func cut(events []transform.Event, n int) []part {
 	return parts[:n]
 }
 
-// inParts posts parts of the events, all at once, and joins their failures.
-func (s *Sink) inParts(events []transform.Event, post func(part) *failure) error {
-	parts := cut(events, s.concurrency)
+// sendParts sends parts of the events concurrently and joins their failures.
+func (s *Sink) sendParts(events []transform.Event, post func(part) *failure) error {
+	parts := split(events, s.concurrency)
 	failures := make([]*failure, len(parts))
 	var others sync.WaitGroup
 	for i := range parts[1:] {
@@ -75,11 +74,11 @@ func (s *Sink) inParts(events []transform.Event, post func(part) *failure) error
 
 // join makes the error of a batch of n events from those of its parts.
 //
-// Where no part tells its events apart and none was acknowledged it is the most severe
-// of them, for the events as a whole: a rejection then says that one of them is at
-// fault, not which. Else it tells the events apart, and those of a part that was
-// rejected for one of them are to be sent again: the fewer they are, the nearer
-// that one is to being alone.
+// If no part returned errors by event and none was acknowledged, it returns the most
+// severe error, for the batch as a whole: a rejection then means that one of the events
+// is at fault, without identifying it. Otherwise it returns one error for each event.
+// The events of a part that was rejected because of one of them are to be sent again:
+// in a smaller batch, the faulty event is isolated sooner.
 func join(parts []part, failures []*failure, n int) error {
 	var worst error
 	failed := 0

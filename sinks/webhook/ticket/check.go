@@ -12,22 +12,22 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-var _ webhook.Asking = (*Preset)(nil)
+var _ webhook.Checker = (*Preset)(nil)
 
-// Questions are those of the ticket system.
-func (p *Preset) Questions() []webhook.Question { return p.o.System.questions() }
+// CheckRequests returns those of the ticket system.
+func (p *Preset) CheckRequests() []webhook.CheckRequest { return p.o.System.checkRequests() }
 
-// questions is none: a system of a template has no words for them.
-func (*Generic) questions() []webhook.Question { return nil }
+// checkRequests returns none: an unknown system has no known request to check it.
+func (*Generic) checkRequests() []webhook.CheckRequest { return nil }
 
 const checkAccount = "check auth: the account, and its API token or password"
 
-// questions ask who the account is, for the project with its types of issues, and
-// whether the account may make one.
-func (j *Jira) questions() []webhook.Question {
+// checkRequests checks the account, the project with its issue types, and the
+// permission to create issues.
+func (j *Jira) checkRequests() []webhook.CheckRequest {
 	permissions := j.site.JoinPath("rest/api/3/mypermissions")
 	permissions.RawQuery = url.Values{"projectKey": {j.o.Project}, "permissions": {"CREATE_ISSUES"}}.Encode()
-	return []webhook.Question{
+	return []webhook.CheckRequest{
 		{Step: "account", URL: j.site.JoinPath("rest/api/3/myself"), Judge: judgeAccount},
 		{Step: "project " + j.o.Project, URL: j.site.JoinPath("rest/api/3/project", j.o.Project), Judge: j.judgeProject},
 		{Step: "permission", URL: permissions, Judge: judgePermission},
@@ -35,30 +35,30 @@ func (j *Jira) questions() []webhook.Question {
 }
 
 func judgeAccount(a webhook.Answer) preflight.Finding {
-	var said struct{ DisplayName string }
+	var reply struct{ DisplayName string }
 	if f := a.Finding("", checkAccount); f.Result != preflight.OK {
 		return f
 	}
-	if json.Unmarshal(a.Body, &said) != nil || said.DisplayName == "" {
-		return preflight.Finding{Result: preflight.Failed, Detail: "what answers is no Jira", Advice: "check url"}
+	if json.Unmarshal(a.Body, &reply) != nil || reply.DisplayName == "" {
+		return preflight.Finding{Result: preflight.Failed, Detail: "the server is not Jira", Advice: "check url"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "the account is " + said.DisplayName}
+	return preflight.Finding{Result: preflight.OK, Detail: "the account is " + reply.DisplayName}
 }
 
 func (j *Jira) judgeProject(a webhook.Answer) preflight.Finding {
-	f := a.Finding("", "see ticket.project, and whether the account may see that project")
+	f := a.Finding("", "check ticket.project, and that the account has access to the project")
 	if f.Result != preflight.OK {
 		return f
 	}
-	var said struct {
+	var reply struct {
 		Name       string
 		IssueTypes []struct{ Name string }
 	}
-	if err := json.Unmarshal(a.Body, &said); err != nil {
+	if err := json.Unmarshal(a.Body, &reply); err != nil {
 		return preflight.Finding{Result: preflight.Failed, Detail: "the project cannot be read: " + err.Error(), Advice: "check url"}
 	}
 	var types []string
-	for _, t := range said.IssueTypes {
+	for _, t := range reply.IssueTypes {
 		types = append(types, t.Name)
 	}
 	if !slices.Contains(types, j.o.Type) {
@@ -72,28 +72,28 @@ func judgePermission(a webhook.Answer) preflight.Finding {
 	if f.Result != preflight.OK {
 		return f
 	}
-	var said struct {
+	var reply struct {
 		Permissions map[string]struct{ HavePermission bool }
 	}
-	if json.Unmarshal(a.Body, &said) == nil && said.Permissions["CREATE_ISSUES"].HavePermission {
+	if json.Unmarshal(a.Body, &reply) == nil && reply.Permissions["CREATE_ISSUES"].HavePermission {
 		return preflight.Finding{Result: preflight.OK, Detail: "the account may open issues"}
 	}
-	return preflight.Finding{Result: preflight.Failed, Detail: "the account may not open issues in the project", Advice: "give it the permission Create issues there"}
+	return preflight.Finding{Result: preflight.Failed, Detail: "the account may not open issues in the project", Advice: "grant it the permission Create issues there"}
 }
 
-// questions ask for one record of the table. The Table API does not tell whether one
-// could be inserted.
-func (s *ServiceNow) questions() []webhook.Question {
-	to := *s.table
-	to.RawQuery = url.Values{"sysparm_fields": {shown}, "sysparm_limit": {"1"}}.Encode()
-	return []webhook.Question{{Step: "table " + s.o.Table, URL: &to, Judge: func(a webhook.Answer) preflight.Finding {
+// checkRequests reads one record of the table. The Table API does not reveal whether
+// the account could insert one.
+func (s *ServiceNow) checkRequests() []webhook.CheckRequest {
+	target := *s.table
+	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"}}.Encode()
+	return []webhook.CheckRequest{{Step: "table " + s.o.Table, URL: &target, Judge: func(a webhook.Answer) preflight.Finding {
 		advice := checkAccount
 		switch a.Status {
 		case http.StatusForbidden:
 			advice = "give the account a role that reads and writes the table, such as itil"
 		case http.StatusNotFound, http.StatusBadRequest:
-			advice = "see url and ticket.type"
+			advice = "check url and ticket.type"
 		}
-		return a.Finding("the account may read it; whether it may insert is known at the first ticket", advice)
+		return a.Finding("the account may read the table; whether it may insert shows with the first ticket", advice)
 	}}}
 }

@@ -10,26 +10,26 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-var _ webhook.Asking = (*Preset)(nil)
+var _ webhook.Checker = (*Preset)(nil)
 
-// channelID is what Slack calls channels; their names it does not look up.
+// channelID matches channel ids. Slack's methods do not look up channels by name.
 var channelID = regexp.MustCompile(`^[CGD][A-Z0-9]{2,}$`)
 
-// Questions ask who a bot is, and for its channel. An incoming webhook cannot be
-// asked.
-func (p *Preset) Questions() []webhook.Question {
+// CheckRequests checks a bot's token and its channel. An incoming webhook cannot be
+// checked.
+func (p *Preset) CheckRequests() []webhook.CheckRequest {
 	if p.post == nil {
 		return nil
 	}
 	info := p.post.JoinPath("../conversations.info")
 	info.RawQuery = url.Values{"channel": {p.o.Channel}}.Encode()
-	return []webhook.Question{
+	return []webhook.CheckRequest{
 		{Step: "token", URL: p.post.JoinPath("../auth.test"), Judge: judgeToken},
 		{Step: "channel", URL: info, Judge: p.judgeChannel},
 	}
 }
 
-// reply is what the Web API answers to questions.
+// reply is a response of the Web API to check requests.
 type reply struct {
 	OK         bool   `json:"ok"`
 	Error      string `json:"error"`
@@ -44,11 +44,11 @@ type reply struct {
 
 func readReply(a webhook.Answer) (s reply, refused *preflight.Finding) {
 	if a.Status/100 != 2 {
-		f := a.Finding("", "is url that of Slack's methods, https://slack.com/api/?")
+		f := a.Finding("", "check that url is the base of Slack's methods, https://slack.com/api/")
 		return s, &f
 	}
 	if json.Unmarshal(a.Body, &s) != nil {
-		return s, &preflight.Finding{Result: preflight.Failed, Detail: "the answer is not Slack's", Advice: "is url that of Slack's methods, https://slack.com/api/?"}
+		return s, &preflight.Finding{Result: preflight.Failed, Detail: "the answer is not from Slack", Advice: "check that url is the base of Slack's methods, https://slack.com/api/"}
 	}
 	return s, nil
 }
@@ -59,9 +59,9 @@ func judgeToken(a webhook.Answer) preflight.Finding {
 	case refused != nil:
 		return *refused
 	case !s.OK:
-		return preflight.Finding{Result: preflight.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it is the bot's token, which begins with xoxb-"}
+		return preflight.Finding{Result: preflight.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it must be the bot's token, which begins with xoxb-"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "the token is that of " + s.User + " in " + s.Team}
+	return preflight.Finding{Result: preflight.OK, Detail: "the token belongs to " + s.User + " in " + s.Team}
 }
 
 func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
@@ -71,9 +71,9 @@ func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
 	case refused != nil:
 		return *refused
 	case s.OK && s.Channel.IsArchived:
-		return preflight.Finding{Result: preflight.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "see channel"}
+		return preflight.Finding{Result: preflight.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "check channel"}
 	case s.OK && s.Channel.IsIM:
-		return preflight.Finding{Result: preflight.OK, Detail: "the channel is a direct message of the bot's"}
+		return preflight.Finding{Result: preflight.OK, Detail: "the channel is a direct message with the bot"}
 	case s.OK && !s.Channel.IsMember:
 		return preflight.Finding{
 			Result: preflight.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
@@ -83,9 +83,9 @@ func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
 		return preflight.Finding{Result: preflight.OK, Detail: "the bot is in the channel " + s.Channel.Name}
 	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.o.Channel):
 		return preflight.Finding{
-			Result: preflight.Untried, Detail: "the bot may not look at channels, or channel is not an id: " + s.Error,
-			Advice: "write the channel's id into channel, and give the bot the scope channels:read, or send one event to be sure",
+			Result: preflight.Untried, Detail: "the bot may not read channels, or channel is not an id: " + s.Error,
+			Advice: "set channel to the channel's id and give the bot the scope channels:read, or send one event to be sure",
 		}
 	}
-	return preflight.Finding{Result: preflight.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "see channel, and invite the bot to it"}
+	return preflight.Finding{Result: preflight.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "check channel, and invite the bot to it"}
 }

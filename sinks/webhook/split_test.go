@@ -32,7 +32,7 @@ func TestACutKeepsKeysTogetherAndTheirOrder(t *testing.T) {
 		size := rapid.SampledFrom([]int{0, 2 << 10, 40 << 10}).Draw(t, "bytes of an event")
 		events := PlainEvents(t, rapid.IntRange(1, 60).Draw(t, "events"), rapid.IntRange(1, 60).Draw(t, "keys"), size)
 		n := rapid.IntRange(1, 10).Draw(t, "requests at most")
-		parts := cut(events, n)
+		parts := split(events, n)
 		if len(parts) < 1 || len(parts) > n {
 			t.Fatalf("%d parts", len(parts))
 		}
@@ -63,7 +63,7 @@ func TestACutKeepsKeysTogetherAndTheirOrder(t *testing.T) {
 		if seen != len(events) {
 			t.Fatalf("%d of %d events", seen, len(events))
 		}
-		if len(parts) > 1 && total/len(parts) < worthARequest {
+		if len(parts) > 1 && total/len(parts) < minPartBytes {
 			t.Fatalf("%d parts of %d bytes", len(parts), total)
 		}
 	})
@@ -85,7 +85,7 @@ func TestACutIsEven(t *testing.T) {
 		{"two keys are two requests", PlainEvents(t, 2000, 2, 2<<10), 8, 2, 1000, 1000},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			parts := cut(test.events, test.requests)
+			parts := split(test.events, test.requests)
 			if len(parts) != test.parts {
 				t.Fatalf("%d parts, want %d", len(parts), test.parts)
 			}
