@@ -7,18 +7,16 @@ import (
 	"strconv"
 )
 
-// AuditLog asks for entries of the audit log, limit of them at most, after
-// passing over offset. The interface does not say in which order they come:
-// newest first and oldest first are both seen.
+// AuditLog fetches up to limit entries of the audit log, skipping the first offset. The
+// interface does not document their order: both newest first and oldest first occur.
 func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) error {
 	return c.fetchPage(ctx, auditRequest(limit, offset), page, limit, page.decodeArray)
 }
 
-// AuditEntry reads through the one entry at offset, of any size, and keeps
-// nothing but its place: id, and time in milliseconds since the epoch, each 0
-// where it is no 64-bit integer. size is the number of bytes of the answer.
-// found is false where the log has no such entry. Options.Timeout holds,
-// Options.MaxAnswer does not.
+// AuditEntry reads the entry at offset, of any size, and keeps only its id and its time
+// in milliseconds since the epoch, each 0 if it is not a 64-bit integer. size is the
+// size of the answer in bytes. found is false if the log has no such entry.
+// Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
 	err = c.do(ctx, auditRequest(1, offset), func(resp *http.Response) error {
 		fields := map[string]string{"id": "", "time": ""}

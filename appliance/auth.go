@@ -10,30 +10,30 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// credential is what one request is signed in with.
+// credential authorizes one request.
 type credential struct {
 	header  string   // the value of Authorization
-	secrets []string // texts that no error may hold
+	secrets []string // must not appear in errors
 }
 
-// authority gives out credentials. Its methods are safe for concurrent use.
+// authority provides credentials. Its methods are safe for concurrent use.
 type authority interface {
-	// credential returns what to sign in with: what was returned before, until
-	// that ends or was refused.
+	// credential returns the current credential, until it expires or is refused; then a
+	// new one.
 	credential(ctx context.Context) (credential, error)
-	// refused says that c was not accepted.
+	// refused reports that c was not accepted.
 	refused(c credential)
-	// advice is what a person can do about a refusal.
+	// advice returns what the user can do about a refusal.
 	advice() string
 }
 
-// keyAuthority signs in with an API key.
+// keyAuthority authorizes with an API key.
 type keyAuthority struct {
 	read   func() (string, error)
 	scheme string
 
 	mu      sync.Mutex
-	current credential // zero: to be read
+	current credential // zero if it must be read
 }
 
 func (k *keyAuthority) credential(context.Context) (credential, error) {
@@ -49,9 +49,10 @@ func (k *keyAuthority) credential(context.Context) (credential, error) {
 	if key = strings.TrimSpace(key); key == "" {
 		return credential{}, errors.New("read the API key: it is empty")
 	}
-	// Not kept: what cannot be sent is never refused, and would never be read again.
+	// Do not keep it: a key that cannot be sent is never refused, so it would never be
+	// read again.
 	if secretfile.HasControl(key) {
-		return credential{}, errors.New("read the API key: it has a line break or another control character: write the key alone, on one line")
+		return credential{}, errors.New("read the API key: it contains a line break or another control character; the file must contain only the key, on one line")
 	}
 	k.current = credential{header: k.scheme + " apikey=" + key, secrets: []string{key}}
 	return k.current, nil
@@ -66,5 +67,5 @@ func (k *keyAuthority) refused(c credential) {
 }
 
 func (k *keyAuthority) advice() string {
-	return "check the API key, and what its owner may do on the appliance"
+	return "check the API key, and its owner's privileges on the appliance"
 }

@@ -69,7 +69,7 @@ func TestAKeyThatWasRefusedIsReadAnew(t *testing.T) {
 	if e := failure(t, search()); e.Refused() || !errors.Is(e, readErr) || !strings.Contains(e.Error(), "read the API key") {
 		t.Error(e)
 	}
-	expect("a key that can no longer be read is told", 1, 1)
+	expect("a key that can no longer be read is reported", 1, 1)
 	failure(t, search())
 	expect("without a key nothing is sent", 0, 1)
 

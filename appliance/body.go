@@ -11,19 +11,19 @@ import (
 	"slices"
 )
 
-// readBody appends the answer's body to buf and returns it, whatever the error.
-// ErrTooLarge where it has more than limit bytes. It calls grow before it takes memory for
-// so many bytes.
+// readBody appends the answer's body to buf and returns it, even with an error. It
+// returns ErrTooLarge if the body is larger than limit bytes. It calls grow with the
+// total size before it allocates memory.
 func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64) error) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return buf, fmt.Errorf("%w: %d bytes, of %d", ErrTooLarge, resp.ContentLength, limit)
 	}
-	// One byte more than there is lets the last read see the end.
-	least := max(smallBody, int(resp.ContentLength)+1)
-	if err := grow(int64(least)); err != nil {
+	// One extra byte lets the last Read return the end of the body.
+	size := max(smallBody, int(resp.ContentLength)+1)
+	if err := grow(int64(size)); err != nil {
 		return buf, fmt.Errorf("wait for memory for an answer: %w", err)
 	}
-	buf = slices.Grow(buf, least)
+	buf = slices.Grow(buf, size)
 	for {
 		n, err := resp.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -36,7 +36,7 @@ func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64
 			return buf, fmt.Errorf("read the answer: %w", err)
 		}
 		if len(buf) == cap(buf) {
-			// Twice as much makes few copies, but no more than can be used.
+			// Doubling keeps copies few, but never beyond limit.
 			more := min(len(buf), int(limit-int64(len(buf)))+1)
 			if err := grow(int64(len(buf) + more)); err != nil {
 				return buf, fmt.Errorf("wait for memory for an answer of more than %d bytes: %w", len(buf), err)
@@ -46,7 +46,7 @@ func readBody(resp *http.Response, buf []byte, limit int64, grow func(size int64
 	}
 }
 
-// contentError says that an answer is not what the interface says.
+// contentError reports an answer whose content is not what the interface documents.
 type contentError struct {
 	excerpt string
 	err     error
@@ -54,29 +54,29 @@ type contentError struct {
 
 func (e *contentError) Error() string { return e.err.Error() }
 
-// unexpected words what is wrong with a body that could not be taken for err.
+// unexpected returns the error for a body that could not be decoded because of err.
 func unexpected(resp *http.Response, body []byte, err error) error {
 	body = bytes.TrimSpace(body[:min(len(body), maxDrain)])
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case bytes.HasPrefix(body, []byte("[")):
-		return &contentError{"", err} // what was found on a network does not belong into an error
+		return &contentError{"", err} // an error must not quote detections
 	case bytes.HasPrefix(body, []byte("{")):
 		return &contentError{printable(jsonMessage(body)), err}
 	case isHTML(body) || kind == "text/html":
-		err = errors.New("the answer is an HTML page, not JSON: is url the appliance's own address, or is this the login page of a proxy?")
+		err = errors.New("the answer is an HTML page, not JSON: check that url is the appliance's own address, and not behind a proxy's login page")
 	}
 	return &contentError{excerpt(body), err}
 }
 
-// fetch sends r and reads the answer's body, which decode then takes. decode's error means
-// that the body is not what it should be.
+// fetch sends r and passes the answer's body to decode, whose error means that the body
+// is not what it should be.
 func (c *Client) fetch(ctx context.Context, r request, decode func(body []byte) error) (http.Header, error) {
 	var page Page
 	return c.fetchInto(ctx, r, &page, decode)
 }
 
-// fetchInto is fetch with the memory of page.
+// fetchInto is fetch using the memory of page.
 func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode func(body []byte) error) (http.Header, error) {
 	var header http.Header
 	answered := false
@@ -98,7 +98,7 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		if err != nil {
 			return err
 		}
-		page.asked, page.last = true, int64(len(page.body))
+		page.answered, page.last = true, int64(len(page.body))
 		if err := decode(page.body); err != nil {
 			return unexpected(resp, page.body, err)
 		}
@@ -106,7 +106,7 @@ func (c *Client) fetchInto(ctx context.Context, r request, page *Page, decode fu
 		return nil
 	})
 	if err != nil && !answered {
-		page.asked, page.last = true, 0 // the next request leases little until it is answered
+		page.answered, page.last = true, 0 // the next request starts with a small lease
 	}
 	return header, err
 }

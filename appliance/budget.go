@@ -9,29 +9,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Budget bounds the bytes of the pages that the clients that share it hold at once: from
-// before a page is requested until Page.Release. Its methods are safe for concurrent use.
-// A request waits for its lease before it is sent, for as long as its context allows, and
-// for more while it is answered, for as long as a request may take: then it ends with
+// Budget limits the bytes of the pages that its clients hold at once: from before a
+// page is requested until Page.Release. Its methods are safe for concurrent use. A
+// request waits for its lease before it is sent, as long as its context allows, and for
+// more while it is answered, as long as a request may take; then it fails with
 // ErrNoMemory.
 //
-//   - A page is requested with a lease of the size that is expected of it, and leases more
-//     if it grows beyond that.
+//   - A page is requested with a lease of its expected size, and leases more if it grows
+//     beyond that.
 //   - An appliance has at most a quarter of the budget, or one page.
-//   - As long as an appliance has not answered, a lease is small: while it is down, its
-//     requests last as long as they may, and take no memory from the others.
-//   - Detections go first, and pages of one class in the order in which they were asked
-//     for.
-//   - A page that grows and finds no more may overdraw the budget, one page at a time: so
-//     no two wait for each other, and what is in flight is bounded by the budget and the
-//     size that one answer may have.
+//   - Until an appliance has answered, its leases are small: while it is down, its
+//     requests last as long as they may, and must not take memory from the others.
+//   - Detections have priority; pages of one class are served in order of request.
+//   - A page that grows and finds no free memory may overdraw the budget, one page at a
+//     time: so no two pages block each other, and the memory in use is bounded by the
+//     budget and the maximum size of one answer.
 type Budget struct {
 	size int64
 
 	mu      sync.Mutex
 	free    int64
 	held    map[*link]int64 // by appliance
-	over    bool            // a page overdraws it
+	over    bool            // a page has overdrawn it
 	growing []*leaseWaiter
 	waiters [2][]*leaseWaiter // by class
 
@@ -43,26 +42,28 @@ type leaseWaiter struct {
 	owner *link
 	n     int64
 	lease lease         // once granted
-	ready chan struct{} // closed then
+	ready chan struct{} // closed when granted
 }
 
 // lease is a part of a Budget.
 type lease struct {
 	n        int64 // bytes taken from the budget
-	overdraw bool  // and as many as it takes
+	overdraw bool  // and any further bytes
 }
 
-// NewBudget returns a Budget of size bytes. A page may have more: it is read alone then.
+// NewBudget returns a Budget of size bytes. A larger page can still be read, alone.
 func NewBudget(size int64) *Budget {
 	return &Budget{size: size, free: size, held: make(map[*link]int64)}
 }
 
-// acquire waits for n bytes, or as many as the budget has. The error is that of ctx.
+// acquire waits for n bytes, or for the whole budget if that is less. It returns an
+// error only if ctx is done.
 func (b *Budget) acquire(ctx context.Context, owner *link, class int, n int64) (lease, error) {
 	return b.wait(ctx, &b.waiters[class], &leaseWaiter{owner: owner, n: min(n, b.size), ready: make(chan struct{})})
 }
 
-// grow waits for n bytes more for a page, or for an overdraft. The error is that of ctx.
+// grow waits for n more bytes for a page, or for permission to overdraw. It returns an
+// error only if ctx is done.
 func (b *Budget) grow(ctx context.Context, owner *link, n int64) (lease, error) {
 	return b.wait(ctx, &b.growing, &leaseWaiter{owner: owner, n: n, ready: make(chan struct{})})
 }
@@ -81,14 +82,14 @@ func (b *Budget) wait(ctx context.Context, waiters *[]*leaseWaiter, w *leaseWait
 	defer b.mu.Unlock()
 	if i := slices.Index(*waiters, w); i >= 0 {
 		*waiters = slices.Delete(*waiters, i, i+1)
-	} else { // it was granted in this moment
+	} else { // it was granted concurrently
 		b.put(w.owner, w.lease)
 	}
 	b.grant()
 	return lease{}, ctx.Err()
 }
 
-// release gives a lease back.
+// release returns a lease to the budget.
 func (b *Budget) release(owner *link, l lease) {
 	if l == (lease{}) {
 		return
@@ -99,7 +100,7 @@ func (b *Budget) release(owner *link, l lease) {
 	b.grant()
 }
 
-// put is release with the lock held, without serving those that wait.
+// put is release with b.mu held, and does not grant waiting requests.
 func (b *Budget) put(owner *link, l lease) {
 	b.free += l.n
 	b.over = b.over && !l.overdraw
@@ -108,9 +109,9 @@ func (b *Budget) put(owner *link, l lease) {
 	}
 }
 
-// grant serves those that wait, as far as there is something for them: pages that grow,
-// and then others. One of these that does not fit lets none behind it pass, unless it is
-// its own appliance that has too much.
+// grant grants waiting requests as far as memory is available: growing pages first,
+// then others. If one of the others does not fit, those behind it wait, too, unless
+// only its appliance's own limit blocks it. b.mu is held.
 func (b *Budget) grant() {
 	b.growing = slices.DeleteFunc(b.growing, func(w *leaseWaiter) bool {
 		switch {
@@ -139,7 +140,7 @@ func (b *Budget) grant() {
 	}
 }
 
-// give gives w what it waits for.
+// give grants w its bytes.
 func (b *Budget) give(w *leaseWaiter) {
 	w.lease.n = w.n
 	b.free -= w.n
@@ -155,31 +156,31 @@ type pageBuffers struct {
 }
 
 const (
-	// smallBody is how much memory a body begins with.
+	// smallBody is the initial buffer size of a body.
 	smallBody = 32 << 10
-	// maxPooled bounds the bytes of a body, and of the members noted, whose memory is used
-	// for another page.
+	// maxPooled limits the size of buffers that are reused for another page, for the
+	// body and for the fields.
 	maxPooled = 4 << 20
 )
 
-// Within returns a client like c whose pages count against b if they are bound.
+// Within returns a client like c whose bound pages count against b.
 func (c *Client) Within(b *Budget) *Client {
 	within := *c
 	within.budget = b
 	return &within
 }
 
-// rowBytes is what an object is expected to have as long as nothing is known of a stream.
+// rowBytes is the expected size of an object before a stream's first answer.
 const rowBytes = 2 << 10
 
-// Bind makes the page count against the Budget of the client that fills it, if that has
-// one, until Release, which the caller then has to call when it has done with an answer.
+// Bind makes the page count against the Budget of the client that fills it, if it has
+// one, until Release, which the caller must call when it has processed an answer.
 func (p *Page) Bind() { p.bound = true }
 
-// Reserve waits for the memory that the next answer with most objects is expected to need,
-// which otherwise the request does.
-func (c *Client) Reserve(ctx context.Context, page *Page, most int) error {
-	page.most = most
+// Reserve waits for the memory that the next answer, with up to maxObjects objects, is
+// expected to need. Otherwise the request waits for it.
+func (c *Client) Reserve(ctx context.Context, page *Page, maxObjects int) error {
+	page.maxObjects = maxObjects
 	if err := c.lease(ctx, page); err != nil {
 		return fmt.Errorf("wait for memory for an answer: %w", err)
 	}
@@ -187,7 +188,7 @@ func (c *Client) Reserve(ctx context.Context, page *Page, most int) error {
 	return nil
 }
 
-// lease takes for page what its next answer is expected to need.
+// lease acquires the memory that page's next answer is expected to need.
 func (c *Client) lease(ctx context.Context, page *Page) error {
 	if page.reserved {
 		page.reserved = false
@@ -197,19 +198,19 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 	if c.budget == nil || !page.bound {
 		return nil
 	}
-	most := page.most
-	if most <= 0 {
-		most = maxRows
+	maxObjects := page.maxObjects
+	if maxObjects <= 0 {
+		maxObjects = maxRows
 	}
-	expected := min(int64(most)*rowBytes, maxPooled)
+	expected := min(int64(maxObjects)*rowBytes, maxPooled)
 	switch {
-	case !c.link.answers.Load(): // it may be down: the others get the memory meanwhile
+	case !c.link.answers.Load(): // it may be down: leave the memory to others
 		expected = smallBody
-	case page.asked: // a stream that is idle shows little, and one that is behind full pages
+	case page.answered: // an idle stream has small pages, one that lags has full ones
 		expected = page.last + page.last/4
 	}
 	expected = min(max(expected, smallBody), c.maxAnswer)
-	l, err := c.budget.acquire(ctx, c.link, c.queue, expected)
+	l, err := c.budget.acquire(ctx, c.link, c.priority, expected)
 	if err != nil {
 		return err
 	}
@@ -220,20 +221,20 @@ func (c *Client) lease(ctx context.Context, page *Page) error {
 	return nil
 }
 
-// grow takes what a body of size bytes needs beyond the page's lease.
+// grow acquires the memory that a body of size bytes needs beyond the page's lease.
 func (p *Page) grow(ctx context.Context, size int64) error {
 	if p.budget == nil || p.lease.overdraw || size <= p.lease.n {
 		return nil
 	}
-	p.asked, p.last = true, max(p.last, size) // the next request takes it at once, if this fails
+	p.answered, p.last = true, max(p.last, size) // if this fails, the next request acquires it in advance
 	more, err := p.budget.grow(ctx, p.owner, size-p.lease.n)
 	p.lease.n += more.n
 	p.lease.overdraw = more.overdraw
 	return err
 }
 
-// Release empties the page, and gives back its memory and its part of the Budget of the
-// client that filled it. What the page held must not be used any more. A page of a client
+// Release empties the page, and returns its memory to the Budget of the client that
+// filled it. The page's former contents must not be used afterwards. A page of a client
 // without a Budget keeps its memory.
 func (p *Page) Release() {
 	if p.budget == nil {
@@ -245,7 +246,7 @@ func (p *Page) Release() {
 		p.budget.buffers.Put(&pageBuffers{p.body, p.Objects, p.fields})
 	}
 	p.body, p.Objects, p.fields = nil, nil, nil
-	p.decoder = jsontext.Decoder{} // it holds on to the body
+	p.decoder = jsontext.Decoder{} // it references the body
 	b, l := p.budget, p.lease
 	p.budget, p.lease, p.reserved = nil, lease{}, false
 	b.release(p.owner, l)

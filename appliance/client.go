@@ -1,10 +1,9 @@
 // Package appliance is a client of the REST interface of a network detection
 // appliance.
 //
-// It asks, checks that the answer is what the interface says, and hands it on
-// as it came: numbers and strings are not converted, and nothing is parsed that
-// no one asked for. It does not decide when to ask again; its one error type,
-// Error, says what a caller needs for that.
+// It sends requests, checks that answers have the documented shape, and returns them
+// unchanged: numbers and strings are not converted, and only requested parts are parsed.
+// It does not retry; its one error type, Error, has what a caller needs to do so.
 package appliance
 
 import (
@@ -25,52 +24,53 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// Options say where an appliance is and how to talk to it.
+// Options configure a Client.
 type Options struct {
-	// URL is scheme and host of the appliance, without a path.
+	// URL is the appliance's scheme and host, without a path.
 	URL string
-	// Product is the product's word in the authorization scheme, as written, and
-	// in paths, in lower case. Empty or "service": the interface's own Service
-	// and service.
+	// Product is the product's name in the authorization scheme, as written, and in
+	// paths, in lower case. Empty or "service" means Service and service, as the
+	// interface documents.
 	Product string
-	// SchemeWord is the word in the authorization scheme alone; empty: Product's.
+	// SchemeWord is the name in the authorization scheme only; empty means Product.
 	SchemeWord string
-	// Key returns the API key. It is called at the first request, and again
-	// after the key was refused. Exactly one of Key and OAuth is set.
+	// Key returns the API key. It is called for the first request, and again after the
+	// key was refused. Exactly one of Key and OAuth must be set.
 	Key func() (string, error)
-	// OAuth signs in with tokens instead, as the cloud edition wants it.
+	// OAuth authorizes with tokens instead, as the cloud edition requires.
 	OAuth *OAuth
-	// Timeout bounds each request, its answer read; 0: DefaultTimeout.
+	// Timeout bounds each request including its answer's body; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// RateLimit is in requests a second, those for tokens among them; what a
-	// second allows may be sent at once. 0: no limit.
+	// RateLimit is the maximum number of requests per second, those for tokens
+	// included; a burst may use the allowance of one second. 0 means no limit.
 	RateLimit float64
-	// TLS is copied. nil: the defaults of crypto/tls.
+	// TLS is copied; nil means the defaults of crypto/tls.
 	TLS *tls.Config
-	// Proxy is an http, https or socks5 URL; nil: what the environment says.
+	// Proxy is an http, https or socks5 URL; nil means the proxy of the environment.
 	Proxy *url.URL
-	// MaxAnswer bounds the bytes of an answer's body, decompressed; 0:
+	// MaxAnswer limits the size of an answer's body in bytes, decompressed; 0 means
 	// DefaultMaxAnswer.
 	MaxAnswer int64
-	// UserAgent is what the appliance logs; empty: ndrbridge.
+	// UserAgent is what the appliance logs; empty means ndrbridge.
 	UserAgent string
-	// Observe, where set, is called once for each request that was sent, with the
-	// answer's status as three digits or else one of the words dns, connect, tls,
-	// timeout, canceled and other. It must be safe for concurrent use.
+	// Observe, if set, is called once for each request sent, with the answer's status
+	// as three digits or one of the words dns, connect, tls, timeout, canceled and
+	// other. It must be safe for concurrent use.
 	Observe func(code string)
 	// DateDisbelieved, if set, is called for each answer whose Date header contradicts
-	// those before it, and is not believed. expected is the appliance's time by these,
-	// at the least. It must be safe for concurrent use, and not wait.
+	// those before it and is therefore ignored. expected is the appliance's time
+	// derived from these, or slightly less. It must be safe for concurrent use and must
+	// not block.
 	DateDisbelieved func(date, expected time.Time)
-	// ClockSet, if set, is called when it becomes known how far the appliance's clock is
-	// ahead of the local one (first), and when enough answers agree that it was set since.
-	// It must be safe for concurrent use, and not wait.
+	// ClockSet, if set, is called when the offset of the appliance's clock from the
+	// local one is first known (first), and when enough answers agree that the clock
+	// was set since. It must be safe for concurrent use and must not block.
 	ClockSet func(ahead time.Duration, first bool)
-	// Now is the local clock, of which differences alone are used; nil: time.Now.
+	// Now is the local clock, of which only differences are used; nil means time.Now.
 	Now func() time.Time
-	// Tracer, where set, makes spans of the requests that are sent within a span.
+	// Tracer, if set, creates spans for requests that are sent within a span.
 	Tracer trace.Tracer
-	// Transport, where set, sends the requests; TLS and Proxy are not used.
+	// Transport, if set, sends the requests; TLS and Proxy are then ignored.
 	Transport http.RoundTripper
 }
 
@@ -80,27 +80,27 @@ const (
 	DefaultMaxAnswer int64 = 16 << 20
 )
 
-// Client talks to one appliance. Its methods are safe for concurrent use, each
-// call with a Page of its own. They return an *Error, and nothing else.
+// Client is a client of one appliance. Its methods are safe for concurrent use, each
+// call with its own Page. Their errors are of type *Error.
 type Client struct {
-	base      url.URL // up to /api/v1
-	product   string  // the word in paths
+	base      url.URL // up to and including /api/v1
+	product   string  // the name in paths
 	userAgent string
 	maxAnswer int64
 	link      *link
-	queue     int // of the link's priority limiter
+	priority  int // of its requests at the link's rate limiter
 	auth      authority
-	budget    *Budget // nil: pages count against none
+	budget    *Budget // nil if pages are not limited
 }
 
-// New returns a client. It does not contact the appliance and reads no secret.
+// New returns a Client. It neither contacts the appliance nor reads secrets.
 func New(o Options) (*Client, error) {
 	base, err := parseBase(o.URL)
 	if err != nil {
 		return nil, err
 	}
 	if (o.Key == nil) == (o.OAuth == nil) {
-		return nil, errors.New("exactly one of an API key and OAuth must be given")
+		return nil, errors.New("exactly one of an API key and OAuth must be set")
 	}
 	c := &Client{
 		base:      *base,
@@ -130,12 +130,12 @@ func parseBase(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		// The parser's error repeats the text, which may hold a password.
+		// The parser's error quotes the URL, which may contain a password.
 		return nil, errors.New("the appliance's URL cannot be parsed; write https://host")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("the appliance's URL must be http or https with a host, such as https://sensor.example")
 	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("the appliance's URL must be scheme and host alone: %s://%s", u.Scheme, u.Host)
+		return nil, fmt.Errorf("the appliance's URL must be only scheme and host: %s://%s", u.Scheme, u.Host)
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/api/v1"}, nil
 }
@@ -150,41 +150,40 @@ func schemeWord(o Options) string {
 	return o.Product
 }
 
-// Background returns a client of the same appliance, with the same rate limit
-// and credentials, whose requests let those of c go first.
+// Background returns a client of the same appliance, with the same rate limit and
+// credentials, whose requests have lower priority than those of c.
 func (c *Client) Background() *Client {
 	background := *c
-	background.queue = backgroundQueue
+	background.priority = backgroundPriority
 	return &background
 }
 
-// Close closes the connections that are idle. Calls under way go on.
+// Close closes idle connections. Calls in flight continue.
 func (c *Client) Close() { c.link.close() }
 
-// request is what is asked of the appliance.
+// request is a request to the appliance.
 type request struct {
 	method string
-	path   string // behind /api/v1
+	path   string // after /api/v1
 	query  url.Values
-	body   []byte // JSON; nil: none
-	// repeatable says of a POST that it changes nothing on the appliance.
+	body   []byte // JSON, or nil
+	// repeatable marks a POST that changes nothing on the appliance.
 	repeatable bool
-	// stamp, if set, becomes when the answer was given.
+	// stamp, if set, receives the time of the answer.
 	stamp *stamp
-	// signedIn, if set, becomes what the request that was answered was signed in with.
+	// signedIn, if set, receives the credential of the answered request.
 	signedIn *credential
-	// alone closes the connection behind the answer.
+	// alone closes the connection after the answer.
 	alone bool
-	// notFound is what to do about a 404; empty where it is an answer like others.
+	// notFound is the advice for a 404; empty if a 404 is an ordinary answer.
 	notFound string
-	// small says that the answer has no more than maxSmall bytes, whatever
-	// Options.MaxAnswer allows.
+	// small limits the answer to maxSmall bytes, even if Options.MaxAnswer is larger.
 	small bool
 }
 
-// do sends r, a second time where that may help against a refusal, and hands an
-// answer with a status of 2xx to read. What read does not consume is thrown
-// away.
+// do sends r, a second time if it was refused and there is a new credential, and passes
+// an answer of status 2xx to read. The rest of the body that read does not consume is
+// discarded.
 func (c *Client) do(ctx context.Context, r request, read func(*http.Response) error) error {
 	var refusal *Error
 	var refused credential
@@ -212,7 +211,7 @@ func (c *Client) do(ctx context.Context, r request, read func(*http.Response) er
 	}
 }
 
-// wrap makes an *Error of a failure before r was sent.
+// wrap returns an *Error for a failure before r was sent.
 func (c *Client) wrap(r request, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -220,16 +219,15 @@ func (c *Client) wrap(r request, err error) *Error {
 	return &Error{Method: r.method, Path: c.base.Path + r.path, Err: err}
 }
 
-// maxSmall bounds an answer that says one thing, such as a version.
+// maxSmall limits an answer with a single value, such as a version.
 const maxSmall = 1 << 20
 
-// maxDrain bounds what is read of a body that nobody wants, to keep the
-// connection.
+// maxDrain limits what is read of an unused body to keep the connection.
 const maxDrain = 64 << 10
 
 func (c *Client) send(ctx context.Context, r request, cred credential, read func(*http.Response) error) *Error {
 	e := &Error{Method: r.method, Path: c.base.Path + r.path}
-	ctx, cancel, err := c.link.turn(ctx, c.queue)
+	ctx, cancel, err := c.link.admit(ctx, c.priority)
 	if err != nil {
 		e.Err = err
 		return e
@@ -251,40 +249,40 @@ func (c *Client) send(ctx context.Context, r request, cred credential, read func
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if r.repeatable {
-		// An empty key is not sent; it lets net/http repeat the request where the
-		// appliance had just closed a connection that was kept.
+		// An empty key is not sent, but allows net/http to repeat the request if the
+		// appliance has just closed an idle connection.
 		req.Header["Idempotency-Key"] = []string{}
 	}
 	clock := c.link.clock
-	asked := clock.now()
+	sent := clock.now()
 	resp, err := c.link.http.Do(req)
 	if err != nil {
 		e.Err = c.link.explain(err)
 		return e
 	}
 	c.link.answers.Store(true)
-	resp.Request = req // a transport need not set it
+	resp.Request = req // a transport may leave it unset
 	defer func() {
 		io.CopyN(io.Discard, resp.Body, maxDrain)
 		resp.Body.Close()
 	}()
 	if resp.StatusCode/100 != 2 {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
-		if err != nil { // what came is enough for an excerpt
+		if err != nil { // the part that was read is enough for an excerpt
 			secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
 			body = []byte(secrets.HideBeginning(string(body)))
 		}
 		e.answered(resp, body, r.notFound, c.auth.advice())
-		e.RetryAfter = clock.retryAfter(resp.Header, asked)
+		e.RetryAfter = clock.retryAfter(resp.Header, sent)
 		return e
 	}
-	// An answer of another status may be that of a proxy, with a clock of its own.
-	given := clock.learn(resp.Header, asked, clock.now())
+	// An answer of another status may be from a proxy, which has its own clock.
+	given := clock.learn(resp.Header, sent, clock.now())
 	if r.stamp != nil {
 		*r.stamp = given
 	}
 	e.Status = resp.StatusCode
-	e.RetryAfter = clock.retryAfter(resp.Header, asked)
+	e.RetryAfter = clock.retryAfter(resp.Header, sent)
 	switch err := read(resp).(type) {
 	case nil:
 		return nil

@@ -53,7 +53,7 @@ func failure(t *testing.T, err error, hidden ...string) *Error {
 	}
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
-		t.Fatalf("%T is no *Error: %v", err, err)
+		t.Fatalf("%T is not an *Error: %v", err, err)
 	}
 	for _, secret := range append(hidden, testKey) {
 		if strings.Contains(err.Error(), secret) || strings.Contains(e.Excerpt, secret) {
@@ -104,7 +104,7 @@ func TestRequests(t *testing.T) {
 			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
 				`{"mod_time":5,"limit":2,"offset":7,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}],"filter":{"status":[".none"]}}`},
 		},
-		"ids are asked for alone": {
+		"only ids are requested": {
 			call: func(c *Client) error {
 				ids, err := c.SearchDetectionIDs(t.Context(), Search{ModTime: 5, Limit: 2})
 				if err == nil && fmt.Sprint(ids) != "[25769804127 2]" {
@@ -116,7 +116,7 @@ func TestRequests(t *testing.T) {
 			want: sent{"POST", "/api/v1/detections/search", "Service apikey=" + testKey,
 				`{"mod_time":5,"limit":2,"offset":0,"sort":[{"field":"mod_time","direction":"asc"},{"field":"id","direction":"asc"}],"id_only":true}`},
 		},
-		"a detection is asked for by id": {
+		"a detection is requested by id": {
 			call:   func(c *Client) error { return c.Detection(t.Context(), 25769804127, new(Page)) },
 			answer: `{"id": 25769804127}`,
 			want:   sent{"GET", "/api/v1/detections/25769804127", "Service apikey=" + testKey, ""},

@@ -10,60 +10,58 @@ import (
 	"ndrbridge/internal/retryafter"
 )
 
-// How many answers in a row must agree until their time is believed.
+// The number of consecutive answers that must agree before their time is trusted.
 const (
-	// firstDates make the clock known. So many requests one may make at once at the
-	// default rate limit.
+	// firstDates make the clock known. The default rate limit allows that many requests
+	// at once.
 	firstDates = 5
-	// setDates move a clock that is known: fewer would let a proxy that is often
-	// wrong move it by chance.
+	// setDates change a clock that is known: with fewer, a proxy that is often wrong
+	// could change it by chance.
 	setDates = 8
-	// maxStrayDates, none of them believed, make the clock unknown again: nothing
-	// supports any more what it was believed to be.
+	// maxStrayDates contradicting answers in a row make the clock unknown again:
+	// nothing supports the former offset any more.
 	maxStrayDates = 32
-	// maxClockRequests bounds what is asked at once until the clock is known.
+	// maxClockRequests limits the consecutive requests to determine the time.
 	maxClockRequests = 20
 )
 
-// dateTolerance is how far apart answers may be that agree, apart from what the
-// network explains: those of several nodes are.
+// dateTolerance is the maximum difference between answers that agree, in addition to
+// network delay: an appliance may have several nodes.
 const dateTolerance = 5 * time.Second
 
-// drift is by how much two clocks come apart at most while none is set: half a
-// millisecond in a second, which is how fast a clock is slewed.
+// drift is the maximum rate at which two clocks diverge while neither is set: half a
+// millisecond per second, the rate at which a clock is slewed.
 const drift = 1.0 / 2000
 
-// earliestDate is the first time that is believed. Before it lie the clocks that
-// nobody has set since the power was lost: by one of these, now would be the
-// beginning of everything.
+// earliestDate is the first time that is accepted. Clocks before it were never set
+// since power was lost; such a time would select everything.
 var earliestDate = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// errNoDate is a page without the time that positions are held against.
-var errNoDate = errors.New("the answer has no Date header that can be read, and positions depend on it: does a proxy strip it?")
+// errNoDate is returned for a page without a time, which positions are compared with.
+var errNoDate = errors.New("the answer has no valid Date header, which positions depend on: check whether a proxy removes it")
 
-// errUnsetDate says that the appliance's clock stands before earliestDate.
-var errUnsetDate = errors.New("the Date header says that it is before 1990, and positions depend on it: set the clock of the appliance, or of the proxy in front of it")
+// errUnsetDate is returned if the appliance's clock is before earliestDate.
+var errUnsetDate = errors.New("the Date header is before 1990, and positions depend on it: set the clock of the appliance, or of the proxy in front of it")
 
-// errDatesDisagree says that the appliance's time could not be found out.
-var errDatesDisagree = errors.New("the Date headers of its answers contradict each other, and positions depend on them: is there a proxy with a wrong clock in front of it, or one of several nodes with one?")
+// errDatesDisagree is returned if the appliance's time could not be determined.
+var errDatesDisagree = errors.New("the Date headers of its answers contradict each other, and positions depend on them: check the clocks of all nodes and of any proxy in front of it")
 
-// clock is the appliance's clock, as the Date headers of its answers show it. The
-// time of an answer is believed if enough answers in a row agree on how far that clock
-// is ahead of the local one, so that a single wrong header moves nothing. The local
-// clock serves to compare one answer's time with another's, and for no more: a
-// clock that is wrong all the time is what the appliance's clock is.
+// clock estimates the appliance's clock from the Date headers of its answers. The time
+// of an answer is trusted if enough consecutive answers agree on the offset from the
+// local clock, so a single wrong header has no effect. The local clock only serves to
+// compare answers: if a clock is consistently wrong, that is the appliance's clock.
 //
-// A Date has whole seconds, and was written at some time between request and answer:
-// each answer bounds how far the clock is ahead, and all of them together do so
-// closely. A clock is safe for concurrent use.
+// A Date has whole seconds, and was written between request and answer: each answer
+// bounds the offset, and all of them together bound it closely. A clock is safe for
+// concurrent use.
 type clock struct {
-	// base is when the clock was made. Local times are counted from it, so that a local
-	// clock that is set changes nothing.
+	// base is when the clock was created. Local times are measured from it, so that
+	// setting the local clock has no effect.
 	base  time.Time
 	now   func() time.Time
-	first int // answers that make the clock known: firstDates
-	// disbelieved, if set, is called for a Date that was not believed. expected is the
-	// appliance's time instead; zero: it is not known.
+	first int // number of answers that make the clock known: firstDates
+	// disbelieved, if set, is called for a Date that was ignored. expected is the
+	// appliance's time instead; zero if it is not known.
 	disbelieved func(date, expected time.Time)
 	// set, if set, is called when the clock becomes known, and when it was set.
 	set func(ahead time.Duration, first bool)
@@ -71,10 +69,10 @@ type clock struct {
 	mu     sync.Mutex
 	known  bool
 	ahead  bounds // while known
-	next   bounds // what the last answers agree on, if that is another time
-	nextN  int    // how many do
-	strays int    // answers in a row that were not believed
-	count  uint64 // answers that were not believed
+	next   bounds // agreed on by the last answers, if different from ahead
+	nextN  int    // number of answers that agree on next
+	strays int    // consecutive answers that were ignored
+	count  uint64 // answers that were ignored
 }
 
 func newClock(o Options) *clock {
@@ -86,14 +84,14 @@ func newClock(o Options) *clock {
 	return c
 }
 
-// bounds are those of how far the appliance's clock is ahead of the local one, as that
-// would be had nobody set it since base.
+// bounds are the bounds of the appliance's offset from the local clock, not counting
+// changes of the local clock since base.
 type bounds struct {
 	low, high time.Duration
-	at        time.Time // when the last answer came that they are of
+	at        time.Time // when the last answer was received
 }
 
-// with returns the bounds of two observations that agree. ok is false if they do not.
+// with combines two observations that agree. ok is false if they do not.
 func (b bounds) with(o bounds) (both bounds, ok bool) {
 	since := time.Duration(float64(o.at.Sub(b.at).Abs()) * drift)
 	low, high := b.low-since, b.high+since
@@ -106,22 +104,22 @@ func (b bounds) with(o bounds) (both bounds, ok bool) {
 	return o, false
 }
 
-// stamp is when an answer was given.
+// stamp holds the times of an answer.
 type stamp struct {
-	date            time.Time // zero: it has no Date that can be read
-	asked, answered time.Time // by the local clock
+	date           time.Time // zero if it has no valid Date
+	sent, answered time.Time // of the request and the answer, by the local clock
 }
 
-// learn takes note of an answer.
-func (c *clock) learn(header http.Header, asked, answered time.Time) stamp {
-	s := stamp{asked: asked, answered: answered}
+// learn records an answer.
+func (c *clock) learn(header http.Header, sent, answered time.Time) stamp {
+	s := stamp{sent: sent, answered: answered}
 	date, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
 		return s
 	}
 	s.date = date
 	c.mu.Lock()
-	known, expected := c.known, c.earliest(asked)
+	known, expected := c.known, c.earliest(sent)
 	believed, moved := c.observe(s)
 	ahead := c.localAhead(c.ahead)
 	c.mu.Unlock()
@@ -134,21 +132,21 @@ func (c *clock) learn(header http.Header, asked, answered time.Time) stamp {
 	return s
 }
 
-// seen is what an answer says of how far the clock is ahead.
+// seen returns the bounds that an answer implies.
 func (c *clock) seen(s stamp) bounds {
 	ahead := s.date.Sub(c.base.Round(0))
-	return bounds{ahead - s.answered.Sub(c.base), ahead + time.Second - s.asked.Sub(c.base), s.answered}
+	return bounds{ahead - s.answered.Sub(c.base), ahead + time.Second - s.sent.Sub(c.base), s.answered}
 }
 
-// localAhead is the middle of b, against the local clock as it is now.
+// localAhead returns the middle of b relative to the local clock as it is now.
 func (c *clock) localAhead(b bounds) time.Duration {
 	now := c.now()
 	set := now.Round(0).Sub(c.base.Round(0)) - now.Sub(c.base)
 	return (b.low+b.high)/2 - set
 }
 
-// observe returns whether an answer's time is believed, and whether it moved the
-// clock. c.mu is held.
+// observe records an answer. It reports whether the answer's time is trusted, and
+// whether it changed the clock. c.mu is held.
 func (c *clock) observe(s stamp) (believed, moved bool) {
 	if s.date.Before(earliestDate) {
 		c.stray()
@@ -179,7 +177,7 @@ func (c *clock) observe(s stamp) (believed, moved bool) {
 	return true, true
 }
 
-// stray counts an answer that is not believed. c.mu is held.
+// stray counts an answer that is ignored. c.mu is held.
 func (c *clock) stray() {
 	if !c.known {
 		return
@@ -190,14 +188,14 @@ func (c *clock) stray() {
 	}
 }
 
-// earliest is the appliance's time at a moment of the local clock, or a little less:
-// in whole seconds, as its answers have it. c.mu is held, and the clock known.
+// earliest returns the appliance's time at a local time, or slightly less, in whole
+// seconds like its answers. c.mu is held, and the clock is known.
 func (c *clock) earliest(at time.Time) time.Time {
 	since := time.Duration(float64(at.Sub(c.ahead.at).Abs()) * drift)
 	return c.base.Round(0).Add(at.Sub(c.base) + c.ahead.low - since).UTC().Truncate(time.Second)
 }
 
-// agrees reports whether an answer's time is what those before it lead to expect.
+// agrees reports whether an answer's time is consistent with those before it.
 func (c *clock) agrees(s stamp) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,16 +206,16 @@ func (c *clock) agrees(s stamp) bool {
 	return ok
 }
 
-// expected is the appliance's time at a moment of the local clock, by the answers that
-// were believed. ok is false while the clock is not known.
+// expected returns the appliance's time at a local time, by the trusted answers. ok is
+// false while the clock is not known.
 func (c *clock) expected(at time.Time) (t time.Time, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.earliest(at), c.known
 }
 
-// skew returns the middle of what is known of how far the clock is ahead, or, while
-// that is not known, of what the last answers say.
+// skew returns the middle of the known offset, or, while it is not known, of what the
+// last answers imply.
 func (c *clock) skew() (ahead time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,14 +228,14 @@ func (c *clock) skew() (ahead time.Duration, ok bool) {
 	return 0, false
 }
 
-// ClockSkew is how far the appliance's clock is ahead of ours, by the Date headers of
-// its answers that are believed; negative: behind. It is off by half a second at most,
-// and by half of the time that the quickest of the last requests took. ok is false
-// before the first answer.
+// ClockSkew returns how far the appliance's clock is ahead of the local one, by the
+// Date headers that are trusted; negative if it is behind. The error is at most half a
+// second plus half the duration of the quickest recent request. ok is false before the
+// first answer.
 func (c *Client) ClockSkew() (ahead time.Duration, ok bool) { return c.link.clock.skew() }
 
-// DisbelievedDates counts the answers whose Date header was not believed, since it
-// contradicts those of the answers before it.
+// DisbelievedDates counts the answers whose Date header was ignored because it
+// contradicts those of earlier answers.
 func (c *Client) DisbelievedDates() uint64 {
 	clock := c.link.clock
 	clock.mu.Lock()
@@ -245,9 +243,9 @@ func (c *Client) DisbelievedDates() uint64 {
 	return clock.count
 }
 
-// timeOf returns the appliance's time when it gave an answer. While its clock is not
-// known, or if the answer contradicts it, the appliance is asked again, for something
-// that costs little and on connections of their own, until enough answers agree.
+// timeOf returns the appliance's time when it gave an answer. If its clock is not
+// known, or the answer contradicts it, timeOf sends cheap requests, on connections of
+// their own, until enough answers agree.
 func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, error) {
 	clock := c.link.clock
 	fault := func(err error) error {
@@ -266,7 +264,7 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 		probe.stamp, probe.alone = &other, true
 		err := c.do(ctx, probe, func(*http.Response) error { return nil })
 		if repeatable := r.repeatable || r.method == http.MethodGet; isRefused(err) && probe.path != r.path && repeatable {
-			probe = r // which is allowed, and costs more
+			probe = r // permitted, but more expensive
 			continue
 		}
 		if err != nil {
@@ -276,7 +274,7 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 			return time.Time{}, fault(errNoDate)
 		}
 		if clock.agrees(other) && !clock.agrees(s) {
-			t, _ := clock.expected(s.asked)
+			t, _ := clock.expected(s.sent)
 			return t, nil
 		}
 		unset = unset && other.date.Before(earliestDate)
@@ -290,18 +288,18 @@ func (c *Client) timeOf(ctx context.Context, r request, s stamp) (time.Time, err
 	return time.Time{}, fault(errDatesDisagree)
 }
 
-// isRefused reports whether an appliance answers other requests, but not this one.
+// isRefused reports whether an appliance refuses this request while it answers others.
 func isRefused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (e.Status == http.StatusForbidden || e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
-// retryAfter is the wait that an answer asks for. A date counts from the answer's own
-// Date, or from the appliance's time if that is less: a Date that is wrong must not
-// make anybody wait for a day.
-func (c *clock) retryAfter(header http.Header, asked time.Time) time.Duration {
+// retryAfter returns the wait that an answer requests. A date is compared with the
+// answer's own Date, or with the appliance's known time if that gives a shorter wait: a
+// wrong Date must not cause a wait of a day.
+func (c *clock) retryAfter(header http.Header, sent time.Time) time.Duration {
 	wait, _ := retryafter.Parse(header)
-	expected, known := c.expected(asked)
+	expected, known := c.expected(sent)
 	if !known || wait == 0 {
 		return wait
 	}

@@ -50,9 +50,9 @@ func TestTheClockIsCompared(t *testing.T) {
 		{"a clock that is ahead", many(1, dated(200, 90*second, 0, 0)), 90 * second, second / 2},
 		{"a clock that is behind", many(1, dated(200, -90*second, 0, 0)), -90 * second, second / 2},
 		{"a clock that is right", many(1, dated(200, 0, 0, 0)), 0, second / 2},
-		{"answers together tell it better than one", many(20, dated(200, 250*time.Millisecond, 0, 0)), 250 * time.Millisecond, 100 * time.Millisecond},
-		{"a slow answer tells the middle, and little", many(1, dated(200, 0, 20*second, 0)), 0, 11 * second},
-		{"a slow answer does not spoil what a quick one told", append(many(3, dated(200, 0, 0, 0)), dated(200, 0, 0, 20*second)), 0, second / 2},
+		{"several answers are more exact than one", many(20, dated(200, 250*time.Millisecond, 0, 0)), 250 * time.Millisecond, 100 * time.Millisecond},
+		{"a slow answer gives the middle, and is inexact", many(1, dated(200, 0, 20*second, 0)), 0, 11 * second},
+		{"a slow answer does not spoil the result of a quick one", append(many(3, dated(200, 0, 0, 0)), dated(200, 0, 0, 20*second)), 0, second / 2},
 		{"a quick answer betters a slow one", []roundTrip{dated(200, 0, 20*second, 0), dated(200, 0, 0, 0)}, 0, second / 2},
 		{"a clock that was set is not believed at once", append(many(20, dated(200, time.Hour, 0, 0)), many(7, dated(200, 0, 0, 0))...), time.Hour, second / 2},
 		{"but once enough answers agree", append(many(20, dated(200, time.Hour, 0, 0)), many(8, dated(200, 0, 0, 0))...), 0, second / 2},
@@ -79,10 +79,10 @@ func TestTheClockIsCompared(t *testing.T) {
 	})
 }
 
-// dating is an appliance whose answers have the Date that is asked of it.
+// dating is an appliance whose answers have a given Date.
 type dating struct {
 	ahead time.Duration
-	// wrong returns the Date of an answer, the nth, instead; empty: the true one.
+	// wrong returns another Date for the nth answer; empty means the true one.
 	wrong    func(n int) string
 	requests []string
 }
@@ -184,7 +184,8 @@ func TestOnceTheClockIsKnownAPageCostsOneRequest(t *testing.T) {
 func TestAProxyThatOftenLiesIsNotBelieved(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lies := rapid.SampledFrom([]string{epoch, "Fri, 01 Jan 2100 00:00:00 GMT", "Sat, 01 Jan 2000 06:00:00 GMT"})
-		// The truth is told often enough, never more lies in a row than are believed.
+		// Right answers are frequent enough: there are never as many wrong ones in a row as
+		// would be trusted.
 		run := 0 // lies in a row
 		d := &dating{ahead: time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(rt, "ahead"))}
 		d.wrong = func(n int) string {

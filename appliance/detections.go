@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// Search selects detections, lowest mod_time first, then lowest id.
+// Search selects detections, by ascending mod_time, then ascending id.
 type Search struct {
-	// ModTime is what mod_time must be after, or at: which of the two the
-	// interface leaves open. In milliseconds since the epoch, above 0: 0 and
-	// less would be relative to now.
+	// ModTime selects detections with a later mod_time, or the same; the interface does
+	// not document which. In milliseconds since the epoch, above 0: other values would
+	// be relative to now.
 	ModTime int64
-	// Limit is how many are returned at most; 0: as many as the appliance wants.
+	// Limit is the maximum number of results; 0 means the appliance's default.
 	Limit int
-	// Offset is how many are passed over.
+	// Offset is the number of results to skip.
 	Offset int
-	// Filter is the interface's filter object; nil: none.
+	// Filter is the interface's filter object, or nil.
 	Filter json.RawMessage
 }
 
@@ -27,13 +27,14 @@ type sortField struct {
 	Direction string `json:"direction"`
 }
 
-// The default order of the interface begins with the latest update_time.
+// byModTime overrides the interface's default order, which begins with the latest
+// update_time.
 var byModTime = []sortField{{"mod_time", "asc"}, {"id", "asc"}}
 
 func (s Search) request(idOnly bool) (request, error) {
 	r := request{method: http.MethodPost, path: "/detections/search", repeatable: true, notFound: wrongAddress}
 	if s.ModTime <= 0 {
-		return r, fmt.Errorf("mod_time is %d, and must be above 0", s.ModTime)
+		return r, fmt.Errorf("mod_time is %d; it must be above 0", s.ModTime)
 	}
 	body, err := json.Marshal(struct {
 		ModTime int64           `json:"mod_time"`
@@ -50,7 +51,7 @@ func (s Search) request(idOnly bool) (request, error) {
 	return r, nil
 }
 
-// SearchDetections asks for the detections that s selects.
+// SearchDetections fetches the detections that s selects.
 func (c *Client) SearchDetections(ctx context.Context, s Search, page *Page) error {
 	r, err := s.request(false)
 	if err != nil {
@@ -60,8 +61,8 @@ func (c *Client) SearchDetections(ctx context.Context, s Search, page *Page) err
 	return c.fetchPage(ctx, r, page, s.Limit, page.decodeArray)
 }
 
-// SearchDetectionIDs asks for the ids alone of the detections that s selects; 0 for
-// one whose id is no 64-bit integer.
+// SearchDetectionIDs fetches only the ids of the detections that s selects; an id that
+// is not a 64-bit integer is 0.
 func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, error) {
 	r, err := s.request(true)
 	if err != nil {
@@ -75,17 +76,16 @@ func (c *Client) SearchDetectionIDs(ctx context.Context, s Search) ([]int64, err
 	return ids, err
 }
 
-// Detection asks for one detection: page then has one object. An *Error with
-// status 404 where there is none with this id; one that wraps ErrTooLarge where
-// it has more bytes than Options.MaxAnswer.
+// Detection fetches one detection, the only object of page then. It returns an *Error
+// with status 404 if there is none with this id, and one that wraps ErrTooLarge if it
+// is larger than Options.MaxAnswer.
 func (c *Client) Detection(ctx context.Context, id int64, page *Page) error {
 	return c.fetchPage(ctx, detectionRequest(id), page, 1, page.decodeObject)
 }
 
-// DetectionModTime reads through a detection of any size and keeps nothing but
-// its mod_time, in milliseconds since the epoch; 0 where it has none that is a
-// 64-bit integer. size is the number of bytes of the answer. Options.Timeout
-// holds, Options.MaxAnswer does not.
+// DetectionModTime reads a detection of any size and keeps only its mod_time in
+// milliseconds since the epoch; 0 if that is not a 64-bit integer. size is the size of
+// the answer in bytes. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size int64, err error) {
 	err = c.do(ctx, detectionRequest(id), func(resp *http.Response) error {
 		fields := map[string]string{"mod_time": ""}
@@ -99,7 +99,7 @@ func (c *Client) DetectionModTime(ctx context.Context, id int64) (modTime, size 
 	return modTime, size, nil
 }
 
-// integer is 0 where text is no 64-bit integer.
+// integer parses a 64-bit integer; it returns 0 for any other text.
 func integer(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -112,11 +112,11 @@ func detectionRequest(id int64) request {
 	return request{method: http.MethodGet, path: "/detections/" + strconv.FormatInt(id, 10)}
 }
 
-// fetchPage fills page as fetchObjects does, and with the appliance's time.
-func (c *Client) fetchPage(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
+// fetchPage is fetchObjects, and sets page.Date to the appliance's time.
+func (c *Client) fetchPage(ctx context.Context, r request, page *Page, maxObjects int, decode func(body []byte) error) error {
 	var given stamp
 	r.stamp = &given
-	err := c.fetchObjects(ctx, r, page, most, decode)
+	err := c.fetchObjects(ctx, r, page, maxObjects, decode)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func (c *Client) fetchPage(ctx context.Context, r request, page *Page, most int,
 	return err
 }
 
-// fetchObjects sends r and fills page from the answer, whose body decode takes: with
-// most objects, or maxRows if most is 0. An answer that has more is an error. The page
-// has no Date.
-func (c *Client) fetchObjects(ctx context.Context, r request, page *Page, most int, decode func(body []byte) error) error {
-	page.most = most
+// fetchObjects sends r and fills page by passing the answer's body to decode. page may
+// have up to maxObjects objects, or maxRows if maxObjects is 0; more are an error.
+// page.Date is not set.
+func (c *Client) fetchObjects(ctx context.Context, r request, page *Page, maxObjects int, decode func(body []byte) error) error {
+	page.maxObjects = maxObjects
 	if err := c.lease(ctx, page); err != nil {
 		return c.wrap(r, fmt.Errorf("wait for memory for the answer: %w", err))
 	}

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// SearchDevices asks for the devices with these ids, in no order. One that the
-// appliance does not know is not among them. The page has no Date.
+// SearchDevices fetches the devices with these ids, in no particular order. Ids unknown
+// to the appliance are omitted. page.Date is not set.
 func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) error {
 	r := request{method: http.MethodPost, path: "/devices/search", repeatable: true, notFound: wrongAddress}
 	type filter struct {
@@ -28,8 +28,8 @@ func (c *Client) SearchDevices(ctx context.Context, ids []int64, page *Page) err
 	return c.fetchObjects(ctx, r, page, len(ids), page.decodeArray)
 }
 
-// DetectionFormats asks for the detection formats: what a type of detections is
-// called. The page has no Date.
+// DetectionFormats fetches the detection formats: the display names of detection types.
+// page.Date is not set.
 func (c *Client) DetectionFormats(ctx context.Context, page *Page) error {
 	r := request{method: http.MethodGet, path: "/detections/formats", notFound: wrongAddress}
 	return c.fetchObjects(ctx, r, page, 0, page.decodeArray)

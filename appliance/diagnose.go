@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// The kinds of failures without an answer. They are metric labels.
+// The kinds of failures without an answer, which are metric labels.
 const (
 	kindDNS      = "dns"
 	kindConnect  = "connect"
@@ -25,8 +25,8 @@ const (
 	kindOther    = "other"
 )
 
-// diagnose returns the kind of a failure, and what a person can do about it,
-// empty where the error says it all.
+// diagnose returns the kind of a failure, and advice, which is empty if the error is
+// sufficient.
 func diagnose(err error) (kind, advice string) {
 	if errors.Is(err, context.Canceled) {
 		return kindCanceled, ""
@@ -51,41 +51,41 @@ func diagnose(err error) (kind, advice string) {
 	case op != nil && op.Op == "dial":
 		return kindConnect, "check the host in url, and the network"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF):
-		return kindOther, "the answer was cut short"
+		return kindOther, "the answer is incomplete"
 	}
 	return kindOther, ""
 }
 
-// diagnoseTLS returns advice on a TLS failure, and nothing on any other.
+// diagnoseTLS returns advice on a TLS failure, and "" for any other error.
 func diagnoseTLS(err error) string {
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		if e.Cert != nil && bytes.Equal(e.Cert.RawIssuer, e.Cert.RawSubject) {
-			return "the certificate is self-signed: put it into a PEM file and set tls.ca_file to that"
+			return "the certificate is self-signed: save it to a PEM file and set tls.ca_file to that file"
 		}
-		return "the certificate comes from an authority that this machine does not know: set tls.ca_file to the authority's PEM file"
+		return "the certificate is from an authority that this machine does not trust: set tls.ca_file to the authority's PEM file"
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is for %s: set tls.server_name to a name that it has, or fix the host in url", certificateNames(e.Certificate))
+		return fmt.Sprintf("the certificate is for %s: set tls.server_name to one of its names, or correct the host in url", certificateNames(e.Certificate))
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
 		return "renew the appliance's certificate, or fix this machine's clock"
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return "set tls.ca_file to what the appliance's certificate is signed by"
+		return "set tls.ca_file to the authority that signed the appliance's certificate"
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return "the appliance does not speak TLS on this port: check scheme and port in url"
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "what answers does not speak TLS: check host and port in url"
+		return "the server does not speak TLS: check host and port in url"
 	}
-	// The alerts of the other side have no type of their own.
+	// Alerts received from the server have no exported error types.
 	switch text := err.Error(); {
 	case strings.Contains(text, "tls: certificate required"), strings.Contains(text, "tls: bad certificate"),
 		strings.Contains(text, "tls: unknown certificate"):
-		return "the appliance wants a client certificate that it knows: set tls.cert_file and tls.key_file"
+		return "the appliance requires a client certificate that it trusts: set tls.cert_file and tls.key_file"
 	case strings.Contains(text, "remote error: tls: "), strings.HasPrefix(text, "tls: "):
-		return "TLS could not be agreed on with the appliance"
+		return "the TLS handshake with the appliance failed"
 	}
 	return ""
 }

@@ -12,39 +12,40 @@ import (
 	"ndrbridge/internal/retryafter"
 )
 
-// ErrTooLarge says that an answer's body has more bytes than Options.MaxAnswer
-// allows. It comes within an *Error.
-var ErrTooLarge = errors.New("the answer is larger than is allowed")
+// ErrTooLarge is wrapped by an *Error if an answer's body is larger than
+// Options.MaxAnswer.
+var ErrTooLarge = errors.New("the answer is larger than allowed")
 
-// ErrNoMemory says that the Budget had no memory for the rest of an answer in the time
-// that a request may take. The next Client.Reserve of the page waits for as much. It comes
-// within an *Error.
-var ErrNoMemory = errors.New("the answers of other requests take the memory that this one needs")
+// ErrNoMemory is wrapped by an *Error if the Budget had no memory for the rest of an
+// answer within the time of a request. The page's next Client.Reserve waits for as
+// much.
+var ErrNoMemory = errors.New("the answers of other requests use the memory that this one needs")
 
-// wrongAddress is advice on a 404 where every appliance has the path.
-const wrongAddress = "is url the appliance's own address, and product its word in paths?"
+// wrongAddress is the advice for a 404 on a path that every appliance has.
+const wrongAddress = "check that url is the appliance's own address, and that product is its name in paths"
 
-// Error is a call that failed. No part of it holds the key, the secret or a
-// token, even where the server repeated them.
+// Error is a failed call. It never contains the key, the secret or a token, even if the
+// server repeated them.
 type Error struct {
-	// Method and Path are those of the request: the call's own, or the token
-	// endpoint's.
+	// Method and Path are those of the request, to the interface or to the token
+	// endpoint.
 	Method, Path string
-	// Status is the answer's; 0 where there was none, or one of the token endpoint
-	// that holds no token. It can be 2xx, where the answer was not what the
-	// interface says.
+	// Status is the answer's status; 0 if there was no answer, or one of the token
+	// endpoint without a token. It is 2xx if the answer's content was not as
+	// documented.
 	Status int
-	// RetryAfter is the wait that the answer asked for, up to
-	// retryafter.Max; 0: none.
+	// RetryAfter is the wait that the answer requested, up to retryafter.Max; 0 if
+	// none.
 	RetryAfter time.Duration
-	// Excerpt is what the answer's body says, at most 256 printable characters.
+	// Excerpt is the beginning of the answer's message, at most 256 printable
+	// characters.
 	Excerpt string
-	// Err is the cause, or what to do; it can be nil where Status says it all.
-	// Where the context given ended the call, it wraps that context's error.
+	// Err is the cause, or advice; it may be nil if Status is sufficient. If the
+	// caller's context ended the call, Err wraps the context's error.
 	Err error
 }
 
-// Error tells what was tried, what came back and what to do.
+// Error returns the request, the answer and the advice.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: ", e.Method, e.Path)
@@ -58,7 +59,7 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, ", %q", e.Excerpt)
 		}
 		if e.RetryAfter > 0 {
-			fmt.Fprintf(&b, ", to be tried again after %s", e.RetryAfter)
+			fmt.Fprintf(&b, ", retry after %s", e.RetryAfter)
 		}
 		if e.Err != nil {
 			fmt.Fprintf(&b, ": %v", e.Err)
@@ -72,34 +73,34 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refusals are what appliances and token endpoints say with a 400 that is about
+// refusals are messages that appliances and token endpoints send with a 400 caused by
 // the token or the credentials (RFC 6749, section 5.2).
 var refusals = []string{
 	"invalid", "The specified access token is invalid",
 	"invalid_client", "unauthorized_client",
 }
 
-// Refused reports that the key, token or secret was not accepted.
+// Refused reports whether the key, token or secret was not accepted.
 func (e *Error) Refused() bool {
 	switch e.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusBadRequest:
-		// Some write the end of the line as a backslash and an n.
-		said := strings.TrimSpace(strings.TrimSuffix(e.Excerpt, `\n`))
-		return slices.Contains(refusals, strings.TrimSuffix(said, "."))
+		// Some appliances end the message with a literal backslash and n.
+		message := strings.TrimSpace(strings.TrimSuffix(e.Excerpt, `\n`))
+		return slices.Contains(refusals, strings.TrimSuffix(message, "."))
 	}
 	return false
 }
 
-// Throttled reports that the appliance asked to be asked less often.
+// Throttled reports whether the appliance asked for fewer requests.
 func (e *Error) Throttled() bool {
 	return e.Status == http.StatusTooManyRequests ||
 		e.Status == http.StatusServiceUnavailable && e.RetryAfter > 0
 }
 
-// redact removes secrets from what the server had a part in, and only then cuts
-// the excerpt: half a secret could not be found.
+// redact removes secrets from the text of the server, and truncates the excerpt only
+// then: part of a secret could not be found.
 func (e *Error) redact(words []string) {
 	secrets := redact.New(words...)
 	e.Excerpt = shorten(secrets.Hide(e.Excerpt))
@@ -108,7 +109,7 @@ func (e *Error) redact(words []string) {
 	}
 	text := e.Err.Error()
 	shown := secrets.Hide(text)
-	if len(shown) > maxErrorText { // a header's value can be in it
+	if len(shown) > maxErrorText { // it may quote a header
 		shown = strings.ToValidUTF8(shown[:maxErrorText], "") + "…"
 	}
 	if shown != text {
@@ -116,10 +117,10 @@ func (e *Error) redact(words []string) {
 	}
 }
 
-// maxErrorText bounds the text of an Error's cause, in bytes.
+// maxErrorText limits the text of an Error's cause, in bytes.
 const maxErrorText = 2 << 10
 
-// redactedError is an error that is printed with another text.
+// redactedError replaces the text of an error.
 type redactedError struct {
 	text string
 	err  error
@@ -128,8 +129,8 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// answered fills e in from an answer that is no success. notFound and refused
-// are what to do about a 404 and about a refusal; empty: nothing.
+// answered fills e in from an unsuccessful answer. notFound and refused are the advice
+// for a 404 and for a refusal; empty means none.
 func (e *Error) answered(resp *http.Response, body []byte, notFound, refused string) {
 	e.Status = resp.StatusCode
 	e.RetryAfter, _ = retryafter.Parse(resp.Header)
@@ -142,7 +143,7 @@ func (e *Error) answered(resp *http.Response, body []byte, notFound, refused str
 	case e.Status == http.StatusNotFound:
 		advice = notFound
 	case e.Status == http.StatusProxyAuthRequired:
-		advice = isProxyAuthRequired
+		advice = proxyAuthAdvice
 	case e.Refused():
 		advice = refused
 	}
@@ -151,14 +152,15 @@ func (e *Error) answered(resp *http.Response, body []byte, notFound, refused str
 	}
 }
 
-const isProxyAuthRequired = "the proxy wants a user name and a password: write them into proxy"
+const proxyAuthAdvice = "the proxy requires a user name and a password: set them in proxy"
 
-// redirected names where an answer pointed, without what may be secret in it.
+// redirected returns an error with the target of a redirect, without parts that may be
+// secret.
 func redirected(resp *http.Response) error {
 	location, err := resp.Location()
 	if err != nil {
-		return errors.New("redirects are not followed: write the right address into the configuration")
+		return errors.New("redirects are not followed: configure the final address")
 	}
-	return fmt.Errorf("it points to %s://%s%s, and redirects are not followed: write the right address into the configuration",
+	return fmt.Errorf("redirected to %s://%s%s; redirects are not followed: configure the final address",
 		location.Scheme, location.Host, printable(location.Path))
 }

@@ -35,10 +35,10 @@ func TestAnswersThatAreNoSuccess(t *testing.T) {
 		"a filter that is wrong":               {400, `{"error_message": "invalid filter"}`, "invalid filter", false, false, "400 Bad Request"},
 		"a text that begins like a refusal":    {400, "invalid sort field", "invalid sort field", false, false, ""},
 		"the text about a token with a 500":    {500, "invalid", "invalid", false, false, ""},
-		"a path that is not there":             {404, `{"type": "about:blank", "detail": "No such resource"}`, "No such resource", false, false, "is url the appliance's own address"},
+		"a path that is not there":             {404, `{"type": "about:blank", "detail": "No such resource"}`, "No such resource", false, false, "check that url is the appliance's own address"},
 		"a problem document without a detail":  {404, `{"type": "x", "title": "Not there", "detail": null}`, "Not there", false, false, ""},
 		"an empty message before a full one":   {422, `{"error_message": "", "detail": "off"}`, "off", false, false, ""},
-		"a detail that is no text":             {422, `{"detail": [{"msg": "bad"}]}`, `[{"msg": "bad"}]`, false, false, ""},
+		"a detail that is not text":            {422, `{"detail": [{"msg": "bad"}]}`, `[{"msg": "bad"}]`, false, false, ""},
 		"JSON without a message":               {422, `{"failures": 3}`, `{"failures": 3}`, false, false, ""},
 		"JSON that is cut short":               {500, `{"detail": "x`, `{"detail": "x`, false, false, ""},
 		"a method that is not allowed":         {405, "", "", false, false, "answered 405 Method Not Allowed"},
@@ -48,7 +48,7 @@ func TestAnswersThatAreNoSuccess(t *testing.T) {
 		"an HTML page without a title":         {502, "<html><body>no</body></html>", "an HTML page", false, false, ""},
 		"text with control characters":         {500, "a\x00b\x1b[31m\tc\r\n\r\nd\u202ee\xff", "ab[31m c de�", false, false, ""},
 		"a status that nobody knows":           {599, "", "", false, false, "answered 599"},
-		"a proxy that wants a password":        {407, "", "", false, false, "write them into proxy"},
+		"a proxy that requires a password":     {407, "", "", false, false, "set them in proxy"},
 		"a long text":                          {500, strings.Repeat("ä", 5000), strings.Repeat("ä", 255) + "…", false, false, ""},
 		"a text that is just not too long":     {500, strings.Repeat("ä", 256), strings.Repeat("ä", 256), false, false, ""},
 		"a text without end":                   {500, strings.Repeat("x", 1<<20), strings.Repeat("x", 255) + "…", false, false, ""},
@@ -110,15 +110,15 @@ func TestAnswersWithTheWrongContent(t *testing.T) {
 		"an array of numbers":               {"application/json", `[1]`, "", "element 0 of the answer is a number"},
 		"an array of arrays":                {"application/json", `[{}, []]`, "", "element 1 of the answer is an array"},
 		"an array with a null":              {"application/json", `[{}, {}, null]`, "", "element 2 of the answer is null"},
-		"JSON cut short in an object":       {"application/json", `[{"id": 1}, {"id": `, "", "ends in the middle of its JSON, after 19 bytes"},
-		"JSON cut short between objects":    {"application/json", `[{"id": 1},`, "", "ends in the middle of its JSON"},
-		"JSON cut short behind an object":   {"application/json", `[{"id": 1}`, "", "ends in the middle of its JSON"},
-		"JSON cut short at the start":       {"application/json", `[`, "", "ends in the middle of its JSON"},
+		"JSON cut short in an object":       {"application/json", `[{"id": 1}, {"id": `, "", "the answer's JSON is incomplete, it ends after 19 bytes"},
+		"JSON cut short between objects":    {"application/json", `[{"id": 1},`, "", "the answer's JSON is incomplete"},
+		"JSON cut short behind an object":   {"application/json", `[{"id": 1}`, "", "the answer's JSON is incomplete"},
+		"JSON cut short at the start":       {"application/json", `[`, "", "the answer's JSON is incomplete"},
 		"a comma too many":                  {"application/json", `[{"id": 1},]`, "", "is not JSON at byte 10"},
 		"a comma missing":                   {"application/json", `[{"id": 1} {"id": 2}]`, "", "is not JSON at byte 11"},
-		"two arrays":                        {"application/json", `[{"id": 1}] [{"id": 2}]`, "", "something stands behind the JSON"},
-		"an array and text":                 {"application/json", `[]x`, "", "something stands behind the JSON"},
-		"an array and a page":               {"text/html", `[]` + login, "", "something stands behind the JSON"},
+		"two arrays":                        {"application/json", `[{"id": 1}] [{"id": 2}]`, "", "the answer has data after its JSON"},
+		"an array and text":                 {"application/json", `[]x`, "", "the answer has data after its JSON"},
+		"an array and a page":               {"text/html", `[]` + login, "", "the answer has data after its JSON"},
 		"a number that is none":             {"application/json", `[{"id": 01}]`, "", "is not JSON"},
 		"a NaN":                             {"application/json", `[{"id": NaN}]`, "", "is not JSON"},
 		"a line break in a string":          {"application/json", "[{\"id\": \"\n\"}]", "", "is not JSON"},
@@ -193,12 +193,12 @@ func raw(t *testing.T, text string) string {
 func TestAnswersCutShort(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
 	for name, test := range map[string]struct{ answer, says string }{
-		"in its length":           {head + "Content-Length: 100\r\n\r\n[{\"id\":1}]", "cut short"},
-		"in its chunks":           {head + "Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n", "cut short"},
-		"in its head":             {head, "cut short"},
-		"before it began":         {"", "cut short"},
-		"without saying its size": {head + "Connection: close\r\n\r\n[{\"id\":1}", "in the middle of its JSON"},
-		"in its compression":      {head + "Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x00", "cut short"},
+		"in its length":           {head + "Content-Length: 100\r\n\r\n[{\"id\":1}]", "incomplete"},
+		"in its chunks":           {head + "Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n", "incomplete"},
+		"in its head":             {head, "incomplete"},
+		"before it began":         {"", "incomplete"},
+		"without saying its size": {head + "Connection: close\r\n\r\n[{\"id\":1}", "JSON is incomplete"},
+		"in its compression":      {head + "Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x00", "incomplete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := raw(t, test.answer)
@@ -218,7 +218,7 @@ func TestAPageWithoutADateIsAnError(t *testing.T) {
 		c := newClientOf(t, func(o *Options) { o.URL = address })
 		page := Page{Objects: []Object{{}}}
 		e := failure(t, c.SearchDetections(t.Context(), anySearch, &page))
-		if e.Status != 200 || !strings.Contains(e.Error(), "proxy strip") || len(page.Objects) != 0 {
+		if e.Status != 200 || !strings.Contains(e.Error(), "whether a proxy removes") || len(page.Objects) != 0 {
 			t.Error(e)
 		}
 	}
@@ -226,8 +226,8 @@ func TestAPageWithoutADateIsAnError(t *testing.T) {
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	for location, says := range map[string]string{
-		"/login?next=%2Fapi&token=" + url.QueryEscape(testKey): "/login, and redirects are not followed",
-		"https://u:pw@sso.example/saml?SAMLRequest=abc#frag":   "points to https://sso.example/saml, and",
+		"/login?next=%2Fapi&token=" + url.QueryEscape(testKey): "/login; redirects are not followed",
+		"https://u:pw@sso.example/saml?SAMLRequest=abc#frag":   "redirected to https://sso.example/saml;",
 		"": "redirects are not followed",
 	} {
 		t.Run(location, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestAnAnswerCostsNoMoreThanAFewTimesItsSize(t *testing.T) {
 	}
 	firmware := func(t *testing.T, c *Client) error { _, err := c.Firmware(t.Context()); return err }
 	ticketing := func(t *testing.T, c *Client) error { _, _, err := c.Ticketing(t.Context()); return err }
-	const tooMany = "that were asked for"
+	const tooMany = "requested"
 	for name, test := range map[string]struct {
 		call func(*testing.T, *Client) error
 		body string

@@ -10,23 +10,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// decodeIDs takes body for the answer to a search with id_only: an array of ids, or of
-// objects that have one, since the interface does not show which. An id that is no 64-bit
-// integer is 0, so that one object does not hide the others; it is an error if that holds
-// for all of them, or if there are more than most, or than maxRows if most is 0.
-func decodeIDs(body []byte, most int) ([]int64, error) {
-	if most <= 0 {
-		most = maxRows
+// decodeIDs decodes the answer to a search with id_only: an array of ids, or of objects
+// with an id, since the interface does not document which. An id that is not a 64-bit
+// integer is 0, so that one bad object does not hide the others. It returns an error if
+// all ids are bad, or if there are more than maxIDs, or than maxRows if maxIDs is 0.
+func decodeIDs(body []byte, maxIDs int) ([]int64, error) {
+	if maxIDs <= 0 {
+		maxIDs = maxRows
 	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if kind := d.PeekKind(); kind != jsontext.KindBeginArray {
-		return nil, errors.New("the answer is no array of ids")
+		return nil, errors.New("the answer is not an array of ids")
 	}
 	_, err := d.ReadToken()
-	ids, legible := []int64{}, false
+	ids, valid := []int64{}, false
 	for err == nil && d.PeekKind() != jsontext.KindEndArray {
-		if len(ids) == most {
-			return nil, fmt.Errorf("the answer has more than the %d ids that were asked for", most)
+		if len(ids) == maxIDs {
+			return nil, fmt.Errorf("the answer has more than the %d ids requested", maxIDs)
 		}
 		var element jsontext.Value
 		if element, err = d.ReadValue(); err != nil {
@@ -40,19 +40,19 @@ func decodeIDs(body []byte, most int) ([]int64, error) {
 			element = jsontext.Value(object.ID)
 		}
 		id := integer(string(element))
-		legible = legible || id != 0
+		valid = valid || id != 0
 		ids = append(ids, id)
 	}
 	if err == nil {
-		_, err = d.ReadToken() // the bracket
+		_, err = d.ReadToken() // the closing bracket
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the answer is no array of ids: %w", syntax(body, err))
+		return nil, fmt.Errorf("the answer is not an array of ids: %w", syntax(body, err))
 	}
 	if _, err := d.ReadToken(); err != io.EOF {
-		return nil, errors.New("something stands behind the ids of the answer")
+		return nil, errors.New("the answer has data after its ids")
 	}
-	if !legible && len(ids) > 0 {
+	if !valid && len(ids) > 0 {
 		return nil, errors.New("no element of the answer is an id")
 	}
 	return ids, nil

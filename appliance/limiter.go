@@ -7,41 +7,40 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// priority limiter lets requests through at a rate, one waiting in front at a time.
-// Those behind it wait in two lines: it takes the urgent first, and within a
-// line the one that has waited longest. Since a stream asks again only after it
-// has its answer, the streams of a line take turns, and an urgent one waits for
-// one other at most.
+// priorityLimiter is a rate limiter with two priorities. One caller at a time waits for
+// the rate; the others wait in two FIFO queues, of which the urgent one is served
+// first. Since a stream sends its next request only after an answer, streams of the
+// same priority take turns, and an urgent request waits for at most one other.
 type priorityLimiter struct {
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
-	taken   bool // somebody stands in front
-	waiters [2][]chan struct{}
+	taken   bool               // a caller is waiting for the rate
+	waiters [2][]chan struct{} // by priority
 }
 
-// The lines of a priority limiter.
+// The priorities of a priorityLimiter.
 const (
-	urgentQueue = iota
-	backgroundQueue
+	urgentPriority = iota
+	backgroundPriority
 )
 
-// wait returns when the caller may send a request, or ctx's error: at once where
-// its turn would come later than ctx's deadline.
-func (t *priorityLimiter) wait(ctx context.Context, line int) error {
-	if err := t.enter(ctx, line); err != nil {
+// wait blocks until the caller may send a request. It returns ctx's error, immediately
+// if the rate would permit the request only after ctx's deadline.
+func (t *priorityLimiter) wait(ctx context.Context, priority int) error {
+	if err := t.enter(ctx, priority); err != nil {
 		return err
 	}
 	defer t.leave()
 	err := t.limiter.Wait(ctx)
 	if err != nil && ctx.Err() == nil {
-		return context.DeadlineExceeded // the limiter saw it coming
+		return context.DeadlineExceeded // the limiter predicted it
 	}
 	return err
 }
 
-// enter waits until the caller stands in front.
-func (t *priorityLimiter) enter(ctx context.Context, line int) error {
+// enter waits until the caller is the one that waits for the rate.
+func (t *priorityLimiter) enter(ctx context.Context, priority int) error {
 	t.mu.Lock()
 	if !t.taken {
 		t.taken = true
@@ -49,7 +48,7 @@ func (t *priorityLimiter) enter(ctx context.Context, line int) error {
 		return nil
 	}
 	called := make(chan struct{})
-	t.waiters[line] = append(t.waiters[line], called)
+	t.waiters[priority] = append(t.waiters[priority], called)
 	t.mu.Unlock()
 	select {
 	case <-called:
@@ -58,29 +57,29 @@ func (t *priorityLimiter) enter(ctx context.Context, line int) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, waiting := range t.waiters[line] {
+	for i, waiting := range t.waiters[priority] {
 		if waiting == called {
-			t.waiters[line] = append(t.waiters[line][:i], t.waiters[line][i+1:]...)
+			t.waiters[priority] = append(t.waiters[priority][:i], t.waiters[priority][i+1:]...)
 			return ctx.Err()
 		}
 	}
-	t.pass() // it was called as it gave up
+	t.pass() // it was called when ctx was done
 	return ctx.Err()
 }
 
-// leave lets the next one step in front.
+// leave admits the next caller.
 func (t *priorityLimiter) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass()
 }
 
-// pass is leave with the lock held.
+// pass is leave with t.mu held.
 func (t *priorityLimiter) pass() {
-	for i, line := range t.waiters {
-		if len(line) > 0 {
-			t.waiters[i] = line[1:]
-			close(line[0])
+	for i, queue := range t.waiters {
+		if len(queue) > 0 {
+			t.waiters[i] = queue[1:]
+			close(queue[0])
 			return
 		}
 	}

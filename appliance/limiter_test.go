@@ -168,21 +168,21 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 func TestATurnThatComesAsItsOwnerGivesUpIsPassedOn(t *testing.T) {
 	for range 50 { // which of the two its owner sees first is left to chance
 		synctest.Test(t, func(t *testing.T) {
-			stile := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
-			if err := stile.enter(t.Context(), urgentQueue); err != nil {
+			limiter := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
+			if err := limiter.enter(t.Context(), urgentPriority); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				if stile.enter(ctx, urgentQueue) == nil {
-					stile.leave()
+				if limiter.enter(ctx, urgentPriority) == nil {
+					limiter.leave()
 				}
 			}()
 			synctest.Wait()
 			behind := make(chan error, 1)
-			go func() { behind <- stile.wait(t.Context(), backgroundQueue) }()
+			go func() { behind <- limiter.wait(t.Context(), backgroundPriority) }()
 			synctest.Wait()
-			stile.leave()
+			limiter.leave()
 			cancel()
 			synctest.Wait()
 			select {
@@ -193,15 +193,15 @@ func TestATurnThatComesAsItsOwnerGivesUpIsPassedOn(t *testing.T) {
 			default:
 				t.Error("who stood behind was not called")
 			}
-			if stile.taken {
+			if limiter.taken {
 				t.Error("nobody stands in front, and it is taken")
 			}
 		})
 	}
 }
 
-func TestATurnstileIsFreeAgainWhateverHappens(t *testing.T) {
-	stile := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
+func TestAPriorityLimiterIsFreeAgainWhateverHappens(t *testing.T) {
+	limiter := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}
 	var inFront, elapsed atomic.Int32
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -212,13 +212,13 @@ func TestATurnstileIsFreeAgainWhateverHappens(t *testing.T) {
 				if r.IntN(2) == 0 {
 					time.AfterFunc(time.Duration(r.IntN(20))*time.Microsecond, cancel)
 				}
-				if err := stile.enter(ctx, r.IntN(2)); err == nil {
+				if err := limiter.enter(ctx, r.IntN(2)); err == nil {
 					if inFront.Add(1) != 1 {
 						t.Error("two stand in front")
 					}
 					elapsed.Add(1)
 					inFront.Add(-1)
-					stile.leave()
+					limiter.leave()
 				} else if !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
@@ -227,7 +227,7 @@ func TestATurnstileIsFreeAgainWhateverHappens(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if stile.taken || len(slices.Concat(stile.waiters[:]...)) > 0 || elapsed.Load() == 0 {
-		t.Errorf("%d passed, taken %t, %d and %d wait", elapsed.Load(), stile.taken, len(stile.waiters[0]), len(stile.waiters[1]))
+	if limiter.taken || len(slices.Concat(limiter.waiters[:]...)) > 0 || elapsed.Load() == 0 {
+		t.Errorf("%d passed, taken %t, %d and %d wait", elapsed.Load(), limiter.taken, len(limiter.waiters[0]), len(limiter.waiters[1]))
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// link is the way to the appliance that all requests of a client share, those
-// for tokens among them.
+// link is the HTTP client with its rate limiter and clock, shared by all requests to
+// one appliance, those for tokens included.
 type link struct {
 	http    *http.Client
-	stile   *priorityLimiter // nil: no rate limit
+	limiter *priorityLimiter // nil if there is no rate limit
 	timeout time.Duration
 	close   func()
 	clock   *clock
-	answers atomic.Bool // the appliance has answered a request
-	secrets []string    // the proxy's password, as it is and in the Basic scheme
+	answers atomic.Bool // set once the appliance has answered
+	secrets []string    // the proxy's password, plain and in Basic credentials
 }
 
 func newLink(o Options) *link {
@@ -47,7 +47,7 @@ func newLink(o Options) *link {
 		}
 	}
 	if o.RateLimit > 0 {
-		l.stile = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
+		l.limiter = &priorityLimiter{limiter: rate.NewLimiter(rate.Limit(o.RateLimit), max(1, int(o.RateLimit)))}
 	}
 	if o.Tracer != nil {
 		transport = &traced{transport, o.Tracer}
@@ -62,11 +62,11 @@ func newLink(o Options) *link {
 	return l
 }
 
-// idlePerHost is how many connections are kept: more than a bridge has streams
-// of one appliance under way at once.
+// idlePerHost is the number of idle connections that are kept: more than the concurrent
+// streams of one appliance.
 const idlePerHost = 8
 
-// maxHeader bounds the header of an answer, in bytes.
+// maxHeader limits the header of an answer, in bytes.
 const maxHeader = 256 << 10
 
 func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
@@ -77,8 +77,8 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 	}
 	t.MaxIdleConnsPerHost = idlePerHost
 	t.MaxResponseHeaderBytes = maxHeader
-	// A timeout ends a connection of HTTP/1 and the next request dials again; one
-	// of HTTP/2 would be used on after its peer has gone.
+	// After a timeout an HTTP/1 connection is closed and the next request dials again;
+	// an HTTP/2 connection would be reused although its peer is gone.
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 	t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Response) error {
@@ -86,18 +86,18 @@ func newTransport(config *tls.Config, proxy *url.URL) *http.Transport {
 		case http.StatusOK:
 			return nil
 		case http.StatusProxyAuthRequired:
-			return errors.New(isProxyAuthRequired)
+			return errors.New(proxyAuthAdvice)
 		}
-		return fmt.Errorf("the proxy refused to connect: %s", brief(resp.Status))
+		return fmt.Errorf("the proxy refused the connection: %s", brief(resp.Status))
 	}
 	return t
 }
 
-// turn waits until a request may be sent. The context returned bounds that
-// request; the wait does not count.
-func (l *link) turn(ctx context.Context, line int) (context.Context, context.CancelFunc, error) {
-	if l.stile != nil {
-		if err := l.stile.wait(ctx, line); err != nil {
+// admit waits until a request may be sent. The returned context bounds the request; the
+// wait does not count.
+func (l *link) admit(ctx context.Context, priority int) (context.Context, context.CancelFunc, error) {
+	if l.limiter != nil {
+		if err := l.limiter.wait(ctx, priority); err != nil {
 			return nil, nil, fmt.Errorf("wait for the rate limit: %w", err)
 		}
 	}
@@ -105,7 +105,7 @@ func (l *link) turn(ctx context.Context, line int) (context.Context, context.Can
 	return ctx, cancel, nil
 }
 
-// explain says what to do about a request that failed.
+// explain adds advice to the error of a failed request.
 func (l *link) explain(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // Error has method and path
@@ -122,7 +122,7 @@ func (l *link) explain(err error) error {
 	return err
 }
 
-// observed counts the requests that go through a transport.
+// observed is a transport that reports the result of each request.
 type observed struct {
 	http.RoundTripper
 	observe func(code string)

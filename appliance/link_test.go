@@ -78,13 +78,13 @@ func TestTLS(t *testing.T) {
 	named := certificate(t, "sensor.example", soon, &ca)
 	expired := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), &ca)
 	client := certificate(t, "bridge.example", soon, &ca)
-	stranger := certificate(t, "bridge.example", soon, &otherCA)
+	untrusted := certificate(t, "bridge.example", soon, &otherCA)
 
 	for name, test := range map[string]struct {
-		server tls.Certificate
-		wants  tls.ClientAuthType
-		client *tls.Config
-		says   string // empty: it works
+		server     tls.Certificate
+		clientAuth tls.ClientAuthType
+		client     *tls.Config
+		says       string // empty: it works
 	}{
 		"a self-signed certificate":                     {server: selfSigned, says: "set tls.ca_file"},
 		"a self-signed certificate in the CA file":      {server: selfSigned, client: &tls.Config{RootCAs: pool(t, selfSigned)}},
@@ -95,15 +95,15 @@ func TestTLS(t *testing.T) {
 		"a certificate for another name":                {server: named, client: &tls.Config{RootCAs: pool(t, ca)}, says: "the certificate is for sensor.example: set tls.server_name"},
 		"a certificate for the name that is set":        {server: named, client: &tls.Config{RootCAs: pool(t, ca), ServerName: "sensor.example"}},
 		"a certificate that has expired":                {server: expired, client: &tls.Config{RootCAs: pool(t, ca)}, says: "clock"},
-		"a client certificate that is wanted":           {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{client}}},
-		"a client certificate that is missing":          {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.cert_file and tls.key_file"},
-		"a client certificate that the server rejects":  {server: signed, wants: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{stranger}}, says: "tls"},
-		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, wants: -1, says: "TLS could not be agreed on"},
+		"a client certificate that is required":         {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{client}}},
+		"a client certificate that is missing":          {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca)}, says: "set tls.cert_file and tls.key_file"},
+		"a client certificate that the server rejects":  {server: signed, clientAuth: tls.RequireAndVerifyClientCert, client: &tls.Config{RootCAs: pool(t, ca), Certificates: []tls.Certificate{untrusted}}, says: "tls"},
+		"versions of TLS that have nothing in common":   {server: signed, client: &tls.Config{RootCAs: pool(t, ca), MaxVersion: tls.VersionTLS12}, clientAuth: -1, says: "the TLS handshake with the appliance failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewUnstartedServer(answer(200, "application/json", "[]"))
-			server.TLS = &tls.Config{Certificates: []tls.Certificate{test.server}, ClientCAs: pool(t, ca), ClientAuth: max(0, test.wants)}
-			if test.wants < 0 {
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{test.server}, ClientCAs: pool(t, ca), ClientAuth: max(0, test.clientAuth)}
+			if test.clientAuth < 0 {
 				server.TLS.MinVersion = tls.VersionTLS13
 			}
 			server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -189,7 +189,7 @@ func TestFailuresOfTheNetwork(t *testing.T) {
 
 const proxyPassword = "pr0xy+pass/word"
 
-// proxy is a forward proxy for http and https that wants a password. It sends
+// proxy is a forward proxy for http and https that requires a password. It sends
 // all requests to one address, whatever host they name.
 func proxy(t *testing.T, to string) *url.URL {
 	t.Helper()
@@ -263,12 +263,12 @@ func TestProxy(t *testing.T) {
 	}
 	for _, address := range []string{"http://sensor.example", "https://sensor.example"} {
 		e := failure(t, search(with(address, "wr0ng")), "wr0ng")
-		if !strings.Contains(e.Error(), "the proxy wants a user name and a password") || e.Refused() {
+		if !strings.Contains(e.Error(), "the proxy requires a user name and a password") || e.Refused() {
 			t.Error(e)
 		}
 	}
 	e = failure(t, search(with("https://closed.example", proxyPassword)), proxyPassword)
-	if !strings.Contains(e.Error(), "the proxy refused to connect: 403 Forbidden") || e.Refused() {
+	if !strings.Contains(e.Error(), "the proxy refused the connection: 403 Forbidden") || e.Refused() {
 		t.Error(e)
 	}
 }

@@ -20,26 +20,26 @@ import (
 
 // OAuth is the client credentials grant (RFC 6749, section 4.4).
 type OAuth struct {
-	// TokenURL is where tokens are asked for, with HTTP Basic.
+	// TokenURL is the token endpoint; requests use HTTP Basic authentication.
 	TokenURL string
 	ClientID string
 	// ClientSecret returns the secret. It is called for each token.
 	ClientSecret func() (string, error)
 }
 
-// tokenAuthority signs in with tokens.
+// tokenAuthority authorizes with tokens.
 type tokenAuthority struct {
 	o    OAuth
 	path string // of the token endpoint
-	// secrets are those that the endpoint's URL holds.
+	// secrets are those in the endpoint's URL.
 	secrets []string
 	link    *link
 
-	// gate is held while the fields below are used: one token is asked for at a
-	// time, and who waits for it can be called off.
+	// gate guards the fields below: one token is requested at a time, and a caller that
+	// waits can be cancelled.
 	gate    chan struct{}
-	current credential // zero: to be asked for
-	until   time.Time  // when to ask for the next; zero: once it is refused
+	current credential // zero if it must be requested
+	until   time.Time  // when to request the next one; zero means when it is refused
 }
 
 func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
@@ -48,7 +48,7 @@ func newTokenAuthority(o OAuth, l *link) (*tokenAuthority, error) {
 		return nil, errors.New("the token URL must be http or https with a host")
 	}
 	if o.ClientID == "" || o.ClientSecret == nil {
-		return nil, errors.New("OAuth needs a client id and its secret")
+		return nil, errors.New("OAuth requires a client id and a client secret")
 	}
 	return &tokenAuthority{o: o, path: u.Path, secrets: secretsOfURL(o.TokenURL), link: l, gate: make(chan struct{}, 1)}, nil
 }
@@ -63,14 +63,14 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	if t.current.header != "" && (t.until.IsZero() || time.Now().Before(t.until)) {
 		return t.current, nil
 	}
-	asked := time.Now()
+	requested := time.Now()
 	token, err := t.fetch(ctx)
 	if err != nil {
 		return credential{}, err
 	}
 	if header := token.Type() + " " + token.AccessToken; secretfile.HasControl(header) {
 		return credential{}, &Error{Method: http.MethodPost, Path: t.path, Err: errors.New(
-			"the token endpoint returned a token with a line break or another control character, which no header can hold: is oauth.token_url right?")}
+			"the token endpoint returned a token with a line break or another control character, which no header can contain; check oauth.token_url")}
 	}
 	t.current = credential{
 		header:  token.Type() + " " + token.AccessToken,
@@ -78,8 +78,8 @@ func (t *tokenAuthority) credential(ctx context.Context) (credential, error) {
 	}
 	t.until = time.Time{}
 	if !token.Expiry.IsZero() {
-		// A tenth is left for clocks that run apart and requests under way.
-		t.until = asked.Add(token.Expiry.Sub(asked) / 10 * 9)
+		// A margin of a tenth allows for differing clocks and requests in flight.
+		t.until = requested.Add(token.Expiry.Sub(requested) / 10 * 9)
 	}
 	return t.current, nil
 }
@@ -92,7 +92,7 @@ func (t *tokenAuthority) refused(c credential) {
 	}
 }
 
-// fetch asks for a token. Its error is an *Error.
+// fetch requests a token. Its error is an *Error.
 func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 	e := &Error{Method: http.MethodPost, Path: t.path}
 	secret, err := t.o.ClientSecret()
@@ -100,7 +100,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.Err = fmt.Errorf("read the client secret: %w", err)
 		return nil, e
 	}
-	ctx, cancel, err := t.link.turn(ctx, urgentQueue)
+	ctx, cancel, err := t.link.admit(ctx, urgentPriority)
 	if err != nil {
 		e.Err = err
 		return nil, e
@@ -124,7 +124,7 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 		e.answered(answer.Response, answer.Body, wrongTokenURL, "check oauth.client_id and the client secret")
 	case unsent:
 		e.Err = t.link.explain(err)
-	case ctx.Err() != nil: // while the body was read; err has lost the cause
+	case ctx.Err() != nil: // while the body was read; err does not wrap the cause
 		e.Err = t.link.explain(ctx.Err())
 	default:
 		e.Err = fmt.Errorf("%w: %s", err, wrongTokenURL)
@@ -134,8 +134,8 @@ func (t *tokenAuthority) fetch(ctx context.Context) (*oauth2.Token, error) {
 	return nil, e
 }
 
-// secretsOfURL are the password of a URL and its query, whole and by its values, as
-// they are and as they were sent.
+// secretsOfURL returns the password of a URL and its query, whole and by value, encoded
+// and decoded.
 func secretsOfURL(text string) []string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -145,8 +145,8 @@ func secretsOfURL(text string) []string {
 	return append([]string{password, u.RawQuery}, redact.QueryValues(u.RawQuery)...)
 }
 
-const wrongTokenURL = "is oauth.token_url right?"
+const wrongTokenURL = "check oauth.token_url"
 
 func (t *tokenAuthority) advice() string {
-	return "check what the owner of oauth.client_id may do on the appliance"
+	return "check the privileges of oauth.client_id on the appliance"
 }

@@ -232,20 +232,20 @@ func TestFailuresOfTheTokenEndpoint(t *testing.T) {
 		throttled bool
 		says      string
 	}{
-		"a secret that is wrong":               {400, json, `{"error": "invalid_client"}`, true, false, "check oauth.client_id"},
-		"a secret that is wrong, with a 401":   {401, json, `{"error": "invalid_client"}`, true, false, "check oauth.client_id"},
-		"a grant that is not allowed":          {400, json, `{"error": "unauthorized_client"}`, true, false, ""},
-		"a request that is wrong":              {400, json, `{"error": "invalid_request"}`, false, false, `"invalid_request"`},
-		"a path that is not there":             {404, nil, "", false, false, "is oauth.token_url right?"},
-		"a wait":                               {429, http.Header{"Retry-After": {"7"}}, "", false, true, "after 7s"},
-		"an outage":                            {502, nil, "<html><title>Bad Gateway</title></html>", false, false, `"Bad Gateway"`},
-		"a redirect":                           {302, http.Header{"Location": {"https://sso.example/login?x=y"}}, "", false, false, "https://sso.example/login,"},
-		"a login page":                         {200, http.Header{"Content-Type": {"text/html"}}, "<html></html>", false, false, "is oauth.token_url right?"},
-		"no token":                             {200, json, `{}`, false, false, "is oauth.token_url right?"},
-		"nothing":                              {200, json, ``, false, false, "is oauth.token_url right?"},
-		"an echo of the secret":                {500, nil, "you sent " + testSecret + " as " + basic, false, false, "you sent [redacted] as [redacted]"},
-		"an echo of the secret in a refusal":   {400, json, `{"error": "` + testSecret + `"}`, false, false, "[redacted]"},
-		"an echo of the secret with a success": {200, http.Header{"Content-Type": {"text/plain"}}, testSecret + "%zz", false, false, "oauth.token_url"},
+		"a secret that is wrong":                    {400, json, `{"error": "invalid_client"}`, true, false, "check oauth.client_id"},
+		"a secret that is wrong, with a 401":        {401, json, `{"error": "invalid_client"}`, true, false, "check oauth.client_id"},
+		"a grant that is not allowed":               {400, json, `{"error": "unauthorized_client"}`, true, false, ""},
+		"a request that is wrong":                   {400, json, `{"error": "invalid_request"}`, false, false, `"invalid_request"`},
+		"a path that is not there":                  {404, nil, "", false, false, "check oauth.token_url"},
+		"a wait":                                    {429, http.Header{"Retry-After": {"7"}}, "", false, true, "after 7s"},
+		"an outage":                                 {502, nil, "<html><title>Bad Gateway</title></html>", false, false, `"Bad Gateway"`},
+		"a redirect":                                {302, http.Header{"Location": {"https://sso.example/login?x=y"}}, "", false, false, "https://sso.example/login;"},
+		"a login page":                              {200, http.Header{"Content-Type": {"text/html"}}, "<html></html>", false, false, "check oauth.token_url"},
+		"no token":                                  {200, json, `{}`, false, false, "check oauth.token_url"},
+		"nothing":                                   {200, json, ``, false, false, "check oauth.token_url"},
+		"a repetition of the secret":                {500, nil, "you sent " + testSecret + " as " + basic, false, false, "you sent [redacted] as [redacted]"},
+		"a repetition of the secret in a refusal":   {400, json, `{"error": "` + testSecret + `"}`, false, false, "[redacted]"},
+		"a repetition of the secret with a success": {200, http.Header{"Content-Type": {"text/plain"}}, testSecret + "%zz", false, false, "oauth.token_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := &cloud{answerToken: func(r *http.Request) (*http.Response, error) {

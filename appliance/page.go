@@ -11,63 +11,63 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Page is what an answer held. The caller owns it and can use it for one call
-// after the other, which saves memory; what it holds is valid until then, or until
-// Release. After an error it holds nothing. The zero Page is ready for use.
+// Page holds the content of an answer. The caller owns it and can reuse it for further
+// calls, which saves memory; its content is valid until the next call or Release. After
+// an error it is empty. The zero Page is ready for use.
 type Page struct {
 	// Objects are in the order of the answer.
 	Objects []Object
-	// Date is the appliance's time when it answered, in whole seconds: what the answer's
-	// Date header says, or, if that contradicts those of the answers before it, what
-	// these lead to expect. It is never that of a single answer.
+	// Date is the appliance's time when it answered, in whole seconds: the answer's
+	// Date header, or, if that contradicts those of earlier answers, the time derived
+	// from these. It never depends on a single answer.
 	Date time.Time
 
-	body    []byte
-	most    int     // how many Objects it may have; 0: maxRows
-	fields  []field // of all Objects
-	decoder jsontext.Decoder
+	body       []byte
+	maxObjects int     // 0 means maxRows
+	fields     []field // of all Objects
+	decoder    jsontext.Decoder
 
-	asked bool  // an answer came, of
-	last  int64 // bytes
+	answered bool  // an answer was received
+	last     int64 // its size in bytes
 
 	bound    bool    // see Bind
 	reserved bool    // the lease is for the next answer
-	budget   *Budget // nil: the page counts against none
+	budget   *Budget // nil if the page is not limited
 	owner    *link
 	lease    lease
 }
 
-// Object is one JSON object of an answer.
+// Object is a JSON object of an answer.
 type Object struct {
-	// Raw is the object as it came, but that bytes which are not UTF-8 are
-	// replaced by U+FFFD: valid JSON in valid UTF-8. Escapes are kept, even of
-	// half a surrogate pair; a name can occur twice.
+	// Raw is the object as received, except that bytes that are not UTF-8 are replaced
+	// by U+FFFD: valid JSON in valid UTF-8. Escapes are kept, even of an unpaired
+	// surrogate; a name may occur twice.
 	Raw []byte
-	// Repaired says that there were such bytes.
+	// Repaired means that there were such bytes.
 	Repaired bool
 
 	fields []field // see Fields
 }
 
-// maxRows bounds the objects of an answer to a request without a limit of its own: the
-// highest limit that the interface allows.
+// maxRows limits the objects of an answer to a request without a limit: the highest
+// limit that the interface allows.
 const maxRows = 20_000
 
-// Size returns how many bytes the last answer's body had, decompressed.
+// Size returns the size of the last answer's body in bytes, decompressed.
 func (p *Page) Size() int64 { return p.last }
 
-// full returns an error if the page has as many objects as were asked for. It is called
-// before another one is appended: what is kept per object is small, and many times the
-// size of the two bytes of an empty object.
+// full returns an error if the page has as many objects as requested. It is called
+// before another object is appended: an Object is small, but many times the size of the
+// two bytes of an empty object.
 func (p *Page) full() error {
-	most := p.most
-	if most <= 0 {
-		most = maxRows
+	maxObjects := p.maxObjects
+	if maxObjects <= 0 {
+		maxObjects = maxRows
 	}
-	if len(p.Objects) < most {
+	if len(p.Objects) < maxObjects {
 		return nil
 	}
-	return fmt.Errorf("the answer has more than the %d objects that were asked for: does something between ignore limit?", most)
+	return fmt.Errorf("the answer has more than the %d objects requested: check whether a proxy removes the parameter limit", maxObjects)
 }
 
 // clear empties the page and keeps its memory.
@@ -78,7 +78,7 @@ func (p *Page) clear() {
 	p.Date = time.Time{}
 }
 
-// decodeArray takes body for an array of objects with nothing behind it.
+// decodeArray decodes body as an array of objects.
 func (p *Page) decodeArray(body []byte) error {
 	p.start(body)
 	valid := utf8.Valid(body)
@@ -87,14 +87,14 @@ func (p *Page) decodeArray(body []byte) error {
 			return err
 		}
 	}
-	p.Objects = p.Objects[:0] // of what the scanner gave up
+	p.Objects = p.Objects[:0] // from a scan that was abandoned
 	if err := p.array(body, "the answer", !valid); err != nil {
 		return err
 	}
 	return p.end()
 }
 
-// array appends the objects of the array that comes next.
+// array appends the objects of the array at the decoder's position.
 func (p *Page) array(body []byte, what string, repair bool) error {
 	if kind, err := p.peek(body); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (p *Page) array(body []byte, what string, repair bool) error {
 	}
 }
 
-// decodeObject takes body for one object with nothing behind it.
+// decodeObject decodes body as one object.
 func (p *Page) decodeObject(body []byte) error {
 	p.start(body)
 	if kind, err := p.peek(body); err != nil {
@@ -145,7 +145,7 @@ func (p *Page) start(body []byte) {
 	p.decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// peek returns the kind of what comes next. It is an error that nothing does.
+// peek returns the kind of the next token. The end of the input is an error.
 func (p *Page) peek(body []byte) (jsontext.Kind, error) {
 	kind := p.decoder.PeekKind()
 	if kind != jsontext.KindInvalid {
@@ -155,13 +155,13 @@ func (p *Page) peek(body []byte) (jsontext.Kind, error) {
 	return kind, syntax(body, err)
 }
 
-// object appends the object that comes next.
+// object appends the object at the decoder's position.
 func (p *Page) object(body []byte, repair bool) error {
 	value, err := p.decoder.ReadValue()
 	if err != nil {
 		return syntax(body, err)
 	}
-	// value must not outlive the next read, body does.
+	// value is only valid until the next read, body longer.
 	end := int(p.decoder.InputOffset())
 	o := Object{Raw: body[end-len(value) : end : end]}
 	if repair && !utf8.Valid(o.Raw) {
@@ -173,32 +173,32 @@ func (p *Page) object(body []byte, repair bool) error {
 
 func (p *Page) end() error {
 	if _, err := p.decoder.ReadToken(); err != io.EOF {
-		return fmt.Errorf("something stands behind the JSON of the answer, after byte %d", p.decoder.InputOffset())
+		return fmt.Errorf("the answer has data after its JSON, at byte %d", p.decoder.InputOffset())
 	}
 	return nil
 }
 
-// wrong tells that what comes next is not what is due. Its kind was told by its
-// first byte alone, so it may be no JSON at all.
-func (p *Page) wrong(body []byte, what string, kind jsontext.Kind, due string) error {
+// wrong returns the error for a value of the wrong kind. The kind is derived from the
+// first byte only, so the value may turn out to be invalid JSON.
+func (p *Page) wrong(body []byte, what string, kind jsontext.Kind, want string) error {
 	if err := p.decoder.SkipValue(); err != nil {
 		return syntax(body, err)
 	}
-	return fmt.Errorf("%s is %s, where %s is due", what, describe(kind), due)
+	return fmt.Errorf("%s is %s, but must be %s", what, describe(kind), want)
 }
 
-// syntax words an error of the decoder. The decoder's own text would hold names
-// out of the answer.
+// syntax returns an error for an error of the decoder, whose own text would contain
+// names from the answer.
 func syntax(body []byte, err error) error {
 	if err == io.EOF {
-		return errors.New("the answer is empty, where JSON is due")
+		return errors.New("the answer is empty, but must be JSON")
 	}
 	e, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case !ok:
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the answer ends in the middle of its JSON, after %d bytes: %w", len(body), e.Err)
+		return fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes: %w", len(body), e.Err)
 	}
 	return fmt.Errorf("the answer is not JSON at byte %d: %w", e.ByteOffset, e.Err)
 }

@@ -77,7 +77,7 @@ func together(fields iter.Seq2[[]byte, []byte]) string {
 
 func compact(value []byte) string {
 	var b bytes.Buffer
-	_ = json.Compact(&b, value) // nothing is left of what is no JSON
+	_ = json.Compact(&b, value) // empty if it is not JSON
 	return b.String()
 }
 

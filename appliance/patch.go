@@ -11,16 +11,16 @@ import (
 	"strconv"
 )
 
-// DetectionChange is what a detection is to become. A nil field is left as it is,
-// an empty text becomes null.
+// DetectionChange is a change of a detection. A nil field is left unchanged, an empty
+// string becomes null.
 type DetectionChange struct {
 	TicketID   *string
 	Assignee   *string
 	Status     *string // new, in_progress, closed or acknowledged
-	Resolution *string // action_taken or no_action_taken, of what is closed alone
+	Resolution *string // action_taken or no_action_taken, for closed detections only
 }
 
-// members is the body of a PATCH, with nil for null.
+// members returns the body of a PATCH, with nil for null.
 func (d DetectionChange) members() map[string]any {
 	body := make(map[string]any)
 	for name, text := range map[string]*string{"ticket_id": d.TicketID, "assignee": d.Assignee, "status": d.Status, "resolution": d.Resolution} {
@@ -35,16 +35,16 @@ func (d DetectionChange) members() map[string]any {
 	return body
 }
 
-// PatchDetection changes one detection. An *Error with status 404 where there is
-// none with this id. It is not repeated: of a call that failed without an answer it
-// is not known whether it was carried out.
+// PatchDetection changes one detection. It returns an *Error with status 404 if there
+// is none with this id. The request is not repeated: if it fails without an answer, the
+// outcome is unknown.
 func (c *Client) PatchDetection(ctx context.Context, id int64, change DetectionChange) error {
 	return c.patch(ctx, "/detections/"+strconv.FormatInt(id, 10), change.members())
 }
 
-// PatchTicket changes all detections that have a ticket; change.TicketID is not
-// read. An *Error with status 422 where the appliance does not track tickets.
-// Otherwise it is like PatchDetection.
+// PatchTicket changes all detections with a ticket; change.TicketID is ignored. It
+// returns an *Error with status 422 if the appliance does not track tickets. Otherwise
+// it is like PatchDetection.
 func (c *Client) PatchTicket(ctx context.Context, ticketID string, change DetectionChange) error {
 	body := change.members()
 	body["ticket_id"] = ticketID
@@ -60,8 +60,7 @@ func (c *Client) patch(ctx context.Context, path string, members map[string]any)
 	return c.do(ctx, r, func(resp *http.Response) error {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxDrain))
 		answer = bytes.TrimSpace(answer)
-		// Whoever answers with JSON where nothing is due has carried it out all the
-		// same; a page to sign in at has not.
+		// Unexpected JSON still means that the change was made; a login page does not.
 		if err == nil && len(answer) > 0 && answer[0] != '{' && answer[0] != '[' {
 			err = &contentError{excerpt: excerpt(answer), err: errNotAChange}
 		}
@@ -69,14 +68,14 @@ func (c *Client) patch(ctx context.Context, path string, members map[string]any)
 	})
 }
 
-var errNotAChange = errors.New("a change that was carried out is answered with nothing, or with JSON: is url the appliance's own address?")
+var errNotAChange = errors.New("the answer to a change is neither empty nor JSON: check that url is the appliance's own address")
 
-// TicketPage is how many detections DetectionsWithTicket returns at most.
+// TicketPage is the maximum number of detections that DetectionsWithTicket returns.
 const TicketPage = 1000
 
-// DetectionsWithTicket asks for the detections that have a ticket, behind the first
-// offset of them. An appliance may return less than TicketPage of them although there
-// are more: a page without any is the end.
+// DetectionsWithTicket fetches detections that have a ticket, skipping the first
+// offset. An appliance may return fewer than TicketPage although there are more: only
+// an empty page is the end.
 func (c *Client) DetectionsWithTicket(ctx context.Context, ticketID string, offset int, page *Page) error {
 	s := Search{ModTime: 1, Limit: TicketPage, Offset: offset}
 	var err error
@@ -87,12 +86,12 @@ func (c *Client) DetectionsWithTicket(ctx context.Context, ticketID string, offs
 	return c.SearchDetections(ctx, s, page)
 }
 
-// Ticketing asks whether the appliance tracks tickets. known is false where the
-// answer does not say so in a way that is known.
+// Ticketing reports whether the appliance tracks tickets. known is false if the answer
+// does not have the expected shape.
 func (c *Client) Ticketing(ctx context.Context) (enabled, known bool, err error) {
 	r := request{method: http.MethodGet, path: "/" + c.product + "/ticketing", small: true}
 	_, err = c.fetch(ctx, r, func(body []byte) error {
-		// The interface does not show the shape: any other is no error.
+		// The shape is not documented: a different one is not an error.
 		var answer struct {
 			Enabled *bool `json:"enabled"`
 		}

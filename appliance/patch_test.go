@@ -42,13 +42,13 @@ func TestAChangeIsSentAsItIsMeant(t *testing.T) {
 			422, "off", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 422,
 		},
 		{
-			"JSON where nothing is due is a success", func(c *appliance.Client) error {
+			"unexpected JSON is a success", func(c *appliance.Client) error {
 				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
 			},
 			200, "{}\n", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 0,
 		},
 		{
-			"a page to sign in at is no success", func(c *appliance.Client) error {
+			"a login page is not a success", func(c *appliance.Client) error {
 				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed})
 			},
 			200, "<html>", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed"}, 200,
@@ -91,7 +91,7 @@ func TestWhetherTicketsAreTracked(t *testing.T) {
 		{"they are", `{"enabled": true}`, true, true},
 		{"they are not", `{"enabled": false}`, false, true},
 		{"an answer of another shape does not say", `{"state": "on"}`, false, false},
-		{"nor does one that is no object", `[]`, false, false},
+		{"nor does an answer that is not an object", `[]`, false, false},
 		{"nor does one of another type", `{"enabled": "yes"}`, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

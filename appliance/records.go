@@ -19,38 +19,38 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// RecordSearch selects records, lowest timestamp first.
+// RecordSearch selects records, by ascending timestamp.
 type RecordSearch struct {
-	// From and Until bound the timestamp, in milliseconds since the epoch, both
-	// above 0. Timestamps have fractions, and whether a bound is inclusive the
-	// interface leaves open.
+	// From and Until bound the timestamp, in milliseconds since the epoch; both must be
+	// above 0. Timestamps have fractions, and the interface does not document whether
+	// the bounds are inclusive.
 	From, Until int64
-	// Types are record types such as ~http; empty: all.
+	// Types are record types such as ~http; empty means all.
 	Types []string
-	// Filter is the interface's filter object; nil: none.
+	// Filter is the interface's filter object, or nil.
 	Filter json.RawMessage
-	// Limit is how many are returned at most; 0: as many as the appliance wants.
+	// Limit is the maximum number of results; 0 means the appliance's default.
 	Limit int
-	// Offset is how many are passed over.
+	// Offset is the number of results to skip.
 	Offset int
-	// ContextTTL asks for a cursor that lives so long, where more match than are
-	// returned; 0: no cursor. The product's own record store alone has cursors.
+	// ContextTTL requests a cursor with this lifetime for the remaining results; 0
+	// means none. Only the product's own record store supports cursors.
 	ContextTTL time.Duration
 }
 
-// RecordPage is what an answer about records held. It is used like a Page, whose
+// RecordPage holds the content of an answer with records. It is used like a Page;
 // Objects are the records. The zero RecordPage is ready for use.
 type RecordPage struct {
 	Page
-	// Total is how many records match; -1 where the answer does not say.
+	// Total is the number of matching records; -1 if the answer does not contain it.
 	Total int64
-	// Cursor is what NextRecords goes on with; empty: there is none.
+	// Cursor is the argument for NextRecords; empty if there is none.
 	Cursor string
-	// TerminatedEarly says that the record store gave up before it had looked at
+	// TerminatedEarly means that the record store stopped before it had searched
 	// everything.
 	TerminatedEarly bool
-	// Warnings are what the record store says about the query, for a person: at most
-	// maxWarnings of them, each of at most maxExcerpt printable characters.
+	// Warnings are the record store's messages about the query: at most maxWarnings,
+	// each of at most maxExcerpt printable characters.
 	Warnings []string
 }
 
@@ -59,7 +59,7 @@ var byTimestamp = []sortField{{"timestamp", "asc"}}
 func (s RecordSearch) request() (request, error) {
 	r := request{method: http.MethodPost, path: "/records/search", repeatable: true, notFound: noRecords}
 	if s.From <= 0 || s.Until <= 0 {
-		return r, fmt.Errorf("records are asked for from %d until %d, and both must be above 0", s.From, s.Until)
+		return r, fmt.Errorf("records are requested from %d until %d; both must be above 0", s.From, s.Until)
 	}
 	body, err := json.Marshal(struct {
 		From       int64           `json:"from"`
@@ -78,9 +78,9 @@ func (s RecordSearch) request() (request, error) {
 	return r, nil
 }
 
-const noRecords = "has the appliance a record store, and is url the appliance's own address?"
+const noRecords = "check that the appliance has a record store, and that url is the appliance's own address"
 
-// SearchRecords asks for the records that s selects.
+// SearchRecords fetches the records that s selects.
 func (c *Client) SearchRecords(ctx context.Context, s RecordSearch, page *RecordPage) error {
 	r, err := s.request()
 	if err != nil {
@@ -90,10 +90,10 @@ func (c *Client) SearchRecords(ctx context.Context, s RecordSearch, page *Record
 	return c.fetchRecords(ctx, r, page, s.Limit)
 }
 
-// NextRecords asks for the records that follow those of an answer with cursor,
-// which then lives ttl from now on. The end is a page without records. The
-// cursor lies at the appliance and moves with the answer: after an error it may
-// have moved, and what it passed over is only found by a new search.
+// NextRecords fetches the records that follow an answer with cursor, and extends the
+// cursor's lifetime to ttl from now. An empty page is the end. The cursor is kept by
+// the appliance and advances with each answer: after an error it may have advanced, and
+// only a new search finds the records it skipped.
 func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Duration, page *RecordPage) error {
 	r := request{
 		method: http.MethodPost, path: "/records/cursor",
@@ -108,10 +108,10 @@ func (c *Client) NextRecords(ctx context.Context, cursor string, ttl time.Durati
 }
 
 // fetchRecords is fetchPage for records.
-func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, most int) error {
+func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, maxObjects int) error {
 	var signedIn credential
 	r.signedIn = &signedIn
-	err := c.fetchPage(ctx, r, &page.Page, most, page.decode)
+	err := c.fetchPage(ctx, r, &page.Page, maxObjects, page.decode)
 	if err == nil {
 		c.hideSecrets(signedIn, page.Warnings)
 	}
@@ -121,14 +121,14 @@ func (c *Client) fetchRecords(ctx context.Context, r request, page *RecordPage, 
 	return err
 }
 
-// hideSecrets takes what a request was signed in with out of texts of its answer.
+// hideSecrets removes a request's secrets from texts of its answer.
 func (c *Client) hideSecrets(cred credential, texts []string) {
 	if len(texts) == 0 {
 		return
 	}
 	secrets := redact.New(slices.Concat(cred.secrets, c.link.secrets)...)
 	for i := range texts {
-		// One that was cut short may end with the beginning of a secret.
+		// A truncated text may end with the beginning of a secret.
 		text, cut := strings.CutSuffix(texts[i], "…")
 		if cut {
 			texts[i] = secrets.HideBeginning(text) + "…"
@@ -138,10 +138,9 @@ func (c *Client) hideSecrets(cred credential, texts []string) {
 	}
 }
 
-// RecordID reads through the first record that s selects, of any size, and keeps
-// nothing but its _id; empty where it has none that is a string. size is the
-// number of bytes of the answer. s.Limit should be 1. Options.Timeout holds,
-// Options.MaxAnswer does not.
+// RecordID reads the first record that s selects, of any size, and keeps only its _id;
+// empty if that is not a string. size is the size of the answer in bytes. s.Limit
+// should be 1. Options.Timeout applies, Options.MaxAnswer does not.
 func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size int64, err error) {
 	r, err := s.request()
 	if err != nil {
@@ -151,7 +150,7 @@ func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size 
 		fields := map[string]string{"_id": ""}
 		_, size, err = skim(resp.Body, []string{"records", first}, fields)
 		if text := fields["_id"]; strings.HasPrefix(text, `"`) {
-			unquoted, _ := jsontext.AppendUnquote(nil, text) // what is no Unicode is replaced
+			unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
 			id = string(unquoted)
 		}
 		return err
@@ -168,7 +167,7 @@ func (p *RecordPage) clear() {
 	p.Total, p.Cursor, p.TerminatedEarly, p.Warnings = -1, "", false, nil
 }
 
-// decode takes body for an object that holds records, with nothing behind it.
+// decode decodes body as an object with a member records.
 func (p *RecordPage) decode(body []byte) error {
 	p.clear()
 	p.start(body)
@@ -211,8 +210,8 @@ func (p *RecordPage) decode(body []byte) error {
 
 var errNoRecords = errors.New("the answer has no records")
 
-// set takes a member beside records. What cannot be read counts as absent:
-// none of them is essential.
+// set sets a field from another member. An invalid value counts as absent: none of them
+// is required.
 func (p *RecordPage) set(member string, value jsontext.Value) {
 	switch member {
 	case "total":
@@ -221,7 +220,7 @@ func (p *RecordPage) set(member string, value jsontext.Value) {
 		}
 	case "cursor":
 		if value.Kind() == jsontext.KindString {
-			// A cursor too long to be sent back is as good as none.
+			// A cursor that is too long to be sent back is ignored.
 			if text, err := jsontext.AppendUnquote(nil, value[:min(len(value), maxCursor)]); err == nil {
 				p.Cursor = string(text)
 			}
@@ -238,14 +237,14 @@ const (
 	maxWarnings = 8
 )
 
-// warnings reads the member of that name: an array of strings, or else whatever it is as
-// one warning.
+// warnings decodes the member warnings: an array of strings, or any other value as one
+// warning.
 func warnings(value jsontext.Value) []string {
 	switch string(value[:min(len(value), 5)]) {
 	case "null", "[]", "{}", `""`:
 		return nil
 	}
-	// What lies beyond the first of them is not looked at.
+	// Only the first maxWarnings are decoded.
 	d := jsontext.NewDecoder(bytes.NewBuffer(value), jsontext.AllowInvalidUTF8(true))
 	if kind := d.PeekKind(); kind == jsontext.KindBeginArray {
 		_, _ = d.ReadToken()
@@ -264,5 +263,5 @@ func warnings(value jsontext.Value) []string {
 	return []string{shorten(excerpt(value[:min(len(value), maxDrain)]))}
 }
 
-// brief makes text of any length fit for a log.
+// brief shortens text of any length for a log.
 func brief(text string) string { return shorten(printable(text[:min(len(text), maxDrain)])) }

@@ -6,22 +6,21 @@ import (
 	"math/bits"
 )
 
-// The scanner reads JSON (RFC 8259) at the speed of memory, and knows nothing but
-// whether it is valid: an index of -1 means that it is not, or too unusual to be
-// read quickly. The decoder has the word then; what the scanner accepts, the
-// decoder would. Bytes that are not UTF-8 are not its concern.
+// The scanner validates JSON (RFC 8259) quickly. It returns an index of -1 if the JSON is
+// invalid or too unusual; the decoder then decides. The decoder accepts everything that
+// the scanner accepts. The scanner does not validate UTF-8.
 
-// maxScanned is how deep the scanner follows arrays and objects.
+// maxScanned is the maximum nesting that the scanner supports.
 const maxScanned = 64
 
-// field is where a member of an object lies, counted from the object's brace: its
-// name without the quotes, and its value.
+// field holds the offsets of an object's member from the object's brace: its name
+// without the quotes, and its value.
 type field struct{ name, nameEnd, value, end uint32 }
 
-// Fields yields the members of the object in their order: the name as it is
-// written between its quotes, and the bytes of the value. It is nil where they
-// were not noted when the answer was read: that is done in arrays of objects,
-// but not where something is unusual or was repaired, or the members are very many.
+// Fields yields the members of the object in order: the name as written between its
+// quotes, and the bytes of the value. It returns nil if the members were not indexed
+// when the answer was read: only objects in arrays are, unless they are unusual, were
+// repaired, or have very many members.
 func (o Object) Fields() iter.Seq2[[]byte, []byte] {
 	if o.fields == nil {
 		return nil
@@ -35,18 +34,18 @@ func (o Object) Fields() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Limits on the members that are noted, so that an answer made of names costs no more
-// than its bytes: of one object, and of a page.
+// The maximum number of members that are indexed, of one object and of a page, so that an
+// answer that consists of names takes little more memory than its bytes.
 const (
 	maxMembers = 1 << 8
 	maxFields  = 1 << 18
 )
 
-// scanArray appends the objects of an array of objects with nothing behind it, and
-// reports whether the body is one. The error is that of full.
+// scanArray appends the objects of an array of objects, and reports whether the body is
+// one. The error is that of full.
 func (p *Page) scanArray(body []byte) (bool, error) {
 	if p.fields == nil {
-		p.fields = make([]field, 0, 64) // an object without any has noted them, too
+		p.fields = make([]field, 0, 64) // not nil, even for objects without members
 	}
 	i := scanSpace(body, 0)
 	if i == len(body) || body[i] != '[' {
@@ -60,15 +59,15 @@ func (p *Page) scanArray(body []byte) (bool, error) {
 		if err := p.full(); err != nil {
 			return false, err
 		}
-		noted := fieldList{fields: p.fields, most: min(len(p.fields)+maxMembers, maxFields)}
-		end := scanMembers(body, i+1, 1, &noted)
+		indexed := fieldList{fields: p.fields, limit: min(len(p.fields)+maxMembers, maxFields)}
+		end := scanMembers(body, i+1, 1, &indexed)
 		if end < 0 {
 			return false, nil
 		}
 		o := Object{Raw: body[i:end:end]}
-		if !noted.over {
-			o.fields = noted.fields[len(p.fields):len(noted.fields):len(noted.fields)]
-			p.fields = noted.fields
+		if !indexed.over {
+			o.fields = indexed.fields[len(p.fields):len(indexed.fields):len(indexed.fields)]
+			p.fields = indexed.fields
 		}
 		p.Objects = append(p.Objects, o)
 		i = scanSpace(body, end)
@@ -85,15 +84,15 @@ func (p *Page) scanArray(body []byte) (bool, error) {
 	return false, nil
 }
 
-// fieldList is where the members of an object are noted, up to most fields.
+// fieldList collects the members of an object, up to limit fields in total.
 type fieldList struct {
 	fields []field
-	most   int
-	over   bool // it has more members
+	limit  int
+	over   bool // the limit was exceeded
 }
 
 func (l *fieldList) add(f field) {
-	if l.over = l.over || len(l.fields) >= l.most; !l.over {
+	if l.over = l.over || len(l.fields) >= l.limit; !l.over {
 		l.fields = append(l.fields, f)
 	}
 }
@@ -105,7 +104,7 @@ func scanSpace(b []byte, i int) int {
 	return i
 }
 
-// scanValue returns the index behind the value that begins at b[i], or -1.
+// scanValue returns the index after the value that begins at b[i], or -1.
 func scanValue(b []byte, i, depth int) int {
 	if i >= len(b) || depth > maxScanned {
 		return -1
@@ -128,8 +127,8 @@ func scanValue(b []byte, i, depth int) int {
 	return -1
 }
 
-// scanMembers is scanValue for an object, behind its brace. Where fields is not
-// nil, its members are noted there.
+// scanMembers is scanValue for an object, after its brace. It adds the members to
+// fields unless that is nil.
 func scanMembers(b []byte, i, depth int, fields *fieldList) int {
 	brace := i - 1
 	i = scanSpace(b, i)
@@ -166,7 +165,7 @@ func scanMembers(b []byte, i, depth int, fields *fieldList) int {
 	return -1
 }
 
-// scanElements is scanValue for an array, behind its bracket.
+// scanElements is scanValue for an array, after its bracket.
 func scanElements(b []byte, i, depth int) int {
 	i = scanSpace(b, i)
 	if i < len(b) && b[i] == ']' {
@@ -189,10 +188,10 @@ func scanElements(b []byte, i, depth int) int {
 	}
 }
 
-// scanString is scanValue for a string, behind its opening quote.
+// scanString is scanValue for a string, after its opening quote.
 func scanString(b []byte, i int) int {
 	for i < len(b) {
-		// Eight bytes at a time, up to what is not a character as it stands.
+		// Skip eight bytes at a time up to the next special byte.
 		if len(b)-i >= 8 {
 			marks := special(binary.LittleEndian.Uint64(b[i:]))
 			if marks == 0 {
@@ -217,16 +216,16 @@ func scanString(b []byte, i int) int {
 	return -1
 }
 
-// special marks, in the highest bit of each, the bytes of word that are a quote,
-// a backslash or a control character. The lowest mark is right; those above it
-// may not be.
+// special marks, in the highest bit of each, the bytes of word that are a quote, a
+// backslash or a control character. Only the lowest mark is reliable.
 func special(word uint64) uint64 {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := word^ones*'"', word^ones*'\\'
 	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (word-ones*' ')&^word) & highest
 }
 
-// scanEscape returns the index behind the escape, whose backslash was read.
+// scanEscape returns the index after the escape sequence whose backslash was read, or
+// -1.
 func scanEscape(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -271,7 +270,7 @@ func scanNumber(b []byte, i int) int {
 	return i
 }
 
-// scanDigits returns the index behind one digit or more.
+// scanDigits returns the index after one or more digits, or -1.
 func scanDigits(b []byte, i int) int {
 	first := i
 	for i < len(b) && digit(b[i]) {

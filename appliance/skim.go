@@ -7,15 +7,14 @@ import (
 	"io"
 )
 
-// skim reads one JSON value to the end of r and fills in the values of some
-// fields of one object in it, as they are written: the last where a name comes
-// twice, nothing for an object or array. The object is the one that path leads
-// to: names of members, and first for the first element of an array. found says
-// that it is there. size is the number of bytes read. The memory that it takes
-// does not depend on what it reads.
+// skim reads one JSON value to the end of r and fills in the values of some fields of
+// one object in it, as written: the last one if a name occurs twice, and "" for an
+// object or array. path leads to the object: names of members, and first for the first
+// element of an array. found reports whether the object exists. size is the number of
+// bytes read. Memory use does not depend on the input.
 //
-// It sees how values nest, and does not check those that it passes over. A name
-// counts as it is written, without undoing escapes.
+// It follows the nesting of values without validating those that it skips. Names are
+// compared as written, without decoding escapes.
 func skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
 	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
 	c, err := s.next()
@@ -27,7 +26,7 @@ func skim(r io.Reader, path []string, fields map[string]string) (found bool, siz
 	switch err {
 	case nil:
 	case io.EOF:
-		err = fmt.Errorf("the answer ends in the middle of its JSON, after %d bytes", s.size)
+		err = fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", s.size)
 	case errNotObject:
 	default:
 		err = fmt.Errorf("read the answer: %w", err)
@@ -35,27 +34,27 @@ func skim(r io.Reader, path []string, fields map[string]string) (found bool, siz
 	return s.found, s.size, err
 }
 
-// first is the step of a path into an array.
+// first is the path element for the first element of an array.
 const first = "[0]"
 
-var errNotObject = errors.New("the answer is not the JSON object that is due")
+var errNotObject = errors.New("the answer is not the expected JSON object")
 
-// maxToken is how much is kept of a name or a value: more bytes than a 64-bit
-// integer or an id has.
+// maxToken is how many bytes of a name or a value are kept: more than a 64-bit integer
+// or an id has.
 const maxToken = 128
 
-// skimmer reads JSON byte by byte. Its methods return io.EOF where the stream
-// ends too early.
+// skimmer reads JSON byte by byte. Its methods return io.EOF if the input ends too
+// early.
 type skimmer struct {
 	r      *bufio.Reader
 	size   int64
 	fields map[string]string
 	found  bool
-	// token is the name or value last read, cut off behind maxToken bytes.
+	// token is the name or value last read, truncated to maxToken bytes.
 	token []byte
 }
 
-// descend reads the value whose first byte is c, on the way to path.
+// descend reads the value whose first byte is c, following path.
 func (s *skimmer) descend(c byte, path []string) error {
 	isFirst := len(path) > 0 && path[0] == first
 	switch {
@@ -69,13 +68,12 @@ func (s *skimmer) descend(c byte, path []string) error {
 		if err := s.descend(c, path[1:]); err != nil {
 			return err
 		}
-		return s.nested() // the elements behind the first
+		return s.nested() // the remaining elements
 	}
 	return errNotObject
 }
 
-// object reads an object whose brace was read: the wanted one where path is
-// empty.
+// object reads an object whose brace was read: the requested one if path is empty.
 func (s *skimmer) object(path []string) error {
 	s.found = s.found || len(path) == 0
 	c, err := s.next()
@@ -123,8 +121,8 @@ func (s *skimmer) object(path []string) error {
 	return err
 }
 
-// value reads past a value and returns what comes behind it. token is the value;
-// empty for an object or array.
+// value skips a value and returns the byte after it. token is the value, or empty for
+// an object or array.
 func (s *skimmer) value() (byte, error) {
 	c, err := s.next()
 	if err != nil {
@@ -199,7 +197,7 @@ func (s *skimmer) keep(c byte) {
 	}
 }
 
-// end reads the rest of the stream, which is nothing but white space.
+// end reads the rest of the input, which must be white space.
 func (s *skimmer) end() error {
 	_, err := s.next()
 	switch err {
@@ -211,7 +209,7 @@ func (s *skimmer) end() error {
 	return err
 }
 
-// next returns the next byte that is no white space.
+// next returns the next byte that is not white space.
 func (s *skimmer) next() (byte, error) {
 	for {
 		if c, err := s.read(); err != nil || !space(c) {

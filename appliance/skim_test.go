@@ -70,12 +70,12 @@ func TestSkimTellsWhyReadingFailed(t *testing.T) {
 	}
 }
 
-// letters is an endless stream of one letter.
-type letters byte
+// repeated is an endless stream of one byte.
+type repeated byte
 
-func (l letters) Read(p []byte) (int, error) {
+func (r repeated) Read(p []byte) (int, error) {
 	for i := range p {
-		p[i] = byte(l)
+		p[i] = byte(r)
 	}
 	return len(p), nil
 }
@@ -86,11 +86,11 @@ func TestSkimKeepsNothing(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		body := io.MultiReader(
-			strings.NewReader(`{"`), io.LimitReader(letters('x'), n),
-			strings.NewReader(`":"`), io.LimitReader(letters('x'), n),
-			strings.NewReader(`","a":[[`), io.LimitReader(letters('['), n), io.LimitReader(letters(']'), n),
-			strings.NewReader(`]],"b":1`), io.LimitReader(letters('0'), n),
-			strings.NewReader(`,"mod_time":3}`), io.LimitReader(letters(' '), n))
+			strings.NewReader(`{"`), io.LimitReader(repeated('x'), n),
+			strings.NewReader(`":"`), io.LimitReader(repeated('x'), n),
+			strings.NewReader(`","a":[[`), io.LimitReader(repeated('['), n), io.LimitReader(repeated(']'), n),
+			strings.NewReader(`]],"b":1`), io.LimitReader(repeated('0'), n),
+			strings.NewReader(`,"mod_time":3}`), io.LimitReader(repeated(' '), n))
 		modTime, size, err := skimModTime(body)
 		if err != nil || modTime != 3 || size < 6*n {
 			t.Fatalf("%d of %d bytes: %v", modTime, size, err)

@@ -148,9 +148,9 @@ func TestWhatIsNoArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 			"null":                      {200, "null", "the answer is null"},
 			"an object":                 {200, `{"entries": [{"id": 1}]}`, "the answer is an object"},
 			"an array of ids":           {200, `[{"id": 1}, 2]`, "element 1 of the answer is a number"},
-			"an array cut short":        {200, `[{"id": 1}, {"id"`, "ends in the middle of its JSON"},
-			"an array and more":         {200, `[{"id": 1}] []`, "something stands behind the JSON"},
-			"a path that is not there":  {404, `{"detail": "no"}`, "is url the appliance's own address"},
+			"an array cut short":        {200, `[{"id": 1}, {"id"`, "the answer's JSON is incomplete"},
+			"an array and more":         {200, `[{"id": 1}] []`, "the answer has data after its JSON"},
+			"a path that is not there":  {404, `{"detail": "no"}`, "check that url is the appliance's own address"},
 			"an outage":                 {503, "", "503"},
 			"a key that is not allowed": {403, "", "check the API key"},
 		} {
@@ -226,17 +226,17 @@ func TestTheIDOfOneRecordIsReadWhateverItsSize(t *testing.T) {
 		body, id string
 		fails    bool
 	}{
-		"a record":                    {`{"total":9,"_id":"no","records":[{"_source":{"_id":"x","pad":"` + long + `"},"_id":"AW1goQ","_type":"~http"}],"cursor":"c"}`, "AW1goQ", false},
-		"an id with escapes":          {`{"records":[{"_id":"\u00e9\"\\"}]}`, `é"\`, false},
-		"an id that is no Unicode":    {"{\"records\":[{\"_id\":\"a\xff\\ud800\"}]}", "a\uFFFD\uFFFD", false},
-		"an id that is a number":      {`{"records":[{"_id":5}]}`, "", false},
-		"no id":                       {`{"records":[{}]}`, "", false},
-		"no record":                   {`{"records":[],"total":0}`, "", false},
-		"records that are no array":   {`{"records":{"_id":"a"}}`, "", true},
-		"a record that is no object":  {`{"records":["a"]}`, "", true},
-		"an array":                    {`[{"_id":"a"}]`, "", true},
-		"an answer that is cut short": {`{"records":[{"_id":"a"}]`, "", true},
-		"an HTML page":                {`<html></html>`, "", true},
+		"a record":                       {`{"total":9,"_id":"no","records":[{"_source":{"_id":"x","pad":"` + long + `"},"_id":"AW1goQ","_type":"~http"}],"cursor":"c"}`, "AW1goQ", false},
+		"an id with escapes":             {`{"records":[{"_id":"\u00e9\"\\"}]}`, `é"\`, false},
+		"an id that is not Unicode":      {"{\"records\":[{\"_id\":\"a\xff\\ud800\"}]}", "a\uFFFD\uFFFD", false},
+		"an id that is a number":         {`{"records":[{"_id":5}]}`, "", false},
+		"no id":                          {`{"records":[{}]}`, "", false},
+		"no record":                      {`{"records":[],"total":0}`, "", false},
+		"records that are no array":      {`{"records":{"_id":"a"}}`, "", true},
+		"a record that is not an object": {`{"records":["a"]}`, "", true},
+		"an array":                       {`[{"_id":"a"}]`, "", true},
+		"an answer that is cut short":    {`{"records":[{"_id":"a"}]`, "", true},
+		"an HTML page":                   {`<html></html>`, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })

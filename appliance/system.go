@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// System is what an appliance says of itself. Any of it may be empty, and none of it is
-// an id: hosts are renamed, and addresses change.
+// System describes an appliance. Any field may be empty, and none is an identifier:
+// hosts are renamed, and addresses change.
 type System struct {
 	DisplayHost      string `json:"display_host,omitempty"`
 	ExternalHostname string `json:"external_hostname,omitempty"`
@@ -17,8 +17,8 @@ type System struct {
 	Platform         string `json:"platform,omitempty"`
 }
 
-// System asks the appliance what it is. Each text is shortened to what an error message
-// would show of it.
+// System fetches the appliance's description. Each text is shortened to printable
+// characters, as in an error message.
 func (c *Client) System(ctx context.Context) (System, error) {
 	var s System
 	r := request{method: http.MethodGet, path: "/" + c.product, notFound: wrongAddress, small: true}

@@ -84,7 +84,7 @@ func TestTicketsAtAnAppliance(t *testing.T) {
 		{name: "a wrong value is a 400", ticket: "SEC-1", status: "open", want: http.StatusBadRequest},
 		{name: "a key that is not accepted is refused", hazards: standin.Hazards{Refusal: standin.RefusedJSON}, ticket: "SEC-1", status: "closed", want: http.StatusUnauthorized, refused: true},
 		{name: "one that may not write is refused too", hazards: standin.Hazards{Refusal: standin.RefusedForbidden}, ticket: "SEC-1", status: "closed", want: http.StatusForbidden, refused: true},
-		{name: "too many requests are told, and how long to wait", hazards: standin.Hazards{TooManyRequests: 1, RetryAfter: 3 * time.Second}, ticket: "SEC-1", status: "closed", want: http.StatusTooManyRequests, throttled: true, after: 3 * time.Second},
+		{name: "too many requests are reported with the wait", hazards: standin.Hazards{TooManyRequests: 1, RetryAfter: 3 * time.Second}, ticket: "SEC-1", status: "closed", want: http.StatusTooManyRequests, throttled: true, after: 3 * time.Second},
 		{name: "an answer that was lost has no status", hazards: standin.Hazards{Lost: 1}, ticket: "SEC-1", status: "closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced makes a span of each request that goes through a transport within a span
-// that is recorded, as OpenTelemetry's conventions for HTTP clients say (1.43.0). It
-// ends when the answer's header has come. No part of it holds a query, a header or a
-// body, nor the text of an error.
+// traced is a transport that creates a client span for each request sent within a
+// recorded span, following OpenTelemetry's conventions for HTTP clients (1.43.0). The
+// span ends when the answer's header was received. It contains no query, header, body
+// or error text.
 type traced struct {
 	http.RoundTripper
 	tracer trace.Tracer
@@ -54,8 +54,8 @@ func (t *traced) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// templateOf is a path with {id} in the place of numbers, so that requests of one
-// kind have one name.
+// templateOf returns a path with its numbers replaced by {id}, so that requests of one
+// kind share a name.
 func templateOf(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

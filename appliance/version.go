@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// Version is a firmware version: its numbers from the left.
+// Version is a firmware version: its numbers from left to right.
 type Version []int
 
-// ParseVersion reads numbers joined by dots, such as 26.3.0.1234.
+// ParseVersion parses numbers joined by dots, such as 26.3.0.1234.
 func ParseVersion(text string) (Version, error) {
 	var v Version
-	const most = 16 // numbers
+	const maxNumbers = 16
 	for part := range strings.SplitSeq(text, ".") {
-		if len(v) == most {
-			return nil, fmt.Errorf("%q is no firmware version: it has more than %d numbers", shorten(text), most)
+		if len(v) == maxNumbers {
+			return nil, fmt.Errorf("%q is not a firmware version: it has more than %d numbers", shorten(text), maxNumbers)
 		}
 		n, err := strconv.ParseUint(part, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no firmware version: numbers joined by dots are due", shorten(text))
+			return nil, fmt.Errorf("%q is not a firmware version: it must be numbers joined by dots", shorten(text))
 		}
 		v = append(v, int(n))
 	}
 	return v, nil
 }
 
-// Compare returns -1, 0 or 1, as v is before, the same as or after w. Numbers
-// that one of them lacks count as 0.
+// Compare returns -1, 0 or 1 if v is before, equal to or after w. Missing numbers count
+// as 0.
 func (v Version) Compare(w Version) int {
 	at := func(v Version, i int) int {
 		if i < len(v) {
@@ -48,7 +48,7 @@ func (v Version) Compare(w Version) int {
 	return 0
 }
 
-// String joins the numbers by dots.
+// String joins the numbers with dots.
 func (v Version) String() string {
 	parts := make([]string, len(v))
 	for i, n := range v {
@@ -57,16 +57,16 @@ func (v Version) String() string {
 	return strings.Join(parts, ".")
 }
 
-// Firmware asks for the version of the appliance's firmware.
+// Firmware fetches the appliance's firmware version.
 func (c *Client) Firmware(ctx context.Context) (Version, error) {
 	var v Version
 	_, err := c.fetch(ctx, c.versionRequest(), func(body []byte) error {
 		var answer struct{ Version string }
 		if err := json.Unmarshal(body, &answer); err != nil {
-			return fmt.Errorf("the answer does not tell the version: %w", err)
+			return fmt.Errorf("the answer does not contain the version: %w", err)
 		}
 		if answer.Version == "" {
-			return errors.New("the answer does not tell the version")
+			return errors.New("the answer does not contain the version")
 		}
 		var err error
 		v, err = ParseVersion(answer.Version)
