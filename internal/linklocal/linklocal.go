@@ -1,5 +1,5 @@
-// Package linklocal knows the addresses where a machine's own credentials are answered,
-// which somebody else's answer must not lead a connection to.
+// Package linklocal refuses connections to link-local and cloud metadata addresses, which
+// serve a machine's credentials and which a DNS answer must not lead to.
 package linklocal
 
 import (
@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// metadata is where clouds answer machines with their credentials, or with what leads
-// to them, at addresses that are not link-local.
+// metadata are the addresses of cloud metadata services that are not link-local.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
@@ -19,8 +18,8 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
 }
 
-// translated are the prefixes of IPv6 addresses that routers, or the machine itself,
-// take for an IPv4 address, and of which bytes it is made.
+// translated are the prefixes of IPv6 addresses that contain an IPv4 address, to which
+// a router or the machine itself translates them, and the indexes of its bytes.
 var translated = []struct {
 	prefix netip.Prefix
 	bytes  [4]int
@@ -34,22 +33,22 @@ var translated = []struct {
 	{netip.MustParsePrefix("::/96"), [4]int{12, 13, 14, 15}},          // IPv4-compatible (RFC 4291, section 2.5.5.1)
 }
 
-// Error is an address that is not connected to.
+// Error reports an address that is refused.
 type Error struct{ Address netip.Addr }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s is a link-local or metadata address, which is not connected to", e.Address)
 }
 
-// Refuse is a net.Dialer's Control that returns an *Error for link-local and metadata
-// addresses. It sees what a name resolved to, just before it is connected to: there is
-// no time in between to change it.
+// Refuse implements net.Dialer.Control. It returns an *Error for link-local and
+// metadata addresses. It checks the resolved address immediately before the connection,
+// so the name cannot resolve to another one in between.
 func Refuse(_, address string, _ syscall.RawConn) error {
-	where, err := netip.ParseAddrPort(address)
+	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	a := where.Addr().WithZone("").Unmap()
+	a := target.Addr().WithZone("").Unmap()
 	refused := isLinkLocal(a)
 	for _, t := range translated {
 		if t.prefix.Contains(a) {
@@ -58,7 +57,7 @@ func Refuse(_, address string, _ syscall.RawConn) error {
 		}
 	}
 	if refused {
-		return &Error{where.Addr().Unmap()}
+		return &Error{target.Addr().Unmap()}
 	}
 	return nil
 }

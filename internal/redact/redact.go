@@ -1,5 +1,5 @@
-// Package redact takes secrets out of texts that others wrote: a server may
-// repeat in its answer what it was sent.
+// Package redact removes secrets from text from other systems: a server may repeat the
+// request in its answer.
 package redact
 
 import (
@@ -14,24 +14,24 @@ import (
 	"strings"
 )
 
-// Secrets are words that no error may show. The zero value hides nothing. They
-// are safe for concurrent use.
+// Secrets are words that must not appear in errors. The zero value hides nothing.
+// Secrets are safe for concurrent use.
 type Secrets struct {
-	plain    []string // forms that a secret may have, but for base64
+	plain    []string // forms of the secrets, except base64
 	replacer *strings.Replacer
 	longest  int
 }
 
-// New makes secrets of words, in the forms that a server could repeat them in:
-// as they are, percent-encoded, escaped for JSON, Go or HTML, once or twice, and in
-// base64, alone or within a longer text. Empty words do not count.
+// New returns Secrets for words, in the forms in which a server could repeat them: as
+// they are, percent-encoded, escaped for JSON, Go or HTML, once or twice, and in
+// base64, alone or within a longer text. Empty words are ignored.
 func New(words ...string) Secrets {
 	var plain, forms []string
 	for _, word := range words {
 		if word == "" {
 			continue
 		}
-		// What a server repeats within a text of JSON, or a library quotes of it, was
+		// Text that a server quotes in JSON, or a library quotes in an error, may be
 		// encoded twice.
 		for _, once := range append(encoded(word), word) {
 			plain = append(append(plain, once), encoded(once)...)
@@ -41,8 +41,7 @@ func New(words ...string) Secrets {
 	slices.Sort(plain)
 	plain = slices.Compact(plain)
 	forms = append(forms, plain...)
-	// The replacer prefers what comes first, and a whole is to be found before
-	// its part.
+	// The replacer prefers earlier forms: a form must come before its parts.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s := Secrets{plain: plain}
 	var pairs []string
@@ -54,7 +53,7 @@ func New(words ...string) Secrets {
 	return s
 }
 
-// encoded is a text percent-encoded, and escaped for HTML, JSON and Go.
+// encoded returns text percent-encoded, and escaped for HTML, JSON and Go.
 func encoded(text string) []string {
 	object, _ := json.Marshal(text) // a string cannot fail
 	quoted := strconv.Quote(text)
@@ -64,20 +63,20 @@ func encoded(text string) []string {
 	}
 }
 
-// appendBase64 appends what base64 makes of a word, by both alphabets: of it alone,
-// and of it at each of the three places that it can have in the groups of a longer
-// text, less the characters at its ends, which its neighbours have a part in.
+// appendBase64 appends the base64 forms of a word, in both alphabets: of the word
+// alone, and of the word at each of the three offsets in the groups of a longer text,
+// without the characters at its ends, which also depend on its neighbours.
 func appendBase64(forms []string, word string) []string {
-	// What is shorter would be found in texts that have nothing to do with the word.
-	const shortest = 8
+	// A shorter form would match unrelated text.
+	const minLength = 8
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		if whole := encoding.EncodeToString([]byte(word)); len(whole) >= shortest {
+		if whole := encoding.EncodeToString([]byte(word)); len(whole) >= minLength {
 			forms = append(forms, whole)
 		}
 		for before := range 3 {
 			encoded := encoding.EncodeToString([]byte("\x00\x00"[:before] + word))
 			from, to := (before*8+5)/6, (before+len(word))*8/6
-			if to-from >= shortest {
+			if to-from >= minLength {
 				forms = append(forms, encoded[from:to])
 			}
 		}
@@ -85,8 +84,8 @@ func appendBase64(forms []string, word string) []string {
 	return forms
 }
 
-// Hide returns the text with "[redacted]" in the place of every secret. Part of
-// a secret is not recognised: a text is to be cut short after this, not before.
+// Hide returns text with every secret replaced by "[redacted]". It does not recognise
+// part of a secret: truncate a text after Hide, not before.
 func (s Secrets) Hide(text string) string {
 	if s.replacer == nil {
 		return text
@@ -94,9 +93,8 @@ func (s Secrets) Hide(text string) string {
 	return s.replacer.Replace(text)
 }
 
-// HideBeginning is Hide for a text that was cut off somewhere: what may be the beginning
-// of a secret at its end is left out, but for one in base64, of which any letter may be
-// one.
+// HideBeginning is Hide for truncated text: it also removes a suffix that may be the
+// beginning of a secret, except of one in base64, which any character may begin.
 func (s Secrets) HideBeginning(text string) string {
 	text = s.Hide(text)
 	end := len(text)
@@ -111,27 +109,27 @@ func (s Secrets) HideBeginning(text string) string {
 	return text[:end]
 }
 
-// Longest is the number of bytes of the longest form of a secret.
+// Longest returns the length of the longest form of a secret in bytes.
 func (s Secrets) Longest() int { return s.longest }
 
-// QueryValues are the values of a URL's query, each as it was sent and as it is.
+// QueryValues returns the values of a URL's query, each encoded and decoded.
 func QueryValues(rawQuery string) []string {
 	var values []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
-		_, sent, _ := strings.Cut(pair, "=")
-		values = append(values, sent)
-		if value, err := url.QueryUnescape(sent); err == nil {
+		_, encoded, _ := strings.Cut(pair, "=")
+		values = append(values, encoded)
+		if value, err := url.QueryUnescape(encoded); err == nil {
 			values = append(values, value)
 		}
 	}
 	return values
 }
 
-// harmless are the headers that say what is sent, and hold no key at any receiver.
+// harmless are headers that describe the content, and contain no key for any receiver.
 var harmless = []string{"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Content-Encoding", "Content-Language", "Content-Type", "User-Agent"}
 
-// HarmlessHeader reports whether the configured value of an HTTP header may be shown. That
-// of any other name may not: receivers take keys in headers of any name.
+// HarmlessHeader reports whether the configured value of an HTTP header may be shown.
+// Others may not: receivers accept keys in headers of any name.
 func HarmlessHeader(name string) bool {
 	return slices.Contains(harmless, textproto.CanonicalMIMEHeaderKey(name))
 }

@@ -1,4 +1,4 @@
-// Package retryafter reads how long a server wants to be left alone.
+// Package retryafter parses the Retry-After header.
 package retryafter
 
 import (
@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// Max bounds what a server can make anybody wait: one whose clock is wrong, or
-// that gives the time of day as a number of seconds, must not silence them for
-// years.
+// Max limits the wait that a server can request: one with a wrong clock, or one that
+// sends a Unix time as a number of seconds, must not stop requests for years.
 const Max = 24 * time.Hour
 
-// Parse returns the wait that the Retry-After field asks for (RFC 9110, section
-// 10.2.3): a number of seconds, or a date, which counts from the answer's own
-// Date field, never from the local clock. It lies between 0, for a date that has
-// passed, and Max. ok is false where the field is absent, is neither of the two,
-// or is a date without a Date to count from.
+// Parse returns the wait requested by the Retry-After field (RFC 9110, section 10.2.3):
+// a number of seconds, or a date, which is compared with the answer's own Date field,
+// never with the local clock. The wait is between 0, for a date in the past, and Max.
+// ok is false if the field is absent or invalid, or is a date in an answer without
+// Date.
 func Parse(h http.Header) (wait time.Duration, ok bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if value != "" && strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || seconds > int64(Max/time.Second) { // more digits than an int64 has, or too long
+		if err != nil || seconds > int64(Max/time.Second) { // out of the range of int64, or too long
 			return Max, true
 		}
 		return time.Duration(seconds) * time.Second, true

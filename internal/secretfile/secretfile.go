@@ -1,5 +1,5 @@
-// Package secretfile reads the files that hold secrets, and templates, which may, and says
-// which texts cannot be a secret.
+// Package secretfile reads files that contain secrets, or templates, which may contain
+// some, and checks for characters that no secret can have.
 package secretfile
 
 import (
@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// maxBytes bounds what is read of a file.
+// maxBytes limits the size of a file.
 const maxBytes = 1 << 20
 
-// Read returns what a file holds. It refuses one above 1 MiB, and what is not a regular
-// file before it opens it: a pipe would block, and could not be read a second time. The
-// error names the file, and shows nothing of what it holds.
+// Read returns the content of a file. It returns an error for a file larger than 1 MiB,
+// and for anything but a regular file, before opening it: a pipe would block, and could
+// not be read a second time. The error names the file without quoting its content.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// HasControl reports whether text has a line break or another control character but for
-// tabs: no header, URL or password can hold one.
+// HasControl reports whether text contains a line break or a control character other
+// than a tab: no header, URL or password can contain one.
 func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

@@ -1,5 +1,5 @@
-// Package traceparent writes and reads spans as W3C Trace Context's traceparent does
-// (version 00, section 3.2): the form in which events and requests carry them.
+// Package traceparent formats and parses span contexts as a W3C Trace Context traceparent
+// (version 00, section 3.2), which events and requests carry.
 package traceparent
 
 import (
@@ -9,11 +9,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// length is that of a traceparent of version 00.
+// length is the length of a traceparent of version 00.
 const length = len("00-") + 32 + len("-") + 16 + len("-00")
 
-// Of is the span that ctx is within; empty where there is none, or where it is not
-// sampled: nobody could find it.
+// Of returns the traceparent of ctx's span, or "" if there is none or it is not
+// sampled, since nobody could look it up.
 func Of(ctx context.Context) string {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() || !span.IsSampled() {
@@ -22,8 +22,8 @@ func Of(ctx context.Context) string {
 	return "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-" + span.TraceFlags().String()
 }
 
-// Parse reads what Of returned. ok is false for anything that is no traceparent of
-// version 00.
+// Parse parses the result of Of. ok is false if text is not a traceparent of version
+// 00.
 func Parse(text string) (span trace.SpanContext, ok bool) {
 	if len(text) != length || text[:3] != "00-" || text[35] != '-' || text[52] != '-' {
 		return trace.SpanContext{}, false
@@ -38,7 +38,7 @@ func Parse(text string) (span trace.SpanContext, ok bool) {
 	}
 	var flags [1]byte
 	if _, err := hex.Decode(flags[:], []byte(text[53:])); err != nil || text[53:] != trace.TraceFlags(flags[0]).String() {
-		return trace.SpanContext{}, false // hex in capitals is none
+		return trace.SpanContext{}, false // upper-case hex is invalid
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags[0]), Remote: true,

@@ -16,15 +16,15 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// inlet lets spans in to the processor while there is space, and counts those for which
-// there is none: the processor would drop them without a word.
-type inlet struct {
+// boundedProcessor passes spans to the processor while it has capacity and counts the
+// others, which the processor would drop silently.
+type boundedProcessor struct {
 	sdk.SpanProcessor
 	out *spanExporter
 }
 
-// OnEnd implements sdk.SpanProcessor. It never waits.
-func (i *inlet) OnEnd(s sdk.ReadOnlySpan) {
+// OnEnd implements sdk.SpanProcessor. It does not block.
+func (i *boundedProcessor) OnEnd(s sdk.ReadOnlySpan) {
 	if i.out.waiting.Add(1) > maxQueue {
 		i.out.waiting.Add(-1)
 		i.out.dropped.Inc()
@@ -33,10 +33,10 @@ func (i *inlet) OnEnd(s sdk.ReadOnlySpan) {
 	i.SpanProcessor.OnEnd(s)
 }
 
-// reportEvery is how often failures are told at most.
+// reportEvery is the minimum interval between logged failures.
 const reportEvery = time.Minute
 
-// exporter hands spans to an exporter, and tells what becomes of them.
+// spanExporter wraps an exporter and logs its failures.
 type spanExporter struct {
 	exporter sdk.SpanExporter
 	secrets  redact.Secrets
@@ -44,37 +44,36 @@ type spanExporter struct {
 	now      func() time.Time
 	dropped  prometheus.Counter
 
-	// waiting are the spans that were let in and not exported yet; never more than
-	// maxQueue.
+	// waiting counts the spans accepted and not exported yet, up to maxQueue.
 	waiting atomic.Int64
-	given   context.Context // ends with giveUp
+	ctx     context.Context // cancelled by giveUp
 	giveUp  context.CancelFunc
 
 	mu       sync.Mutex
-	failing  bool      // and it was told
-	reported time.Time // when a failure was last told
-	lost     int       // spans since then
+	failing  bool      // a failure was logged
+	reported time.Time // when a failure was last logged
+	lost     int       // spans dropped since then
 }
 
-func newExporter(exporter sdk.SpanExporter, o Options) *spanExporter {
+func newSpanExporter(exporter sdk.SpanExporter, o Options) *spanExporter {
 	out := &spanExporter{
 		exporter: exporter, log: o.Log, now: o.Now,
 		secrets: secretsOf(o),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ndrbridge_trace_spans_dropped_total",
-			Help: "Spans that never reached the collector: it did not take them, or too many waited for it.",
+			Help: "Spans dropped because the collector did not accept them or too many were waiting.",
 		}),
 	}
 	o.Metrics.MustRegister(out.dropped)
-	out.given, out.giveUp = context.WithCancel(context.Background())
+	out.ctx, out.giveUp = context.WithCancel(context.Background())
 	return out
 }
 
-// ExportSpans implements sdk.SpanExporter. It tells a failure itself, and returns none.
+// ExportSpans implements sdk.SpanExporter. It logs a failure and returns nil.
 func (o *spanExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(o.given, cancel)()
+	defer context.AfterFunc(o.ctx, cancel)()
 	err := o.exporter.ExportSpans(ctx, spans)
 	o.waiting.Add(-int64(len(spans)))
 	o.report(len(spans), err)
@@ -84,10 +83,10 @@ func (o *spanExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan
 	return nil
 }
 
-// secretsOf are the values of the headers and their words, and the parts of the
-// endpoint's path, but for what is too short to be secret.
+// secretsOf returns the values of the headers and their words, and the segments of the
+// endpoint's path, except those too short to be secret.
 func secretsOf(o Options) redact.Secrets {
-	const shortest = 6
+	const minLength = 6
 	var parts []string
 	if u, err := url.Parse(o.Endpoint); err == nil {
 		parts = strings.Split(u.EscapedPath(), "/")
@@ -98,7 +97,7 @@ func secretsOf(o Options) redact.Secrets {
 		}
 		parts = append(append(parts, value), strings.Fields(value)...)
 	}
-	return redact.New(slices.DeleteFunc(parts, func(part string) bool { return len(part) < shortest })...)
+	return redact.New(slices.DeleteFunc(parts, func(part string) bool { return len(part) < minLength })...)
 }
 
 func (o *spanExporter) report(spans int, err error) {
@@ -106,23 +105,23 @@ func (o *spanExporter) report(spans int, err error) {
 	defer o.mu.Unlock()
 	if err == nil {
 		if o.failing {
-			o.log.Info("the collector takes spans again")
+			o.log.Info("the collector accepts spans again")
 		}
 		o.failing = false
 		return
 	}
 	o.lost += spans
 	if now := o.now(); o.reported.IsZero() || now.Sub(o.reported) >= reportEvery {
-		o.log.Warn("the collector does not take spans; they are dropped, and nothing else is lost",
+		o.log.Warn("the collector does not accept spans; they are dropped, events are not affected",
 			"spans", o.lost, "error", excerpt(o.secrets.Hide(err.Error())))
 		o.reported, o.lost, o.failing = now, 0, true
 	}
 }
 
-// excerpt is the beginning of a text, which may hold a page of HTML.
+// excerpt returns the beginning of a text, which may be a page of HTML.
 func excerpt(text string) string {
-	const enough = 300
-	return strings.ToValidUTF8(text[:min(len(text), enough)], "")
+	const maxLength = 300
+	return strings.ToValidUTF8(text[:min(len(text), maxLength)], "")
 }
 
 // Shutdown implements sdk.SpanExporter.

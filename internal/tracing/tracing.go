@@ -1,6 +1,6 @@
-// Package tracing sends spans to a collector by OpenTelemetry's protocol over HTTP
-// (OTLP/HTTP, protobuf). Nobody waits for it: what the collector does not take in time
-// is dropped and counted.
+// Package tracing exports spans to a collector by OpenTelemetry's protocol over HTTP
+// (OTLP/HTTP, protobuf). It never blocks: spans that the collector does not accept in
+// time are dropped and counted.
 package tracing
 
 import (
@@ -21,57 +21,58 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say where spans go. Beside them no variable OTEL_EXPORTER_OTLP_…,
-// OTEL_TRACES_… or OTEL_BSP_… counts; the library adds what OTEL_RESOURCE_ATTRIBUTES
-// says to the resource, though, and cuts spans as OTEL_SPAN_… and OTEL_ATTRIBUTE_… say.
+// Options configure a Tracing. The environment variables OTEL_EXPORTER_OTLP_…,
+// OTEL_TRACES_… and OTEL_BSP_… have no effect; the library does apply
+// OTEL_RESOURCE_ATTRIBUTES to the resource, and the limits OTEL_SPAN_… and
+// OTEL_ATTRIBUTE_… to spans.
 type Options struct {
-	// Endpoint is an http or https URL without user info, query or fragment, to whose
-	// path /v1/traces is added.
+	// Endpoint is an http or https URL without user info, query or fragment. /v1/traces
+	// is appended to its path.
 	Endpoint string
-	// Headers go with every request. Their values are taken for secrets.
+	// Headers are sent with every request. Their values are treated as secrets.
 	Headers map[string]string
 	// Sample is the share of traces that are recorded, 0 to 1. A trace that begins with
-	// links, as a delivery does, is recorded where a span that it is linked to is.
+	// links, such as a delivery, is recorded if one of the linked spans is.
 	Sample float64
-	// TLS is how the collector is checked; nil: Go's defaults.
+	// TLS is used to verify the collector; nil means Go's defaults.
 	TLS *tls.Config
-	// Version is that of the service.
+	// Version is the service's version.
 	Version string
 	Log     *slog.Logger
-	Now     func() time.Time // of the log's pace
+	Now     func() time.Time // for the interval between log messages
 	// Metrics is where ndrbridge_trace_spans_dropped_total is registered.
 	Metrics prometheus.Registerer
 }
 
 const (
-	// maxQueue bounds the spans that wait to be sent, and those under way.
+	// maxQueue limits the spans that are waiting or being sent.
 	maxQueue = 4096
 	maxBatch = 512
-	// delay is how long a span waits for others at most.
+	// delay is the maximum time that a span waits for a batch to fill.
 	delay = 2 * time.Second
-	// timeout bounds one request to the collector. What it did not take is not sent
-	// again: those who wait for their turn matter as much.
+	// timeout bounds one request to the collector. Rejected spans are not sent again:
+	// those waiting matter as much.
 	timeout = 5 * time.Second
 )
 
-// Tracing is what sends spans.
+// Tracing exports spans.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	exporter *spanExporter
 	client   *http.Transport
 }
 
-// New returns a Tracing, whose Close is to be called. It contacts nobody.
+// New returns a Tracing, which must be closed. It does not contact the collector.
 func New(o Options) (*Tracing, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = o.TLS.Clone()
 	exporter, err := otlptracehttp.New(context.Background(),
 		otlptracehttp.WithHTTPClient(&http.Client{
 			Transport: transport, Timeout: timeout,
-			// Headers are for nobody but the collector.
+			// Headers must not be sent to anyone but the collector.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
-		// Without these, variables of the environment would count.
+		// These options override variables of the environment.
 		otlptracehttp.WithTLSClientConfig(nil),
 		otlptracehttp.WithEndpointURL(strings.TrimSuffix(o.Endpoint, "/")+"/v1/traces"),
 		otlptracehttp.WithHeaders(o.Headers),
@@ -81,28 +82,28 @@ func New(o Options) (*Tracing, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make the exporter of spans: %w", err)
+		return nil, fmt.Errorf("create the span exporter: %w", err)
 	}
-	identity, err := identityOf(o.Version)
+	res, err := newResource(o.Version)
 	if err != nil {
 		return nil, err
 	}
-	out := newExporter(exporter, o)
+	out := newSpanExporter(exporter, o)
 	processor := sdk.NewBatchSpanProcessor(out,
 		sdk.WithMaxQueueSize(maxQueue), sdk.WithMaxExportBatchSize(maxBatch),
 		sdk.WithBatchTimeout(delay), sdk.WithExportTimeout(timeout))
 	return &Tracing{
 		provider: sdk.NewTracerProvider(
 			sdk.WithSampler(sampler{sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))}),
-			sdk.WithResource(identity),
-			sdk.WithSpanProcessor(&inlet{processor, out}),
+			sdk.WithResource(res),
+			sdk.WithSpanProcessor(&boundedProcessor{processor, out}),
 		),
 		exporter: out, client: transport,
 	}, nil
 }
 
-// identityOf is what tells the service's spans from those of others.
-func identityOf(version string) (*resource.Resource, error) {
+// newResource returns the attributes that identify the service.
+func newResource(version string) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{
 		attribute.String("service.name", "ndrbridge"),
 		attribute.String("service.version", version),
@@ -117,22 +118,22 @@ func identityOf(version string) (*resource.Resource, error) {
 	return r, nil
 }
 
-// Tracer makes the bridge's spans.
+// Tracer returns the tracer for the bridge's spans.
 func (t *Tracing) Tracer() trace.Tracer { return t.provider.Tracer("ndrbridge") }
 
-// Close sends what is left, until ctx ends: what is left then is dropped. No span may
-// end afterwards.
+// Close exports the remaining spans until ctx is done, and drops the rest. No span may
+// end after Close was called.
 func (t *Tracing) Close(ctx context.Context) error {
 	defer t.client.CloseIdleConnections()
 	defer context.AfterFunc(ctx, t.exporter.giveUp)()
-	// The end of ctx ends the requests, and with them this, which has to be waited for.
+	// When ctx is done, its requests are cancelled; Shutdown must still return first.
 	if err := t.provider.Shutdown(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)
 	}
 	return nil
 }
 
-// sampler records what is linked to what is recorded, and of all else a share.
+// sampler samples traces linked to a sampled span, and a share of all others.
 type sampler struct{ sdk.Sampler }
 
 // ShouldSample implements sdk.Sampler.

@@ -84,7 +84,7 @@ func (s *scene) dropped(t *testing.T, want int) {
 }
 
 func (s *scene) compareDropped(want int) error {
-	text := fmt.Sprintf("# HELP ndrbridge_trace_spans_dropped_total Spans that never reached the collector: it did not take them, or too many waited for it.\n"+
+	text := fmt.Sprintf("# HELP ndrbridge_trace_spans_dropped_total Spans dropped because the collector did not accept them or too many were waiting.\n"+
 		"# TYPE ndrbridge_trace_spans_dropped_total counter\nndrbridge_trace_spans_dropped_total %d\n", want)
 	return testutil.GatherAndCompare(s.metrics, strings.NewReader(text))
 }
@@ -186,7 +186,7 @@ func TestACollectorThatFails(t *testing.T) {
 		defer l.Close()
 		return "http://" + l.Addr().String()
 	}
-	t.Run("is told, and its spans are counted as dropped", func(t *testing.T) {
+	t.Run("is logged, and its spans are counted as dropped", func(t *testing.T) {
 		s := begin(t, func(o *tracing.Options) { o.Endpoint = closed(t) })
 		for range 3 {
 			s.span(t.Context(), "poll audit")
@@ -197,7 +197,7 @@ func TestACollectorThatFails(t *testing.T) {
 			t.Errorf("the log says %s", text)
 		}
 	})
-	t.Run("may repeat what it was sent without a secret being shown, and a page of HTML without its being told whole", func(t *testing.T) {
+	t.Run("may repeat the request without a secret being logged, and a page of HTML is truncated", func(t *testing.T) {
 		s := begin(t, func(o *tracing.Options) { o.Endpoint += "/sesame002-sesame002" })
 		s.collector.Refuse(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
@@ -241,7 +241,7 @@ func TestACollectorThatFails(t *testing.T) {
 			s.span(t.Context(), "poll audit")
 		}
 		<-asked
-		for range 7 { // for which there is no space
+		for range 7 { // beyond the capacity
 			s.span(t.Context(), "poll audit")
 		}
 		s.dropped(t, 7)
@@ -257,7 +257,7 @@ func TestACollectorThatFails(t *testing.T) {
 func TestFailuresAreToldAtMostOnceAMinute(t *testing.T) {
 	s := begin(t, nil)
 	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	// A batch that is full is sent at once. What is counted as dropped was told.
+	// A full batch is sent at once. Dropped spans were logged.
 	const full = 512
 	batch := func() {
 		for range full {
@@ -282,12 +282,12 @@ func TestFailuresAreToldAtMostOnceAMinute(t *testing.T) {
 	batch()
 	s.end(t)
 	s.dropped(t, 4*full)
-	var told []string
+	var logged []string
 	for line := range strings.Lines(s.log.String()) {
-		told = append(told, line[strings.Index(line, "level="):])
+		logged = append(logged, line[strings.Index(line, "level="):])
 	}
-	want := []string{"spans=512 ", "spans=1536 ", "takes spans again"}
-	if !slices.EqualFunc(told, want, strings.Contains) {
-		t.Errorf("the log says %q, want %q", told, want)
+	want := []string{"spans=512 ", "spans=1536 ", "accepts spans again"}
+	if !slices.EqualFunc(logged, want, strings.Contains) {
+		t.Errorf("logged %q, want %q", logged, want)
 	}
 }
