@@ -337,7 +337,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 	if page.newest {
 		p.Past = false
 		if front == restored { // there is nothing after the entry that was kept
-			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPlace, First: kept.AuditPlace}
+			gap = transform.AuditGap{Reason: transform.GapRestarted, Last: p.Last.AuditPosition, First: kept.AuditPosition}
 			if err := report(); err != nil {
 				return front, err
 			}
@@ -361,7 +361,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 // gapBetween returns the gap between the last committed entry and the next one; its Reason
 // is empty if there is none.
 func gapBetween(last, first *auditOffset, front gapState) transform.AuditGap {
-	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPlace, First: first.AuditPlace}
+	gap := transform.AuditGap{Reason: transform.GapRestarted, Last: last.AuditPosition, First: first.AuditPosition}
 	if front == unjoined && first.ID > last.ID {
 		gap.Reason, gap.Missing = transform.GapPurged, first.ID-last.ID-1
 		if gap.Missing == 0 {

@@ -40,7 +40,7 @@ func (r *auditRow) content() string {
 }
 
 func (r *auditRow) offset() *auditOffset {
-	return &auditOffset{transform.AuditPlace{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
+	return &auditOffset{transform.AuditPosition{ID: r.entry.ID, Time: r.entry.Time}, r.content()}
 }
 
 // key returns the key under which an entry is remembered.

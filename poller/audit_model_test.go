@@ -197,7 +197,7 @@ type auditWorld struct {
 
 type auditGap struct {
 	Reason      string
-	Last, First transform.AuditPlace
+	Last, First transform.AuditPosition
 	Missing     int64
 }
 
@@ -240,7 +240,7 @@ func (w *auditWorld) mustPoll() {
 // before its own, or a gap is reported between them.
 func (w *auditWorld) journal(c checkpoint.Commit) {
 	var p struct {
-		Last  *transform.AuditPlace
+		Last  *transform.AuditPosition
 		Start int64
 	}
 	if err := json.Unmarshal(c.Position, &p); err != nil {

@@ -31,7 +31,7 @@ type auditPosition struct {
 
 // auditOffset identifies an entry among all that any log of an appliance ever held.
 type auditOffset struct {
-	transform.AuditPlace
+	transform.AuditPosition
 	Sum string `json:"sum"` // of its content
 }
 

@@ -429,7 +429,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 		}
 	}
 	news := make([]transform.Detection, 0, unknown)
-	sights := make([]transform.Sight, 0, unknown) // of news
+	sights := make([]transform.Observation, 0, unknown) // of news
 	c.Remember = make([]checkpoint.Entry, 0, unknown)
 	recorded := d.o.Now()
 	within := make(map[string]known, unknown) // what this page has shown already
@@ -460,7 +460,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 			if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
 				if r.reread && !before.dead {
 					news = append(news, r.detection)
-					sights = append(sights, transform.Sight{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before), Recorded: recorded})
+					sights = append(sights, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before), Recorded: recorded})
 				}
 				continue
 			}
@@ -475,7 +475,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 				after.addOwn(r.modTime, r.detection.Tracked)
 			}
 			news = append(news, r.detection)
-			sights = append(sights, transform.Sight{
+			sights = append(sights, transform.Observation{
 				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
 				Before:   before.tracked,
 				Repeat:   after.events,
@@ -522,7 +522,7 @@ func (d *Detections) reused(ctx context.Context, v transform.Detection, before k
 }
 
 // encode creates the events of a page.
-func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Sight) ([]transform.Event, error) {
+func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Observation) ([]transform.Event, error) {
 	if d.o.Enrich != nil && len(news) > 0 {
 		for i, added := range d.o.Enrich(ctx, news) {
 			sights[i].Added = added

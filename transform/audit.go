@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AuditEntry is one entry of an audit log as an appliance showed it.
+// AuditEntry is an entry of an appliance's audit log.
 type AuditEntry struct {
 	ID int64
-	// Time is when it was logged: time, else occur_time, in milliseconds since
-	// the epoch; 0 where neither can be read.
+	// Time is when the entry was logged: its time, else its occur_time, in milliseconds
+	// since the epoch; 0 if neither can be parsed.
 	Time int64
 
 	occurred int64
@@ -22,10 +22,10 @@ type AuditEntry struct {
 	repaired bool
 }
 
-// ParseAuditEntry reads what the bridge needs out of an entry's JSON object. The
-// result keeps object, which must be valid JSON and stay as it is; repaired says
-// that bytes of it that were not UTF-8 have been replaced. The error says that
-// it has no id.
+// ParseAuditEntry extracts the fields that the bridge needs from an entry's JSON
+// object. The result retains object, which must be valid JSON and must not be modified.
+// repaired means that bytes that were not UTF-8 have been replaced. It returns an error
+// if the entry has no id.
 func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 	e := AuditEntry{object: object, repaired: repaired}
 	var id, logged, occurred []byte
@@ -50,8 +50,8 @@ func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 	return e, nil
 }
 
-// timestamp reads milliseconds since the epoch, which may have a fraction; 0
-// where value is no time after 1970 and before the year 10000.
+// timestamp parses milliseconds since the epoch, which may have a fraction. It returns
+// 0 if value is not a time after 1970 and before the year 10000.
 func timestamp(value []byte) int64 {
 	at, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || !(at > 0 && at < float64(maxTime)) {
@@ -60,18 +60,18 @@ func timestamp(value []byte) int64 {
 	return int64(at)
 }
 
-// Sum tells entries with one id apart: two objects that mean the same have the
-// same sum, however they are written. Where it is open what one means, since a
-// name comes twice or a string holds half of a surrogate pair, its bytes count.
-// The bytes of an entry of more than maxCanonical count, too: what writing it in one way
-// takes is many times its size.
+// Sum returns a checksum that distinguishes entries with the same id. Objects that are
+// equal as JSON have the same sum, regardless of formatting. If their meaning is
+// ambiguous, because a name occurs twice or a string contains an unpaired surrogate,
+// the sum is that of the bytes. So is that of an entry larger than maxCanonical, since
+// canonicalization takes many times its size in memory.
 func (e AuditEntry) Sum() [sha256.Size]byte {
 	const maxCanonical = 1 << 20
 	if len(e.object) > maxCanonical {
 		return sha256.Sum256(e.object)
 	}
 	canonical := jsontext.Value(append([]byte(nil), e.object...))
-	// 64 bits are no double, so numbers count as they are written.
+	// A double cannot hold 64 bits, so numbers are compared as written.
 	err := canonical.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
 		return sha256.Sum256(e.object)
@@ -79,8 +79,8 @@ func (e AuditEntry) Sum() [sha256.Size]byte {
 	return sha256.Sum256(canonical)
 }
 
-// AuditEntry makes the event of an entry. Its id follows from what the appliance
-// shows alone.
+// AuditEntry returns the event of an entry. Its id depends only on the appliance's
+// data.
 func (c Encoder) AuditEntry(e AuditEntry, recorded time.Time) (Event, error) {
 	subject := strconv.FormatInt(e.ID, 10)
 	when := strconv.FormatInt(e.Time, 10)

@@ -109,7 +109,7 @@ func TestAnAuditEntryBecomesAnEvent(t *testing.T) {
 			false, "5-1710001000000", "2024-03-09T16:16:40.000Z",
 		},
 		{
-			"bytes that were replaced are told", `{"id":-5,"time":1710001000123,"body":"` + "\uFFFD" + `"}`,
+			"replaced bytes are reported", `{"id":-5,"time":1710001000123,"body":"` + "\uFFFD" + `"}`,
 			true, "-5-1710001000123", "2024-03-09T16:16:40.123Z",
 		},
 	} {

@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// Change is a tracked field in which two versions of a detection differ.
+// Change is a tracked field that differs between two versions of a detection.
 type Change struct {
 	Field    string
-	From, To []byte // JSON values; nil: absent, or null
+	From, To []byte // JSON values; nil if absent or null
 }
 
-// Changes yields the tracked fields in which two versions differ, given the
+// Changes yields the tracked fields that differ between two versions, given the
 // Detection.Tracked of both.
 func Changes(before, after []byte) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
@@ -24,6 +24,6 @@ func Changes(before, after []byte) iter.Seq[Change] {
 	}
 }
 
-// Text is a JSON string's text, and a number as it is written; empty for anything
-// else. An appliance may show as either what it was told as a string.
+// Text returns the text of a JSON string, or a number as written; "" for any other
+// value. An appliance may return either for a value that was set as a string.
 func Text(value []byte) string { return text(value) }

@@ -17,14 +17,14 @@ const (
 // Mode is how a transport carries an event.
 type Mode string
 
-// The modes of CloudEvents' protocol bindings. Batch is for HTTP alone.
+// The modes of CloudEvents' protocol bindings. Batch is for HTTP only.
 const (
 	Structured Mode = "structured" // attributes and data in one JSON object
 	Binary     Mode = "binary"     // attributes in headers, data as the body
 	Batch      Mode = "batch"      // a JSON array of structured events
 )
 
-// ParseMode returns the mode that name says. An empty name is Structured.
+// ParseMode returns the mode with a name; the default for an empty name is Structured.
 func ParseMode(name string) (Mode, error) {
 	switch m := Mode(name); m {
 	case "":
@@ -32,13 +32,13 @@ func ParseMode(name string) (Mode, error) {
 	case Structured, Binary, Batch:
 		return m, nil
 	}
-	return "", fmt.Errorf("mode %q is none of structured, binary, batch", name)
+	return "", fmt.Errorf("mode %q is not structured, binary or batch", name)
 }
 
-// Headers yields the attributes of binary mode as the bindings name them
-// without their prefix (HTTP and NATS: "ce-", Kafka: "ce_"), specversion first.
-// datacontenttype is not among them: bindings carry it as the content type,
-// which is ContentTypeData. Values are not percent-encoded.
+// Headers yields the attributes of binary mode, specversion first, under their names
+// without the binding's prefix (HTTP and NATS: "ce-", Kafka: "ce_"). It omits
+// datacontenttype: bindings carry it as the content type, which is ContentTypeData.
+// Values are not percent-encoded.
 func (e Event) Headers() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		if yield("specversion", "1.0") {
@@ -47,9 +47,9 @@ func (e Event) Headers() iter.Seq2[string, string] {
 	}
 }
 
-// PercentEncode encodes an attribute's value for an HTTP or NATS header: all
-// but printable ASCII, and of that space, the double quote and percent
-// (CloudEvents 1.0.2, HTTP binding, section 3.1.3.2).
+// PercentEncode encodes an attribute's value for an HTTP or NATS header. It encodes
+// everything but printable ASCII, and also the space, the double quote and the percent
+// sign (CloudEvents 1.0.2, HTTP binding, section 3.1.3.2).
 func PercentEncode(value string) string {
 	escape := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
 	first := 0

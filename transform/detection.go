@@ -13,27 +13,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// tracked are the fields of a detection whose change makes a version of it, and
-// which an event's changes name. Others differ at every look (the times in a
-// description's links do) or follow from these.
+// tracked are the fields of a detection whose change makes a new version, and which an
+// event's changes list. Other fields differ in every answer (a description's links
+// contain times) or are derived from these.
 var tracked = [...]string{
 	"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type",
 	"categories", "end_time", "recommended", "participants",
 }
 
-// Detection is one version of a detection as an appliance showed it.
+// Detection is one version of an appliance's detection.
 type Detection struct {
 	// ID is the detection's id. It exceeds 32 bits.
 	ID int64
 	// ModTime is mod_time in milliseconds since the epoch.
 	ModTime int64
-	// Began is create_time, else start_time, in milliseconds since the epoch; 0
-	// where both are absent.
+	// Began is create_time, else start_time, in milliseconds since the epoch; 0 if both
+	// are absent.
 	Began int64
-	// Tracked is a JSON object of the tracked fields in one order, without white
-	// space: two versions that differ in nothing tracked have equal bytes. Absent
-	// and null fields are left out, participants stands as their number, and a value
-	// longer than maxTracked as its beginning and a digest.
+	// Tracked is a JSON object of the tracked fields in a fixed order, without white
+	// space: two versions are equal in all tracked fields if these bytes are equal.
+	// Absent and null fields are omitted, participants is replaced by their number, and
+	// a value longer than maxTracked by its beginning and a digest.
 	Tracked []byte
 
 	object   []byte
@@ -41,21 +41,21 @@ type Detection struct {
 	severity severity
 }
 
-// maxTime is the first millisecond that RFC 3339 cannot write.
+// maxTime is the first millisecond that RFC 3339 cannot represent.
 var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
-// ParseDetection reads what the bridge needs out of a detection's JSON object.
-// The result keeps object, which must be valid JSON and stay as it is;
-// repaired says that bytes of it that were not UTF-8 have been replaced.
+// ParseDetection extracts the fields that the bridge needs from a detection's JSON
+// object. The result retains object, which must be valid JSON and must not be modified.
+// repaired means that bytes that were not UTF-8 have been replaced.
 //
-// The error tells which field is missing or not what the interface document
-// says. ID is set where it could be read, in spite of the error.
+// The error names a field that is missing or does not have the documented type. ID is
+// set even then, if it could be parsed.
 func ParseDetection(object []byte, repaired bool) (Detection, error) {
 	return DetectionOf(object, Fields(object), repaired)
 }
 
-// DetectionOf is ParseDetection for whoever knows the members of the object, as
-// Fields yields them.
+// DetectionOf is ParseDetection for a caller that has the members of the object
+// already, as Fields yields them.
 func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool) (Detection, error) {
 	d := Detection{object: object, repaired: repaired}
 	var id, modTime, createTime, startTime []byte
@@ -87,9 +87,9 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 		return d, fmt.Errorf("mod_time: %w", err)
 	}
 	if d.ModTime <= 0 || d.ModTime >= maxTime {
-		return d, fmt.Errorf("mod_time: %d is no time after 1970 and before the year 10000", d.ModTime)
+		return d, fmt.Errorf("mod_time: %d is not a time after 1970 and before the year 10000", d.ModTime)
 	}
-	// Neither is essential, so what cannot be read counts as absent.
+	// Neither is required, so an invalid value counts as absent.
 	if d.Began, err = integer(createTime); err != nil {
 		d.Began, _ = integer(startTime)
 	}
@@ -98,18 +98,19 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 	return d, nil
 }
 
-// Type is the detection's type; empty where it has none.
+// Type returns the detection's type, or "" if it has none.
 func (d Detection) Type() string { return text(d.field("type")) }
 
-// UserCreated says that the detection is one of a custom type.
+// UserCreated reports whether the detection is of a custom type.
 func (d Detection) UserCreated() bool { return string(d.field("is_user_created")) == "true" }
 
-// URL is the detection's page at the appliance; empty where it does not say.
+// URL returns the address of the detection's page at the appliance, or "" if it has
+// none.
 func (d Detection) URL() string { return text(d.field("url")) }
 
-// Devices returns the ids of the devices among the participants, in their order, each
-// once. Only the first most of them are looked for: whole is false if there are others.
-func (d Detection) Devices(most int) (ids []int64, whole bool) {
+// Devices returns the ids of the devices among the participants, in order and without
+// duplicates, up to maxIDs of them. all reports whether these are all.
+func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 	seen := make(map[int64]bool)
 	for participant := range Elements(d.field("participants")) {
 		var kind, object []byte
@@ -125,7 +126,7 @@ func (d Detection) Devices(most int) (ids []int64, whole bool) {
 		if err != nil || string(kind) != `"device"` || seen[id] {
 			continue
 		}
-		if len(ids) == most {
+		if len(ids) == maxIDs {
 			return ids, false
 		}
 		seen[id] = true
@@ -134,7 +135,7 @@ func (d Detection) Devices(most int) (ids []int64, whole bool) {
 	return ids, true
 }
 
-// field returns the value of a field; nil where there is none.
+// field returns the value of a field, or nil if it is absent.
 func (d Detection) field(field string) (found []byte) {
 	for name, value := range Fields(d.object) {
 		if string(name) == field {
@@ -152,14 +153,14 @@ func integer(value []byte) (int64, error) {
 	}
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no 64-bit integer", value)
+		return 0, fmt.Errorf("%.40q is not a 64-bit integer", value)
 	}
 	return n, nil
 }
 
 func absent(value []byte) bool { return value == nil || string(value) == "null" }
 
-// trackedObject writes Detection.Tracked from the values of the tracked fields.
+// trackedObject encodes Detection.Tracked from the values of the tracked fields.
 func trackedObject(values [len(tracked)][]byte) []byte {
 	b := append(make([]byte, 0, 256), '{')
 	for i, value := range values {
@@ -182,7 +183,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 		case (value[0] == '[' || value[0] == '{') && bytes.ContainsAny(value, " \n\t\r"):
 			compact := jsontext.Value(bytes.Clone(value))
 			if err := compact.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)); err != nil {
-				compact = value // the bytes differ at worst where nothing changed
+				compact = value // at worst, equal values have different bytes
 			}
 			b = append(b, boundValue(compact)...)
 		default:
@@ -192,17 +193,17 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 	return append(b, '}')
 }
 
-// maxTracked bounds the value of a tracked field in what is remembered of a detection, in
-// bytes, and keptTracked is how much of the text of a longer one is kept.
+// maxTracked is the maximum size of a tracked field's value in Detection.Tracked, in
+// bytes. Of a longer value, keptTracked bytes of the text are kept.
 const (
 	maxTracked  = 4 << 10
 	keptTracked = 512
 )
 
-// boundValue returns a value of up to maxTracked bytes as it is. Of a longer one it
-// returns the beginning with the length and a digest of the whole: two such values are
-// equal if and only if the whole ones are. It stays a string, or an array of one, so that
-// consumers find the type that they expect.
+// boundValue returns a value of up to maxTracked bytes unchanged. It replaces a longer
+// one by its beginning, its length and a digest: two such values are equal if and only
+// if the originals are. The result is a string, or an array of one, so that consumers
+// find the type they expect.
 func boundValue(value []byte) []byte {
 	if len(value) <= maxTracked {
 		return value
@@ -222,8 +223,8 @@ func boundValue(value []byte) []byte {
 	return quoted
 }
 
-// BoundTracked returns the Detection.Tracked that a version has whose Tracked was made
-// before values were bounded.
+// BoundTracked bounds the values of a Detection.Tracked that was stored before
+// maxTracked was introduced.
 func BoundTracked(object []byte) []byte {
 	if len(object) <= maxTracked {
 		return object
@@ -241,7 +242,7 @@ func BoundTracked(object []byte) []byte {
 	return append(b, '}')
 }
 
-// trackedValues is the other way round of trackedObject.
+// trackedValues is the inverse of trackedObject.
 func trackedValues(object []byte) (values [len(tracked)][]byte) {
 	for name, value := range Fields(object) {
 		if i := trackedIndex(name); i >= 0 {
@@ -251,7 +252,7 @@ func trackedValues(object []byte) (values [len(tracked)][]byte) {
 	return values
 }
 
-// trackedIndex returns a field's place in tracked, or -1.
+// trackedIndex returns a field's index in tracked, or -1.
 func trackedIndex(name []byte) int {
 	for i, field := range tracked {
 		if string(name) == field {
@@ -261,8 +262,8 @@ func trackedIndex(name []byte) int {
 	return -1
 }
 
-// appendChanges appends the JSON object that names the tracked fields in which
-// two versions differ, with the values of both.
+// appendChanges appends a JSON object of the tracked fields that differ between two
+// versions, with the values of both.
 func appendChanges(dst, before, after []byte) []byte {
 	orNull := func(value []byte) []byte {
 		if value == nil {

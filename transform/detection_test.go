@@ -46,7 +46,7 @@ func TestWhatADetectionMayLackOrBe(t *testing.T) {
 		{"an id in quotes is none", `{"id":"1","mod_time":5}`, 0, "id: "},
 		{"a mod_time is essential", `{"id":1}`, 0, "mod_time: absent"},
 		{"a mod_time of 0 is none", `{"id":1,"mod_time":0}`, 0, "mod_time: 0"},
-		{"a fraction is no mod_time", `{"id":1,"mod_time":1.5}`, 0, "mod_time: "},
+		{"a fraction is not a mod_time", `{"id":1,"mod_time":1.5}`, 0, "mod_time: "},
 		{"a mod_time beyond the year 9999 cannot be written", `{"id":1,"mod_time":253402300800000}`, 0, "mod_time: "},
 		{"a number past 64 bits is none", `{"id":1,"mod_time":99999999999999999999}`, 0, "mod_time: "},
 	} {
@@ -79,26 +79,26 @@ func TestAVersionBecomesAnEvent(t *testing.T) {
 		"title":"Port scan \"fast\"","type":"port_scan","ticket_id":3041,"recommended":true,"participants":[{"id":1}]}`)
 	for _, c := range []struct {
 		name  string
-		sight transform.Sight
+		sight transform.Observation
 		id    string
 		typ   string
 		data  string
 	}{
 		{
-			"on first sight of a new detection", transform.Sight{Created: true, Repeat: 1, Recorded: recorded},
+			"on first sight of a new detection", transform.Observation{Created: true, Repeat: 1, Recorded: recorded},
 			"25769804127-1750935535971", "io.ndrbridge.detection.created", `{"detection":` + sample + `}`,
 		},
 		{
-			"on first sight of one that began before", transform.Sight{Repeat: 1, Recorded: recorded},
+			"on first sight of one that began before", transform.Observation{Repeat: 1, Recorded: recorded},
 			"25769804127-1750935535971", "io.ndrbridge.detection.updated", `{"detection":` + sample + `}`,
 		},
 		{
-			"with what changed since", transform.Sight{Before: before.Tracked, Repeat: 1, Recorded: recorded},
+			"with what changed since", transform.Observation{Before: before.Tracked, Repeat: 1, Recorded: recorded},
 			"25769804127-1750935535971", "io.ndrbridge.detection.updated", `{"detection":` + sample +
 				`,"changes":{"status":{"from":"new","to":null},"participants":{"from":1,"to":2}}}`,
 		},
 		{
-			"with no changes where nothing tracked did", transform.Sight{Before: parse(t, sample).Tracked, Repeat: 3, Recorded: recorded},
+			"with no changes where nothing tracked did", transform.Observation{Before: parse(t, sample).Tracked, Repeat: 3, Recorded: recorded},
 			"25769804127-1750935535971-3", "io.ndrbridge.detection.updated", `{"detection":` + sample + `,"changes":{}}`,
 		},
 	} {
@@ -142,7 +142,7 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 		{`"risk_score":95,"categories":["perf","perf.web"]`, 13, "WARN"},
 		{`"risk_score":95,"categories":["sec","sec.dos"]`, 21, "FATAL"},
 	} {
-		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Sight{Created: true, Repeat: 1})
+		e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5,`+c.fields+`}`), transform.Observation{Created: true, Repeat: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,14 +230,14 @@ func BenchmarkDetection(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := encoder.Detection(d, transform.Sight{Before: before, Repeat: 1}); err != nil {
+		if _, err := encoder.Detection(d, transform.Observation{Before: before, Repeat: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkParse(b *testing.B) {
-	e, err := encoder.Detection(transform.Detection{ID: 1, ModTime: 5}, transform.Sight{Created: true, Repeat: 1, Recorded: time.Now()})
+	e, err := encoder.Detection(transform.Detection{ID: 1, ModTime: 5}, transform.Observation{Created: true, Repeat: 1, Recorded: time.Now()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,44 +8,45 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Encoder makes the events of one appliance.
+// Encoder encodes the events of one appliance.
 type Encoder struct {
-	TypePrefix string // of event types: io.ndrbridge
+	TypePrefix string // of event types, such as io.ndrbridge
 	Appliance  string // the appliance's name in the configuration
-	// TraceParent is that of the events; no id depends on it.
+	// TraceParent is set on the events; ids do not depend on it.
 	TraceParent string
 }
 
-// Sight is what the bridge knew of a detection when it saw a version of it.
-type Sight struct {
-	// Created says that the version is the detection's first, and that the
-	// detection began after the stream's start.
+// Observation is the bridge's knowledge of a detection when it received a version of
+// it.
+type Observation struct {
+	// Created means that the version is the detection's first, and that the detection
+	// began after the stream's start.
 	Created bool
-	// Before is the Tracked of the version last seen; empty on first sight.
+	// Before is the Tracked of the last known version; empty if there is none.
 	Before []byte
-	// Repeat counts the versions that came with one mod_time, from 1.
+	// Repeat counts the versions with the same mod_time, from 1.
 	Repeat int
 	// CausedBy is Attributes.CausedBy.
 	CausedBy string
-	// Recorded is when the bridge saw the version.
+	// Recorded is when the bridge received the version.
 	Recorded time.Time
 	// Added is what the bridge adds to the detection.
 	Added Enrichment
 }
 
-// Enrichment is what the bridge adds to a detection on request, each part beside
-// it in data.
+// Enrichment is data that the bridge adds to a detection if configured, as members of
+// data beside it.
 type Enrichment struct {
-	Devices []byte // of the participants, a JSON array; nil: absent
-	Format  string // the display name of the detection's format; empty: absent
-	Link    string // to the detection in the appliance's own pages; empty: absent
-	// Failed names what was asked for and could not be had, by comma.
+	Devices []byte // of the participants, a JSON array; nil if absent
+	Format  string // the display name of the detection's format; empty if absent
+	Link    string // to the detection's page at the appliance; empty if absent
+	// Failed lists the parts that could not be fetched, separated by commas.
 	Failed string
 }
 
-// Detection makes the event of a detection's version. Its id follows from what
-// the appliance shows alone, so that the same version always gets the same id.
-func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
+// Detection returns the event of a detection's version. Its id depends only on the
+// appliance's data, so the same version always has the same id.
+func (c Encoder) Detection(d Detection, s Observation) (Event, error) {
 	b := strconv.AppendInt(make([]byte, 0, 64), d.ID, 10)
 	digits := len(b)
 	b = strconv.AppendInt(append(b, '-'), d.ModTime, 10)
@@ -86,7 +87,7 @@ func (c Encoder) Detection(d Detection, s Sight) (Event, error) {
 	return encode(a, []byte(open), d.object, append(rest, end...))
 }
 
-// append appends the parts that there are as members of an object.
+// append appends the parts that are present as members of an object.
 func (e Enrichment) append(dst []byte) (_ []byte, err error) {
 	if e.Devices != nil {
 		dst = append(append(dst, `,"devices":`...), e.Devices...)

@@ -12,16 +12,16 @@ func TestWhatIsAddedStandsBesideTheDetection(t *testing.T) {
 	const object = `{"id":1,"mod_time":5,"status":"new"}`
 	for _, c := range []struct {
 		name  string
-		sight transform.Sight
+		sight transform.Observation
 		rest  string // of data, behind the detection
 	}{
-		{"nothing", transform.Sight{Created: true}, ``},
-		{"everything", transform.Sight{Created: true, Added: transform.Enrichment{
+		{"nothing", transform.Observation{Created: true}, ``},
+		{"everything", transform.Observation{Created: true, Added: transform.Enrichment{
 			Devices: []byte(`[{"id":6,"n":1.10,"big":9007199254740993}]`), Format: `Port "Scan" é`, Link: "https://hq.example/service/#/detections/detail/1",
 		}}, `,"devices":[{"id":6,"n":1.10,"big":9007199254740993}],"format":"Port \"Scan\" é","link":"https://hq.example/service/#/detections/detail/1"`},
-		{"no devices, since there are none", transform.Sight{Created: true, Added: transform.Enrichment{Devices: []byte(`[]`)}}, `,"devices":[]`},
-		{"what there is, and what failed", transform.Sight{Created: true, Added: transform.Enrichment{Link: "l", Failed: "devices,format"}}, `,"link":"l"`},
-		{"something beside changes", transform.Sight{Before: []byte(`{"status":"closed"}`), Added: transform.Enrichment{Format: "Scan"}},
+		{"no devices, since there are none", transform.Observation{Created: true, Added: transform.Enrichment{Devices: []byte(`[]`)}}, `,"devices":[]`},
+		{"what there is, and what failed", transform.Observation{Created: true, Added: transform.Enrichment{Link: "l", Failed: "devices,format"}}, `,"link":"l"`},
+		{"something beside changes", transform.Observation{Before: []byte(`{"status":"closed"}`), Added: transform.Enrichment{Format: "Scan"}},
 			`,"changes":{"status":{"from":"closed","to":"new"}},"format":"Scan"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestWhatIsAddedStandsBesideTheDetection(t *testing.T) {
 
 func TestTextThatIsNotUTF8IsNotAdded(t *testing.T) {
 	for _, added := range []transform.Enrichment{{Format: "\xff"}, {Link: "\xff"}} {
-		if e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5}`), transform.Sight{Added: added}); err == nil {
+		if e, err := encoder.Detection(parse(t, `{"id":1,"mod_time":5}`), transform.Observation{Added: added}); err == nil {
 			t.Errorf("made %q", e.Structured())
 		}
 	}

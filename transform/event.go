@@ -1,8 +1,8 @@
-// Package transform makes CloudEvents of what an appliance shows, and encodes
-// them for the transports.
+// Package transform turns an appliance's objects into CloudEvents, and encodes them for
+// the transports.
 //
-// It trusts the JSON that it is given to be valid: whoever fetched an object
-// has checked its bytes once, and nothing here parses them a second time.
+// It requires valid JSON: the client validates an answer when it is received, and this
+// package does not parse it a second time.
 package transform
 
 import (
@@ -15,15 +15,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Streams name what a source reads. They stand for {stream} in topics and
-// subjects.
+// The names of the streams, which replace {stream} in topics and subjects.
 const (
 	StreamDetections = "detections"
 	StreamAudit      = "audit"
-	// StreamRecords begins the name of a query's stream, and is what all of them
-	// are published under.
+	// StreamRecords is the first part of the name of a query's stream; the records of
+	// all queries are published under it.
 	StreamRecords = "records"
-	// StreamEvents is what the bridge tells itself.
+	// StreamEvents is the stream of the bridge's own events.
 	StreamEvents = "events"
 )
 
@@ -34,52 +33,52 @@ type Attributes struct {
 	ID           string    // unique within Source
 	Source       string    // ndrbridge://<appliance>/<path>
 	Type         string    // <prefix>.<object>.<action>
-	Subject      string    // empty: absent
-	Time         time.Time // zero: absent
-	PartitionKey string    // events with one key stay in order
+	Subject      string    // empty if absent
+	Time         time.Time // zero if absent
+	PartitionKey string    // events with the same key stay in order
 
 	Appliance      string    // the appliance's name, or "bridge"
-	RecordedTime   time.Time // when the bridge saw it; zero: absent
-	SeverityNumber int32     // OpenTelemetry severity; 0: absent
-	SeverityText   string    // empty: absent
+	RecordedTime   time.Time // when the bridge received it; zero if absent
+	SeverityNumber int32     // OpenTelemetry severity; 0 if absent
+	SeverityText   string    // empty if absent
 	Repaired       bool      // bytes that were not UTF-8 were replaced in data
-	Unenriched     string    // what could not be added to data, by comma; empty: absent
-	CausedBy       string    // CausedByWriteback, or empty: absent
-	// TraceParent is the span that made the event, as CloudEvents' distributed tracing
-	// extension and W3C Trace Context write it; empty: absent.
+	Unenriched     string    // parts missing in data, separated by commas; empty if absent
+	CausedBy       string    // CausedByWriteback, or empty if absent
+	// TraceParent is the span that created the event, in the form of CloudEvents'
+	// distributed tracing extension and W3C Trace Context; empty if absent.
 	TraceParent string
-	Redelivered bool // sent again, by request, apart from the order of its stream
+	Redelivered bool // sent again on request, out of its stream's order
 }
 
-// CausedByWriteback is the CausedBy of a detection's version that shows only what
-// the bridge itself wrote to the appliance. Whoever writes back what events show
-// passes over it.
+// CausedByWriteback is the CausedBy of a detection's version that only shows the
+// bridge's own writes to the appliance. Consumers that write changes back to the
+// appliance should ignore it.
 const CausedByWriteback = "writeback"
 
-// Event is one CloudEvent, encoded once when it is made. It is immutable: the
-// attributes are a copy of what the encoded form says, and the slices that its
-// methods return are shared and must not be written to.
+// Event is one CloudEvent, encoded once when it is created. It is immutable: the
+// attributes are a copy of those in the encoded form, and the slices that its methods
+// return are shared and must not be modified.
 type Event struct {
 	Attributes
 	structured []byte
-	data       int    // where the value of "data" begins in structured
+	data       int    // index of the value of "data" in structured
 	redelivery uint64 // see Redelivery
 }
 
-// New encodes an event. data must be one valid JSON value; it is copied. The
-// error tells an attribute that CloudEvents does not allow: an empty id, source
-// or type, or text that is not UTF-8.
+// New encodes an event. data must be one valid JSON value; it is copied. New returns an
+// error for an attribute that CloudEvents does not allow: an empty id, source or type,
+// or text that is not UTF-8.
 func New(a Attributes, data []byte) (Event, error) { return encode(a, data) }
 
-// beforeData is what an encoded event has in front of its data.
+// beforeData precedes the data of an encoded event.
 const beforeData = `,"datacontenttype":"application/json","data":`
 
-// encode is New for data that comes in pieces.
+// encode is New for data in several parts.
 func encode(a Attributes, data ...[]byte) (Event, error) {
 	if a.ID == "" || a.Source == "" || a.Type == "" {
 		return Event{}, fmt.Errorf("event %q of %q, type %q: id, source and type must not be empty", a.ID, a.Source, a.Type)
 	}
-	// What the encoded form cannot say, the attributes do not say either.
+	// The attributes have the precision of the encoded form.
 	a.Time, a.RecordedTime = milliseconds(a.Time), milliseconds(a.RecordedTime)
 	size := 512
 	for _, part := range data {
@@ -115,15 +114,15 @@ func milliseconds(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// formatTime is RFC 3339 in UTC with the milliseconds that the appliance counts
-// in. Package time is quick with its own RFC3339 alone.
+// formatTime formats a time as RFC 3339 in UTC with milliseconds, the appliance's unit.
+// Package time is fast only for its own RFC3339 layout.
 func formatTime(t time.Time) string {
 	b := t.UTC().AppendFormat(make([]byte, 0, 32), time.RFC3339)
 	n := t.Nanosecond() / int(time.Millisecond)
 	return string(append(b[:len(b)-len("Z")], '.', byte('0'+n/100), byte('0'+n/10%10), byte('0'+n%10), 'Z'))
 }
 
-// appendQuoted appends a JSON string. Most have nothing to be escaped.
+// appendQuoted appends a JSON string. Most strings need no escaping.
 func appendQuoted(b []byte, text string) ([]byte, error) {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -135,8 +134,8 @@ func appendQuoted(b []byte, text string) ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// all yields the attributes that are present, as their CloudEvents names and
-// canonical strings, without specversion and datacontenttype.
+// all yields the attributes that are present, with their CloudEvents names and
+// canonical strings, except specversion and datacontenttype.
 func (a *Attributes) all(yield func(name, value string) bool) {
 	text := func(name, value string) bool { return value == "" || yield(name, value) }
 	at := func(name string, t time.Time) bool { return t.IsZero() || yield(name, formatTime(t)) }
@@ -193,12 +192,11 @@ func (a *Attributes) set(name, value string) (err error) {
 	return err
 }
 
-var errNotAnEvent = errors.New("not an event that this bridge encoded")
+var errNotAnEvent = errors.New("not an event encoded by this bridge")
 
-// Parse reads an event back from the bytes that Event.Structured returned: the
-// form in which events are kept. It is no parser for other people's
-// CloudEvents: it relies on data being last, and does not look inside it. The
-// event keeps b, which must not be written to afterwards.
+// Parse decodes the bytes of Event.Structured, the form in which events are stored. It
+// is not a parser for CloudEvents in general: it requires data to be last, and does not
+// parse it. The event retains b, which must not be modified afterwards.
 func Parse(b []byte) (Event, error) {
 	var members [17]member
 	found := members[:0]
@@ -251,19 +249,19 @@ func Parse(b []byte) (Event, error) {
 	return e, nil
 }
 
-// member is where an object's member lies: the name with its quotes, and the
+// member holds the position of an object's member: the name with its quotes, and the
 // value.
 type member struct{ name, nameEnd, value, end int }
 
-// Structured is the event in the JSON event format (structured mode). Its media
+// Structured returns the event in the JSON event format (structured mode). Its media
 // type is ContentTypeStructured.
 func (e Event) Structured() []byte { return e.structured }
 
-// Data is the event's data: the payload of binary mode.
+// Data returns the event's data: the payload of binary mode.
 func (e Event) Data() []byte { return e.structured[e.data : len(e.structured)-1] }
 
-// Redeliver returns the event as it is sent again, with its attribute redelivered.
-// n is a number above 0 that this redelivery has alone, to the sink that gets it.
+// Redeliver returns the event with its attribute redelivered set. n identifies this
+// redelivery within its sink; it must be above 0.
 func (e Event) Redeliver(n uint64) Event {
 	if !e.Redelivered {
 		const attribute = `,"redelivered":true`
@@ -277,11 +275,11 @@ func (e Event) Redeliver(n uint64) Event {
 	return e
 }
 
-// Redelivery is the number that Redeliver was given, 0 for an event that comes
-// in its turn. It is no part of the encoded form.
+// Redelivery returns the number given to Redeliver, or 0 for an event delivered in
+// order. It is not part of the encoded form.
 func (e Event) Redelivery() uint64 { return e.redelivery }
 
-// Stream is detections, audit, records or events: what {stream} stands for.
+// Stream returns detections, audit, records or events: the value of {stream}.
 func (e Event) Stream() string {
 	_, rest, _ := strings.Cut(e.Source, "://")
 	_, path, _ := strings.Cut(rest, "/")
@@ -292,7 +290,8 @@ func (e Event) Stream() string {
 	return stream
 }
 
-// When is the event's time, else when the bridge saw it; zero: neither is known.
+// When returns the event's time, else the time when the bridge received it; zero if
+// both are unknown.
 func (e Event) When() time.Time {
 	if e.Time.IsZero() {
 		return e.RecordedTime
@@ -300,5 +299,5 @@ func (e Event) When() time.Time {
 	return e.Time
 }
 
-// Action is the last part of the type: what {action} stands for.
+// Action returns the last part of the type: the value of {action}.
 func (e Event) Action() string { return e.Type[strings.LastIndexByte(e.Type, '.')+1:] }

@@ -87,7 +87,7 @@ func TestAnEventThatIsSentAgainSaysSoAndIsOtherwiseTheSame(t *testing.T) {
 func TestAnEventIsWhatTheCloudEventsSDKReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
-		a.Source = "ndrbridge://hq/detections" // the SDK wants a URI
+		a.Source = "ndrbridge://hq/detections" // the SDK requires a URI
 		made, err := transform.New(a, []byte(`{"detection":{"id":25769804127,"x":1.10}}`))
 		if err != nil {
 			t.Fatal(err)

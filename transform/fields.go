@@ -5,10 +5,9 @@ import (
 	"iter"
 )
 
-// Fields yields the members of a JSON object in their order: the name as it is
-// written between its quotes, and the bytes of the value. It reads past values
-// without looking into them, so the object must be valid JSON. It yields
-// nothing for what is no object.
+// Fields yields the members of a JSON object in order: the name as written between its
+// quotes, and the bytes of the value. It skips values without parsing them, so the
+// object must be valid JSON. It yields nothing for any other value.
 func Fields(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		i := skipSpace(object, 0)
@@ -35,8 +34,8 @@ func Fields(object []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Elements yields the elements of a JSON array in their order. It has the
-// conditions of Fields.
+// Elements yields the elements of a JSON array in order, under the same conditions as
+// Fields.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i := skipSpace(array, 0)
@@ -62,8 +61,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// valueEnd returns the index behind the value that begins at b[i], or -1 where
-// b ends inside it.
+// valueEnd returns the index after the value that begins at b[i], or -1 if b ends
+// inside it.
 func valueEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -101,8 +100,8 @@ func valueEnd(b []byte, i int) int {
 	}
 }
 
-// stringEnd returns the index behind the string whose opening quote is b[i], or
-// -1 where it does not end.
+// stringEnd returns the index after the string whose opening quote is b[i], or -1 if it
+// does not end.
 func stringEnd(b []byte, i int) int {
 	for i++; ; i++ {
 		quote := bytes.IndexByte(b[i:], '"')
@@ -110,7 +109,7 @@ func stringEnd(b []byte, i int) int {
 			return -1
 		}
 		i += quote
-		// An even number of backslashes in front escape each other.
+		// An even number of backslashes before the quote escape each other.
 		back := i
 		for b[back-1] == '\\' {
 			back--

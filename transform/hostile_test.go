@@ -33,14 +33,14 @@ func TestWhatIsTrackedOfALongValueIsItsBeginningAndADigest(t *testing.T) {
 				t.Errorf("%d bytes are tracked: %.200q", len(d.Tracked), d.Tracked)
 			}
 			if string(d.Tracked) != string(same.Tracked) || string(d.Tracked) == string(other.Tracked) {
-				t.Error("what is tracked does not tell values apart")
+				t.Error("the tracked fields do not distinguish values")
 			}
 			// What was remembered before values were bounded compares as equal.
 			old := []byte(`{"status":"new","assignee":` + test.value + `}`)
 			if got := transform.BoundTracked(old); string(got) != string(d.Tracked) {
 				t.Errorf("an old value is read as %.300s, want %.300s", got, d.Tracked)
 			}
-			event, err := encoder.Detection(other, transform.Sight{Before: d.Tracked, Repeat: 1, Recorded: recorded})
+			event, err := encoder.Detection(other, transform.Observation{Before: d.Tracked, Repeat: 1, Recorded: recorded})
 			if err != nil {
 				t.Fatal(err)
 			}

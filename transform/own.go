@@ -8,75 +8,75 @@ import (
 	"time"
 )
 
-// AuditPlace is where an entry stands in an audit log.
-type AuditPlace struct {
+// AuditPosition is an entry's position in an audit log.
+type AuditPosition struct {
 	ID int64 `json:"id"`
-	// Time is when it was logged, in milliseconds since the epoch; 0: not known.
+	// Time is when the entry was logged, in milliseconds since the epoch; 0 if unknown.
 	Time int64 `json:"time"`
 }
 
 // The reasons of an AuditGap.
 const (
-	// GapPurged says that entries were purged before they were read.
+	// GapPurged means that entries were purged before they were read.
 	GapPurged = "purged"
-	// GapRestarted says that the log began again: another log is in its place.
+	// GapRestarted means that the log was replaced by another one.
 	GapRestarted = "restarted"
 )
 
-// AuditGap is a hole in what was read of an audit log.
+// AuditGap is a gap in the entries read from an audit log.
 type AuditGap struct {
-	Reason string     // GapPurged or GapRestarted
-	Last   AuditPlace // the last entry that was read before the hole
-	First  AuditPlace // the first that was seen behind it
-	// Missing is how many entries are missing at most, where the ids tell it:
-	// ids may have holes. 0: not known.
+	Reason string        // GapPurged or GapRestarted
+	Last   AuditPosition // the last entry read before the gap
+	First  AuditPosition // the first entry seen after it
+	// Missing is the maximum number of missing entries, computed from the ids, which
+	// may have gaps of their own; 0 if unknown.
 	Missing int64
 }
 
-// AuditGap makes the event that tells of a gap. Its id follows from the gap.
+// AuditGap returns the event that reports a gap. Its id is derived from the gap.
 func (c Encoder) AuditGap(g AuditGap, recorded time.Time) (Event, error) {
 	explanation := "Entries of the audit log were purged before the bridge had read them."
 	if g.Reason == GapRestarted {
-		explanation = "The audit log began again, as after the appliance was restored from a backup: entries behind the last that was read may be missing."
+		explanation = "The audit log started over, for example after a restore from a backup: entries after the last one read may be missing."
 	}
 	data := struct {
-		Reason      string     `json:"reason"`
-		Explanation string     `json:"explanation"`
-		Last        AuditPlace `json:"last"`
-		First       AuditPlace `json:"first"`
-		Missing     int64      `json:"missing,omitzero"`
+		Reason      string        `json:"reason"`
+		Explanation string        `json:"explanation"`
+		Last        AuditPosition `json:"last"`
+		First       AuditPosition `json:"first"`
+		Missing     int64         `json:"missing,omitzero"`
 	}{g.Reason, explanation, g.Last, g.First, g.Missing}
 	id := fmt.Sprintf("audit.gap-%d-%d-%d-%d", g.Last.ID, g.Last.Time, g.First.ID, g.First.Time)
 	return c.own("audit.gap", id, recorded, "gap", data)
 }
 
-// Reachability is a change in whether an appliance can be polled.
+// Reachability is a change in an appliance's reachability.
 type Reachability struct {
 	Reachable bool
-	// Since is when the first of the failed polls was.
+	// Since is when the first of the failed polls was made.
 	Since time.Time
-	// Failures counts the polls of one stream that failed in a row.
+	// Failures counts the consecutive failed polls of one stream.
 	Failures int
-	// Reason is what failed last; never holds a secret.
+	// Reason is the last failure; it contains no secret.
 	Reason string
 }
 
-// Reachability makes the event that tells that an appliance cannot be polled, or
-// can be again.
+// Reachability returns the event that reports that an appliance cannot be polled, or
+// can be polled again.
 func (c Encoder) Reachability(r Reachability, recorded time.Time) (Event, error) {
-	kind, verb := "appliance.unreachable", "since"
+	kind, sinceKey := "appliance.unreachable", "since"
 	if r.Reachable {
-		kind, verb = "appliance.reachable", "was_unreachable_since"
+		kind, sinceKey = "appliance.reachable", "was_unreachable_since"
 	}
-	data := map[string]any{verb: formatTime(r.Since), "failures": r.Failures, "reason": r.Reason}
+	data := map[string]any{sinceKey: formatTime(r.Since), "failures": r.Failures, "reason": r.Reason}
 	return c.own(kind, kind+"-"+strconv.FormatInt(recorded.UnixMilli(), 10), recorded, "appliance", data)
 }
 
-// Bridge is what the bridge calls itself where an event is about no appliance.
+// Bridge is the Appliance of events that do not concern an appliance.
 const Bridge = "bridge"
 
-// Heartbeat makes the event that tells that the bridge lives. Its id follows
-// from when.
+// Heartbeat returns the event that shows that the bridge is running. Its id is derived
+// from now.
 func (c Encoder) Heartbeat(version string, started, now time.Time) (Event, error) {
 	data := struct {
 		Version string    `json:"version"`
@@ -85,77 +85,74 @@ func (c Encoder) Heartbeat(version string, started, now time.Time) (Event, error
 	return c.own("heartbeat", "heartbeat-"+strconv.FormatInt(now.UnixMilli(), 10), now, "heartbeat", data)
 }
 
-// Skipped is a stretch of the journal that a sink will not get.
+// Skipped is a range of the journal that is not delivered to a sink.
 type Skipped struct {
 	Sink        string `json:"sink"`
 	First, Last uint64 `json:"-"` // numbers of events in the journal
-	// Events is how many they are, those that the sink would not have wanted
-	// among them.
+	// Events is their number, including those that the sink's filter would not match.
 	Events uint64 `json:"events"`
-	Bytes  int64  `json:"bytes,omitzero"` // of them; 0: not known
-	// Oldest and Newest are when the bridge saw the first and the last of them;
-	// zero: not known.
+	Bytes  int64  `json:"bytes,omitzero"` // their size; 0 if unknown
+	// Oldest and Newest are when the bridge received the first and the last of them;
+	// zero if unknown.
 	Oldest time.Time `json:"oldest,omitzero"`
 	Newest time.Time `json:"newest,omitzero"`
 	Reason string    `json:"reason"` // for a person
 }
 
-// SinkSkipped makes the event that tells that a sink will not get events. Its id
-// follows from the stretch.
+// SinkSkipped returns the event that reports a skipped range. Its id is derived from
+// the range.
 func (c Encoder) SinkSkipped(s Skipped, recorded time.Time) (Event, error) {
 	id := fmt.Sprintf("sink.skipped-%s-%d-%d", s.Sink, s.First, s.Last)
 	return c.own("sink.skipped", id, recorded, "skipped", s)
 }
 
-// Ticket is a command to an appliance about a ticket, and what became of it.
+// Ticket is a command to an appliance about a ticket, and its result.
 type Ticket struct {
 	Command     uint64  `json:"command"` // its id
 	TicketID    string  `json:"ticket_id"`
-	DetectionID int64   `json:"detection_id,omitzero"` // that it was to be linked with; 0: none
+	DetectionID int64   `json:"detection_id,omitzero"` // the detection to link; 0 if none
 	Status      string  `json:"status,omitempty"`
 	Resolution  string  `json:"resolution,omitempty"`
-	Assignee    *string `json:"assignee,omitempty"` // nil: as it was
-	// Reason is why it was rejected; empty where it was applied. Never holds a
+	Assignee    *string `json:"assignee,omitempty"` // nil if unchanged
+	// Reason is why the command was rejected; empty if it was applied. It contains no
 	// secret.
 	Reason string `json:"reason,omitempty"`
 }
 
-// TicketApplied makes the event that tells that an appliance took a command. Its id
-// follows from the command and from when: one that was rejected can be tried again.
+// TicketApplied returns the event that reports that an appliance accepted a command.
+// Its id is derived from the command and the time: a rejected command can be retried.
 func (c Encoder) TicketApplied(t Ticket, done time.Time) (Event, error) {
 	return c.ticket("ticket.applied", t, done)
 }
 
-// TicketRejected makes the event that tells that a command was given up.
+// TicketRejected returns the event that reports that a command was given up.
 func (c Encoder) TicketRejected(t Ticket, done time.Time) (Event, error) {
 	return c.ticket("ticket.rejected", t, done)
 }
 
-// RefusedMessage is a message of a broker that holds no command that can be
-// accepted.
+// RefusedMessage is a broker's message that contains no valid command.
 type RefusedMessage struct {
-	// Message is where it lies, such as "stream NDR, message 17".
+	// Message identifies the message, such as "stream NDR, message 17".
 	Message string `json:"message"`
-	Reason  string `json:"reason"` // for whoever sent it
-	// Sent is when the broker took it, in milliseconds.
+	Reason  string `json:"reason"` // for the sender
+	// Sent is when the broker received it, in milliseconds.
 	Sent time.Time `json:"sent"`
 }
 
-// MessageRefused makes the event that tells that a message brought no command: a
-// ticket.rejected without a command. Its id follows from where the message lies and
-// when it was sent.
+// MessageRefused returns the event that reports an invalid message: a ticket.rejected
+// without a command. Its id is derived from the message's position and time.
 func (c Encoder) MessageRefused(m RefusedMessage, recorded time.Time) (Event, error) {
 	m.Sent = milliseconds(m.Sent)
-	place := strings.NewReplacer(",", "", " ", "-").Replace(m.Message)
-	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", place, m.Sent.UnixMilli()), recorded, "ticket", m)
+	position := strings.NewReplacer(",", "", " ", "-").Replace(m.Message)
+	return c.own("ticket.rejected", fmt.Sprintf("ticket.rejected-%s-%d", position, m.Sent.UnixMilli()), recorded, "ticket", m)
 }
 
 func (c Encoder) ticket(kind string, t Ticket, done time.Time) (Event, error) {
 	return c.own(kind, fmt.Sprintf("%s-%d-%d", kind, t.Command, done.UnixMilli()), done, "ticket", t)
 }
 
-// own makes an event of the bridge's own about the appliance, with data under
-// one key.
+// own returns one of the bridge's own events about the appliance, with data under one
+// key.
 func (c Encoder) own(kind, id string, at time.Time, key string, data any) (Event, error) {
 	body, err := json.Marshal(map[string]any{key: data})
 	if err != nil {

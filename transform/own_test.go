@@ -25,17 +25,17 @@ func TestAGapInTheAuditLogIsTold(t *testing.T) {
 	}{
 		{
 			"with how many entries were purged",
-			transform.AuditGap{Reason: transform.GapPurged, Last: transform.AuditPlace{ID: 7, Time: 1}, First: transform.AuditPlace{ID: 25769804127, Time: 9}, Missing: 12},
+			transform.AuditGap{Reason: transform.GapPurged, Last: transform.AuditPosition{ID: 7, Time: 1}, First: transform.AuditPosition{ID: 25769804127, Time: 9}, Missing: 12},
 			"audit.gap-7-1-25769804127-9",
 			`{"gap":{"reason":"purged","explanation":"Entries of the audit log were purged before the bridge had read them.",` +
 				`"last":{"id":7,"time":1},"first":{"id":25769804127,"time":9},"missing":12}}`,
 		},
 		{
-			"without a number where the ids do not tell it",
-			transform.AuditGap{Reason: transform.GapRestarted, Last: transform.AuditPlace{ID: 7, Time: 5}, First: transform.AuditPlace{ID: 1, Time: 9}},
+			"without a number if the ids do not determine it",
+			transform.AuditGap{Reason: transform.GapRestarted, Last: transform.AuditPosition{ID: 7, Time: 5}, First: transform.AuditPosition{ID: 1, Time: 9}},
 			"audit.gap-7-5-1-9",
-			`{"gap":{"reason":"restarted","explanation":"The audit log began again, as after the appliance was restored from a backup: ` +
-				`entries behind the last that was read may be missing.","last":{"id":7,"time":5},"first":{"id":1,"time":9}}}`,
+			`{"gap":{"reason":"restarted","explanation":"The audit log started over, for example after a restore from a backup: ` +
+				`entries after the last one read may be missing.","last":{"id":7,"time":5},"first":{"id":1,"time":9}}}`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Record is one record as an appliance showed it.
+// Record is one record of an appliance.
 type Record struct {
-	// ID tells it from the others of its appliance: <_index>-<_id>, a SHA-256 of that
-	// if it has more than 512 bytes, or a SHA-256 of the record if it has no _id.
+	// ID identifies the record at its appliance: <_index>-<_id>, a SHA-256 of that if
+	// it is longer than 512 bytes, or a SHA-256 of the record if it has no _id.
 	ID string
-	// Time is its timestamp in whole milliseconds since the epoch, the fraction
-	// cut off; 0 where it has none.
+	// Time is its timestamp in milliseconds since the epoch, truncated; 0 if it has
+	// none.
 	Time int64
 
 	kind, flow string
@@ -24,9 +24,9 @@ type Record struct {
 	repaired   bool
 }
 
-// ParseRecord reads what the bridge needs out of a record's JSON object. The
-// result keeps object, which must be valid JSON and stay as it is; repaired says
-// that bytes of it that were not UTF-8 have been replaced.
+// ParseRecord extracts the fields that the bridge needs from a record's JSON object.
+// The result retains object, which must be valid JSON and must not be modified.
+// repaired means that bytes that were not UTF-8 have been replaced.
 func ParseRecord(object []byte, repaired bool) Record {
 	r := Record{object: object, repaired: repaired}
 	var index, id string
@@ -72,11 +72,12 @@ func ParseRecord(object []byte, repaired bool) Record {
 	return r
 }
 
-// maxID bounds what the appliance chooses of an event's attributes, in bytes: they become
+// maxID limits attributes whose values come from the appliance, in bytes: they become
 // keys and headers of the transports.
 const maxID = 512
 
-// boundID returns an id of up to maxID bytes as it is, and the SHA-256 of a longer one.
+// boundID returns an id of up to maxID bytes unchanged, and the SHA-256 of a longer
+// one.
 func boundID(id string) string {
 	if len(id) <= maxID {
 		return id
@@ -85,8 +86,8 @@ func boundID(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// text is a string's text, and a number as it is written; empty for anything
-// else.
+// text returns the text of a JSON string, or a number as written; "" for any other
+// value.
 func text(value []byte) string {
 	switch {
 	case len(value) == 0 || absent(value) || value[0] == '{' || value[0] == '[':
@@ -97,13 +98,13 @@ func text(value []byte) string {
 		return string(value[1 : len(value)-1])
 	}
 	unquoted, err := jsontext.AppendUnquote(nil, value)
-	if err != nil && len(unquoted) == 0 { // half of a surrogate pair is replaced
+	if err != nil && len(unquoted) == 0 { // an unpaired surrogate is replaced
 		return ""
 	}
 	return string(unquoted)
 }
 
-// Record makes the event of a record that the query of a name found.
+// Record returns the event of a record found by a query.
 func (c Encoder) Record(query string, r Record, recorded time.Time) (Event, error) {
 	a := Attributes{
 		ID:           r.ID,

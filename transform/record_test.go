@@ -29,13 +29,13 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 	}{
 		{"with all that it can have", whole, false, transform.Attributes{
 			ID: "store-11-2019-9-24-0-AW1goQ", Subject: "~http", Time: at, PartitionKey: "0cac4df05d896054"}},
-		{"without an _id it is told by its bytes", noID, false, transform.Attributes{
+		{"without an _id it is identified by its bytes", noID, false, transform.Attributes{
 			ID: sum(noID), Subject: "~dns", Time: at, PartitionKey: sum(noID)}},
 		{"an empty _id is none", `{"_id":"","_index":"i"}`, false, transform.Attributes{
 			ID: sum(`{"_id":"","_index":"i"}`), PartitionKey: sum(`{"_id":"","_index":"i"}`)}},
 		{"a null _id is none", `{"_id":null}`, false, transform.Attributes{
 			ID: sum(`{"_id":null}`), PartitionKey: sum(`{"_id":null}`)}},
-		{"an _id that is no scalar is none", `{"_id":{"x":1},"_type":["~dns"]}`, false, transform.Attributes{
+		{"an _id that is not a scalar is ignored", `{"_id":{"x":1},"_type":["~dns"]}`, false, transform.Attributes{
 			ID: sum(`{"_id":{"x":1},"_type":["~dns"]}`), PartitionKey: sum(`{"_id":{"x":1},"_type":["~dns"]}`)}},
 		{"an _id without an _index stands alone", `{"_id":"a"}`, false, transform.Attributes{
 			ID: "a", PartitionKey: "a"}},
@@ -53,11 +53,11 @@ func TestARecordBecomesAnEvent(t *testing.T) {
 			ID: "a", Time: at, PartitionKey: "a"}},
 		{"a timestamp that is none leaves it without a time", `{"_id":"a","sort":["x",1569284181528],"_source":{"timestamp":"soon"}}`, false, transform.Attributes{
 			ID: "a", PartitionKey: "a"}},
-		{"a source that is no object tells nothing", `{"_id":"a","_source":[{"timestamp":5}],"sort":{"0":5}}`, false, transform.Attributes{
+		{"a source that is not an object is ignored", `{"_id":"a","_source":[{"timestamp":5}],"sort":{"0":5}}`, false, transform.Attributes{
 			ID: "a", PartitionKey: "a"}},
 		{"of two members with one name the last counts", `{"_id":"a","_id":"b","_type":"~x","_type":"~y"}`, false, transform.Attributes{
 			ID: "b", Subject: "~y", PartitionKey: "b"}},
-		{"bytes that were replaced are told", `{"_id":"` + "\uFFFD" + `"}`, true, transform.Attributes{
+		{"replaced bytes are reported", `{"_id":"` + "\uFFFD" + `"}`, true, transform.Attributes{
 			ID: "\uFFFD", PartitionKey: "\uFFFD", Repaired: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

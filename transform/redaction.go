@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Redaction is a set of fields that are taken out of data.
+// Redaction is a set of fields to remove from data.
 type Redaction struct{ root redacted }
 
-// redacted holds the members of an object that are taken out: those without
-// members of their own whole, of the others those below.
+// redacted holds the members of an object to remove: a nil value removes the whole
+// member, any other value the members below.
 type redacted map[string]redacted
 
-// ParseRedaction reads fields as paths into data: names joined by dots, such as
-// detection.participants.username. An array on the way stands for each of its
-// elements. A path into the detection also takes out what changes holds of that
-// field. The error names the first path that is invalid.
+// ParseRedaction parses paths into data: names joined by dots, such as
+// detection.participants.username. A path through an array applies to each of its
+// elements. A path into the detection also removes the field's values in changes. The
+// error names the first invalid path.
 func ParseRedaction(paths []string) (Redaction, error) {
 	root := make(redacted)
 	for _, path := range paths {
 		names := strings.Split(path, ".")
 		for _, name := range names {
 			if name == "" || strings.ContainsAny(name, "\"\\") {
-				return Redaction{}, fmt.Errorf("%q is no path of a field: write names joined by dots, such as detection.description", path)
+				return Redaction{}, fmt.Errorf("%q is not a path of a field: write names joined by dots, such as detection.description", path)
 			}
 		}
 		root.add(names)
@@ -43,7 +43,7 @@ func ParseRedaction(paths []string) (Redaction, error) {
 	return Redaction{root}, nil
 }
 
-// add adds the member that names lead to. A shorter path takes all of it out.
+// add adds a path. A shorter path overrides longer ones.
 func (r redacted) add(names []string) {
 	name, rest := names[0], names[1:]
 	below, known := r[name]
@@ -60,8 +60,8 @@ func (r redacted) add(names []string) {
 	}
 }
 
-// member returns what is taken out of a member, given its name as it is written
-// between its quotes. A name may be written with escapes.
+// member returns the entry for a member, given its name as written between its quotes,
+// which may contain escapes.
 func (r redacted) member(name []byte) (below redacted, listed bool) {
 	if bytes.IndexByte(name, '\\') >= 0 {
 		var plain string
@@ -73,8 +73,8 @@ func (r redacted) member(name []byte) (below redacted, listed bool) {
 	return below, listed
 }
 
-// Apply returns an event without the fields. One that has none of them is
-// returned as it is.
+// Apply returns an event without the fields. An event that has none of them is returned
+// unchanged.
 func (r Redaction) Apply(e Event) (Event, error) {
 	if len(r.root) == 0 {
 		return e, nil
@@ -86,8 +86,8 @@ func (r Redaction) Apply(e Event) (Event, error) {
 	return encode(e.Attributes, data)
 }
 
-// appendTo appends a value without what is taken out, and reports whether
-// anything was.
+// appendTo appends a value without the fields to remove, and reports whether any was
+// removed.
 func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 	switch value[0] {
 	case '{':

@@ -11,7 +11,7 @@ type severity struct {
 	text   string
 }
 
-// The severities that risk scores fall into.
+// The severities of the bands of risk scores.
 var (
 	severityInfo  = severity{9, "INFO"}
 	severityWarn  = severity{13, "WARN"}
@@ -19,8 +19,9 @@ var (
 	severityFatal = severity{21, "FATAL"}
 )
 
-// severityOf bands a detection's risk score (0 to 99). No score is the lowest
-// band, and a performance detection never ranks above a medium one.
+// severityOf returns the band of a detection's risk score (0 to 99). A detection
+// without a score is in the lowest band, and a performance detection is never above the
+// medium one.
 func severityOf(riskScore, categories []byte) severity {
 	score, err := strconv.ParseFloat(string(riskScore), 64)
 	if err != nil {

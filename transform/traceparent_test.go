@@ -21,7 +21,7 @@ func TestATraceParentIsAllThatTracingAddsToAnEvent(t *testing.T) {
 			if err != nil {
 				return transform.Event{}, err
 			}
-			return c.Detection(d, transform.Sight{Created: true, Repeat: 1, Recorded: recorded})
+			return c.Detection(d, transform.Observation{Created: true, Repeat: 1, Recorded: recorded})
 		}},
 		{"of an audit log entry", func(c transform.Encoder) (transform.Event, error) {
 			entry, err := transform.ParseAuditEntry([]byte(`{"id":7,"time":1758000000000,"body":{"user":"ana"}}`), false)

@@ -72,23 +72,23 @@ func (m *maker) detection(name string) transform.Detection {
 func (m *maker) detections() {
 	first, closed, small := m.detection("detection.json"), m.detection("closed.json"), m.detection("small.json")
 
-	event, err := m.appliance.Detection(first, transform.Sight{Created: true, Recorded: recorded})
+	event, err := m.appliance.Detection(first, transform.Observation{Created: true, Recorded: recorded})
 	created := m.add("created", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Tracked, Recorded: recorded})
 	updated := m.add("updated", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Sight{Before: first.Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: first.Tracked, Recorded: recorded, CausedBy: transform.CausedByWriteback})
 	m.add("causedby", event, err)
 
-	event, err = m.appliance.Detection(closed, transform.Sight{Before: closed.Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
+	event, err = m.appliance.Detection(closed, transform.Observation{Before: closed.Tracked, Repeat: 2, Recorded: recorded, Added: transform.Enrichment{
 		Devices: []byte(`[{"id":245,"display_name":"files-3","ipaddr4":"10.3.99.164","device_class":"node"}]`),
 		Link:    "https://sensor.example/#/detections/detail/25769804127",
 		Failed:  "format",
 	}})
 	m.add("enriched", event, err)
 
-	event, err = m.appliance.Detection(small, transform.Sight{Recorded: recorded})
+	event, err = m.appliance.Detection(small, transform.Observation{Recorded: recorded})
 	m.add("repaired", event, err)
 
 	redaction, err := transform.ParseRedaction([]string{"detection.assignee", "detection.participants.object_value"})
@@ -114,8 +114,8 @@ func (m *maker) audit() {
 
 	event, err = m.appliance.AuditGap(transform.AuditGap{
 		Reason:  transform.GapPurged,
-		Last:    transform.AuditPlace{ID: 1482, Time: 1773480413000},
-		First:   transform.AuditPlace{ID: 1910, Time: 1773666813000},
+		Last:    transform.AuditPosition{ID: 1482, Time: 1773480413000},
+		First:   transform.AuditPosition{ID: 1910, Time: 1773666813000},
 		Missing: 427,
 	}, recorded)
 	m.add("gap", event, err)

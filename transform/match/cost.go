@@ -7,22 +7,22 @@ import (
 	"github.com/google/cel-go/checker"
 )
 
-// maxCost is what matching one event may cost at most by estimate, in CEL's units:
-// some tens of milliseconds.
+// maxCost is the maximum estimated cost of matching one event, in CEL's units: some
+// tens of milliseconds.
 const maxCost = 1_000_000
 
-// assumedSize is how many elements a list, or characters a text, is taken to have
-// by the estimate.
+// assumedSize is the assumed number of elements of a list, or characters of a string,
+// in the estimate.
 const assumedSize = 100
 
-// checkCost refuses an expression that costs too much by estimate.
+// checkCost returns an error if the estimated cost of an expression is too high.
 func checkCost(env *cel.Env, ast *cel.Ast) error {
 	cost, err := env.EstimateCost(ast, sizes{})
 	if err != nil {
-		return fmt.Errorf("estimating the expression's cost: %w", err)
+		return fmt.Errorf("estimate the expression's cost: %w", err)
 	}
 	if cost.Max > maxCost {
-		return fmt.Errorf("the expression would take too long over an event: with lists of %d elements it costs %d units, and %d are allowed; put fewer loops into each other",
+		return fmt.Errorf("the expression would take too long to evaluate: with lists of %d elements it costs %d units, and %d are allowed; nest fewer loops",
 			assumedSize, cost.Max, maxCost)
 	}
 	return nil
@@ -36,5 +36,5 @@ func (sizes) EstimateSize(checker.AstNode) *checker.SizeEstimate {
 }
 
 func (sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
-	return nil // CEL's own
+	return nil // use CEL's estimate
 }

@@ -10,17 +10,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// eventVariable is the variable with the event's attributes. The others are
-// members of data.
+// eventVariable is the variable that holds the event's attributes. The other variables
+// are members of data.
 const eventVariable = "event"
 
 var dataVariables = []string{"detection", "audit", "record", "changes"}
 
-// attribute is what can be read of event.
+// attribute is a field of the variable event.
 type attribute struct {
 	name string
 	kind *types.Type
-	read func(*transform.Event) ref.Val // nil: absent
+	read func(*transform.Event) ref.Val // nil if absent
 }
 
 var attributes = []attribute{
@@ -39,7 +39,7 @@ var attributes = []attribute{
 		return types.Int(e.SeverityNumber)
 	}},
 	{"severitytext", types.StringType, func(e *transform.Event) ref.Val { return text(e.SeverityText) }},
-	// A boolean attribute is set or not: where it is not, it is false.
+	// Boolean attributes are never absent: an unset one is false.
 	{"repaired", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Repaired) }},
 	{"redelivered", types.BoolType, func(e *transform.Event) ref.Val { return types.Bool(e.Redelivered) }},
 	{"unenriched", types.StringType, func(e *transform.Event) ref.Val { return text(e.Unenriched) }},
@@ -63,7 +63,7 @@ func timestamp(t time.Time) ref.Val {
 	return types.Timestamp{Time: t}
 }
 
-// attributeNamed returns an attribute's place in attributes, or -1.
+// attributeNamed returns an attribute's index in attributes, or -1.
 func attributeNamed(name string) int {
 	for i, a := range attributes {
 		if a.name == name {
@@ -73,7 +73,7 @@ func attributeNamed(name string) int {
 	return -1
 }
 
-// maxNesting is how deep one loop may lie in another.
+// maxNesting is the maximum nesting of loops.
 const maxNesting = 3
 
 func newEnvironment() (*cel.Env, error) {
@@ -95,10 +95,10 @@ func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// eventTypeName is what the type checker calls the type of event.
+// eventTypeName is the type checker's name for the type of event.
 const eventTypeName = "Event"
 
-// eventType adds the type of event to the types of CEL.
+// eventType adds the type of event to CEL's types.
 type eventType struct{ *types.Registry }
 
 func (t eventType) FindStructType(name string) (*types.Type, bool) {

@@ -10,15 +10,15 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// explain makes the error of an expression's mistakes, in the words of somebody
-// who writes one.
-func explain(expression string, mistakes []*common.Error) error {
+// explain returns an error for the errors of an expression, worded for the author of
+// the expression.
+func explain(expression string, issues []*common.Error) error {
 	if strings.TrimSpace(expression) == "" {
 		return errors.New("the expression is empty")
 	}
 	lines := strings.Split(expression, "\n")
-	var told []error
-	for _, m := range mistakes {
+	var errs []error
+	for _, m := range issues {
 		before, rest := splitAt(lines, m.Location)
 		reason, isSyntax := strings.CutPrefix(m.Message, "Syntax error: ")
 		if isSyntax {
@@ -26,29 +26,29 @@ func explain(expression string, mistakes []*common.Error) error {
 		} else {
 			reason = explainMeaning(rest, reason)
 		}
-		told = append(told, fmt.Errorf("%s: %s", place(lines, m.Location), reason))
-		// What is said behind these mostly follows from them.
+		errs = append(errs, fmt.Errorf("%s: %s", position(lines, m.Location), reason))
+		// The errors after these are mostly consequences.
 		if isSyntax || strings.HasPrefix(rest, "(") {
 			break
 		}
 	}
-	return errors.Join(told...)
+	return errors.Join(errs...)
 }
 
-// place tells a place in an expression.
-func place(lines []string, at common.Location) string {
+// position formats a position in an expression.
+func position(lines []string, at common.Location) string {
 	before, rest := splitAt(lines, at)
-	told := fmt.Sprintf("column %d", len([]rune(before))+1)
+	text := fmt.Sprintf("column %d", len([]rune(before))+1)
 	if len(lines) > 1 {
-		told = fmt.Sprintf("line %d, %s", at.Line(), told)
+		text = fmt.Sprintf("line %d, %s", at.Line(), text)
 	}
 	if rest != "" {
-		told += fmt.Sprintf(", at %q", excerpt(rest))
+		text += fmt.Sprintf(", at %q", excerpt(rest))
 	}
-	return told
+	return text
 }
 
-// splitAt returns the line of a place before and from it.
+// splitAt returns the line of a position, split there.
 func splitAt(lines []string, at common.Location) (before, rest string) {
 	if at.Line() < 1 || at.Line() > len(lines) {
 		return "", ""
@@ -58,36 +58,36 @@ func splitAt(lines []string, at common.Location) (before, rest string) {
 	return string(line[:column]), string(line[column:])
 }
 
-// excerpt is the start of what a mistake is at.
+// excerpt returns the beginning of the text at an error.
 func excerpt(rest string) string {
-	const most = 20
-	if runes := []rune(rest); len(runes) > most {
-		return string(runes[:most]) + "…"
+	const maxLength = 20
+	if runes := []rune(rest); len(runes) > maxLength {
+		return string(runes[:maxLength]) + "…"
 	}
 	return rest
 }
 
-// slip is what people write who know another language, just before or at the place
-// where the parser stops.
+// slip is a common mistake, often the syntax of another language, with patterns for the
+// text before and at the position where the parser stops.
 type slip struct {
 	before, at *regexp.Regexp
 	hint       string
 }
 
 var slips = []slip{
-	{nil, regexp.MustCompile(`^=>`), "at least is written >="},
-	{nil, regexp.MustCompile(`^=`), "to compare, write =="},
-	{nil, regexp.MustCompile(`^&`), "and is written &&"},
-	{nil, regexp.MustCompile(`^\|`), "or is written ||"},
-	{nil, regexp.MustCompile(`(?i)^and\b`), "and is written &&"},
-	{nil, regexp.MustCompile(`(?i)^or\b`), "or is written ||"},
-	{nil, regexp.MustCompile(`(?i)^not\b`), "not is written !"},
-	{regexp.MustCompile(`(?i)\bnot\s*$`), nil, "not is written !"},
-	{regexp.MustCompile(`<$`), regexp.MustCompile(`^>`), "unequal is written !="},
-	{regexp.MustCompile(`\bin\s*\([^()]*$`), regexp.MustCompile(`^,`), `a list is written in brackets: in ["a", "b"]`},
-	{nil, regexp.MustCompile(`(?i)^(like|contains|matches|startswith|endswith)\b`), `write a call: detection.title.contains("DNS"), or startsWith, endsWith, matches`},
-	{nil, regexp.MustCompile(`^[“”„‘’]`), `write straight quotes: "`},
-	{nil, regexp.MustCompile(`^["']`), "the text has no closing quote, or an operator is missing before it"},
+	{nil, regexp.MustCompile(`^=>`), "use >= for greater or equal"},
+	{nil, regexp.MustCompile(`^=`), "use == to compare"},
+	{nil, regexp.MustCompile(`^&`), "use && for and"},
+	{nil, regexp.MustCompile(`^\|`), "use || for or"},
+	{nil, regexp.MustCompile(`(?i)^and\b`), "use && for and"},
+	{nil, regexp.MustCompile(`(?i)^or\b`), "use || for or"},
+	{nil, regexp.MustCompile(`(?i)^not\b`), "use ! for not"},
+	{regexp.MustCompile(`(?i)\bnot\s*$`), nil, "use ! for not"},
+	{regexp.MustCompile(`<$`), regexp.MustCompile(`^>`), "use != for not equal"},
+	{regexp.MustCompile(`\bin\s*\([^()]*$`), regexp.MustCompile(`^,`), `write a list in brackets: in ["a", "b"]`},
+	{nil, regexp.MustCompile(`(?i)^(like|contains|matches|startswith|endswith)\b`), `use a function call: detection.title.contains("DNS"), or startsWith, endsWith, matches`},
+	{nil, regexp.MustCompile(`^[“”„‘’]`), `use straight quotes: "`},
+	{nil, regexp.MustCompile(`^["']`), "the string has no closing quote, or an operator is missing before it"},
 }
 
 func explainSyntax(before, rest, reason string) string {
@@ -99,7 +99,7 @@ func explainSyntax(before, rest, reason string) string {
 	if rest == "" {
 		return "the expression ends too early"
 	}
-	// What the parser would have taken instead is a long list of its tokens.
+	// Omit the parser's long list of expected tokens.
 	reason, _, _ = strings.Cut(reason, " expecting ")
 	return reason
 }
@@ -110,7 +110,7 @@ var (
 	noOverload   = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
 )
 
-// functions are those of CEL that people want here, for suggestions.
+// functions are CEL's functions that are useful here, for suggestions.
 var functions = []string{"startsWith", "endsWith", "contains", "matches", "size", "has", "exists", "all",
 	"exists_one", "filter", "map", "int", "uint", "double", "string", "timestamp", "duration", "type"}
 
@@ -141,7 +141,7 @@ func explainMeaning(rest, reason string) string {
 func explainName(name string, called bool) string {
 	if called {
 		if strings.EqualFold(name, "not") {
-			return "not is written !"
+			return "use ! for not"
 		}
 		if near := nearest(name, functions); near != "" {
 			return fmt.Sprintf("unknown function %s; did you mean %s?", name, near)
@@ -159,10 +159,10 @@ func explainName(name string, called bool) string {
 	return fmt.Sprintf("unknown name %s; names begin with %s: did you mean %s.%s?", name, strings.Join(variables, ", "), owner, name)
 }
 
-// nearest returns the known word that a mistyped one resembles, or "".
+// nearest returns the known word that is most similar to a mistyped one, or "".
 func nearest(word string, known []string) string {
-	const longest = 40 // far above what anybody mistypes
-	if len(word) > longest {
+	const maxLength = 40 // longer than any typo
+	if len(word) > maxLength {
 		return ""
 	}
 	best, least := "", max(len(word)/3, 1)+1
@@ -174,8 +174,8 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// distance is how many bytes must be added, dropped or changed to make b of a,
-// neighbours that are swapped counting once.
+// distance returns the number of bytes to add, remove or change to turn a into b; a
+// swap of neighbours counts as one.
 func distance(a, b string) int {
 	var before, row []int
 	next := make([]int, len(b)+1)

@@ -7,18 +7,18 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// branch is a name on the way to fields that are wanted, or one of them. The root
-// is without a name.
+// branch is a node in the tree of the fields that an expression reads. The root has no
+// name.
 type branch struct {
 	name  string
-	slot  int // noSlot: only those below are wanted
+	slot  int // noSlot if only fields below are read
 	below []branch
 }
 
 const noSlot = -1
 
-// add returns the branch of a path, which is added where it is missing. It is
-// valid until the next.
+// add returns the branch of a path, adding it if it is missing. The result is valid
+// until the next call.
 func (b *branch) add(path []string) *branch {
 	at := b
 	for _, name := range path {
@@ -41,14 +41,14 @@ func (b *branch) child(name []byte) *branch {
 	return nil
 }
 
-// field is what was found of a field.
+// field is the result of looking for a field in an event.
 type field struct {
 	state   state
-	json    []byte  // part of the event
-	decoded ref.Val // nil: not yet
+	json    []byte  // points into the event
+	decoded ref.Val // nil until decoded
 }
 
-// decode returns the value of a field that was found, decoded once.
+// decode returns the value of a field that was found; it is decoded once.
 func (f *field) decode() ref.Val {
 	if f.decoded == nil {
 		f.decoded = decode(f.json)
@@ -59,19 +59,19 @@ func (f *field) decode() ref.Val {
 type state uint8
 
 const (
-	unreached  state = iota // what should hold the field is not there itself
-	missing                 // what should hold the field is there, without it
-	insideList              // a list is there instead of what should hold it
+	unreached  state = iota // the field's parent is absent
+	missing                 // the field's parent is present, but not the field
+	insideList              // the field's parent is a list
 	found
 )
 
-// find reads the value at the start of data, and fills the fields below b. Of
-// members with one name the last counts, as it does to those who get the event.
-// Malformed JSON is read as far as it goes.
+// find fills in the fields below b from the JSON value at the start of data. If a name
+// occurs twice the last member counts, as for the event's consumers. Malformed JSON is
+// read as far as possible.
 func (b *branch) find(data []byte, fields []field) { b.value(data, skipSpace(data, 0), fields) }
 
-// value reads the value at data[i], and returns the index behind it, or -1 where
-// data ends inside it.
+// value reads the value at data[i]. It returns the index after it, or -1 if data ends
+// inside it.
 func (b *branch) value(data []byte, i int, fields []field) int {
 	if len(b.below) == 0 || i >= len(data) {
 		return skipValue(data, i)
@@ -88,8 +88,8 @@ func (b *branch) value(data []byte, i int, fields []field) int {
 	return skipValue(data, i)
 }
 
-// mark sets all fields below b before its members are read, whatever an earlier
-// member of the same name left.
+// mark resets all fields below b before its members are read: an earlier member of the
+// same name may have set them.
 func (b *branch) mark(fields []field, direct state) {
 	for i := range b.below {
 		c := &b.below[i]
@@ -136,9 +136,9 @@ func (b *branch) object(data []byte, i int, fields []field) int {
 	return -1
 }
 
-// unquote returns the text of a JSON string. What is no Unicode is replaced.
+// unquote returns the text of a JSON string. Invalid Unicode is replaced.
 func unquote(quoted []byte) []byte {
-	text, _ := jsontext.AppendUnquote(nil, quoted) // the error tells of what was replaced
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what was replaced
 	return text
 }
 
@@ -149,8 +149,8 @@ func skipSpace(data []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index behind the value at data[i], which it does not look
-// into, or -1 where there is none or data ends inside it.
+// skipValue returns the index after the value at data[i] without parsing it, or -1 if
+// there is none or data ends inside it.
 func skipValue(data []byte, i int) int {
 	if i >= len(data) {
 		return -1
@@ -191,10 +191,10 @@ func skipNested(data []byte, i int) int {
 	return -1
 }
 
-// skipString returns the index behind the string whose opening quote is data[i],
-// or -1 where it does not end.
+// skipString returns the index after the string whose opening quote is data[i], or -1
+// if it does not end.
 func skipString(data []byte, i int) int {
-	// Most strings are short, and a search costs more to begin than they take.
+	// Most strings are short: a loop is cheaper than starting a search.
 	const short = 16
 	i++
 	for end := min(i+short, len(data)); i < end; i++ {
@@ -208,8 +208,7 @@ func skipString(data []byte, i int) int {
 	return skipEscaped(data, i)
 }
 
-// skipEscaped is skipString from a byte within the string that no backslash stands
-// before.
+// skipEscaped is skipString from a byte within the string that follows no backslash.
 func skipEscaped(data []byte, i int) int {
 	start := i
 	for i < len(data) {

@@ -34,7 +34,7 @@ func TestFieldsAreReadOutOfBytes(t *testing.T) {
 		{"the last of two members counts though it lacks the field", `{"a":{"b":1},"a":{}}`, "a.b", "", missing},
 		{"an event that is cut short keeps what came before", `{"a":{"b":1,"c":"unfinis`, "a.b", "1", found},
 		{"a value that is cut short is not found", `{"a":{"b":"unfinis`, "a.b", "", missing},
-		{"what is no object has no field", `7`, "a.b", "", unreached},
+		{"a value that is not an object has no field", `7`, "a.b", "", unreached},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := branch{slot: noSlot}

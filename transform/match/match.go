@@ -1,28 +1,27 @@
-// Package match decides which events a sink wants, by a CEL expression
+// Package match filters the events of a sink by a CEL expression
 // (https://cel.dev) over an event:
 //
 //	event.type.endsWith(".detection.created") && detection.risk_score >= 80
 //
 // The variables are event, with the attributes of the CloudEvent and its stream
 // and action; detection, audit or record, the appliance's object; and changes, of
-// an updated detection. Fields are read out of the event's bytes, and only those
-// that the expression names; one that is used as a list or an object is decoded
-// as a whole.
+// an updated detection. Only the fields that the expression names are read from the
+// event's bytes; one that is used as a list or an object is decoded completely.
 //
-// What is absent decides nothing: a comparison, a call or a negation of it is
-// neither true nor false, so that an event without risk_score passes neither
-// detection.risk_score >= 80 nor !(detection.risk_score < 80). An expression that
-// comes to nothing else does not match. && and || decide by their other side where
-// that is enough (false && absent is false, true || absent is true), and has()
-// reports whether a field is there, the objects around it given. A variable that
-// an event does not have is absent likewise: what is said of detection does not
-// match an entry of the audit log, has(detection.title) and its negation neither.
+// A missing field never matches: a comparison, a call or a negation of it is neither
+// true nor false, so an event without risk_score matches neither
+// detection.risk_score >= 80 nor !(detection.risk_score < 80). An expression with such
+// a result does not match. && and || use their other operand if it decides the result
+// (false && absent is false, true || absent is true), and has() reports whether a
+// field is present in an object that is. A variable that an event does not have is
+// absent, too: an expression about detection does not match an audit log entry, and
+// neither do has(detection.title) and its negation.
 //
-// null is a value to ==, != and has(), and to in on its left, and absent to
-// everything else: an assignee of null does not start with "a", nor is that an
+// null is a value for ==, != and has(), and as the left operand of in; for anything
+// else it is absent: an assignee of null does not start with "a", and that is not an
 // error.
 //
-// Integers are compared exactly with integers, and with fractions as doubles.
+// Integers are compared with integers exactly, and with fractions as doubles.
 package match
 
 import (
@@ -46,20 +45,20 @@ type Match struct {
 	readings   sync.Pool // of *reading
 }
 
-// Compile compiles and type-checks an expression. The error says for each mistake
-// where in the expression it is, and what may have been meant. An expression that
-// could take too long over an event is a mistake too.
+// Compile compiles and type-checks an expression. The error gives, for each mistake,
+// its position and a suggestion. An expression that could take too long to evaluate is
+// an error, too.
 func Compile(expression string) (*Match, error) {
 	env, err := newEnvironment()
 	if err != nil {
-		return nil, fmt.Errorf("setting up expressions: %w", err)
+		return nil, fmt.Errorf("set up CEL: %w", err)
 	}
 	checked, issues := env.Compile(expression)
 	if issues.Err() != nil {
 		return nil, explain(expression, issues.Errors())
 	}
 	if kind := checked.OutputType(); kind != cel.BoolType && kind != cel.DynType {
-		return nil, fmt.Errorf("the expression gives a value of type %s, not true or false", kind)
+		return nil, fmt.Errorf("the expression returns a value of type %s, not true or false", kind)
 	}
 	plan, err := newPlan(checked.NativeRep())
 	if err != nil {
@@ -70,16 +69,16 @@ func Compile(expression string) (*Match, error) {
 	}
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate))
 	if err != nil {
-		return nil, fmt.Errorf("planning the expression: %w", err)
+		return nil, fmt.Errorf("plan the expression: %w", err)
 	}
 	m := &Match{expression: expression, source: checked.NativeRep().SourceInfo(), program: program}
 	m.readings.New = func() any { return newReading(plan) }
 	return m, nil
 }
 
-// Matches reports whether an event is wanted. Where that cannot be told, since types
-// do not fit or it would take too long over this event, it is true beside the error that says
-// why: no event is lost to a mistake.
+// Matches reports whether an event matches. If the evaluation fails, because types do
+// not fit or it takes too long for this event, it returns true and the error, so that
+// no event is lost because of a faulty expression.
 func (m *Match) Matches(e transform.Event) (bool, error) {
 	r := m.readings.Get().(*reading)
 	r.begin(e)
@@ -94,20 +93,20 @@ func (m *Match) Matches(e transform.Event) (bool, error) {
 	case nil: // CEL failed
 	default:
 		if err == nil {
-			err = fmt.Errorf("it gives a value of type %s, not true or false", value.Type())
+			err = fmt.Errorf("it returns a value of type %s, not true or false", value.Type())
 		}
 	}
 	if err == nil {
-		err = errors.New("it gives nothing")
+		err = errors.New("it returns no value")
 	}
-	return true, fmt.Errorf("matching event %s: %w", e.ID, m.located(err))
+	return true, fmt.Errorf("match event %s: %w", e.ID, m.located(err))
 }
 
-// located adds where in the expression an evaluation failed, where that is known.
+// located adds the position in the expression where an evaluation failed, if known.
 func (m *Match) located(err error) error {
 	var failure *types.Err
 	if !errors.As(err, &failure) || failure.NodeID() == 0 {
 		return err
 	}
-	return fmt.Errorf("%s: %w", place(strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())), err)
+	return fmt.Errorf("%s: %w", position(strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())), err)
 }

@@ -114,7 +114,7 @@ func TestMatches(t *testing.T) {
 		{"has finds a field", `has(detection.risk_score)`, true},
 		{"has misses a field", `has(detection.nothing)`, false},
 		{"has within an absent object does not match", `!has(detection.nothing.below)`, false},
-		{"has within what is no object misses", `!has(detection.title.below)`, true},
+		{"has within a value that is not an object misses", `!has(detection.title.below)`, true},
 		{"what selects from an absent field does not match", `detection.nothing[0].role == "offender"`, false},
 		{"an index behind the end of a list does not match", `detection.participants[5].role == "offender"`, false},
 
@@ -234,7 +234,7 @@ func TestAMistakeLetsTheEventThrough(t *testing.T) {
 			participants = append(participants, `{"id":`+strconv.Itoa(i+1)+`}`)
 		}
 		crowd := detectionEvent(t, `{"participants":[`+strings.Join(participants, ",")+`]}`)
-		if wanted, err := m.Matches(crowd); !wanted || err == nil || !strings.Contains(err.Error(), "too long over this event") {
+		if wanted, err := m.Matches(crowd); !wanted || err == nil || !strings.Contains(err.Error(), "too long for this event") {
 			t.Fatalf("%v, %v", wanted, err)
 		}
 		if wanted, err := m.Matches(detectionEvent(t, `{"participants":[{"id":1},{"id":-1}]}`)); !wanted || err != nil {
@@ -265,7 +265,7 @@ func TestAnEventThatTakesTooLongIsLetThrough(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if wanted, err := m.Matches(detectionEvent(t, test.data)); !wanted || err == nil || !strings.Contains(err.Error(), "too long over this event") {
+			if wanted, err := m.Matches(detectionEvent(t, test.data)); !wanted || err == nil || !strings.Contains(err.Error(), "too long for this event") {
 				t.Fatalf("%v, %v", wanted, err)
 			}
 		})

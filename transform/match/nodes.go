@@ -8,11 +8,11 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// absent is the value of what an event does not have. CEL's unknown behaves as the
-// package promises: it decides nothing.
+// absent is the value of a missing field or attribute. CEL's unknown has the semantics
+// that the package documents.
 var absent = types.NewUnknown(0, nil)
 
-// readNode evaluates to an attribute or a field of the event that is matched.
+// readNode evaluates to an attribute or a field of the event.
 type readNode struct {
 	id int64
 	read
@@ -53,8 +53,8 @@ func (n readNode) value(r *reading) ref.Val {
 	return value
 }
 
-// stepNode evaluates what a loop does with an element, as long as the event's
-// evaluation is below its limit.
+// stepNode evaluates a loop's step for one element, as long as the evaluation is below
+// its limit.
 type stepNode struct{ interpreter.InterpretableV2 }
 
 func (n stepNode) Eval(vars interpreter.Activation) ref.Val {
@@ -85,7 +85,7 @@ func (n operandNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return n.counted(readingOf(frame), n.InterpretableV2.Exec(frame))
 }
 
-// operandAttribute is operandNode for what CEL takes for an attribute still.
+// operandAttribute is operandNode for nodes that CEL still treats as attributes.
 type operandAttribute struct {
 	interpreter.InterpretableAttribute
 	weight
@@ -99,7 +99,7 @@ func (n operandAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return n.counted(readingOf(frame), n.InterpretableAttribute.Exec(frame))
 }
 
-// selectionNode evaluates what CEL planned, but for what is absent.
+// selectionNode evaluates CEL's node, and replaces a missing value by absent.
 type selectionNode struct {
 	interpreter.InterpretableAttribute
 	selection
@@ -120,7 +120,7 @@ func (n selectionNode) value(value ref.Val) ref.Val {
 			return absent
 		}
 	case *types.Err:
-		// CEL has no type for these.
+		// CEL has no error types for these.
 		if reason := value.Error(); strings.HasPrefix(reason, "no such key: ") || strings.HasPrefix(reason, "index out of bounds: ") {
 			return absent
 		}

@@ -15,10 +15,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// TestMatchesAgreesWithFullyDecodedJSON compares with CEL as it comes, over maps
-// that a whole decoder made: where that comes to true or false, so does a match.
-// Where it comes to nothing, an event is let through with an error only, and what
-// is absent is no error.
+// TestMatchesAgreesWithFullyDecodedJSON compares with plain CEL over fully decoded
+// maps: if CEL's result is true or false, Matches returns the same. If CEL has no
+// result, an event may only match with an error, and a missing field is not an error.
 func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 	env, err := cel.NewEnv(cel.CrossTypeNumericComparisons(true),
 		cel.Variable("detection", cel.MapType(cel.StringType, cel.DynType)),
@@ -39,7 +38,7 @@ func TestMatchesAgreesWithFullyDecodedJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, gotErr := matchOnce(t, expression, e)
-		negated, negatedErr := matchOnce(t, "!("+expression+")", e) // tells false from undecided
+		negated, negatedErr := matchOnce(t, "!("+expression+")", e) // distinguishes false from undecided
 
 		ast, issues := env.Compile(expression)
 		if issues.Err() != nil {

@@ -10,28 +10,27 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// plan is what an expression reads, by the ids of the nodes of its syntax tree.
-// Fields that are named outright, such as detection.risk_score, are collected in
-// fields, to be found in one pass over an event's bytes.
+// plan records what an expression reads, by the ids of its syntax tree's nodes. The
+// fields named by constant paths, such as detection.risk_score, are collected in
+// fields, and are found in one pass over an event's bytes.
 type plan struct {
 	fields     branch
 	slots      int
 	reads      map[int64]read
 	selections map[int64]selection
-	steps      map[int64]bool   // the nodes that a loop evaluates for each element
-	operands   map[int64]weight // whose work is counted
+	steps      map[int64]bool   // nodes that a loop evaluates for each element
+	operands   map[int64]weight // nodes whose work is counted
 }
 
-// read is a node that stands for an attribute or a field that is named outright.
+// read is a node for an attribute, or for a field named by a constant path.
 type read struct {
-	attribute *attribute // nil: a field
+	attribute *attribute // nil for a field
 	slot      int        // of the field
-	presence  bool       // has() asks for it
-	nullable  bool       // null is a value where it stands
+	presence  bool       // tested by has()
+	nullable  bool       // null is a value in this context
 }
 
-// selection is a node that selects from what the evaluation comes to, such as an
-// element of a list.
+// selection is a node that selects from a computed value, such as an element of a list.
 type selection struct{ nullable bool }
 
 func newPlan(tree *ast.AST) (*plan, error) {
@@ -48,8 +47,8 @@ func newPlan(tree *ast.AST) (*plan, error) {
 	return p, nil
 }
 
-// visit collects what a node and those below it read. nullable says that null is a
-// value where the node stands; locals are the variables of the loops around it.
+// visit records what a node and its children read. nullable means that null is a value
+// in the node's context; locals are the variables of the enclosing loops.
 func (p *plan) visit(e ast.Expr, nullable bool, locals []string) error {
 	switch e.Kind() {
 	case ast.IdentKind, ast.SelectKind:
@@ -127,8 +126,9 @@ func (p *plan) visitCall(e ast.Expr, nullable bool, locals []string) error {
 	return nil
 }
 
-// weigh collects the operands of a call whose work is counted: what stands in a loop,
-// what was made by calls and loops, and what is matched, but no constants.
+// weigh records the operands of a call whose work is counted: those in a loop, the
+// results of calls and loops, and the text that a pattern is matched against, but no
+// constants.
 func (p *plan) weigh(call ast.CallExpr, inLoop bool) {
 	operands := call.Args()
 	if call.IsMemberFunction() {
@@ -143,15 +143,15 @@ func (p *plan) weigh(call ast.CallExpr, inLoop bool) {
 	}
 }
 
-// visitSelection collects a chain of selections. last says that nothing is
-// selected from it in turn.
+// visitSelection records a chain of selections. last means that nothing is selected
+// from its result.
 func (p *plan) visitSelection(e ast.Expr, nullable, last bool, locals []string) error {
 	names, presence := constantPath(e)
 	known := len(names) > 0 && !slices.Contains(locals, names[0])
 	switch {
 	case known && names[0] == eventVariable:
 		if len(names) != 2 {
-			return errors.New("event is no value itself: name one of its attributes, such as event.type")
+			return errors.New("event is not a value itself: name one of its attributes, such as event.type")
 		}
 		p.reads[e.ID()] = read{attribute: &attributes[attributeNamed(names[1])], presence: presence, nullable: nullable}
 		return nil
@@ -179,7 +179,7 @@ func (p *plan) visitSelection(e ast.Expr, nullable, last bool, locals []string) 
 	return nil
 }
 
-// visitOperand collects what something is selected from.
+// visitOperand records the operand of a selection.
 func (p *plan) visitOperand(e ast.Expr, locals []string) error {
 	isIndex := e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index
 	if e.Kind() == ast.IdentKind || e.Kind() == ast.SelectKind || isIndex {
@@ -188,8 +188,9 @@ func (p *plan) visitOperand(e ast.Expr, locals []string) error {
 	return p.visit(e, true, locals)
 }
 
-// constantPath returns a variable's name and those selected from it; nil where
-// something else is in the chain. presence says that has() asks for the last.
+// constantPath returns the name of a variable and of the fields selected from it, or
+// nil if the chain contains anything else. presence means that has() tests the last
+// one.
 func constantPath(e ast.Expr) (names []string, presence bool) {
 	for at := e; ; {
 		switch at.Kind() {
@@ -219,7 +220,7 @@ func constantPath(e ast.Expr) (names []string, presence bool) {
 	}
 }
 
-// decorate puts the nodes of the plan in the place of those that CEL planned.
+// decorate replaces CEL's nodes by those of the plan.
 func (p *plan) decorate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if planned, ok := node.(interpreter.InterpretableAttribute); ok {
 		node = p.decorateSelection(planned)
@@ -238,8 +239,8 @@ func (p *plan) decorate(node interpreter.InterpretableV2) (interpreter.Interpret
 }
 
 func (p *plan) decorateSelection(planned interpreter.InterpretableAttribute) interpreter.InterpretableV2 {
-	// A node that something is selected from is wrapped under its own id once more.
-	if _, outright := planned.Attr().(interpreter.NamespacedAttribute); outright {
+	// A node that is the operand of a selection is wrapped again under the same id.
+	if _, direct := planned.Attr().(interpreter.NamespacedAttribute); direct {
 		if r, ok := p.reads[planned.ID()]; ok {
 			return readNode{planned.ID(), r}
 		}

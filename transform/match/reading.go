@@ -8,28 +8,28 @@ import (
 	"ndrbridge/transform"
 )
 
-// reading is the event of one evaluation, and what was found of its fields. It is
-// the evaluation's activation, through which the nodes of the plan get at it.
+// reading is the state of one evaluation: the event and the fields found in it. It is
+// the evaluation's activation, through which the plan's nodes access it.
 type reading struct {
 	event  transform.Event
 	plan   *plan
 	fields []field
-	done   bool // fields are found
-	work   int  // that was counted; see maxWork
+	done   bool // fields has been filled in
+	work   int  // counted so far; see maxWork
 }
 
 func newReading(p *plan) *reading { return &reading{plan: p, fields: make([]field, p.slots)} }
 
 func (r *reading) begin(e transform.Event) { r.event, r.done, r.work = e, false, 0 }
 
-// end lets go of the event, which the pool must not keep.
+// end drops the references to the event, which must not stay in the pool.
 func (r *reading) end() {
 	r.event = transform.Event{}
 	clear(r.fields)
 }
 
-// field returns what was found of a field. The bytes are read when the first field
-// is asked for: many events are decided by their attributes.
+// field returns the result for a field. The event's bytes are read when the first field
+// is needed: attributes alone decide many events.
 func (r *reading) field(slot int) *field {
 	if !r.done {
 		r.plan.fields.find(r.event.Data(), r.fields)
@@ -38,16 +38,16 @@ func (r *reading) field(slot int) *field {
 	return &r.fields[slot]
 }
 
-// spend counts work. It returns an error value from the limit on: CEL goes through
-// the rest of a loop then, which costs little without its steps.
+// spend counts work. Beyond the limit it returns an error value: CEL then finishes the
+// loop without its steps, which costs little.
 func (r *reading) spend(work int) ref.Val {
 	if r.work += work; r.work > maxWork {
-		return types.NewErr("it was stopped: its loops and patterns take too long over this event")
+		return types.NewErr("the evaluation was stopped: its loops and patterns take too long for this event")
 	}
 	return nil
 }
 
-// readingName is no name that an expression can use.
+// readingName is not a valid name in an expression.
 const readingName = "@reading"
 
 // ResolveName implements interpreter.Activation.

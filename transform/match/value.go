@@ -8,22 +8,22 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// decode makes a CEL value of a JSON value: of an integer of 64 bits an int or
-// uint, of any other number a double. The value keeps nothing of data. What is no
-// JSON is an error value.
+// decode converts a JSON value to a CEL value: a 64-bit integer to an int or uint, any
+// other number to a double. The result does not reference data. Invalid JSON returns an
+// error value.
 func decode(data []byte) ref.Val {
 	value, end := decodeAt(data, 0, 0)
 	if end != len(data) {
-		return types.NewErr("%.40q is no JSON value", data)
+		return types.NewErr("%.40q is not a JSON value", data)
 	}
 	return value
 }
 
-// maxDepth is how deep lists and objects may lie in each other.
+// maxDepth is the maximum nesting of lists and objects.
 const maxDepth = 10_000
 
-// decodeAt decodes the value at data[i], and returns the index behind it, or -1
-// where there is none.
+// decodeAt decodes the value at data[i]. It returns the index after it, or -1 if there
+// is none.
 func decodeAt(data []byte, i, depth int) (ref.Val, int) {
 	end := 0
 	switch {
@@ -110,10 +110,10 @@ func stringText(quoted []byte) string {
 	return string(unquote(quoted))
 }
 
-// number returns nil for what is no number.
+// number parses a JSON number; it returns nil for anything else.
 func number(literal []byte) ref.Val {
 	if c := literal[0]; c != '-' && (c < '0' || c > '9') {
-		return nil // what JSON does not know, and Go does: Inf, +1
+		return nil // accepted by strconv but not by JSON: Inf, +1
 	}
 	if !bytes.ContainsAny(literal, ".eE") {
 		if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
@@ -123,7 +123,7 @@ func number(literal []byte) ref.Val {
 			return types.Uint(n)
 		}
 	}
-	// Out of the range of a double it is an infinity, which compares rightly.
+	// A number out of range becomes an infinity, which compares correctly.
 	n, err := strconv.ParseFloat(string(literal), 64)
 	if err != nil && n == 0 {
 		return nil

@@ -11,29 +11,30 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// maxWork is how much work matching one event may be, whatever was estimated, in
-// units of some 20 nanoseconds. CEL can count costs while it evaluates, but is ten
-// times slower then. Here only what an expression can do over and over is counted:
-// the steps of loops, and what the calls in them do with their operands. All else is
-// done once, and bounded by the event's size.
+// maxWork is the maximum work of matching one event, regardless of the estimate, in
+// units of about 20 nanoseconds. CEL can count costs during evaluation, but is ten
+// times slower then. Only repeated work is counted: the steps of loops, and the work of
+// calls in them on their operands. Everything else is done once, and bounded by the
+// event's size.
 const maxWork = 2_000_000
 
-// stepWork is what a step of a loop is without its calls.
+// stepWork is the work of a loop's step without its calls.
 const stepWork = 20
 
-// weight says how the work of a call grows with an operand.
+// weight is how the work of a call grows with an operand.
 type weight uint8
 
 const (
 	weightless weight = iota
 	compared          // with the elements of lists and objects
-	scanned           // with the bytes of a text
-	matched           // with the bytes of a text, by a pattern
-	pattern           // that has to be compiled
-	zoned             // not: a time zone is read from its file
+	scanned           // with the bytes of a string
+	matched           // with the bytes of a string, for a pattern
+	pattern           // compiled for each call
+	zoned             // constant: a time zone is read from its file
 )
 
-// weightOf is the weight of a call's operand; first is a member function's target.
+// weightOf returns the weight of a call's operand. first means that it is a member
+// function's target, or the first argument.
 func weightOf(call ast.CallExpr, first bool) weight {
 	switch name := call.FunctionName(); name {
 	case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse,
@@ -55,14 +56,14 @@ func weightOf(call ast.CallExpr, first bool) weight {
 	}
 }
 
-// work is that of a call with this operand. It may stop to count above most.
-func (w weight) work(operand ref.Val, most int) int {
-	const least = 2
+// work returns the work of a call with this operand. It may stop counting above limit.
+func (w weight) work(operand ref.Val, limit int) int {
+	const callWork = 2
 	switch w {
 	case zoned:
 		return 2500
 	case compared:
-		return least + elementWork(operand, most)
+		return callWork + elementWork(operand, limit)
 	}
 	size := 0
 	switch v := operand.(type) {
@@ -73,14 +74,14 @@ func (w weight) work(operand ref.Val, most int) int {
 	}
 	switch w {
 	case matched:
-		return least + 10*size
+		return callWork + 10*size
 	case pattern:
-		return least + 100*size
+		return callWork + 100*size
 	}
-	return least + size/16
+	return callWork + size/16
 }
 
-// counted is the operand, or an error value where there is too much work.
+// counted returns the operand, or an error value if the limit is exceeded.
 func (w weight) counted(r *reading, operand ref.Val) ref.Val {
 	if err := r.spend(w.work(operand, maxWork-r.work)); err != nil {
 		return err
@@ -88,8 +89,8 @@ func (w weight) counted(r *reading, operand ref.Val) ref.Val {
 	return operand
 }
 
-// elementWork is the work of comparing a value to one like it.
-func elementWork(value ref.Val, most int) int {
+// elementWork returns the work of comparing a value to a similar one.
+func elementWork(value ref.Val, limit int) int {
 	const element = 4
 	work := 0
 	switch v := value.(type) {
@@ -98,18 +99,18 @@ func elementWork(value ref.Val, most int) int {
 	case types.Bytes:
 		return len(v) / 512
 	case traits.Lister:
-		for it := v.Iterator(); work <= most && it.HasNext() == types.True; {
-			work += element + elementWork(it.Next(), most-work)
+		for it := v.Iterator(); work <= limit && it.HasNext() == types.True; {
+			work += element + elementWork(it.Next(), limit-work)
 		}
 	case traits.Mapper:
-		for it := v.Iterator(); work <= most && it.HasNext() == types.True; {
-			work += 2*element + elementWork(v.Get(it.Next()), most-work)
+		for it := v.Iterator(); work <= limit && it.HasNext() == types.True; {
+			work += 2*element + elementWork(v.Get(it.Next()), limit-work)
 		}
 	}
 	return work
 }
 
-// constant reports whether a node is made of literals alone.
+// constant reports whether a node consists of literals only.
 func constant(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:
