@@ -433,8 +433,8 @@ func (r *Records) due() []recordList {
 	return due
 }
 
-// recheckWindow requests a window's total, and reads the window again if the total has
-// changed.
+// recheckWindow requests a window's total, and reads the window again unless the total is
+// unchanged.
 func (r *Records) recheckWindow(ctx context.Context, l recordList) error {
 	err := r.searchOne(ctx, l.From, l.Until)
 	switch {

@@ -70,9 +70,9 @@ func (p recordsPosition) list(serial uint64) int {
 	return slices.IndexFunc(p.Lists, func(l recordList) bool { return l.Serial == serial })
 }
 
-// pruned returns the position without the lists that are no longer needed: their total is
-// not due to be checked, and they touch neither a window whose total is nor the one read
-// next.
+// pruned returns the position without the lists that are no longer needed: their total
+// will not be checked again, and they touch neither a window whose total will be nor the
+// range read next.
 func (p recordsPosition) pruned() recordsPosition {
 	next := recordList{From: p.Until - 1, Until: math.MaxInt64}
 	kept := make([]recordList, 0, len(p.Lists))

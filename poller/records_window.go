@@ -65,10 +65,10 @@ const windowsByOffset = 16
 type ending int
 
 const (
-	complete ending = iota // all of it is committed
-	retake                 // records may have been missed: read it again
-	tooMany                // it has more records than a window may have
-	tooYoung               // it ends later than the delay allows
+	complete  ending = iota // all of it is committed
+	readAgain               // records may have been missed: read it again
+	tooMany                 // it has more records than a window may have
+	tooYoung                // it ends later than the delay allows
 )
 
 // begin makes a window the current one. It recalls which records of it, and of the windows
@@ -104,7 +104,7 @@ func (r *Records) begin(ctx context.Context, l recordList, again bool) error {
 func (r *Records) read(ctx context.Context, w *reading) (ending, error) {
 	for {
 		end, err := r.attempt(ctx, w)
-		if err != nil || end != retake {
+		if err != nil || end != readAgain {
 			return end, err
 		}
 	}
@@ -210,7 +210,7 @@ func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (endi
 	case w.cursorFailures == 1:
 		r.o.Log.Info("a cursor expired; its window is read again", "error", err)
 	}
-	return retake, nil
+	return readAgain, nil
 }
 
 // readByOffset reads the pages after a window's first page by offset. Each page has to
@@ -258,7 +258,7 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 					r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
 						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
 				}
-				return retake, nil
+				return readAgain, nil
 			}
 			page.rows = page.rows[1:]
 		}
@@ -377,7 +377,7 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		}
 		w.before = w.shown
 		if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
-			return retake, r.flush(ctx, w)
+			return readAgain, r.flush(ctx, w)
 		}
 		r.incomplete++
 		r.o.Metrics.windowIncomplete(r.source)
