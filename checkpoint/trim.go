@@ -13,7 +13,7 @@ const (
 	trimBytes  = 4 << 20
 )
 
-// trimming is what is left to trim.
+// trimming is the result of a round's trimming.
 type trimming struct {
 	more bool          // there is more to trim at once
 	next time.Duration // when to check again; 0: not before something was written

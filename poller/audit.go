@@ -201,7 +201,7 @@ func (a *Audit) contact(ctx context.Context) error {
 	return nil
 }
 
-// gapState is what is known to precede the next entry to be committed.
+// gapState is the kind of gap that is known to precede the next entry to be committed.
 type gapState int
 
 const (
@@ -210,7 +210,7 @@ const (
 	unjoined          // the entry is from the oldest end of a log that does not hold position.Last
 )
 
-// readNew commits what is new, up to the newest entry.
+// readNew commits all new entries, up to the newest.
 func (a *Audit) readNew(ctx context.Context) error {
 	w := auditWalk{last: a.position.Last, hint: a.rank}
 	w.offset = a.begin(&w)

@@ -72,7 +72,7 @@ func (p position) encode() []byte {
 	return b
 }
 
-// known is what is remembered of a detection.
+// known is the remembered state of a detection.
 type known struct {
 	// modTime is the mod_time of the version last seen.
 	modTime int64

@@ -283,7 +283,7 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 			_ = c.poll() // what failed is tried again
 		}
 
-		// From now on the appliance keeps still, and what was hidden, huge or
+		// From now on the appliance does not change, and detections that were hidden, huge or
 		// broken is ordinary again.
 		c.between = func() {}
 		c.failing = false

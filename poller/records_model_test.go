@@ -39,7 +39,7 @@ type recordModel struct {
 	maxOffset  int           // a higher one is refused; 0: none
 	refuseOver int           // a limit above it is refused; 0: none
 	maxRows    int           // an answer with more is too large; 0: none
-	renew      bool          // each answer to a cursor has another, and only that goes on
+	renew      bool          // each answer to a cursor has another one, and only that continues
 	lose       bool          // the next cursor's answer is lost
 	skip       int           // rows that each cursor passes over
 	early      bool          // searches are terminated early, and show half

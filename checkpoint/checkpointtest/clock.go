@@ -83,7 +83,7 @@ func (b Backend) testClockSet(t *testing.T) {
 					s.setClock(c.after)
 				}
 
-				// How long ago the third event was is what is known after a restart.
+				// After a restart only the age of the third event is known.
 				if got := s.tooOld(3 * time.Hour); got != 0 {
 					t.Errorf("%d events are older than three hours, want none", got)
 				}
