@@ -490,7 +490,7 @@ func statePath(t *testing.T, yaml string) string {
 	return ""
 }
 
-// setVersion makes a state that a version to come wrote.
+// setVersion writes the version of a future release into a state.
 func setVersion(t *testing.T, path string) {
 	t.Helper()
 	db, err := bolt.Open(path, 0o600, nil)

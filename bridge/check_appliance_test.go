@@ -66,8 +66,8 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// certify makes a certificate for a name or an address; of an authority that is yet
-// to have its own, a self-signed one.
+// certify issues a certificate for a name or an address. An authority without a
+// certificate of its own issues a self-signed one.
 func (a *authority) certify(t *testing.T, name string, until time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

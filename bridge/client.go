@@ -59,7 +59,7 @@ func proxyURL(u configs.URL) (*url.URL, error) {
 // wrongClock is the clock skew above which an operator must act.
 const wrongClock = 24 * time.Hour
 
-// logClock makes o log anomalies of the appliance's clock.
+// logClock sets callbacks in o that log anomalies of the appliance's clock.
 func logClock(o *appliance.Options, log *slog.Logger) {
 	const every = 10 * time.Minute
 	var mu sync.Mutex

@@ -119,12 +119,12 @@ func (o *ticketTool) tickets() string {
 	return "\ntickets: {enabled: true, webhooks: {" + o.inbound + "}}\n"
 }
 
-// follow has the tool's webhooks go to a bridge.
+// follow directs the tool's webhooks to a bridge.
 func (o *ticketTool) follow(r *running) {
 	o.bridge.Store(&url.URL{Scheme: "http", Host: r.AdminAddress()})
 }
 
-// withoutTicket has the one detection of an appliance be new, and without a ticket.
+// withoutTicket starts an appliance with one detection, which is new and has no ticket.
 func withoutTicket(t *testing.T) (a *standin.Appliance, address string) {
 	t.Helper()
 	a, address = startAppliance(t, 1)

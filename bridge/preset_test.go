@@ -21,7 +21,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// chat is a server that takes the posts of a bot whose token is the right one.
+// chat is a server that accepts the posts of a bot with the right token.
 type chat struct {
 	mu     sync.Mutex
 	token  string

@@ -122,7 +122,7 @@ func (g *guarded) raise() {
 	g.since[id] += "r"
 }
 
-// read has the writer see the detections of an answer.
+// read records that the bridge saw the detections of a response.
 func (g *guarded) read(body []byte) {
 	var some []struct{ ID int64 }
 	if json.Unmarshal(body, &some) != nil {
@@ -138,12 +138,12 @@ func (g *guarded) read(body []byte) {
 	}
 }
 
-// see has the bridge see a detection as it stands. An edit of an analyst that left no
-// trace, or one that the bridge has overwritten, has raised mod_time where the bridge's
-// own write has yet to: that looks as if the write had raised it. When it does, it looks
-// as an edit that leaves no trace would after that, which must not be marked. So for each
-// such edit one raise may go unmarked. Between whole writes none may: the last of them
-// still waits for its raise.
+// see records that the bridge saw a detection as it is now. An edit of an analyst that
+// left no trace, or one that the bridge has overwritten, raised mod_time before the
+// bridge's own write did: that looks as if the write had raised it. When the write does
+// raise it, that looks like an edit without a trace, which must not be marked. So for
+// each such edit one raise may go unmarked. Between complete writes none may: the last
+// of them still waits for its raise.
 func (g *guarded) see(id int64) {
 	show := g.show(id)
 	if g.crashes && g.edited[id] && show.read() == g.alone[id].read() && g.taken[id] < g.raisesOf(id) {
@@ -370,9 +370,9 @@ func (g *guarded) changes(e transform.Event) json.RawMessage {
 	return data.Changes
 }
 
-// edit lets an analyst change a detection. It is uncertain whether a version shows
-// that where the bridge writes at the same time, and whose it is where both write
-// the same and the bridge has crashed.
+// edit lets an analyst change a detection. uncertain means that a version may or may
+// not show the edit because the bridge writes at the same time, or that its author is
+// unknown because both write the same and the bridge has crashed.
 func (g *guarded) edit(uncertain bool) {
 	g.now = g.now.Add(time.Millisecond)
 	g.edits++

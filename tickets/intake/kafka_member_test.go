@@ -47,7 +47,7 @@ func (m *membership) seen() (entered int, left []string) {
 	return m.entered, slices.Clone(m.left)
 }
 
-// answer makes the answer to a request of a group, with an error code.
+// answer returns the response to a request of a group, with an error code.
 func answer(request kmsg.Request, code int16) kmsg.Response {
 	switch response := request.ResponseKind().(type) {
 	case *kmsg.SyncGroupResponse:
