@@ -284,7 +284,7 @@ func TestNothingThatAnApplianceShowsIsLostOrInvented(t *testing.T) {
 		}
 
 		// From now on the appliance does not change, and detections that were hidden, huge or
-		// broken is ordinary again.
+		// broken are ordinary again.
 		c.between = func() {}
 		c.failing = false
 		c.state.fail = func() (bool, bool) { return false, false }
