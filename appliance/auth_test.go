@@ -24,7 +24,7 @@ func accepts(keys *string, requests *int) http.HandlerFunc {
 	}
 }
 
-func TestAKeyThatWasRefusedIsReadAnew(t *testing.T) {
+func TestARefusedKeyIsReadAgain(t *testing.T) {
 	right, onDisk := "first", "first"
 	requests, reads := 0, 0
 	var readErr error

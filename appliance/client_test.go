@@ -311,7 +311,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-func TestAConnectionClosedWhileIdleIsNoFailure(t *testing.T) {
+func TestAConnectionClosedWhileIdleIsNotAFailure(t *testing.T) {
 	server := httptest.NewServer(answer(200, "application/json", `[]`))
 	defer server.Close()
 	c := newClientOf(t, func(o *Options) { o.URL = server.URL })

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestAnswersThatAreNoSuccess(t *testing.T) {
+func TestUnsuccessfulAnswers(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<html><head><title>\n Bad &amp; gone </title></head><body>" + "secret words</body></html>"
 	for name, test := range map[string]struct {
 		status    int
@@ -73,7 +73,7 @@ func TestAnswersThatAreNoSuccess(t *testing.T) {
 	}
 }
 
-func TestADetectionThatIsNotThere(t *testing.T) {
+func TestAMissingDetection(t *testing.T) {
 	c := newClient(t, answer(404, "application/json", `{"error_message": "Not found"}`))
 	e := failure(t, c.Detection(t.Context(), 7, new(Page)))
 	if e.Status != 404 || e.Path != "/api/v1/detections/7" || e.Err != nil {

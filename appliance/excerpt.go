@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxExcerpt bounds an excerpt, in characters.
+// maxExcerpt is the maximum length of an excerpt, in characters.
 const maxExcerpt = 256
 
-// excerpt returns what the body of a failure says: the message of a JSON error
-// (a problem document of RFC 9457 among them), the title of an HTML page, or
-// else the text. It is one line of printable characters, and can be longer than
-// maxExcerpt: it must be cut after secrets were taken out, not before.
+// excerpt returns the message in the body of a failure: that of a JSON error (such as a
+// problem document of RFC 9457), the title of an HTML page, or else the text. The
+// result is one line of printable characters, and may be longer than maxExcerpt:
+// secrets must be removed before it is shortened.
 func excerpt(body []byte) string {
 	body = bytes.TrimSpace(body)
 	text := string(body)
@@ -26,7 +26,7 @@ func excerpt(body []byte) string {
 	case isHTML(body):
 		text = htmlTitle(body)
 	case body[0] == '"':
-		_ = json.Unmarshal(body, &text) // else it stays the text
+		_ = json.Unmarshal(body, &text) // on error, text stays the body
 	case body[0] == '{':
 		if message := jsonMessage(body); message != "" {
 			text = message
@@ -71,7 +71,7 @@ func htmlTitle(body []byte) string {
 	return "an HTML page"
 }
 
-// printable makes text one line without control characters.
+// printable returns text as one line without control characters.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -85,7 +85,7 @@ func printable(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// shorten cuts text to maxExcerpt characters.
+// shorten truncates text to maxExcerpt characters.
 func shorten(text string) string {
 	if utf8.RuneCountInString(text) <= maxExcerpt {
 		return text

@@ -134,7 +134,7 @@ func TestWarningsAreFewAndShort(t *testing.T) {
 	}
 }
 
-func TestALongHeaderIsNoLongError(t *testing.T) {
+func TestALongHeaderDoesNotMakeALongError(t *testing.T) {
 	for name, status := range map[string]int{"a redirect": http.StatusFound, "a refusal": http.StatusUnauthorized, "a failure": http.StatusBadGateway} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{100 << 10, 8 << 20} {

@@ -72,7 +72,7 @@ func (q *queue) wait() string {
 	return strings.Join(q.sent, " ")
 }
 
-func TestStreamsOfOneLineTakeTurns(t *testing.T) {
+func TestStreamsOfOnePriorityTakeTurns(t *testing.T) {
 	for _, line := range []string{"urgent", "background"} {
 		t.Run(line, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestABusyUrgentStreamDoesNotStopThoseInTheBackground(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpLeavesTheLine(t *testing.T) {
+func TestACancelledCallerLeavesTheQueue(t *testing.T) {
 	for name, test := range map[string]struct {
 		who  int64
 		sent string
@@ -165,7 +165,7 @@ func TestWhoGivesUpLeavesTheLine(t *testing.T) {
 	})
 }
 
-func TestATurnThatComesAsItsOwnerGivesUpIsPassedOn(t *testing.T) {
+func TestATurnGrantedToACancelledCallerIsPassedOn(t *testing.T) {
 	for range 50 { // which of the two its owner sees first is left to chance
 		synctest.Test(t, func(t *testing.T) {
 			limiter := &priorityLimiter{limiter: rate.NewLimiter(rate.Inf, 1)}

@@ -124,7 +124,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestHTTPWhereTLSIsDue(t *testing.T) {
+func TestHTTPToATLSPort(t *testing.T) {
 	plain := httptest.NewServer(answer(200, "application/json", "[]"))
 	defer plain.Close()
 	c := newClientOf(t, func(o *Options) { o.URL = strings.Replace(plain.URL, "http:", "https:", 1) })

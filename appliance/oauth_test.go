@@ -110,7 +110,7 @@ func TestATokenIsKeptUntilShortlyBeforeItEnds(t *testing.T) {
 	}
 }
 
-func TestOneTokenIsAskedForAtATime(t *testing.T) {
+func TestOneTokenIsRequestedAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &cloud{expires: "600"}
 		c := newCloudClient(t, cloud)
@@ -132,7 +132,7 @@ func TestOneTokenIsAskedForAtATime(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForATokenCanBeCalledOff(t *testing.T) {
+func TestWaitingForATokenCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &cloud{answerToken: func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
@@ -157,7 +157,7 @@ func TestWhoWaitsForATokenCanBeCalledOff(t *testing.T) {
 	})
 }
 
-func TestATokenThatWasRefusedIsAskedForAnew(t *testing.T) {
+func TestARefusedTokenIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &cloud{expires: "3600"}
 		c := newCloudClient(t, cloud)
@@ -294,7 +294,7 @@ type stalled struct{ ctx context.Context }
 func (s stalled) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
 func (s stalled) Close() error             { return nil }
 
-func TestTokensCountForTheRate(t *testing.T) {
+func TestTokenRequestsCountTowardsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var at []string
@@ -318,7 +318,7 @@ func TestTokensCountForTheRate(t *testing.T) {
 	})
 }
 
-func TestATokenWithALineBreakIsAskedForAgain(t *testing.T) {
+func TestATokenWithALineBreakIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &cloud{valid: "tok9"}
 		c := newClientOf(t, func(o *Options) {

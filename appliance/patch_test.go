@@ -12,7 +12,7 @@ import (
 	"ndrbridge/appliance"
 )
 
-func TestAChangeIsSentAsItIsMeant(t *testing.T) {
+func TestChangesAreEncoded(t *testing.T) {
 	id, nobody, closed := "SEC-1", "", "closed"
 	for _, c := range []struct {
 		name   string
@@ -83,7 +83,7 @@ func TestAChangeIsSentAsItIsMeant(t *testing.T) {
 	}
 }
 
-func TestWhetherTicketsAreTracked(t *testing.T) {
+func TestTicketing(t *testing.T) {
 	for _, c := range []struct {
 		name, answer   string
 		enabled, known bool

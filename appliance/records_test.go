@@ -34,7 +34,7 @@ func TestASearchForRecordsWithoutItsBoundsIsNotSent(t *testing.T) {
 	}
 }
 
-func TestWhatAnAnswerSaysBesideItsRecords(t *testing.T) {
+func TestOtherMembersOfARecordsAnswer(t *testing.T) {
 	type said struct {
 		total    int64
 		cursor   string
@@ -92,7 +92,7 @@ func TestWhatAnAnswerSaysBesideItsRecords(t *testing.T) {
 	}
 }
 
-func TestRecordsStayAsTheyCame(t *testing.T) {
+func TestRecordsAreUnchanged(t *testing.T) {
 	want := []string{
 		`{"_id":"a","sort":[1569284181528.201],"_source":{"n":18446744073709551616,"v":1.10,"t":1569284181528.2010}}`,
 		`{ "_id" : "b" , "_id" : "c" }`, "{\"t\":\"\uFFFD\"}", `{}`,
@@ -126,7 +126,7 @@ func TestRecordsStayAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsNoRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
+func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 	for name, test := range map[string]struct {
 		status              int
 		body, excerpt, says string
@@ -249,7 +249,7 @@ func BenchmarkRecordPage(b *testing.B) {
 	}
 }
 
-func TestWarningsHoldNoSecret(t *testing.T) {
+func TestWarningsContainNoSecret(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		warnings, err := json.Marshal([]string{"you sent " + r.Header.Get("Authorization"), "slow\nstore"})
 		if err != nil {

@@ -63,7 +63,7 @@ func TestSkim(t *testing.T) {
 	}
 }
 
-func TestSkimTellsWhyReadingFailed(t *testing.T) {
+func TestSkimReportsWhyReadingFailed(t *testing.T) {
 	_, _, err := skimModTime(io.MultiReader(strings.NewReader(`{"a":`), iotest.ErrReader(io.ErrClosedPipe)))
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)

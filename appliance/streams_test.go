@@ -108,7 +108,7 @@ func TestRequestsOfTheOtherStreams(t *testing.T) {
 	}
 }
 
-func TestElementsStayAsTheyCame(t *testing.T) {
+func TestElementsAreUnchanged(t *testing.T) {
 	want := []string{
 		`{"id":25769804127,"n":18446744073709551616,"v":1.10,"at":1569284181528.201}`, `{ "a" : 1 , "a" : 2 }`, "{\"t\":\"\uFFFD\"}",
 	}
@@ -137,7 +137,7 @@ func TestElementsStayAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
+func TestAnythingButAnArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 	for stream, call := range streams {
 		for name, test := range map[string]struct {
 			status     int
@@ -181,7 +181,7 @@ func TestWhatIsNoArrayOfObjectsIsAnErrorNotAnEmptyPage(t *testing.T) {
 	}
 }
 
-func TestThePlaceOfOneAuditEntryIsReadWhateverItsSize(t *testing.T) {
+func TestThePositionOfAnAuditEntryIsReadRegardlessOfItsSize(t *testing.T) {
 	long := strings.Repeat("x", 9000)
 	for name, test := range map[string]struct {
 		body     string
@@ -220,7 +220,7 @@ func TestThePlaceOfOneAuditEntryIsReadWhateverItsSize(t *testing.T) {
 	}
 }
 
-func TestTheIDOfOneRecordIsReadWhateverItsSize(t *testing.T) {
+func TestTheIDOfARecordIsReadRegardlessOfItsSize(t *testing.T) {
 	long := strings.Repeat("x", 9000)
 	for name, test := range map[string]struct {
 		body, id string
@@ -254,7 +254,7 @@ func TestTheIDOfOneRecordIsReadWhateverItsSize(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsSkimmedWhereAPathLeads(t *testing.T) {
+func TestTheObjectAtAPathIsSkimmed(t *testing.T) {
 	for _, test := range []struct {
 		path  []string
 		body  string

@@ -36,7 +36,7 @@ func TestVersionsAreComparedByNumber(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoVersion(t *testing.T) {
+func TestInvalidVersions(t *testing.T) {
 	for _, text := range []string{"", ".", "9.", ".9", "9..3", "v9.3", "9.3-1", "-9.3", "+9.3", "9.3 ", "9.99999999999", "9_0.3", "0x9.3"} {
 		if v, err := ParseVersion(text); err == nil {
 			t.Errorf("%q: %s", text, v)

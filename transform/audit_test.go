@@ -135,7 +135,7 @@ func TestAnAuditEntryBecomesAnEvent(t *testing.T) {
 	}
 }
 
-func TestAnAuditEntryWithoutATimeIsToldApartByItsContent(t *testing.T) {
+func TestAnAuditEntryWithoutATimeIsIdentifiedByItsContent(t *testing.T) {
 	event := func(object string) transform.Event {
 		e, err := encoder.AuditEntry(parseAudit(t, object), recorded)
 		if err != nil {
@@ -177,7 +177,7 @@ func TestAnAuditEntryNeedsAnID(t *testing.T) {
 	}
 }
 
-func TestTheSumTellsEntriesApartByWhatTheyMean(t *testing.T) {
+func TestTheSumDistinguishesEntriesByMeaning(t *testing.T) {
 	const whole = `{"id":5,"body":{"a":1,"b":[1.5,"é/",null,true],"big":9007199254740993}}`
 	sum := func(object string) string { return fmt.Sprintf("%x", parseAudit(t, object).Sum()) }
 	for name, same := range map[string]string{
@@ -260,7 +260,7 @@ func shuffled(b *strings.Builder, v any, r *rand.Rand) {
 	}
 }
 
-func TestTheSumIsThatOfTheMeaningAlone(t *testing.T) {
+func TestTheSumDoesNotDependOnFormatting(t *testing.T) {
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(2) })
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0))

@@ -33,7 +33,7 @@ func TestADetectionIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatADetectionMayLackOrBe(t *testing.T) {
+func TestOptionalFieldsOfADetection(t *testing.T) {
 	for _, c := range []struct {
 		name, object string
 		began        int64
@@ -152,7 +152,7 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 	}
 }
 
-func TestFieldsAreThoseThatADecoderFinds(t *testing.T) {
+func TestFieldsAgreesWithADecoder(t *testing.T) {
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(3) })
 	rapid.Check(t, func(t *rapid.T) {
 		object := map[string]any{}

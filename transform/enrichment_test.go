@@ -8,7 +8,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestWhatIsAddedStandsBesideTheDetection(t *testing.T) {
+func TestEnrichmentIsAddedBesideTheDetection(t *testing.T) {
 	const object = `{"id":1,"mod_time":5,"status":"new"}`
 	for _, c := range []struct {
 		name  string
@@ -51,7 +51,7 @@ func TestTextThatIsNotUTF8IsNotAdded(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAnEnrichmentNeedsAreReadOutOfADetection(t *testing.T) {
+func TestFieldsForEnrichment(t *testing.T) {
 	for _, c := range []struct {
 		name, fields string
 		kind, url    string

@@ -40,7 +40,7 @@ func anyAttributes(t *rapid.T) transform.Attributes {
 	}
 }
 
-func TestAnEventReadBackIsTheEventThatWasMade(t *testing.T) {
+func TestParseInvertsStructured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
 		data := rapid.SampledFrom([]string{`{}`, `{"data":{"a":"\""}}`, ` { "n" : 1.10 } `, `[1,2]`, `"}"`, `null`}).Draw(t, "data")
@@ -61,7 +61,7 @@ func TestAnEventReadBackIsTheEventThatWasMade(t *testing.T) {
 	})
 }
 
-func TestAnEventThatIsSentAgainSaysSoAndIsOtherwiseTheSame(t *testing.T) {
+func TestARedeliveredEventOnlyDiffersInItsAttribute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
 		made, err := transform.New(a, []byte(`{"detection":{}}`))
@@ -84,7 +84,7 @@ func TestAnEventThatIsSentAgainSaysSoAndIsOtherwiseTheSame(t *testing.T) {
 	})
 }
 
-func TestAnEventIsWhatTheCloudEventsSDKReads(t *testing.T) {
+func TestTheCloudEventsSDKReadsEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyAttributes(t)
 		a.Source = "ndrbridge://hq/detections" // the SDK requires a URI
@@ -111,7 +111,7 @@ func TestAnEventIsWhatTheCloudEventsSDKReads(t *testing.T) {
 	})
 }
 
-func TestAnEventThatCloudEventsDoesNotAllowIsRefused(t *testing.T) {
+func TestInvalidEventsAreRefused(t *testing.T) {
 	whole := transform.Attributes{ID: "1", Source: "s", Type: "t"}
 	for name, spoil := range map[string]func(*transform.Attributes){
 		"without an id":                     func(a *transform.Attributes) { a.ID = "" },

@@ -10,7 +10,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestWhatIsTrackedOfALongValueIsItsBeginningAndADigest(t *testing.T) {
+func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 	const bound = 4 << 10
 	long := strings.Repeat("é", 1<<19)
 	for name, test := range map[string]struct {
@@ -66,7 +66,7 @@ func TestWhatIsTrackedOfALongValueIsItsBeginningAndADigest(t *testing.T) {
 	}
 }
 
-func TestAValueOfUsualLengthIsTrackedAsItIs(t *testing.T) {
+func TestAValueOfUsualLengthIsTrackedUnchanged(t *testing.T) {
 	usual := `"` + strings.Repeat("x", 4000) + `"`
 	d := parse(t, `{"id":1,"mod_time":5,"title":`+usual+`,"participants":[1,2]}`)
 	if want := `{"title":` + usual + `,"participants":2}`; string(d.Tracked) != want || string(transform.BoundTracked(d.Tracked)) != want {
@@ -74,7 +74,7 @@ func TestAValueOfUsualLengthIsTrackedAsItIs(t *testing.T) {
 	}
 }
 
-func TestDevicesAreLookedForUpToANumber(t *testing.T) {
+func TestDevicesAreLimited(t *testing.T) {
 	var b strings.Builder
 	const participants = 400_000
 	for i := range participants {
@@ -90,7 +90,7 @@ func TestDevicesAreLookedForUpToANumber(t *testing.T) {
 	}
 }
 
-func TestWhatARecordGivesToAttributesIsBounded(t *testing.T) {
+func TestAttributesOfARecordAreBounded(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	record := func(id string) transform.Record {
 		return transform.ParseRecord([]byte(`{"_index":"`+long+`","_id":"`+id+`","_type":"`+long+`","_source":{"flowId":"`+long+`"}}`), false)

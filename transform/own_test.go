@@ -16,7 +16,7 @@ func ownAttributes(id, kind string) transform.Attributes {
 	}
 }
 
-func TestAGapInTheAuditLogIsTold(t *testing.T) {
+func TestAuditGapEvents(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		gap  transform.AuditGap
@@ -51,7 +51,7 @@ func TestAGapInTheAuditLogIsTold(t *testing.T) {
 	}
 }
 
-func TestWhetherAnApplianceCanBePolledIsTold(t *testing.T) {
+func TestReachabilityEvents(t *testing.T) {
 	since := time.Date(2026, 11, 21, 2, 0, 0, 5e6, time.FixedZone("east", 3600))
 	for _, c := range []struct {
 		name  string
@@ -90,7 +90,7 @@ func TestWhetherAnApplianceCanBePolledIsTold(t *testing.T) {
 	}
 }
 
-func TestABeatTellsWhoLives(t *testing.T) {
+func TestHeartbeatEvents(t *testing.T) {
 	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
 	e, err := c.Heartbeat("1.2.3", recorded.Add(-time.Hour), recorded)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestABeatTellsWhoLives(t *testing.T) {
 	expect(t, e, want, `{"heartbeat":{"version":"1.2.3","started":"`+recorded.Add(-time.Hour).Format("2006-01-02T15:04:05.999Z07:00")+`"}}`)
 }
 
-func TestWhatASinkNeverGetsIsTold(t *testing.T) {
+func TestSinkSkippedEvents(t *testing.T) {
 	c := transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}
 	want := ownAttributes("sink.skipped-chat-4-9", "sink.skipped")
 	want.Source, want.Subject, want.PartitionKey, want.Appliance = "ndrbridge://bridge/events", "bridge", "bridge", "bridge"

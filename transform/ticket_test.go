@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestWhatBecameOfATicketIsTold(t *testing.T) {
+func TestTicketEvents(t *testing.T) {
 	nobody := ""
 	for _, c := range []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestWhatBecameOfATicketIsTold(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsRefusedIsTold(t *testing.T) {
+func TestMessageRefusedEvents(t *testing.T) {
 	e, err := encoder.MessageRefused(transform.RefusedMessage{
 		Message: "stream NDR, message 17", Reason: "ticket_id is missing", Sent: time.UnixMilli(1700000000123),
 	}, recorded)

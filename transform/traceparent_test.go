@@ -8,7 +8,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestATraceParentIsAllThatTracingAddsToAnEvent(t *testing.T) {
+func TestTracingOnlyAddsATraceParent(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	recorded := time.UnixMilli(1758000000123)
 	detection := []byte(`{"id":25769804127,"mod_time":1758000000000,"title":"DNS tunnel","risk_score":83}`)

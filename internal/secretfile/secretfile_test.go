@@ -29,7 +29,7 @@ func write(t *testing.T, path, content string) string {
 	return path
 }
 
-func TestAFileIsReadAsItIs(t *testing.T) {
+func TestRead(t *testing.T) {
 	t.Parallel()
 	whole := strings.Repeat(needle, mostBytes/len(needle)+1)[:mostBytes]
 	for name, content := range map[string]string{
@@ -61,7 +61,7 @@ func TestAFileIsReadAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnErrorThatNamesTheFileAndShowsNothingOfIt(t *testing.T) {
+func TestErrorsNameTheFileAndDoNotQuoteIt(t *testing.T) {
 	t.Parallel()
 	unreadable := map[string]func(t *testing.T, path string) string{
 		"one byte more than is allowed": func(t *testing.T, path string) string {

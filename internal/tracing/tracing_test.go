@@ -145,7 +145,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	})
 }
 
-func TestWhatIsSampled(t *testing.T) {
+func TestSampling(t *testing.T) {
 	traced := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true})
 	for _, c := range []struct {
 		name    string
@@ -254,7 +254,7 @@ func TestACollectorThatFails(t *testing.T) {
 	})
 }
 
-func TestFailuresAreToldAtMostOnceAMinute(t *testing.T) {
+func TestFailuresAreLoggedAtMostOnceAMinute(t *testing.T) {
 	s := begin(t, nil)
 	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	// A full batch is sent at once. Dropped spans were logged.

@@ -66,7 +66,7 @@ func TestEveryStatusHasItsClass(t *testing.T) {
 	}
 }
 
-func TestAnInformationalAnswerIsNoneYet(t *testing.T) {
+func TestAnInformationalAnswerIsNotFinal(t *testing.T) {
 	var answer string
 	addr := talk(t, func(c net.Conn) { fmt.Fprint(c, answer) })
 	s := open(t, webhook.Options{URL: "http://" + addr, Mode: transform.Batch})
@@ -102,7 +102,7 @@ func TestAnAnswerBeforeTheRequestWasReadCounts(t *testing.T) {
 	}
 }
 
-func TestAWaitThatIsAskedForIsTold(t *testing.T) {
+func TestARequestedWaitIsReported(t *testing.T) {
 	const date = "Wed, 21 Oct 2026 07:28:00 GMT"
 	for _, test := range []struct {
 		name       string

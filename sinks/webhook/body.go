@@ -49,7 +49,7 @@ func (b Body) Compose(events []transform.Event, encode func([]byte, transform.Ev
 			return Request{}, err
 		}
 		if i > 0 && (err != nil || len(longer)+len(b.Close) > b.MaxBytes) {
-			return b.end(body[:fits], i) // it comes first in the next request
+			return b.end(body[:fits], i) // it is the first of the next request
 		}
 		body = longer
 	}

@@ -19,7 +19,7 @@ import (
 	"ndrbridge/sinks/webhook"
 )
 
-func TestCheckTriesTheWayAndSendsNothing(t *testing.T) {
+func TestCheckConnectsAndSendsNothing(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	secure := func(t *testing.T) string {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))

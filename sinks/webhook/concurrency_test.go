@@ -223,7 +223,7 @@ func TestRequestsOverlap(t *testing.T) {
 	}
 }
 
-func TestWhatAFailureMeansForTheOthers(t *testing.T) {
+func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 	const n, concurrency = 60, 4
 	events := sinktest.Events(n, n/2, 0) // event i+n/2 comes behind event i
 	send := func(t *testing.T, answer func(id int) int) (sinks.EventErrors, int) {
@@ -402,7 +402,7 @@ func TestAPartOfABatchThatIsRejectedIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestNothingGoesOnWhenTheContextHasEnded(t *testing.T) {
+func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			begun := make(chan struct{}, 100)

@@ -13,7 +13,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestBodiesAreCompressedWhereItPays(t *testing.T) {
+func TestLargeBodiesAreCompressed(t *testing.T) {
 	var mu sync.Mutex
 	var encodings []string
 	var sent, length atomic.Int64

@@ -102,7 +102,7 @@ func consent(origin, rate string) http.HandlerFunc {
 	}
 }
 
-func TestEventsFollowAConsent(t *testing.T) {
+func TestEventsAreSentAfterConsent(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -150,7 +150,7 @@ func TestEventsFollowAConsent(t *testing.T) {
 	})
 }
 
-func TestNoEventFollowsAnythingElse(t *testing.T) {
+func TestNoEventIsSentWithoutConsent(t *testing.T) {
 	status := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "9")
@@ -211,7 +211,7 @@ func TestNoEventFollowsAnythingElse(t *testing.T) {
 	})
 }
 
-func TestTheRateThatWasAllowedIsKept(t *testing.T) {
+func TestTheAllowedRateIsKept(t *testing.T) {
 	r := startStrict(t)
 	r.answer = consent(origin, "1")
 	o := r.options()
@@ -231,7 +231,7 @@ func TestTheRateThatWasAllowedIsKept(t *testing.T) {
 	}
 }
 
-func TestAHaltedSinkAsksUntilItIsAllowed(t *testing.T) {
+func TestAHaltedSinkRepeatsTheHandshakeUntilItIsAllowed(t *testing.T) {
 	r := startStrict(t)
 	r.refusals = 3
 	dead, _ := deliver(t, r.options(), checkpoint.Batch{MaxEvents: 10, MaxBytes: 1 << 20}, sinktest.Events(5, 5, 0))

@@ -113,7 +113,7 @@ func remembering(t *testing.T) (*ticketService, *memories, *webhook.Memory, *web
 	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}, Memory: memory})
 }
 
-func TestAPresetRemembersWhatItMade(t *testing.T) {
+func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	first, second := presettest.Version(t, 7, 0, "new"), presettest.Version(t, 7, 1, "new")
 	ask := func(t *testing.T, o *ticketService, want ...string) {
 		t.Helper()

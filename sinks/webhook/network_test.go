@@ -233,7 +233,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestAServerThatWantsACertificateHaltsSoon(t *testing.T) {
+func TestAServerThatRequiresACertificateHaltsSoon(t *testing.T) {
 	// In TLS 1.3 the alert comes when the client takes the handshake for done. It
 	// may be lost with a connection that is reset: then the failure is transient,
 	// and the sink is asked again.

@@ -186,7 +186,7 @@ func TestAnAnswerMayAskForAnotherRequest(t *testing.T) {
 	}
 }
 
-func TestAPresetsErrorsHoldNoSecret(t *testing.T) {
+func TestAPresetsErrorsContainNoSecret(t *testing.T) {
 	s := serveLines(t, func(w http.ResponseWriter, r *http.Request, _ []string) {
 		http.Error(w, "not "+r.Header.Get("X-Key")+" nor hidden-"+r.Header.Get("X-Key")+" at "+r.URL.Path, http.StatusBadRequest)
 	})
@@ -227,7 +227,7 @@ func TestOptionsThatDoNotGoWithAPreset(t *testing.T) {
 	}
 }
 
-func TestAttributesThatWouldNotBeSignedAreNoBinaryMode(t *testing.T) {
+func TestSigningExcludesBinaryMode(t *testing.T) {
 	o := webhook.Options{URL: "https://hooks.example", SignSecrets: []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}
 	for mode, wrong := range map[transform.Mode]bool{transform.Structured: false, transform.Batch: false, transform.Binary: true} {
 		o.Mode = mode
@@ -298,7 +298,7 @@ func TestWhatBelongsTogetherIsNotDivided(t *testing.T) {
 	}
 }
 
-func TestPartsOfALargeBatchHaveFatesOfTheirOwn(t *testing.T) {
+func TestPartsOfALargeBatchHaveTheirOwnResults(t *testing.T) {
 	// Each of the events is large enough for a request of its own.
 	events := webhook.PlainEvents(t, 8, 8, 600<<10)
 	for _, test := range []struct {

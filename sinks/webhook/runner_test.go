@@ -76,9 +76,9 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	return dead, opened
 }
 
-// TestWhatTheRunnerDoesWithEachStatus has an event for every status, which is
+// TestDeliveryForEachStatus has an event for every status, which is
 // the answer when it comes first. One that is accepted at once follows each.
-func TestWhatTheRunnerDoesWithEachStatus(t *testing.T) {
+func TestDeliveryForEachStatus(t *testing.T) {
 	halts := func(status int) bool {
 		return status/100 == 3 || slices.Contains([]int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}, status)
 	}
@@ -142,7 +142,7 @@ func TestWhatTheRunnerDoesWithEachStatus(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeIsHalvedUntilItFits(t *testing.T) {
+func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 	const limit = 64 << 10
 	events := webhook.PlainEvents(t, 201, 20, 8<<10)
 	events[100] = sinktest.Events(1, 1, limit+1)[0]

@@ -16,7 +16,7 @@ type part struct {
 
 // minPartBytes is the smallest size of a part when a batch is split. Parallel
 // connections help with large bodies, which take time to transfer, compress and store;
-// below this size the cost of a request outweighs that of its events.
+// below this size a request costs both ends as much as its events do.
 const minPartBytes = 512 << 10
 
 // split divides the events into at most n parts of about equal size and at least

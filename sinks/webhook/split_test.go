@@ -27,7 +27,7 @@ func PlainEvents(t interface{ Fatal(...any) }, n, keys, size int) []transform.Ev
 	return events
 }
 
-func TestACutKeepsKeysTogetherAndTheirOrder(t *testing.T) {
+func TestSplitKeepsKeysTogetherAndInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{0, 2 << 10, 40 << 10}).Draw(t, "bytes of an event")
 		events := PlainEvents(t, rapid.IntRange(1, 60).Draw(t, "events"), rapid.IntRange(1, 60).Draw(t, "keys"), size)
@@ -69,7 +69,7 @@ func TestACutKeepsKeysTogetherAndTheirOrder(t *testing.T) {
 	})
 }
 
-func TestACutIsEven(t *testing.T) {
+func TestSplitIsEven(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		events        []transform.Event

@@ -156,7 +156,7 @@ func TestWhatIsTooLargeIsRejectedWithoutBeingSent(t *testing.T) {
 	})
 }
 
-func TestHeadersThatNoServerTakesAreMistakes(t *testing.T) {
+func TestHeadersTooLargeForServersAreRejected(t *testing.T) {
 	many := make(map[string]string)
 	for i := range 3 {
 		many[fmt.Sprintf("X-%d", i)] = strings.Repeat("s3cret", 1000)

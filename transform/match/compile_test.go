@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCompileTellsMistakes(t *testing.T) {
+func TestCompileReportsMistakes(t *testing.T) {
 	for _, test := range []struct{ name, expression, want string }{
 		{"one equals sign gets the hint to write two", `detection.risk_score = 80`, `column 22, at "= 80": use == to compare`},
 		{"three equals signs get the hint to write two", `event.type === "a"`, `column 14, at "= \"a\"": use == to compare`},

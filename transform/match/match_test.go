@@ -203,7 +203,7 @@ func matches(t *testing.T, expression string, e transform.Event, want bool) {
 	}
 }
 
-func TestAMistakeLetsTheEventThrough(t *testing.T) {
+func TestAnEvaluationErrorMatches(t *testing.T) {
 	for _, test := range []struct{ name, expression, want string }{
 		{"a text is compared with a number", `detection.title > 5`, `column 17, at "> 5": no such overload`},
 		{"a number is asked for its start", `detection.risk_score.startsWith("6")`, "no such overload"},
@@ -243,7 +243,7 @@ func TestAMistakeLetsTheEventThrough(t *testing.T) {
 	})
 }
 
-func TestAnEventThatTakesTooLongIsLetThrough(t *testing.T) {
+func TestAnEvaluationThatTakesTooLongMatches(t *testing.T) {
 	numbers := func(n int) string {
 		return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]"
 	}
@@ -281,7 +281,7 @@ func TestAnEventThatTakesTooLongIsLetThrough(t *testing.T) {
 	})
 }
 
-func TestOfFieldsThatComeTwiceTheLastCounts(t *testing.T) {
+func TestTheLastOfDuplicateFieldsCounts(t *testing.T) {
 	matches(t, `detection.risk_score == 90`, detectionEvent(t, `{"risk_score":10,"risk_score":90}`), true)
 	matches(t, `detection.properties.a == 1`, detectionEvent(t, `{"properties":{"a":1},"properties":{"b":1}}`), false)
 	matches(t, `detection.properties.exists(n, detection.properties[n] == 2)`, detectionEvent(t, `{"properties":{"a":1,"a":2}}`), true)

@@ -36,7 +36,7 @@ func value(c card.Card, name string) string {
 	return ""
 }
 
-func TestACardSaysWhatIsKnownOfADetection(t *testing.T) {
+func TestACardSummarizesADetection(t *testing.T) {
 	const people = `, "participants": [{"role": "offender", "object_type": "device", "object_id": 5, "object_value": "192.0.2.5"},
 		{"role": "victim", "object_value": "198.51.100.1", "hostname": "db1"}, {"role": "bystander", "object_value": "192.0.2.99"}]`
 	for _, test := range []struct {
@@ -89,7 +89,7 @@ func TestTheHeadlineHasTheSeverityInWords(t *testing.T) {
 	}
 }
 
-func TestALinkIsOneThatAButtonMayOpen(t *testing.T) {
+func TestLinksAreSafeForButtons(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://sensor.example/#/detections/7?a=b": "https://sensor.example/#/detections/7?a=b",
 		"http://sensor.example/":                    "http://sensor.example/",
@@ -109,7 +109,7 @@ func TestALinkIsOneThatAButtonMayOpen(t *testing.T) {
 	}
 }
 
-func TestASummaryCountsDetectionsOnceAndNamesTheWorst(t *testing.T) {
+func TestASummaryCountsDetectionsOnceAndNamesTheMostSevere(t *testing.T) {
 	at := func(id, mod, score string) transform.Event {
 		d, err := transform.ParseDetection([]byte(`{"id": `+id+`, "mod_time": `+mod+`, "risk_score": `+score+`, "title": "T`+id+`"}`), false)
 		if err != nil {
@@ -143,7 +143,7 @@ func TestASummaryCountsDetectionsOnceAndNamesTheWorst(t *testing.T) {
 	}
 }
 
-func TestABriefCardSaysNothingElse(t *testing.T) {
+func TestABriefCardAgreesWithTheFullOne(t *testing.T) {
 	for _, fields := range []string{
 		`, "risk_score": 95, "title": "A\u0026B", "type": "b"`, `, "type": "b"`, ``, `, "title": 17, "risk_score": "5"`, `, "title": null, "risk_score": {}`,
 	} {

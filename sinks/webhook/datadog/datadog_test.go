@@ -70,7 +70,7 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 	}
 }
 
-func TestATimeThatTheIntakeDoesNotTakeIsLeftOut(t *testing.T) {
+func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Now: func() time.Time { return now }})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestATimeThatTheIntakeDoesNotTakeIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestNoRequestHasMoreThanTheIntakeTakes(t *testing.T) {
+func TestRequestsStayWithinTheLimitsOfTheIntake(t *testing.T) {
 	for _, test := range []struct {
 		name                   string
 		logs, size, inRequests int
@@ -133,7 +133,7 @@ func TestNoRequestHasMoreThanTheIntakeTakes(t *testing.T) {
 	}
 }
 
-func TestALogThatDatadogWouldCutIsRejectedAndTheOthersArrive(t *testing.T) {
+func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) {
 	for at := range 3 {
 		in := &intake{}
 		s := presettest.Serve(t, in.answer)

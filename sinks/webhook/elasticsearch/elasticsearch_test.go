@@ -127,7 +127,7 @@ func TestDataWithATimestampIsTheDocument(t *testing.T) {
 	}
 }
 
-func TestWhatIsSentAgainIsThereAlready(t *testing.T) {
+func TestAnEventSentAgainExistsAlready(t *testing.T) {
 	x := newIndex()
 	s := presettest.Serve(t, x.answer)
 	events := sinktest.Events(700, 10, 0)
@@ -158,7 +158,7 @@ func TestALargeBatchIsSeveralRequests(t *testing.T) {
 	}
 }
 
-func TestEachEventHasItsOwnFate(t *testing.T) {
+func TestEachEventHasItsOwnResult(t *testing.T) {
 	events := sinktest.Events(8, 8, 0)
 	results := []struct {
 		status int
@@ -199,7 +199,7 @@ func TestEachEventHasItsOwnFate(t *testing.T) {
 	}
 }
 
-func TestWhatIsStoredBehindADocumentThatWaitsIsNotSentAgain(t *testing.T) {
+func TestDocumentsStoredBehindAThrottledOneAreNotSentAgain(t *testing.T) {
 	events := sinktest.Events(3, 1, 0) // of one key
 	waits := true
 	x := newIndex()
@@ -237,7 +237,7 @@ func TestTheAnswersToABulk(t *testing.T) {
 	})
 }
 
-func TestAnErrorShowsNoPartOfTheKeyWhereverTheAnswerRepeatsIt(t *testing.T) {
+func TestErrorsShowNoPartOfTheKey(t *testing.T) {
 	const key = "c2VjcmV0OmtleQ=="
 	for before := 0; before < 300; before += len(key) / 2 {
 		s := presettest.Serve(t, func(presettest.Request) presettest.Reply {

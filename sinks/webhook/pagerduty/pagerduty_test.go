@@ -125,7 +125,7 @@ func TestAnAlertLivesAsItsDetectionDoes(t *testing.T) {
 	}
 }
 
-func TestAVersionThatComesAgainOpensItsAlertUntilALaterOneCloses(t *testing.T) {
+func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
 	all := presettest.Events(t)
@@ -166,7 +166,7 @@ func TestEachEventOfABurstIsARequest(t *testing.T) {
 	}
 }
 
-func TestWhatWasTakenBeforeA429IsNotSentAgain(t *testing.T) {
+func TestEventsAcceptedBeforeA429AreNotSentAgain(t *testing.T) {
 	n := 0
 	s := presettest.Serve(t, func(presettest.Request) presettest.Reply {
 		if n++; n > 3 {

@@ -92,7 +92,7 @@ func workspace(info string) http.Handler {
 
 const member = `{"ok":true,"channel":{"name":"alerts","is_member":true,"is_archived":false}}`
 
-func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
+func TestCheckOfEachPreset(t *testing.T) {
 	toSplunk := func(token string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
 			return splunk.New(splunk.Options{URL: url, Token: token})
@@ -209,7 +209,7 @@ func TestCheckAsksEachServiceInItsOwnWords(t *testing.T) {
 	}
 }
 
-func TestDatadogIsAskedAtTheAPIOfTheSite(t *testing.T) {
+func TestDatadogIsCheckedAtTheAPIOfTheSite(t *testing.T) {
 	const intake = "http-intake.logs.site.example"
 	api := strictly("DD-API-KEY", key, func(w http.ResponseWriter) { reply(w, http.StatusForbidden, `{"errors":["Forbidden"]}`) },
 		map[string]string{"GET /api/v1/validate": `200 {"valid":true}`})

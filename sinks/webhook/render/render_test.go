@@ -68,7 +68,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
+func TestCompileReportsMistakes(t *testing.T) {
 	for _, test := range []struct {
 		name, template string
 		json           bool
@@ -104,7 +104,7 @@ func TestMistakesAreToldWhenATemplateIsCompiled(t *testing.T) {
 	}
 }
 
-func TestMistakesOfOneEventAreErrors(t *testing.T) {
+func TestRenderReportsMistakes(t *testing.T) {
 	for _, test := range []struct{ name, template, fields, want string }{
 		{"an invalid number", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": "high"}`, `"high" is not a 64-bit number`},
 		{"a number beyond 64 bits", `{"n": {{int .detection.risk_score}}}`, `{"risk_score": 1e999}`, "is not a 64-bit number"},
@@ -130,7 +130,7 @@ func TestMistakesOfOneEventAreErrors(t *testing.T) {
 	}
 }
 
-func TestWhateverATitleHoldsItIsCutAndQuotedWell(t *testing.T) {
+func TestAnyTitleIsTruncatedAndQuoted(t *testing.T) {
 	template, err := render.Compile(`{"text": {{json (truncate 10 .detection.title)}}, "whole": {{json .detection.title}}}`, true)
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 	}
 }
 
-func TestWhatAMessageShowsInTheEnd(t *testing.T) {
+func TestFinalContentOfAMessage(t *testing.T) {
 	for _, updates := range []slack.Updates{slack.Edit, slack.Thread} {
 		w := newWorkspace()
 		server := presettest.Serve(t, w.answer)
@@ -161,7 +161,7 @@ func TestWhatAMessageShowsInTheEnd(t *testing.T) {
 	}
 }
 
-func TestAFailureThatPassesLeavesTheMessageToBeEdited(t *testing.T) {
+func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 	for _, test := range []struct {
 		fault string
 		class sinks.Class
@@ -191,7 +191,7 @@ func TestAFailureThatPassesLeavesTheMessageToBeEdited(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatCannotBeReadIsNone(t *testing.T) {
+func TestAnInvalidMemoryIsIgnored(t *testing.T) {
 	p, err := slack.New(slack.Options{URL: "https://slack.example/api", Token: "t", Channel: "c"})
 	if err != nil {
 		t.Fatal(err)

@@ -154,7 +154,7 @@ func TestEveryKindOfEventIsAMessage(t *testing.T) {
 	}
 }
 
-func TestWhatComesTogetherIsOneMessage(t *testing.T) {
+func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		events []transform.Event
@@ -177,7 +177,7 @@ func TestWhatComesTogetherIsOneMessage(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIntoOneMessageIsInTheNext(t *testing.T) {
+func TestEventsThatDoNotFitAreInTheNextMessage(t *testing.T) {
 	s := presettest.Serve(t, strict)
 	events := make([]transform.Event, card.Few)
 	for i := range events {
@@ -288,7 +288,7 @@ func TestSlacksAnswers(t *testing.T) {
 	})
 }
 
-func TestABotSaysItsChannelAndHidesItsToken(t *testing.T) {
+func TestABotSendsItsChannelAndHidesItsToken(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 200, Body: `{"ok":false,"error":"invalid_auth: ` + r.Header.Get("Authorization") + `"}`}
 	})
@@ -319,7 +319,7 @@ func TestOptionsThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-func TestTheMethodsOfABotLieBesideOneAnother(t *testing.T) {
+func TestTheMethodsOfABotShareABaseURL(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"https://slack.com/api/chat.postMessage", "https://slack.com/api/chat.postMessage"},
 		{"https://slack.com/api/chat.update", "https://slack.com/api/chat.postMessage"},

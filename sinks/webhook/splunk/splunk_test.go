@@ -158,7 +158,7 @@ func ids(events []transform.Event) []string {
 	return all
 }
 
-func TestEveryKindOfEventIsTaken(t *testing.T) {
+func TestEveryKindOfEventIsAccepted(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		t.Run(kind.Name, func(t *testing.T) {
 			c := &collector{}
@@ -171,7 +171,7 @@ func TestEveryKindOfEventIsTaken(t *testing.T) {
 	}
 }
 
-func TestABatchIsDividedAmongRequestsAsLargeAsSplunkTakes(t *testing.T) {
+func TestABatchIsDividedIntoRequestsOfTheSizeThatSplunkAccepts(t *testing.T) {
 	c := &collector{}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(3000, 10, 1500)
@@ -186,7 +186,7 @@ func TestABatchIsDividedAmongRequestsAsLargeAsSplunkTakes(t *testing.T) {
 	}
 }
 
-func TestEventsAreDurableWhenTheIndexerSaysSo(t *testing.T) {
+func TestEventsAreDurableWhenTheIndexerConfirmsThem(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 2, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	events := sinktest.Events(1500, 10, 600)
@@ -201,7 +201,7 @@ func TestEventsAreDurableWhenTheIndexerSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatTheIndexerDoesNotConfirmInTimeIsSentAgain(t *testing.T) {
+func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 	c := &collector{acknowledges: true, unasked: 1 << 30, pending: map[int64][]string{}}
 	s := presettest.Serve(t, c.answer)
 	sink, err := webhook.New(webhook.Options{URL: s.URL, Preset: open(t, s.URL), Timeout: 300 * time.Millisecond})

@@ -128,7 +128,7 @@ func TestHostileTextsAreTextAlone(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitIntoOneMessageIsInTheNext(t *testing.T) {
+func TestEventsThatDoNotFitAreInTheNextMessage(t *testing.T) {
 	s := presettest.Serve(t, strict)
 	events := make([]transform.Event, card.Few)
 	for i := range events {

@@ -18,7 +18,7 @@ func bare(s ticket.System) webhook.Preset {
 	return ticket.New(ticket.Options{System: s, SearchDelay: time.Minute, Now: time.Now})
 }
 
-func TestEveryShapeOfADetectionIsTaken(t *testing.T) {
+func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 	eachTool(t, func(t *testing.T, o *tool) {
 		for _, kind := range presettest.Events(t) {
 			if kind.Event.Stream() != transform.StreamDetections {

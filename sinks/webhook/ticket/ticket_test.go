@@ -139,7 +139,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 	})
 }
 
-func TestNoTicketIsOpenedFor(t *testing.T) {
+func TestEventsThatOpenNoTicket(t *testing.T) {
 	o := startJira(t)
 	f := newOffice(t, o)
 	first := version(t, 7, 0, "new")
@@ -170,7 +170,7 @@ func TestNoTicketIsOpenedFor(t *testing.T) {
 	}
 }
 
-func TestOneTicketThoughSomethingFails(t *testing.T) {
+func TestOneTicketDespiteFailures(t *testing.T) {
 	event := version(t, 7, 0, "new")
 	eachTool(t, func(t *testing.T, o *tool) {
 		id := 100
