@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// backlogRow is one run of the bridge over one state, in the order of the runs.
+// backlogRow is a run of the bridge with a state.
 type backlogRow struct {
 	Run    string  `json:"run"`
-	Events int     `json:"events"`        // that the state has seen at its end
+	Events int     `json:"events"`        // committed to the state by its end
 	Open   float64 `json:"open_seconds"`  // from the start of the process until its admin interface answers
 	Ready  float64 `json:"ready_seconds"` // and until /readyz does
-	// Seconds is until all of it was done that the run is for.
+	// Seconds is the time until the run's purpose was achieved.
 	Seconds  float64 `json:"seconds"`
 	Anon     int64   `json:"rss_anon,omitempty"` // the highest of the run
 	Standing int64   `json:"rss_anon_standing,omitempty"`
@@ -28,23 +28,22 @@ type backlogRow struct {
 const (
 	backlogDetections = 1_000_000
 	backlogMore       = 200_000
-	// backlogPatience bounds each run.
+	// backlogPatience is the time limit of each run.
 	backlogPatience = 10 * time.Minute
-	// standing is how long a run goes on when it has done what it is for.
+	// standing is how long a run continues after its purpose was achieved.
 	standing = 250 * time.Millisecond
 )
 
-// The webhooks of the backlog, as sink-0 and sink-1.
+// The webhooks of the backlog measurement, sink-0 and sink-1.
 const (
 	liveSink = iota
 	deadSink
 )
 
-// backlog lets n events pile up behind a sink that refuses connections, beside
-// one that takes them, starts the bridge again over that state after a kill and
-// after an orderly stop, and then lets the sink take them, and more events after
-// those. Nothing is retained, so that all that is left in the state is what the
-// sink has yet to get.
+// backlog accumulates n events for a sink whose connections are refused, beside a working
+// one, restarts the bridge with that state after a kill and after a clean shutdown, and then
+// lets the sink receive them and further events. Delivered events are not retained, so the
+// state contains only events that the sink has yet to receive.
 func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, err error) {
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
@@ -88,7 +87,7 @@ func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, er
 	}
 	for _, run := range []struct {
 		title      string
-		events     int // of the state at its end
+		events     int // in the state at its end
 		hook       string
 		appliances []map[string]any
 		done       func(context.Context, *service) error
@@ -113,13 +112,13 @@ func (b *bench) backlog(ctx context.Context, n, more int) (rows []backlogRow, er
 	}
 	answer, err := receiver.ask()
 	if want := fmt.Sprint(2 * (n + more)); err == nil && answer != want {
-		err = fmt.Errorf("the receiver has %s events of both sinks, where %s are due", answer, want)
+		err = fmt.Errorf("the receiver has %s events of both sinks, want %s", answer, want)
 	}
 	return rows, err
 }
 
-// overState runs the bridge over the state in a directory until done returns,
-// and a while longer.
+// overState runs the bridge with the state in a directory until done returns, and for
+// standing longer.
 func (b *bench) overState(ctx context.Context, dir string, c map[string]any, done func(context.Context, *service) error, killed bool) (row backlogRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, backlogPatience)
 	defer cancel()
@@ -166,20 +165,20 @@ func (b *bench) overState(ctx context.Context, dir string, c map[string]any, don
 	return row, nil
 }
 
-// space is an error where a directory's disk has less than twice so many bytes
-// left: the pages of a state hold more than its events.
+// space returns an error if a directory's disk has less than twice as many free bytes: a
+// state is larger than its events.
 func space(dir string, bytes int64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		return fmt.Errorf("space in %s: %w", dir, err)
 	}
 	if left := int64(disk.Bavail) * int64(disk.Bsize); left < 2*bytes {
-		return fmt.Errorf("%s has %d MiB left, and %d MiB are needed; choose another place with TMPDIR", dir, left>>20, 2*bytes>>20)
+		return fmt.Errorf("%s has %d MiB left, and %d MiB are needed; choose another folder with TMPDIR", dir, left>>20, 2*bytes>>20)
 	}
 	return nil
 }
 
-// refusing returns a URL at which nothing listens.
+// refusing returns a URL at which connections are refused.
 func refusing() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -188,7 +187,7 @@ func refusing() (string, error) {
 	return "http://" + l.Addr().String(), l.Close()
 }
 
-// awaitReady waits until a bridge that is open says that it is ready.
+// awaitReady waits until an open bridge is ready.
 func (s *service) awaitReady(ctx context.Context) error {
 	return s.until(ctx, readyEvery, func() (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/readyz", nil)
@@ -203,7 +202,7 @@ func (s *service) awaitReady(ctx context.Context) error {
 	})
 }
 
-// readyEvery is how exactly it is measured when a bridge is ready.
+// readyEvery is the precision of the time until a bridge is ready.
 const readyEvery = 5 * time.Millisecond
 
 // awaitTrimmed waits until the journal is empty.

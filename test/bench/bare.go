@@ -21,10 +21,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// client delivers the events of a file with the bare client libraries and prints
-// figures as JSON. The arguments are a drain's name, the file, and the address
-// of each target. Reading the file is not part of the figures: the events lie in
-// memory, made and encoded.
+// client delivers the events of a file with the bare client libraries and prints figures as
+// JSON. The arguments are a drain's name, the file, and the address of each target. The
+// figures do not include reading the file: the events are in memory and encoded.
 func client(args []string, stdout io.Writer) error {
 	if len(args) < 2 {
 		return fmt.Errorf("%w: a client needs a drain and a file", errUsage)
@@ -53,7 +52,7 @@ func client(args []string, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(f)
 }
 
-// readEvents reads a file of one event a line.
+// readEvents reads a file with one event a line.
 func readEvents(path string) ([]transform.Event, error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -70,14 +69,14 @@ func readEvents(path string) ([]transform.Event, error) {
 	return events, nil
 }
 
-// cpuTime is what this process has used, user and system.
+// cpuTime returns the CPU time of this process, user and system.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for oneself
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// produce is the leanest that kafka-go has: one request for each batch.
+// produce uses the simplest API of kafka-go: one request for each batch.
 func produce(ctx context.Context, broker, compression string, events []transform.Event) error {
 	var codec kafkago.Compression
 	if err := codec.UnmarshalText([]byte(compression)); err != nil {

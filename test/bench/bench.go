@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// patience bounds one run of a drain.
+// patience is the time limit of one run of a drain.
 const patience = 3 * time.Minute
 
-// bench is what all measurements share.
+// bench contains the state shared by all measurements.
 type bench struct {
 	settings
 	progress  io.Writer
-	dir       string // ours, temporary
+	dir       string // temporary
 	self      string // the path of this binary
 	bridge    string // the path of ndrbridge
 	appliance string // the path of ndrappliance
 }
 
-// newBench makes the temporary directory and builds what is to be measured into
-// it. close must be called after it.
+// newBench creates the temporary directory and builds the measured programs in it. The
+// caller must call close.
 func newBench(ctx context.Context, s settings, progress io.Writer) (*bench, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func newBench(ctx context.Context, s settings, progress io.Writer) (*bench, erro
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", dir+string(filepath.Separator), "ndrbridge/cmd/ndrbridge", "ndrbridge/cmd/ndrappliance")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("build what is to be measured: %w: %s", err, out), b.close())
+		return nil, errors.Join(fmt.Errorf("build the programs: %w: %s", err, out), b.close())
 	}
 	return b, nil
 }
@@ -54,7 +54,7 @@ func (b *bench) close() error { return os.RemoveAll(b.dir) }
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }
 
-// report measures everything that was asked for.
+// report runs the requested measurements.
 func (b *bench) report(ctx context.Context) (*report, error) {
 	r := newReport(b.settings)
 	if err := b.drainAll(ctx, r); err != nil {
@@ -128,8 +128,8 @@ func (b *bench) drainAll(ctx context.Context, r *report) error {
 	return errors.Join(err, stop())
 }
 
-// pairs runs each drain as often as was asked for, the bridge and the bare client
-// in turn, so that what else the machine does meets both.
+// pairs runs each drain the requested number of times, the bridge and the bare client in
+// turn, so that other load on the machine affects both.
 func (b *bench) pairs(ctx context.Context, r *report, url string, wanted []drain) error {
 	b.say("the events for the bare clients")
 	events := filepath.Join(b.dir, "events.jsonl")
@@ -163,7 +163,7 @@ func (b *bench) pairs(ctx context.Context, r *report, url string, wanted []drain
 	return nil
 }
 
-// keepEvents makes the bridge write the events to a file.
+// keepEvents runs the bridge to write the events to a file.
 func (b *bench) keepEvents(ctx context.Context, url, path string) error {
 	d := drain{title: "file", targets: []target{fileTarget}}
 	_, err := b.receivers(ctx, d, func(ctx context.Context, dir string, addresses []string) (figures, error) {
@@ -173,8 +173,7 @@ func (b *bench) keepEvents(ctx context.Context, url, path string) error {
 	return err
 }
 
-// receivers runs a drain with fresh receivers and sees to it that each of them
-// has got every event once.
+// receivers runs a drain with new receivers and checks that each received every event once.
 func (b *bench) receivers(ctx context.Context, d drain, run func(ctx context.Context, dir string, addresses []string) (figures, error)) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -218,7 +217,7 @@ func (b *bench) receivers(ctx context.Context, d drain, run func(ctx context.Con
 		case err != nil:
 			return f, err
 		case n != b.events:
-			return f, fmt.Errorf("receiver %d has %d events, where %d are due", i, n, b.events)
+			return f, fmt.Errorf("receiver %d has %d events, want %d", i, n, b.events)
 		}
 	}
 	return f, nil
@@ -234,8 +233,8 @@ func countFile(path string) (int, error) {
 	return int(n), err
 }
 
-// drain runs the bridge from its start until every sink has delivered every
-// event. What it uses until it has ended is counted.
+// drain runs the bridge from its start until every sink has delivered every event. Its
+// resources are counted until the process has ended.
 func (b *bench) drain(ctx context.Context, url string, d drain, dir string, addresses []string) (figures, error) {
 	sinks := make([]map[string]any, len(d.targets))
 	for i, t := range d.targets {
@@ -264,8 +263,8 @@ func (b *bench) bareClient(ctx context.Context, d drain, events string, addresse
 	return f, json.Unmarshal(out, &f)
 }
 
-// startAppliance starts a stand-in appliance that shows detections whose
-// mod_times are spread over the time up to now.
+// startAppliance starts a stand-in appliance with detections whose mod_times are spread over
+// the time up to now.
 func (b *bench) startAppliance(ctx context.Context, detections int, over time.Duration) (url string, stop func() error, err error) {
 	c := command(ctx, b.appliance, "--backlog", strconv.Itoa(detections), "--backlog-over", over.String(), "--size", strconv.Itoa(b.size))
 	t, first, err := talk(c)
@@ -274,11 +273,11 @@ func (b *bench) startAppliance(ctx context.Context, detections int, over time.Du
 	}
 	url, ok := strings.CutPrefix(first, "listening on ")
 	stop = func() error {
-		_ = c.Cancel() // it does not look at its standard input
+		_ = c.Cancel() // it does not read its standard input
 		return t.stop()
 	}
 	if !ok {
-		return "", nil, errors.Join(fmt.Errorf("the appliance says %q", first), stop())
+		return "", nil, errors.Join(fmt.Errorf("the appliance printed %q", first), stop())
 	}
 	return url, stop, nil
 }

@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// The bench runs itself for its receivers and bare clients, and in a test it is
-// the test's binary.
+// TestMain runs the bench's own main for its receivers and bare clients: in a test they are
+// processes of the test's binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == roleReceive || os.Args[1] == roleClient) {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestASmallBacklogIsMeasured(t *testing.T) {
+func TestSmallBacklog(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	var stdout, stderr bytes.Buffer
@@ -49,7 +49,7 @@ func TestASmallBacklogIsMeasured(t *testing.T) {
 	}
 }
 
-func TestABacklogThatIsDeliveredLeavesTheStateAsLargeAsItWas(t *testing.T) {
+func TestDeliveredBacklogKeepsTheSizeOfTheState(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	b, err := newBench(t.Context(), settings{size: 2000}, io.Discard)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestABacklogThatIsDeliveredLeavesTheStateAsLargeAsItWas(t *testing.T) {
 	}
 }
 
-func TestTablesNameEveryRow(t *testing.T) {
+func TestTablesContainEveryRow(t *testing.T) {
 	r := newReport(settings{runs: 2})
 	r.add(drains[0], 1234, []figures{{Seconds: 2, CPU: 1.5, Anon: 40 << 20}, {Seconds: 1, CPU: 1}}, []figures{{Seconds: 1, CPU: 0.5}})
 	r.Latency = []latencyRow{{Beside: deadAppliance, Detections: 77, Median: 1.25}}
@@ -83,7 +83,7 @@ func TestTablesNameEveryRow(t *testing.T) {
 	}
 }
 
-func TestEventsAreCountedAcrossBlocks(t *testing.T) {
+func TestCountEventsAcrossBlocks(t *testing.T) {
 	body := strings.Repeat(eventStart+`"1.0"}`+strings.Repeat(" ", 997), 300)
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(body), "byte by byte": iotest.OneByteReader(strings.NewReader(body))} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestEventsAreCountedAcrossBlocks(t *testing.T) {
 	}
 }
 
-func TestWrongUsageIsRefused(t *testing.T) {
+func TestWrongUsage(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an unknown measurement": {"--only", "kafka,carrier-pigeon"},
 		"an unknown flag":        {"--fast"},

@@ -6,26 +6,23 @@ import (
 	"ndrbridge/transform"
 )
 
-// drain is a backlog that goes to one sink or several at once.
+// drain is the delivery of a backlog to one or several sinks.
 type drain struct {
 	name    string
 	title   string
 	targets []target
 }
 
-// target is a sink of the bridge, and the bare client that does the same.
+// target is a sink of the bridge and the equivalent bare client.
 type target struct {
 	receives string // a receiver's kind; empty: a file
-	// sink is the bridge's configuration of a sink at an address, but for its
-	// name and start. What it leaves out has its default.
+	// sink returns the configuration of a sink at an address, without name and start.
 	sink func(address string) map[string]any
-	// bare delivers the events to an address and returns when all of them are
-	// acknowledged.
+	// bare delivers the events to an address and returns when all are acknowledged.
 	bare func(ctx context.Context, address string, events []transform.Event) error
 }
 
-// batch is how many events the bridge sends at once by default, and the bare
-// clients too.
+// batch is the default batch size of the bridge, which the bare clients use as well.
 const batch = 500
 
 var drains = []drain{
@@ -76,7 +73,7 @@ func webhookBatch(size int) target {
 			return map[string]any{
 				"webhook": map[string]any{"url": address},
 				"mode":    "batch",
-				// By default 1 MiB ends a batch, before it has 500 events.
+				// By default a batch is limited to 1 MiB, which is less than 500 events.
 				"batch": map[string]any{"max_events": size, "max_bytes": "4MiB"},
 			}
 		},

@@ -12,7 +12,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// fleetRow is what a bridge with many appliances costs.
+// fleetRow is the cost of a bridge with many appliances.
 type fleetRow struct {
 	Appliances int     `json:"appliances"`
 	Events     int     `json:"events"`
@@ -20,26 +20,26 @@ type fleetRow struct {
 	Anon       int64   `json:"rss_anon,omitempty"`
 	After      int64   `json:"rss_anon_after,omitempty"` // at the end
 	Goal       int64   `json:"rss_anon_goal"`
-	// IdleCPU is the share of a core that polls at the default intervals take; 0 if it was
-	// not measured.
+	// IdleCPU is the share of a core used by polls at the default intervals; 0: not
+	// measured.
 	IdleCPU float64 `json:"idle_cpu,omitempty"`
 }
 
-// fleets are how many appliances are read at once.
+// fleets are the numbers of appliances polled at once.
 var fleets = []int{1, 50, 200, 1000}
 
 const (
 	fleetDetections = 500
 	fleetAudit      = 200
-	// fleetIdle is the fleet whose idle time is measured, and for how long.
+	// fleetIdle is the fleet whose idle CPU time is measured, and for how long.
 	fleetIdle    = 200
 	fleetIdleFor = time.Minute
-	// fleetRest is how long a fleet is left alone before its memory counts as what is kept.
+	// fleetRest is the idle time before a fleet's memory is measured.
 	fleetRest = 10 * time.Second
 )
 
-// fleet lets a bridge read n appliances from the beginning to a file. The appliances are in
-// this process, each with an address of its own.
+// fleet runs a bridge that reads n appliances from the beginning to a file. The appliances
+// are in this process, each with its own address.
 func (b *bench) fleet(ctx context.Context, n int) (_ *fleetRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -49,7 +49,7 @@ func (b *bench) fleet(ctx context.Context, n int) (_ *fleetRow, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
-	// Appliances that show the same are one to whoever serves them, and many to the bridge.
+	// One stand-in serves all appliances with the same objects; to the bridge they differ.
 	one := standin.New(standin.Options{Seed: 1, Size: b.size})
 	one.AddBacklog(fleetDetections, fleetDetections*time.Minute)
 	one.AddAudit(fleetAudit)

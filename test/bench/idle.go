@@ -17,7 +17,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// idleRow is what a poll costs that finds nothing new, in milliseconds.
+// idleRow is the cost of a poll that finds nothing new, in milliseconds.
 type idleRow struct {
 	Known    int     `json:"known_detections"`
 	Over     string  `json:"over"` // the time in which they changed
@@ -28,25 +28,25 @@ type idleRow struct {
 	CPU      float64 `json:"cpu_ms"` // the mean
 }
 
-// idleCase is what lies behind idle polls that are measured.
+// idleCase is the history of an appliance before idle polls are measured.
 type idleCase struct {
 	known   int           // detections
 	over    time.Duration // in which they changed
 	overlap time.Duration
-	wait    bool // it is polled until the overlap has passed before it is measured
+	wait    bool // poll until the overlap has passed before measuring
 }
 
-// idleCases are the present behind a long past, and behind a burst of changes. The
-// overlap of the burst is short so that it passes while one waits.
+// idleCases are an appliance after a long history and one after a burst of changes. The
+// overlap of the burst is short, so that it passes during the measurement.
 var idleCases = []idleCase{
 	{known: 10_000, over: 10_000 * idleSpacing, overlap: idleOverlap},
 	{known: 200_000, over: 200_000 * idleSpacing, overlap: idleOverlap},
 	{known: 20_000, over: time.Minute, overlap: time.Second, wait: true},
 }
 
-// settling is how long the source is polled until an overlap of a second has passed
-// by the appliance's clock, and what its whole seconds and its nodes may be apart.
-const settling = 12 * time.Second
+// warmUp is how long the source is polled until an overlap of a second has passed by the
+// appliance's clock, including the rounding and skew of its clocks.
+const warmUp = 12 * time.Second
 
 // countedClient counts the requests for pages.
 type countedClient struct {
@@ -62,14 +62,14 @@ func (c *countedClient) SearchDetections(ctx context.Context, s appliance.Search
 
 const (
 	idlePolls = 300
-	// idleSpacing lies between two detections. It is the same for all, so that a
-	// poll looks at as many detections again, those of overlap.
+	// idleSpacing is the time between two detections. It is the same for all, so that every
+	// poll re-reads the same number of detections in the overlap.
 	idleSpacing = time.Second
 	idleOverlap = 2 * time.Minute
 )
 
-// idlePoll measures the source alone, in this process, with its state in a file;
-// the appliance is in a process of its own.
+// idlePoll measures only the source, in this process, with its state in a file. The
+// appliance is a process of its own.
 func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -110,7 +110,7 @@ func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err err
 		return row, err
 	}
 
-	for end := time.Now().Add(settling); of.wait && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(warmUp); of.wait && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if _, err := source.Poll(ctx); err != nil {
 			return row, err
 		}

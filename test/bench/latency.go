@@ -15,9 +15,9 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// latencyRow is how long events are under way, in milliseconds.
+// latencyRow is the latency of events, in milliseconds.
 type latencyRow struct {
-	Beside     string  `json:"beside"` // what else the bridge polls
+	Beside     string  `json:"beside"` // the other load of the bridge
 	Detections int     `json:"detections"`
 	Median     float64 `json:"median_ms"`
 	P99        float64 `json:"p99_ms"`
@@ -26,21 +26,21 @@ type latencyRow struct {
 
 const (
 	latencyDetections = 200
-	latencyWarmUp     = 10 // detections before, which are not counted
+	latencyWarmUp     = 10 // detections that are not counted
 	latencyInterval   = "100ms"
 )
 
-// What another appliance of the same bridge does meanwhile.
+// The concurrent activity of another appliance of the same bridge.
 const (
 	aloneAppliance    = "alone"
 	deadAppliance     = "beside one that never answers"
 	refusingAppliance = "beside one that refuses every request"
 )
 
-// latency lets detections appear one after the other and measures the time from
-// when the answer that shows one was written until a webhook has its event. The
-// appliance and the receiver are in this process, and share its clock. beside
-// says what another appliance does.
+// latency adds detections one after the other and measures the time from when the response
+// that contains one was written until a webhook has received its event. The appliance and
+// the receiver are in this process and share its clock. beside is the activity of another
+// appliance.
 func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -118,12 +118,12 @@ func (b *bench) latency(ctx context.Context, beside string) (row latencyRow, err
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// shownAppliance takes note of when a detection was first shown. Nothing is
-// added while it answers.
+// shownAppliance records when a detection was first returned. No detection is added while it
+// responds.
 type shownAppliance struct {
 	mu        sync.Mutex
 	appliance *standin.Appliance
-	waiting   bool      // a detection was added that no answer has shown
+	waiting   bool      // a detection was added but not returned yet
 	shownAt   time.Time // of the detection added last
 }
 
@@ -134,15 +134,15 @@ func (s *shownAppliance) add() {
 	s.waiting = true
 }
 
-// at returns when the detection added last was shown. Its event has arrived.
+// at returns when the detection added last was first returned. Its event must have arrived.
 func (s *shownAppliance) at() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shownAt
 }
 
-// ServeHTTP implements http.Handler. The end of an answer leaves when ServeHTTP
-// has returned, so what it notes is never late.
+// ServeHTTP implements http.Handler. The end of a response is sent after ServeHTTP has
+// returned, so the recorded time is never late.
 func (s *shownAppliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,21 +1,19 @@
 // Command bench measures the bridge on the machine that it runs on: how fast a
-// backlog of detections drains to each kind of sink, beside the bare client
-// library with the same events; how long an event is under way; what a poll
-// costs when nothing is new; how a backlog of records is read; and what a backlog
-// behind a sink that is down costs, in time to start, in memory and on the disk.
+// backlog of detections is delivered to each kind of sink, compared with the bare client
+// library; the latency of an event; the cost of a poll that finds nothing new; how a
+// backlog of records is read; and the cost of a backlog for an unreachable sink, in time to
+// start, memory and disk space.
 //
 //	go run ./test/bench
 //	go run ./test/bench --only kafka,nats --runs 5
 //
-// A drain lasts from the start of the bridge's process, which has no state yet,
-// until its metrics tell that every event is delivered. Its processor time is
-// that of the whole process, start and stop included. The bare client has its
-// events in memory, made and encoded, and is measured while it sends. Every
-// receiver is asked whether it has got each event once.
+// A drain is timed from the start of the bridge's process, without a state, until its
+// metrics show that every event is delivered. Its CPU time is that of the whole process,
+// including start and shutdown. The bare client has its events in memory, encoded, and is
+// measured while it sends. Every receiver is checked for having received each event once.
 //
-// The appliance, the bridge, the receivers and the bare clients are processes of
-// their own, on loopback and free ports. All of them end with the command, and
-// nothing is left on the disk.
+// The appliance, the bridge, the receivers and the bare clients are separate processes on
+// free loopback ports. All of them end with the command, and it leaves no files.
 package main
 
 import (
@@ -31,22 +29,22 @@ import (
 	"syscall"
 )
 
-// The first arguments with which the command runs itself.
+// The first arguments with which the command runs itself as a child.
 const (
 	roleReceive = "receive"
 	roleClient  = "client"
 )
 
-// errUsage marks a command line that cannot be understood.
+// errUsage marks an invalid command line.
 var errUsage = errors.New("wrong usage")
 
-// errInterrupted stands for all that fails when a signal has ended the processes.
+// errInterrupted replaces errors that occur after a signal has ended the processes.
 var errInterrupted = errors.New("interrupted")
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run runs the command line and returns the exit code: 0 for done, 1 for failed,
-// 2 for wrong usage.
+// run runs the command line and returns the exit code: 0 for success, 1 for failure, 2 for
+// wrong usage.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var err error
 	switch {
@@ -69,7 +67,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 }
 
-// settings are what the command line says.
+// settings are the settings of the command line.
 type settings struct {
 	events int // in a drain
 	size   int // of a detection, in bytes of JSON
@@ -79,7 +77,7 @@ type settings struct {
 	json   bool
 }
 
-// The names of the measurements beside the drains.
+// The names of the measurements other than drains.
 const (
 	nameLatency = "latency"
 	nameIdle    = "idle"
@@ -113,7 +111,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	}
 	switch {
 	case f.NArg() > 0:
-		return s, fmt.Errorf("%w: no argument is taken, and %q was given", errUsage, f.Arg(0))
+		return s, fmt.Errorf("%w: unexpected argument %q", errUsage, f.Arg(0))
 	case s.events < 1 || s.runs < 1 || s.size < 1000:
 		return s, fmt.Errorf("%w: --events and --runs must be at least 1, --size at least 1000", errUsage)
 	}
@@ -128,10 +126,10 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// selects reports whether a measurement was asked for.
+// selects reports whether a measurement was requested.
 func (s settings) selects(name string) bool { return len(s.only) == 0 || slices.Contains(s.only, name) }
 
-// measure measures what the arguments ask for and prints it.
+// measure runs the measurements that the arguments select and prints the results.
 func measure(args []string, stdout, stderr io.Writer) error {
 	s, err := parse(args, stderr)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"ndrbridge/test/process"
 )
 
-// command makes a process that is told to end when ctx does, and is killed where
-// it does not obey. Whoever starts it waits for it.
+// command returns a command that is sent SIGTERM when ctx is done and killed if it does not
+// end. The caller that starts it must wait for it.
 func command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, path, args...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
@@ -32,8 +32,8 @@ func command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return c
 }
 
-// talker is a process that answers with a line of standard output, first when it
-// has started. It ends when its standard input does, or by a signal.
+// talker is a process that prints a line when it has started and for each line of its
+// standard input. It ends at the end of its standard input, or by a signal.
 type talker struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -65,7 +65,7 @@ func talk(cmd *exec.Cmd) (*talker, string, error) {
 
 func (t *talker) line() (string, error) {
 	if !t.stdout.Scan() {
-		return "", fmt.Errorf("%s: it says nothing", t.cmd)
+		return "", fmt.Errorf("%s: no output", t.cmd)
 	}
 	return t.stdout.Text(), nil
 }
@@ -87,14 +87,14 @@ func (t *talker) stop() error {
 	return nil
 }
 
-// cpuTimeOf is the processor time, user and system, that a process has used so far, as
-// Linux has it; 0 elsewhere.
+// cpuTimeOf returns the CPU time, user and system, that a process has used so far; 0 on
+// systems other than Linux.
 func cpuTimeOf(pid int) time.Duration {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	_, behind, _ := strings.Cut(string(stat), ") ") // the name may hold spaces
+	_, behind, _ := strings.Cut(string(stat), ") ") // the name may contain spaces
 	fields := strings.Fields(behind)
 	const user, system = 11, 12
 	if len(fields) <= system {
@@ -106,16 +106,16 @@ func cpuTimeOf(pid int) time.Duration {
 	return time.Duration(u+s) * tick
 }
 
-// memory is the peak of a process's memory, in bytes.
+// memory is the peak memory of a process, in bytes.
 type memory struct {
 	anon     int64 // RssAnon, as sampled
-	resident int64 // VmHWM: files that are mapped count too
+	resident int64 // VmHWM, including mapped files
 }
 
 const sampleEvery = 25 * time.Millisecond
 
-// watch samples the memory of a process until the function that it returns is
-// called, which gives the peaks.
+// watch samples the memory of a process until the returned function is called, which returns
+// the peaks.
 func watch(pid int) (peaks func() memory) {
 	var (
 		m        memory
@@ -141,7 +141,7 @@ func watch(pid int) (peaks func() memory) {
 	}
 }
 
-// sample reads the memory of a process that has not ended.
+// sample reads the memory of a running process.
 func (m *memory) sample(pid int) {
 	anon, resident := process.Memory(pid)
 	m.anon, m.resident = max(m.anon, anon), max(m.resident, resident)

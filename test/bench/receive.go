@@ -19,17 +19,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Where events go in Kafka and NATS. One topic of one partition and one subject
-// let the bare clients do the least.
+// The topic and subject in Kafka and NATS. One topic with one partition and one subject
+// minimise the work of the bare clients.
 const (
 	topic   = "ndr.detections"
 	stream  = "NDR"
 	subject = "ndr.hq.detections"
 )
 
-// receive takes events until stdin ends. The arguments are a kind of receiver
-// and an empty directory. It prints its address on a line, and for each line of
-// stdin how many events it has.
+// receive receives events until stdin ends. The arguments are a kind of receiver and an
+// empty directory. It prints its address on a line, and for each line of stdin the number of
+// events received.
 func receive(args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%w: a receiver needs a kind and a directory", errUsage)
@@ -48,7 +48,7 @@ func receive(args []string, stdin io.Reader, stdout io.Writer) error {
 	case "http":
 		address, count, stop, err = receiveHTTP()
 	default:
-		err = fmt.Errorf("%w: there is no receiver %q", errUsage, args[0])
+		err = fmt.Errorf("%w: unknown receiver %q", errUsage, args[0])
 	}
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func receiveKafka() (address string, count func() (int64, error), stop func(), e
 	count = func() (int64, error) {
 		partition := c.PartitionInfo(topic, 0)
 		if partition == nil {
-			return 0, errors.New("the topic has gone")
+			return 0, errors.New("the topic no longer exists")
 		}
 		return partition.HighWatermark, nil
 	}
@@ -107,8 +107,7 @@ func receiveNATS(dir string) (address string, count func() (int64, error), stop 
 	return s.ClientURL(), count, stop, nil
 }
 
-// makeStream makes the stream as the bridge would make it, and returns how to
-// look at it.
+// makeStream creates the stream like the bridge and returns a handle to it.
 func makeStream(s *server.Server) (info func() (*jetstream.StreamInfo, error), err error) {
 	const patience = 10 * time.Second
 	if !s.ReadyForConnections(patience) {
@@ -159,13 +158,13 @@ func receiveHTTP() (address string, count func() (int64, error), stop func(), er
 	return "http://" + l.Addr().String(), func() (int64, error) { return received.Load(), nil }, stop, nil
 }
 
-// eventStart is how every event of the bridge begins in structured form.
+// eventStart is the beginning of every event of the bridge in structured form.
 const eventStart = `{"specversion":`
 
-// countEvents reads a body and says how many events it has.
+// countEvents reads a body and returns the number of events in it.
 func countEvents(body io.Reader) (n int64, err error) {
 	block := make([]byte, 64<<10)
-	kept := 0 // of the block before: an event may begin in one and go on in the next
+	kept := 0 // from the previous block: an event may span two
 	for {
 		read, err := body.Read(block[kept:])
 		part := block[:kept+read]

@@ -11,7 +11,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// recordsRow is how a backlog of records was read.
+// recordsRow is the result of reading a backlog of records.
 type recordsRow struct {
 	Records  int     `json:"records"`
 	Requests int     `json:"requests"`
@@ -27,12 +27,12 @@ const (
 	backlogRecords = 1_000_000
 	backlogOver    = 24 * time.Hour
 	recordsTenths  = 10
-	// recordsPatience bounds the run.
+	// recordsPatience is the time limit of the run.
 	recordsPatience = 10 * time.Minute
 )
 
-// records lets the bridge read a backlog of records to a file. The appliance is
-// in this process.
+// records runs the bridge to read a backlog of records to a file. The appliance is in this
+// process.
 func (b *bench) records(ctx context.Context, n int) (_ *recordsRow, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recordsPatience)
 	defer cancel()
@@ -57,7 +57,7 @@ func (b *bench) records(ctx context.Context, n int) (_ *recordsRow, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last minute is too young to be read at once: it would measure the delay.
+	// Records of the last minute are read after a delay, which would be measured.
 	read := n - n/1000
 	var tenths []float64 // seconds since the start, when each was delivered
 	for tenth := 1; tenth <= recordsTenths && err == nil; tenth++ {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// figures are of one run.
+// figures are the results of one run.
 type figures struct {
 	Seconds  float64 `json:"seconds"`     // from the start to the last acknowledgement
 	CPU      float64 `json:"cpu_seconds"` // user and system
@@ -25,21 +25,21 @@ type spread struct {
 	Max    float64 `json:"max"`
 }
 
-// spreadOf is the spread of one or more values. Of an even number the median is
-// the lower of the two in the middle.
+// spreadOf returns the spread of one or more values. The median of an even number of values
+// is the lower of the two in the middle.
 func spreadOf(values []float64) spread {
 	slices.Sort(values)
 	return spread{Median: quantile(values, 0.5), Min: values[0], Max: values[len(values)-1]}
 }
 
-// quantile is the smallest of the sorted values that so much of them do not
-// exceed.
+// quantile returns the smallest of the sorted values that at least the fraction q of them do
+// not exceed.
 func quantile(sorted []float64, q float64) float64 {
 	i := int(q*float64(len(sorted)) + 0.999999)
 	return sorted[min(max(i, 1), len(sorted))-1]
 }
 
-// report is everything that was measured.
+// report contains all results.
 type report struct {
 	Machine    string       `json:"machine"`
 	Go         string       `json:"go"`
@@ -82,7 +82,7 @@ func newReport(s settings) *report {
 	}
 }
 
-// add adds the runs of a drain of so many events.
+// add adds the runs of a drain with a number of events.
 func (r *report) add(d drain, events int, bridge, bare []figures) {
 	r.Drains = append(r.Drains, drainRow{
 		Name: d.name, title: d.title, Events: events, Bridge: sideOf(events, bridge), Bare: sideOf(events, bare),

@@ -20,7 +20,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// service is a bridge that runs in a process of its own.
+// service is a bridge in a process of its own.
 type service struct {
 	cmd   *exec.Cmd
 	log   serviceLog
@@ -30,21 +30,21 @@ type service struct {
 	err   error
 }
 
-// applianceAt is the configuration of an appliance of which detections alone are
-// read, from the beginning. What it leaves out has its default.
+// applianceAt returns the configuration of an appliance of which only detections are read,
+// from the beginning.
 func applianceAt(url string, detections map[string]any) map[string]any {
 	detections["start"] = "beginning"
 	return map[string]any{
 		"name": "hq", "url": url, "api_key": standin.DefaultAPIKey,
-		// The default, 5 requests a second, would be all that is measured.
+		// The default of 5 requests a second would limit the measurement.
 		"rate_limit": 10_000,
 		"detections": detections,
 		"audit":      map[string]any{"enabled": false},
 	}
 }
 
-// configuration is a bridge with sinks, which begin with the journal. What it
-// leaves out has its default.
+// configuration returns the configuration of a bridge with sinks that start at the beginning
+// of the journal.
 func configuration(dir string, sinks []map[string]any, appliances ...map[string]any) map[string]any {
 	for i, s := range sinks {
 		s["name"] = fmt.Sprintf("sink-%d", i)
@@ -59,7 +59,7 @@ func configuration(dir string, sinks []map[string]any, appliances ...map[string]
 	}
 }
 
-// startBridge starts a bridge with a configuration, whose file it puts into dir.
+// startBridge starts a bridge with a configuration, which it writes to a file in dir.
 func (b *bench) startBridge(ctx context.Context, dir string, configuration map[string]any) (*service, error) {
 	text, err := json.Marshal(configuration) // JSON is YAML
 	if err != nil {
@@ -86,8 +86,7 @@ func (b *bench) startBridge(ctx context.Context, dir string, configuration map[s
 	return s, nil
 }
 
-// stop ends the bridge. It returns the processor time that it used from its
-// start to its end, and its memory.
+// stop ends the bridge and returns the CPU time that it used in total, and its memory.
 func (s *service) stop() (cpu time.Duration, m memory, err error) {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM) // or it has ended before
 	<-s.ended
@@ -98,12 +97,11 @@ func (s *service) stop() (cpu time.Duration, m memory, err error) {
 	return s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime(), m, nil
 }
 
-// askEvery is how often the bridge is asked for its metrics: an answer costs it
-// about a millisecond.
+// askEvery is the interval at which the bridge's metrics are read, which takes it about a
+// millisecond.
 const askEvery = 100 * time.Millisecond
 
-// awaitOpen waits until the bridge has its state open and its admin interface
-// answers.
+// awaitOpen waits until the bridge has opened its state and its admin interface answers.
 func (s *service) awaitOpen(ctx context.Context) error {
 	if s.admin != "" {
 		return nil
@@ -118,7 +116,7 @@ func (s *service) awaitOpen(ctx context.Context) error {
 	}
 }
 
-// await waits until so many sinks have delivered so many events each.
+// await waits until a number of sinks have delivered a number of events each.
 func (s *service) await(ctx context.Context, events, sinks int) error {
 	if err := s.awaitOpen(ctx); err != nil {
 		return err
@@ -135,8 +133,7 @@ func (s *service) await(ctx context.Context, events, sinks int) error {
 	})
 }
 
-// until asks whether something is done, at an interval, until it is, or the
-// bridge or ctx ends.
+// until calls a function at an interval until it returns true, or the bridge or ctx ends.
 func (s *service) until(ctx context.Context, every time.Duration, done func() (bool, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -158,7 +155,7 @@ func (s *service) until(ctx context.Context, every time.Duration, done func() (b
 	}
 }
 
-// samplesOf returns the metrics of a bridge: the values by name and labels.
+// samplesOf returns the values of a bridge's metrics by name and labels.
 func samplesOf(ctx context.Context, admin string) (map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
 	if err != nil {
@@ -184,10 +181,10 @@ func samplesOf(ctx context.Context, admin string) (map[string]float64, error) {
 	return samples, lines.Err()
 }
 
-// serviceLog reads a bridge's log: where its admin interface is, and what it
-// said last.
+// serviceLog reads the address of the admin interface from a bridge's log, and keeps the
+// last lines.
 type serviceLog struct {
-	running chan string // takes one address
+	running chan string // receives the address
 
 	mu    sync.Mutex
 	found bool
@@ -211,7 +208,7 @@ func (l *serviceLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// failure adds to an error what the bridge said last.
+// failure adds the last lines of the log to an error.
 func (l *serviceLog) failure(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// more waits until a bridge has delivered more than there was.
+// more waits until a sink has received more events than before.
 func (s *scene) more(t *testing.T, b *bridge, sink string) {
 	t.Helper()
 	const enough = 100
 	least := s.received(sink) + enough
 	for deadline := time.Now().Add(time.Minute); s.received(sink) < least; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: it does not go on\n%s", sink, b.output.end())
+			t.Fatalf("%s: delivery does not continue\n%s", sink, b.output.end())
 		}
 	}
 }
 
-// quiet waits until nothing has arrived for a while.
+// quiet waits until no event has arrived for a while.
 func (s *scene) quiet() {
 	const while = 2 * time.Second
 	received, since := -1, time.Now()
@@ -36,7 +36,7 @@ func (s *scene) quiet() {
 	}
 }
 
-// missing says how much has yet to reach a sink, and names some of it.
+// missing returns the number of objects that have yet to reach a sink, and one of them.
 func (s *scene) missing(sink string, shown map[*sensor]shown) (n int, example string) {
 	for _, sensor := range s.sensors {
 		shown := shown[sensor]
@@ -55,9 +55,9 @@ func (s *scene) missing(sink string, shown map[*sensor]shown) (n int, example st
 	return n, example
 }
 
-// await waits until everything has reached each sink that can be watched. Where
-// nothing comes any more for a minute, it says where what is missing got lost,
-// and fails. The lives of the appliances must be over.
+// await waits until everything has reached each sink that can be observed. If nothing
+// arrives for a minute, it fails and reports where the missing objects are. The
+// simulations of the appliances must have ended.
 func (s *scene) await(t *testing.T, b *bridge) {
 	t.Helper()
 	shown := make(map[*sensor]shown)
@@ -82,7 +82,7 @@ func (s *scene) await(t *testing.T, b *bridge) {
 				}
 				t.Fatalf("%s: %d objects did not arrive, %s is one; the last bridge wrote:\n%s", sink, missing, example, b.output.end())
 			}
-			// To look at a long run takes a while, and the bridge needs that, too.
+			// Evaluating a long run takes processor time, which the bridge needs as well.
 			time.Sleep(max(50*time.Millisecond, 10*time.Since(looked)))
 		}
 	}

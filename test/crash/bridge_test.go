@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// buildBridge builds the bridge, with flags of go build.
+// buildBridge builds the bridge with flags of go build.
 func buildBridge(t *testing.T, flags ...string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "ndrbridge")
@@ -38,25 +38,25 @@ func startBridge(t *testing.T, program, config string) *bridge {
 	if err := b.command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.command.Process.Kill() }) // where the test failed before it did
+	t.Cleanup(func() { _ = b.command.Process.Kill() }) // if the test fails before it ends
 	return b
 }
 
-// kill ends the process as a crash does. One that has ended by itself is a
-// failure, unless it was to find a full disk, and did when it started.
+// kill kills the process. It fails if the process had already ended by itself, unless
+// diskFull is set and the process ended at its start because the disk was full.
 func (b *bridge) kill(t *testing.T, diskFull bool) {
 	t.Helper()
 	if err := b.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
-	_ = b.command.Wait() // its state tells
+	_ = b.command.Wait() // ProcessState is checked instead
 	status, ok := b.command.ProcessState.Sys().(syscall.WaitStatus)
 	if killed := ok && status.Signaled(); !killed && !(diskFull && b.output.has(syscall.EFBIG.Error())) {
 		t.Fatalf("the bridge ended by itself: %s\n%s", b.command.ProcessState, b.output)
 	}
 }
 
-// terminate ends the process as an operator does.
+// terminate ends the process with SIGTERM.
 func (b *bridge) terminate(t *testing.T) {
 	t.Helper()
 	if err := b.command.Process.Signal(syscall.SIGTERM); err != nil {

@@ -13,18 +13,18 @@ import (
 	"ndrbridge/tickets"
 )
 
-// commandBook holds the commands of each ticket that were acknowledged, in their
-// order. The assignee of each tells it from all others of its ticket, and grows.
+// commandBook records the acknowledged commands of each ticket in order. The assignee
+// identifies a command within its ticket and increases.
 type commandBook struct {
-	mu    sync.Mutex
-	taken map[string][]tickets.Command // by ticket
+	mu       sync.Mutex
+	accepted map[string][]tickets.Command // by ticket
 }
 
-func (b *commandBook) take(commands []tickets.Command) {
+func (b *commandBook) accept(commands []tickets.Command) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range commands {
-		b.taken[c.TicketID] = append(b.taken[c.TicketID], c)
+		b.accepted[c.TicketID] = append(b.accepted[c.TicketID], c)
 	}
 }
 
@@ -32,14 +32,14 @@ func (b *commandBook) take(commands []tickets.Command) {
 func (b *commandBook) of(ticket string) []tickets.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.taken[ticket])
+	return slices.Clone(b.accepted[ticket])
 }
 
-// count is how many commands came by an intake.
+// count returns the number of commands from an intake.
 func (b *commandBook) count(intake string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ticket, commands := range b.taken {
+	for ticket, commands := range b.accepted {
 		if strings.HasPrefix(ticket, intake) {
 			n += len(commands)
 		}
@@ -47,8 +47,7 @@ func (b *commandBook) count(intake string) (n int) {
 	return n
 }
 
-// writes are the assignees that each ticket got, in the order in which the
-// appliance took them.
+// writes returns the assignees written to each ticket, in order.
 func writes(patches []standin.Patch) map[string][]string {
 	all := make(map[string][]string)
 	for _, p := range patches {
@@ -63,28 +62,29 @@ func writes(patches []standin.Patch) map[string][]string {
 	return all
 }
 
-// faults are what the judge finds wrong with what the appliance was told.
+// faults returns the differences between the acknowledged commands and what was written to
+// the appliance.
 func (s *commandScene) faults() (faults []string) {
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	told, latest := writes(s.appliance.Patches()), make(map[int64]*standin.Version)
+	written, latest := writes(s.appliance.Patches()), make(map[int64]*standin.Version)
 	for _, v := range s.appliance.Latest() {
 		latest[v.ID] = v
 	}
 	for ticket, detection := range s.tickets {
-		taken, got := s.book.of(ticket), told[ticket]
-		for _, c := range taken {
+		accepted, got := s.book.of(ticket), written[ticket]
+		for _, c := range accepted {
 			if !slices.Contains(got, *c.Assignee) {
 				wrong("%s: the command %s was acknowledged and never written", ticket, *c.Assignee)
 			}
 		}
-		// One that was interrupted is written again, before any that follows it.
+		// An interrupted one is written again, before those that follow it.
 		if !slices.IsSorted(got) {
 			wrong("%s: written out of order: %v", ticket, got)
 		}
-		if len(taken) == 0 {
+		if len(accepted) == 0 {
 			continue
 		}
-		last, v := taken[len(taken)-1], latest[detection]
+		last, v := accepted[len(accepted)-1], latest[detection]
 		if v.TicketID != ticket || v.Assignee != *last.Assignee || v.Status != last.Status || v.Resolution != last.Resolution {
 			wrong("%s: the last command is %s %s %s, and the appliance shows %s %s %s",
 				ticket, *last.Assignee, last.Status, last.Resolution, v.Assignee, v.Status, v.Resolution)
@@ -93,7 +93,7 @@ func (s *commandScene) faults() (faults []string) {
 	return faults
 }
 
-// written counts the writes of the commands that came by each intake.
+// written counts the writes of commands by intake.
 func (s *commandScene) written() map[string]int {
 	n := make(map[string]int)
 	for ticket, got := range writes(s.appliance.Patches()) {
@@ -103,8 +103,7 @@ func (s *commandScene) written() map[string]int {
 	return n
 }
 
-// nothingWaits fails where a bridge that has ended left a command that is not
-// written, or gave one up.
+// nothingWaits fails if the ended bridge left pending or rejected commands.
 func (s *commandScene) nothingWaits(t *testing.T) {
 	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})

@@ -25,8 +25,8 @@ import (
 	"ndrbridge/tickets"
 )
 
-// The intakes, which begin the names of the tickets whose commands come by them:
-// between two intakes there is no order.
+// The intakes. Their names are prefixes of the names of the tickets whose commands they
+// receive: commands of different intakes have no order.
 const (
 	httpIntake  = "http"
 	natsIntake  = "nats"
@@ -35,8 +35,8 @@ const (
 
 var everyIntake = []string{httpIntake, natsIntake, kafkaIntake}
 
-// commandScene is an appliance with bad habits, and all that ticket commands come from.
-// It outlives every bridge.
+// commandScene is a misbehaving appliance and all sources of ticket commands. It outlives
+// every bridge.
 type commandScene struct {
 	seed      uint64
 	appliance *standin.Appliance
@@ -57,7 +57,7 @@ func newCommandScene(t *testing.T, program string, seed uint64, intakes ...strin
 	folder := t.TempDir()
 	s := &commandScene{
 		seed: seed, appliance: standin.New(standin.Options{Seed: seed}),
-		book: commandBook{taken: make(map[string][]tickets.Command)}, intakes: intakes, tickets: make(map[string]int64),
+		book: commandBook{accepted: make(map[string][]tickets.Command)}, intakes: intakes, tickets: make(map[string]int64),
 		address: loopback.Free(t), program: program,
 		config: filepath.Join(folder, "ndrbridge.yaml"), state: filepath.Join(folder, "state.db"),
 	}
@@ -127,8 +127,8 @@ func startCommandTopic(t *testing.T) (broker string, client *kgo.Client) {
 	return broker, client
 }
 
-// drive sends commands by every intake until stop is called. Each is sent until it
-// is acknowledged, and none of a ticket before the one in front of it is.
+// drive sends commands to every intake until stop is called. Each is sent until it is
+// acknowledged, before the next one of its ticket.
 func (s *commandScene) drive(t *testing.T) (stop func()) {
 	t.Helper()
 	send := map[string]func(context.Context, string, string, []byte) error{
@@ -151,8 +151,8 @@ func (s *commandScene) drive(t *testing.T) (stop func()) {
 	return stop
 }
 
-// send sends commands by one intake until ctx ends. What is not acknowledged then is
-// sent on, so that it is known of each whether it was: a bridge must be running.
+// send sends commands to one intake until ctx is done. It continues to send unacknowledged
+// ones, so that all of them are acknowledged in the end: a bridge must be running.
 func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake string, send func(context.Context, string, string, []byte) error) {
 	var own []string
 	for ticket := range s.tickets {
@@ -174,22 +174,22 @@ func (s *commandScene) send(ctx context.Context, random *rand.Rand, intake strin
 		}
 		body, err := json.Marshal(commands)
 		if err != nil {
-			panic(err) // it holds nothing but texts and numbers
+			panic(err) // it contains only strings and numbers
 		}
 		key := fmt.Sprintf("%s/%d", intake, number)
 		for send(context.WithoutCancel(ctx), key, ticket, body) != nil {
 			time.Sleep(5 * time.Millisecond)
 		}
-		s.book.take(commands)
+		s.book.accept(commands)
 		time.Sleep(pace)
 	}
 }
 
-// pace is the time between two calls of an intake: all of them bring fewer commands
-// than are written in that time on a machine with other work.
+// pace is the interval between two calls of an intake, long enough for a busy machine to
+// write all commands.
 const pace = 100 * time.Millisecond
 
-// command draws what a ticket is to become.
+// command draws a command for a ticket.
 func command(ticket string, number int, random *rand.Rand) tickets.Command {
 	assignee := fmt.Sprintf("%06d", number)
 	c := tickets.Command{TicketID: ticket, Assignee: &assignee, Status: tickets.Statuses()[random.IntN(4)]}
@@ -199,7 +199,7 @@ func command(ticket string, number int, random *rand.Rand) tickets.Command {
 	return c
 }
 
-// post sends commands to the bridge, which may not be there.
+// post sends commands to the bridge, which may not be running.
 func (s *commandScene) post(ctx context.Context, key, _ string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -220,11 +220,11 @@ func (s *commandScene) post(ctx context.Context, key, _ string, body []byte) err
 	return nil
 }
 
-// patience is how long it may take until something moves. A broker gives up a
-// member of a group that is gone after some seconds.
+// patience is the time limit for progress. A broker removes a dead member from its group
+// after some seconds.
 const patience = time.Minute
 
-// progress waits until something that came by each intake was written.
+// progress waits until a command of each intake was written.
 func (s *commandScene) progress(t *testing.T, b *bridge) {
 	t.Helper()
 	before := s.written()
@@ -234,12 +234,12 @@ func (s *commandScene) progress(t *testing.T, b *bridge) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nothing moves: before %v, now %v\n%s", before, now, b.output.end())
+			t.Fatalf("no progress: before %v, now %v\n%s", before, now, b.output.end())
 		}
 	}
 }
 
-// await waits until the judge finds nothing wrong, as long as something moves.
+// await waits until there are no faults. It fails if there is no progress.
 func (s *commandScene) await(t *testing.T, b *bridge) {
 	t.Helper()
 	least, since := -1, time.Now()
@@ -255,14 +255,13 @@ func (s *commandScene) await(t *testing.T, b *bridge) {
 			for _, fault := range s.faults() {
 				t.Error(fault)
 			}
-			t.Fatalf("nothing moves; the last bridge wrote:\n%s", b.output.end())
+			t.Fatalf("no progress; the last bridge wrote:\n%s", b.output.end())
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// quiet waits until the stream has nothing more to give, and nothing was written
-// for a while.
+// quiet waits until the stream is empty and nothing was written for a while.
 func (s *commandScene) quiet(t *testing.T) {
 	t.Helper()
 	const while = 2 * time.Second

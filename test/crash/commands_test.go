@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// TestKillsLoseNoCommand kills the bridge at random moments while ticket commands
-// are posted, published and produced, and lets the judge compare what was
-// acknowledged with what the appliance was told. COMMAND_KILLS says how often, SEED
-// what the moments are drawn from.
+// TestKillsLoseNoCommand kills the bridge at random times while ticket commands are posted,
+// published and produced, and compares the acknowledged commands with what was written to
+// the appliance. COMMAND_KILLS sets the number of kills, SEED the seed of their times.
 func TestKillsLoseNoCommand(t *testing.T) {
 	t.Parallel()
 	kills := setting(t, "COMMAND_KILLS", 12)
@@ -21,8 +20,8 @@ func TestKillsLoseNoCommand(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	for n := range kills {
 		b := s.start(t)
-		// A broker lets a successor in when it has given up its predecessor: now and then
-		// one lives until each intake has brought something.
+		// A broker accepts a new member after it has removed the dead one, so now and then
+		// a bridge runs until each intake has received something.
 		if n%10 == 5 {
 			s.progress(t, b)
 		}
@@ -44,14 +43,14 @@ func TestKillsLoseNoCommand(t *testing.T) {
 	}
 }
 
-// TestTheJudgeSeesCommandsLost kills bridges that acknowledge commands before these
-// are stored, and passes only if the judge says so.
-func TestTheJudgeSeesCommandsLost(t *testing.T) {
+// TestLostCommandsAreDetected kills bridges that acknowledge commands before storing them,
+// and passes only if the lost commands are detected.
+func TestLostCommandsAreDetected(t *testing.T) {
 	t.Parallel()
 	early := edit{
-		"\taccepted, err := d.store.Accept(ctx, stored)\n",
+		"\taccepted, err := a.store.Accept(ctx, stored)\n",
 		"\taccepted, err := make([]checkpoint.Acceptance, len(stored)), error(nil)\n" +
-			"\ttime.AfterFunc(500*time.Millisecond, func() { _, _ = d.store.Accept(context.WithoutCancel(ctx), stored) })\n",
+			"\ttime.AfterFunc(500*time.Millisecond, func() { _, _ = a.store.Accept(context.WithoutCancel(ctx), stored) })\n",
 	}
 	for _, intake := range []string{httpIntake, natsIntake} {
 		t.Run(intake, func(t *testing.T) {
@@ -66,9 +65,9 @@ func TestTheJudgeSeesCommandsLost(t *testing.T) {
 			b := s.start(t)
 			stop()
 			s.quiet(t)
-			b.terminate(t) // what was lost may be what others needed: some may be rejected
+			b.terminate(t) // others may depend on the lost ones and be rejected
 			if text := strings.Join(s.faults(), "\n"); !strings.Contains(text, "was acknowledged and never written") {
-				t.Errorf("the judge sees nothing of it: %q", text)
+				t.Errorf("it was not detected: %q", text)
 			}
 		})
 	}

@@ -7,10 +7,10 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// configuration has short times, so that a run of half a second does a day's
-// work: the overlap is below what is late, and the sweep finds the rest. The
-// journal is small, so that it is full while a sink is behind, and keeps what it
-// can, so that the judge sees it.
+// configuration returns a configuration with short intervals, so that a run of half a
+// second covers much of the code: the overlap is shorter than the lateness of detections,
+// so that the sweep finds some. The journal is small, so that it is full while a sink is
+// behind, and retains all it can for the evaluation.
 func (s *scene) configuration() string {
 	address := func(proxy string) string { return s.proxies[proxy].Addr().String() }
 	return fmt.Sprintf(`
@@ -50,8 +50,8 @@ sinks:
 		natsSink, address(natsSink), mirrorSink, address(mirrorSink), kafkaSink, address(kafkaSink), fileSink, s.file)
 }
 
-// appliances is the list of the fleet. The others are polled more seldom than the
-// first, for they share its two cores.
+// appliances returns the list of the fleet. All but the first are polled less often, since
+// they share its two cores.
 func (s *scene) appliances() string {
 	var list strings.Builder
 	for i, sensor := range s.sensors {

@@ -1,6 +1,6 @@
-// Package crash kills the bridge, breaks what it talks to, and judges what
-// arrived in spite of it. The bridge runs in a process of its own, beside the
-// one with the appliance, the receivers and the judge.
+// Package crash tests that the bridge keeps its guarantees when it is killed and its peers
+// fail. The bridge runs in a process of its own; the appliance, the receivers and the
+// evaluation run in the test's process.
 package crash
 
 import (
@@ -12,13 +12,11 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// TestKillsLoseNothing kills the bridge at random moments while detections
-// appear, change and tie, the audit log grows and records are stored, while
-// connections fail, brokers are restarted and the disk fills up, and lets the
-// judge compare each sink with what the appliance showed and the bridge
-// committed. The environment sets how often it is killed (KILLS), how many
-// connections in a hundred meet a fault (FAULTS), and what all of it is drawn
-// from (SEED).
+// TestKillsLoseNothing kills the bridge at random times while detections appear, change and
+// tie, the audit log grows and records are stored, connections fail, brokers restart and
+// the disk fills up. It compares what each sink received with what the appliance returned
+// and the bridge committed. The environment sets the number of kills (KILLS), the percentage
+// of connections with a fault (FAULTS), and the seed (SEED).
 func TestKillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	kills, faults := setting(t, "KILLS", 30), setting(t, "FAULTS", 30)
@@ -47,8 +45,8 @@ func TestKillsLoseNothing(t *testing.T) {
 	s.judge(t, kills)
 }
 
-// outlived is how long the last bridge lives among faults: where there is time,
-// longer than each of its timeouts.
+// outlived returns how long the last bridge runs with faults: in a long run, longer than
+// each of its timeouts.
 func outlived(kills int) time.Duration {
 	const many = 200
 	if kills < many {
@@ -65,7 +63,7 @@ func setting(t *testing.T, name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		t.Fatalf("%s=%s is no number", name, text)
+		t.Fatalf("%s=%s is not a number", name, text)
 	}
 	return n
 }

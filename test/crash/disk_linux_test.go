@@ -10,9 +10,8 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// TestFullDisk fills the disk below a bridge that runs, and frees it again:
-// polling and delivery go on by themselves, and go on after a crash on a full
-// disk, too.
+// TestFullDisk fills the disk of a running bridge and frees it again: polling and delivery
+// resume automatically, also after a crash on a full disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -45,16 +44,16 @@ func TestFullDisk(t *testing.T) {
 	s.judge(t, 1)
 }
 
-// disk is where a state lies that meets a full disk.
+// disk is a folder for a state whose disk can be filled.
 type disk struct {
 	folder  string
-	refusal error // what a write meets
-	// fill leaves no space. free undoes it.
+	refusal error // the error of a write to the full disk
+	// fill fills the disk. free undoes that.
 	fill func(t *testing.T, b *bridge, state string) (free func())
 }
 
-// newDisk mounts a disk of its own where that is allowed. Elsewhere the kernel's
-// limit for files stands in for it.
+// newDisk mounts a file system if that is permitted. Otherwise a limit of the size of files
+// simulates it.
 func newDisk(t *testing.T) disk {
 	t.Helper()
 	folder := t.TempDir()
@@ -82,7 +81,7 @@ func newDisk(t *testing.T) disk {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, syscall.EINVAL) { // more was written in the meantime
+			if !errors.Is(err, syscall.EINVAL) { // more was written meanwhile
 				t.Fatal(err)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// readFile writes into the book what the file holds.
+// readFile records the events of the file in the ledger.
 func (s *scene) readFile(t *testing.T) {
 	t.Helper()
 	file, err := os.Open(s.file)

@@ -12,10 +12,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// fleet names the appliances of a scene. The first is the busy one.
+// fleet names the appliances of a scene. The first is the busiest.
 var fleet = []string{"hq", "north", "east", "south", "west"}
 
-// sensor is one appliance of a scene behind a proxy, and the ledger of its events.
+// sensor is an appliance of a scene behind a proxy, with the ledger of its events.
 type sensor struct {
 	name      string
 	appliance *standin.Appliance
@@ -23,7 +23,7 @@ type sensor struct {
 	book      *ledger.Ledger
 }
 
-// startSensor starts an appliance with a past of so many detections.
+// startSensor starts an appliance with so many past detections.
 func startSensor(t *testing.T, name string, seed uint64, past int) *sensor {
 	t.Helper()
 	s := &sensor{name: name, appliance: standin.New(standin.Options{Seed: seed, Size: 1000}), book: ledger.New()}
@@ -34,8 +34,8 @@ func startSensor(t *testing.T, name string, seed uint64, past int) *sensor {
 	return s
 }
 
-// fill gives the appliance a past, and bad habits. One Date in ten is wrong, as behind
-// a proxy that lies.
+// fill adds past objects to the appliance and sets its hazards. One Date in ten is wrong, as
+// behind a proxy with a wrong clock.
 func (s *sensor) fill(random *rand.Rand, seed uint64, past int) {
 	s.appliance.SetHazards(standin.Hazards{
 		Reset: 0.01, ServerError: 0.01, CutBody: 0.01, CutJSON: 0.01, HTML: 0.01, LimitCap: 80, InclusiveBound: seed%2 == 0,
@@ -49,7 +49,7 @@ func (s *sensor) fill(random *rand.Rand, seed uint64, past int) {
 	}
 }
 
-// shown is what an appliance showed.
+// shown contains the objects that an appliance returned.
 type shown struct {
 	detections    []ledger.Version
 	audit, record []ledger.Object
@@ -59,11 +59,11 @@ func (s *sensor) shown() shown {
 	return shown{ledger.VersionsOf(s.appliance, 0), ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
 }
 
-// The sources of what never changes.
+// The sources of immutable objects.
 func (s *sensor) auditSource() string  { return "ndrbridge://" + s.name + "/auditlog" }
 func (s *sensor) recordSource() string { return "ndrbridge://" + s.name + "/records/all" }
 
-// quieter are rates of a life with a tenth as many detections, entries and records.
+// quieter returns rates with a tenth as many detections, entries and records.
 func quieter(r standin.Rates) standin.Rates {
 	for _, rate := range []*float64{&r.Appear, &r.Update, &r.Close, &r.Edit, &r.Late, &r.Tie, &r.Neighbours, &r.AuditEntries, &r.Records, &r.RecordsLate, &r.RecordsTie} {
 		*rate /= 10
@@ -71,8 +71,8 @@ func quieter(r standin.Rates) standin.Rates {
 	return r
 }
 
-// book is the ledger of an event: that of its appliance. The bridge's own events about
-// itself are in the first.
+// book returns the ledger of an event's appliance. The bridge's events about itself are in
+// the first.
 func (s *scene) book(e transform.Event) *ledger.Ledger {
 	for _, sensor := range s.sensors {
 		if sensor.name == e.Appliance {
@@ -90,7 +90,7 @@ func (s *scene) received(sink string) (n int) {
 	return n
 }
 
-// repeatedAt counts the events at a sink that were there before.
+// repeatedAt counts the repeated events at a sink.
 func (s *scene) repeatedAt(sink string) (n int) {
 	for _, sensor := range s.sensors {
 		n += sensor.book.Repeated(sink)

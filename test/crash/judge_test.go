@@ -10,8 +10,7 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// faults are what the judge finds at all the sinks, once the last bridge has
-// ended.
+// faults returns the broken guarantees at all sinks. The last bridge must have ended.
 func (s *scene) faults(t *testing.T) (faults []string) {
 	t.Helper()
 	s.commit(t)
@@ -34,32 +33,33 @@ func (s *scene) faults(t *testing.T) (faults []string) {
 	return faults
 }
 
-// judge fails for everything that is wrong once the last bridge has ended.
+// judge reports every broken guarantee as an error of the test. The last bridge must have
+// ended.
 func (s *scene) judge(t *testing.T, kills int) {
 	t.Helper()
 	for _, fault := range s.faults(t) {
 		t.Error(fault)
 	}
 	for _, sink := range everySink {
-		met, ways := 0, "none"
+		met, kinds := 0, "none"
 		if p := s.proxies[sink]; p != nil {
-			met, ways = total(p.Struck()), struckWays(p)
+			met, kinds = total(p.Injected()), faultCounts(p)
 		}
-		causes := kills + met + s.restarts[sink] + 1 // the calm, which resets
+		causes := kills + met + s.restarts[sink] + 1 // Calm resets connections, too
 		repeated := s.repeatedAt(sink)
-		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.received(sink), repeated, s.restarts[sink], met, ways)
+		t.Logf("%s: %d events, %d repeated, %d restarts, %d faults: %s", sink, s.received(sink), repeated, s.restarts[sink], met, kinds)
 		if explained := causes * repeats; repeated > explained {
-			t.Errorf("%s: %d events were repeated; what happened explains %d", sink, repeated, explained)
+			t.Errorf("%s: %d events were repeated; the faults explain %d", sink, repeated, explained)
 		}
 	}
 	for _, sensor := range s.sensors {
-		t.Logf("%s: faults: %s", sensor.name, struckWays(sensor.proxy))
+		t.Logf("%s: faults: %s", sensor.name, faultCounts(sensor.proxy))
 	}
 	t.Logf("%d events committed; %d lives met a full disk", s.committed(), s.full)
 	s.noDeadLetters(t)
 }
 
-// noDeadLetters fails where something was given up that could have arrived.
+// noDeadLetters fails if there are dead letters: every event can be delivered.
 func (s *scene) noDeadLetters(t *testing.T) {
 	t.Helper()
 	for owner, dead := range s.stats(t).DeadLetters {
@@ -69,7 +69,7 @@ func (s *scene) noDeadLetters(t *testing.T) {
 	}
 }
 
-// stats are those of the state of a bridge that has ended.
+// stats returns the statistics of the state. The bridge must have ended.
 func (s *scene) stats(t *testing.T) checkpoint.Stats {
 	t.Helper()
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
@@ -84,12 +84,12 @@ func (s *scene) stats(t *testing.T) checkpoint.Stats {
 	return stats
 }
 
-// struckWays counts faults by kind, for the report.
-func struckWays(p *fault.Proxy) string {
-	var ways []string
-	struck := p.Struck()
+// faultCounts returns the number of injected faults by kind, for the log.
+func faultCounts(p *fault.Proxy) string {
+	var kinds []string
+	injected := p.Injected()
 	for _, kind := range fault.Kinds() {
-		ways = append(ways, fmt.Sprintf("%d %s", struck[kind], kind))
+		kinds = append(kinds, fmt.Sprintf("%d %s", injected[kind], kind))
 	}
-	return strings.Join(ways, ", ")
+	return strings.Join(kinds, ", ")
 }

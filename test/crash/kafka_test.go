@@ -13,20 +13,20 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// kafkaBroker is a Kafka broker behind a proxy, whose address it tells as its
-// own. It keeps its topics when it is stopped and started again.
+// kafkaBroker is a Kafka broker behind a proxy, whose address it advertises. It keeps its
+// topics when it is restarted.
 type kafkaBroker struct {
 	proxy  *fault.Proxy
 	folder string
 
 	mu      sync.Mutex
-	running *kfake.Cluster // nil: none
+	running *kfake.Cluster // nil: stopped
 	address string
 }
 
 var topics = []string{"ndr.detections", "ndr.audit", "ndr.records", "ndr.events"}
 
-// startKafka starts a broker with topics, and reads those.
+// startKafka starts a broker with topics and consumes them.
 func startKafka(t *testing.T, proxy *fault.Proxy, receive func(sink string, body []byte)) *kafkaBroker {
 	t.Helper()
 	k := &kafkaBroker{proxy: proxy, folder: t.TempDir()}
@@ -44,7 +44,7 @@ func startKafka(t *testing.T, proxy *fault.Proxy, receive func(sink string, body
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
 		for ctx.Err() == nil {
-			// What fails is fetched again.
+			// A failed fetch is retried.
 			client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { receive(kafkaSink, r.Value) })
 		}
 	})
@@ -52,7 +52,7 @@ func startKafka(t *testing.T, proxy *fault.Proxy, receive func(sink string, body
 	return k
 }
 
-// dial lets the reader go around the proxy, to wherever the broker is now.
+// dial connects the reader to the broker directly, without the proxy.
 func (k *kafkaBroker) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	k.mu.Lock()
 	address := k.address
@@ -60,7 +60,7 @@ func (k *kafkaBroker) dial(ctx context.Context, network, _ string) (net.Conn, er
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// start starts the broker, with what is in its folder, on any port.
+// start starts the broker with the data in its folder, on any port.
 func (k *kafkaBroker) start(t *testing.T) {
 	t.Helper()
 	running, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, topics...), kfake.DataDir(k.folder), kfake.ListenFn(k.listen))
@@ -72,7 +72,7 @@ func (k *kafkaBroker) start(t *testing.T) {
 	k.running = running
 }
 
-// listen listens on any port, and tells everybody the proxy's.
+// listen listens on any port and advertises the proxy's.
 func (k *kafkaBroker) listen(network, _ string) (net.Listener, error) {
 	l, err := net.Listen(network, "127.0.0.1:0")
 	if err != nil {
@@ -85,13 +85,13 @@ func (k *kafkaBroker) listen(network, _ string) (net.Listener, error) {
 	return advertised{l, k.proxy.Addr()}, nil
 }
 
-// advertised is a listener behind another address.
+// advertised is a listener that reports another address.
 type advertised struct {
 	net.Listener
 	address net.Addr
 }
 
-// Addr is the other address.
+// Addr returns the advertised address.
 func (a advertised) Addr() net.Addr { return a.address }
 
 // stop stops the broker, if it is running.

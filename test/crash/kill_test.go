@@ -8,15 +8,15 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// maxEvents is how many events a batch may have. A kill makes the next bridge
-// repeat two at most: the one in flight, and the one whose cursor was not
-// written yet. So may each fault on the way to a sink.
+// maxEvents is the maximum number of events in a batch. After a kill the next bridge repeats
+// at most two batches: the one in flight, and the one whose cursor was not written yet. So
+// does each fault of a connection to a sink.
 const (
 	maxEvents = 50
 	repeats   = 2 * maxEvents
 )
 
-// kill lets a bridge live, and kills it.
+// kill runs a bridge and kills it.
 func (s *scene) kill(t *testing.T, n int, l life) {
 	t.Helper()
 	b := s.start(t)
@@ -35,19 +35,19 @@ func (s *scene) kill(t *testing.T, n int, l life) {
 	}
 	s.commit(t)
 
-	// The webhook's events are in the book before they are acknowledged, so it
-	// shows at once what was repeated.
-	repeated, struck := s.repeatedAt(webhookSink), total(s.proxies[webhookSink].Struck())
-	if most := (1 + struck - s.struck) * repeats; repeated-s.repeated > most {
-		t.Errorf("kill %d: %d events were repeated; what happened explains %d", n, repeated-s.repeated, most)
+	// The webhook's events are recorded before they are acknowledged, so repeated ones are
+	// known at once.
+	repeated, injected := s.repeatedAt(webhookSink), total(s.proxies[webhookSink].Injected())
+	if most := (1 + injected - s.injected) * repeats; repeated-s.repeated > most {
+		t.Errorf("kill %d: %d events were repeated; the faults explain %d", n, repeated-s.repeated, most)
 	}
-	s.repeated, s.struck = repeated, struck
+	s.repeated, s.injected = repeated, injected
 	if n%100 == 99 {
 		t.Logf("%d kills, %d versions of detections, %d events at the webhook", n+1, len(s.sensors[0].appliance.History()), s.received(webhookSink))
 	}
 }
 
-// happen lets an incident happen, and returns what ends it.
+// happen starts an incident and returns a function that ends it.
 func (s *scene) happen(t *testing.T, what incident, b *bridge) (fix func()) {
 	t.Helper()
 	switch what {

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// limitFiles lets a bridge write no file beyond the half of what its state has
-// now, so that of one write some pages pass and others are refused, as by a disk
-// that fills up. free takes the limit away; it dies with the bridge.
+// limitFiles limits the size of the bridge's files to half the size of its state, so that a
+// write of the state succeeds for some pages and fails for others, as on a disk that fills
+// up. free removes the limit, which ends with the bridge.
 func (b *bridge) limitFiles(t *testing.T, state string) (free func()) {
 	t.Helper()
 	info, err := os.Stat(state)

@@ -4,5 +4,5 @@ package crash
 
 import "testing"
 
-// limitFiles does nothing: no other system lets one process limit another.
+// limitFiles does nothing: only on Linux can one process limit another.
 func (b *bridge) limitFiles(*testing.T, string) (free func()) { return func() {} }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// incident is what happens to the world in the middle of a bridge's life.
+// incident is a disturbance during the run of a bridge.
 type incident int
 
 const (
@@ -15,20 +15,20 @@ const (
 	diskFull
 	natsDown
 	kafkaDown
-	longLife // that nothing happens for once: the bridge outlives timeouts
+	longLife // none, but the bridge runs longer than its timeouts
 	incidents
 )
 
-// life is what one bridge lives through until it is killed.
+// life is the plan of a bridge's run until it is killed.
 type life struct {
 	incident incident
-	before   time.Duration // the incident
-	during   time.Duration // it, or 0 where it outlasts the bridge
-	after    time.Duration // it, until the end
+	before   time.Duration // the incident begins
+	during   time.Duration // 0: the incident outlasts the bridge
+	after    time.Duration // from the incident until the kill
 }
 
-// planLives draws lives. Each incident comes to about one in fifty, and to one at
-// least; the first, which makes the state, has none.
+// planLives draws lives. Each incident occurs in about one of fifty, and in at least one.
+// The first life, which creates the state, has none.
 func planLives(seed uint64, kills int) []life {
 	random := rand.New(rand.NewPCG(seed, 0))
 	between := func(least, most time.Duration) time.Duration {
@@ -36,10 +36,10 @@ func planLives(seed uint64, kills int) []life {
 	}
 	lives := make([]life, kills)
 	for n := range lives {
-		// Some die before they have begun, most at work.
+		// Some are killed while starting, most while working.
 		lives[n] = life{after: between(0, 300*time.Millisecond)}
 	}
-	// Each place is drawn once.
+	// Each position is drawn once.
 	places := random.Perm(max(0, kills-1))
 	for n := range min(len(places), int(incidents-1)*(1+kills/50)) {
 		lives[1+places[n]] = eventful(incident(1+n%int(incidents-1)), between, random.IntN(2) == 0)
@@ -47,7 +47,7 @@ func planLives(seed uint64, kills int) []life {
 	return lives
 }
 
-// eventful is a life with an incident, which ends before it does or not.
+// eventful returns a life with an incident, which may outlast the bridge.
 func eventful(what incident, between func(least, most time.Duration) time.Duration, ends bool) life {
 	l := life{
 		incident: what,

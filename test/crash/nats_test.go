@@ -14,21 +14,20 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// natsServer is a NATS server behind a proxy. It keeps its streams when it is
-// stopped and started again.
+// natsServer is a NATS server behind a proxy. It keeps its streams when it is restarted.
 type natsServer struct {
 	proxy  *fault.Proxy
 	folder string
 
 	mu      sync.Mutex
-	running *server.Server // nil: none
+	running *server.Server // nil: stopped
 	address string
 }
 
-// mirrorPrefix begins the subjects of the second sink in the stream.
+// mirrorPrefix is the prefix of the second sink's subjects in the stream.
 const mirrorPrefix = "ndr.mirror."
 
-// startNATS starts a server with a stream, and reads what two sinks store there.
+// startNATS starts a server with a stream and consumes what two sinks store there.
 func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body []byte)) *natsServer {
 	t.Helper()
 	s := &natsServer{proxy: proxy, folder: t.TempDir()}
@@ -44,8 +43,7 @@ func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The judge should see what deduplication would hide: the stream has next to
-	// none.
+	// The deduplication window is minimal, so that duplicates are not hidden.
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "NDR", Subjects: []string{"ndr.>"}, Duplicates: 100 * time.Millisecond,
 	})
@@ -70,8 +68,8 @@ func startNATS(t *testing.T, proxy *fault.Proxy, receive func(sink string, body 
 	return s
 }
 
-// Dial implements nats.CustomDialer: the reader goes around the proxy, to
-// wherever the server is now.
+// Dial implements nats.CustomDialer: it connects the reader to the server directly, without
+// the proxy.
 func (s *natsServer) Dial(network, _ string) (net.Conn, error) {
 	s.mu.Lock()
 	address := s.address
@@ -79,7 +77,7 @@ func (s *natsServer) Dial(network, _ string) (net.Conn, error) {
 	return net.Dial(network, address)
 }
 
-// start starts the server, with what is in its folder, on any port.
+// start starts the server with the data in its folder, on any port.
 func (s *natsServer) start(t *testing.T) {
 	t.Helper()
 	running, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: s.folder, NoSigs: true})

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// output is what a process has written so far.
+// output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -18,14 +18,14 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// String returns all of it.
+// String returns the whole output.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// end returns the last of it.
+// end returns the end of the output.
 func (o *output) end() string {
 	const most = 10_000
 	text := o.String()

@@ -11,9 +11,9 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// TestTheJudgeSeesSabotage kills bridges that break the promise, and passes only
-// if the judge says so: a run in which nothing is lost says something.
-func TestTheJudgeSeesSabotage(t *testing.T) {
+// TestSabotageIsDetected kills bridges with an injected defect and passes only if the broken
+// guarantee is detected.
+func TestSabotageIsDetected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -59,21 +59,21 @@ func TestTheJudgeSeesSabotage(t *testing.T) {
 			faults := s.faults(t)
 			for sink, stats := range s.stats(t).Sinks {
 				if stats.LagEvents > 0 {
-					t.Fatalf("%s has %d events to come, which are not lost", sink, stats.LagEvents)
+					t.Fatalf("%s has %d events yet to deliver, which are not lost", sink, stats.LagEvents)
 				}
 			}
 			if text := strings.Join(faults, "\n"); !strings.Contains(text, "were committed and did not arrive") {
-				t.Errorf("the judge sees nothing of it: %q", text)
+				t.Errorf("it was not detected: %q", text)
 			}
 		})
 	}
 }
 
-// edit is what stands once in a file, and what takes its place.
+// edit replaces a text that occurs once in a file.
 type edit struct{ before, then string }
 
-// overlay makes go build read a file of the module otherwise than it is, and
-// returns the description for -overlay.
+// overlay writes an edited copy of a file of the module and returns the overlay file for go
+// build -overlay.
 func overlay(t *testing.T, file string, edits []edit) (description string) {
 	t.Helper()
 	original, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(file)))
@@ -87,7 +87,7 @@ func overlay(t *testing.T, file string, edits []edit) (description string) {
 	text := string(body)
 	for _, e := range edits {
 		if n := strings.Count(text, e.before); n != 1 {
-			t.Fatalf("%s has %q %d times; say again how to break the promise", file, e.before, n)
+			t.Fatalf("%s contains %q %d times; adapt the edit", file, e.before, n)
 		}
 		text = strings.Replace(text, e.before, e.then, 1)
 	}

@@ -17,33 +17,32 @@ import (
 const (
 	webhookSink = "soc"
 	natsSink    = "bus"
-	mirrorSink  = "mirror" // of the same stream
+	mirrorSink  = "mirror" // to the same stream
 	kafkaSink   = "lake"
 	fileSink    = "log"
 )
 
 var everySink = []string{webhookSink, natsSink, mirrorSink, kafkaSink, fileSink}
 
-// scene is a fleet of appliances, what five sinks deliver to, and a proxy in front of
-// all but the file. It outlives every bridge.
+// scene is a fleet of appliances, the targets of five sinks, and proxies in front of all but
+// the file. It outlives every bridge.
 type scene struct {
 	seed    uint64
 	sensors []*sensor
 	nats    *natsServer
 	kafka   *kafkaBroker
-	proxies map[string]*fault.Proxy // by sink; two sinks have that of NATS
+	proxies map[string]*fault.Proxy // by sink; two sinks share that of NATS
 
 	program, config, state, file string
 
-	read     uint64 // the journal's last event that the book has
-	repeated int    // events at the webhook, until now
-	struck   int    // faults at the webhook, until now
-	full     int    // lives in which a write found no space
+	read     uint64 // the journal's last event in the ledger
+	repeated int    // repeated events at the webhook so far
+	injected int    // faults at the webhook so far
+	full     int    // runs in which a write found no space
 	restarts map[string]int
 }
 
-// newScene starts everything but the bridge, whose state and file will lie in
-// folder.
+// newScene starts everything but the bridge, whose state and file are in folder.
 func newScene(t *testing.T, program string, seed uint64, folder string) *scene {
 	t.Helper()
 	s := &scene{
@@ -97,8 +96,8 @@ func newProxy(t *testing.T, target string) *fault.Proxy {
 	return p
 }
 
-// live lets time pass over the appliances until stop is called: a tenth of what
-// happens at the first happens at each of the others.
+// live simulates changes at the appliances until stop is called. The rates at the first are
+// ten times those at the others.
 func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var living sync.WaitGroup
@@ -114,7 +113,7 @@ func (s *scene) live(t *testing.T, rates standin.Rates) (stop func()) {
 	return stop
 }
 
-// disturb lets so many connections in a hundred meet a fault.
+// disturb injects faults into a percentage of connections.
 func (s *scene) disturb(percent int) {
 	proxies := []*fault.Proxy{s.proxies[webhookSink], s.proxies[natsSink], s.proxies[kafkaSink]}
 	for _, sensor := range s.sensors {
@@ -125,7 +124,7 @@ func (s *scene) disturb(percent int) {
 	}
 }
 
-// calm ends what disturbs, so that what has yet to arrive can.
+// calm ends all disturbances, so that the remaining events can arrive.
 func (s *scene) calm() {
 	for _, sensor := range s.sensors {
 		sensor.appliance.SetHazards(standin.Hazards{})
@@ -136,12 +135,12 @@ func (s *scene) calm() {
 	}
 }
 
-// commit writes into the book what the journal of a bridge that is dead has had
-// since the last time.
+// commit records in the ledger the journal's new events since the last call. The bridge must
+// not be running.
 func (s *scene) commit(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(s.state); os.IsNotExist(err) {
-		return // it was killed before it had made one
+		return // it was killed before it created the state
 	}
 	store, err := checkpoint.Open(s.state, checkpoint.Options{ReadOnly: true})
 	if err != nil {

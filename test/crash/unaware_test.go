@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// listenUnaware listens for a broker that is to learn of a client's death by the
-// heartbeats that stay out, as one does whose client's machine is gone. The broker
-// of these tests counts the session of a member from the answer to its JoinGroup,
-// but, unlike Kafka, not always where it knows by then that the connection is closed:
-// such a member has its partitions for good.
+// listenUnaware returns a listener whose broker detects a client's death by missing
+// heartbeats, as if the client's machine had failed. The broker of these tests measures a
+// member's session from the response to its JoinGroup but, unlike Kafka, not always if the
+// connection is closed by then: such a member keeps its partitions forever.
 func listenUnaware(network, address string) (net.Listener, error) {
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -30,8 +29,8 @@ func (l unawareListener) Accept() (net.Conn, error) {
 	return &unawareConn{Conn: c, closed: make(chan struct{})}, nil
 }
 
-// unawareConn does not tell for some time that its peer has closed it: for longer
-// than a JoinGroup may wait to be answered.
+// unawareConn hides for some time that its peer has closed it: for longer than the response
+// to a JoinGroup may take.
 type unawareConn struct {
 	net.Conn
 	once   sync.Once

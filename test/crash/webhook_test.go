@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// startWebhook starts a receiver that keeps what it acknowledges.
+// startWebhook starts a receiver that records the events that it acknowledges.
 func startWebhook(t *testing.T, receive func(sink string, body []byte)) (address string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // cut off in the middle of it
+		if err != nil { // the body was cut short
 			return
 		}
 		receive(webhookSink, body)

@@ -306,7 +306,7 @@ func (p natsPrograms) lostAcknowledgements(t *testing.T) {
 	a.AddBacklog(2000, time.Minute)
 	b := startBridge(t, p.bridge, url, natsSink("nats", proxy.Addr().String(), ""))
 	eventually(t, time.Minute, func() error {
-		if n := proxy.Struck()[fault.Lost]; n < 5 {
+		if n := proxy.Injected()[fault.Lost]; n < 5 {
 			return fmt.Errorf("%d answers were lost", n)
 		}
 		return nil

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// link is one connection through a proxy.
+// link is a connection through a proxy.
 type link struct {
 	proxy  *Proxy
 	target string
 	fault  faultAt
-	state  atomic.Int32 // the Kind that has struck; 0: none yet
+	state  atomic.Int32 // the Kind injected; 0: none yet
 
 	mu     sync.Mutex
 	broken bool
 	client *net.TCPConn
-	server *net.TCPConn // nil: there is none yet
+	server *net.TCPConn // nil: not connected yet
 }
 
-// run passes bytes until both directions have ended.
+// run forwards data until both directions have ended.
 func (l *link) run() {
 	if l.fault.kind == HalfOpen {
 		l.inject()
@@ -41,7 +41,8 @@ func (l *link) run() {
 	both.Wait()
 }
 
-// connected keeps the connection to the server, unless the link was reset.
+// connected stores the connection to the server. If the link was reset, it closes the
+// connection and returns false.
 func (l *link) connected(server *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +54,7 @@ func (l *link) connected(server *net.TCPConn) bool {
 	return true
 }
 
-// reset breaks both connections, and frees whoever reads or writes them.
+// reset resets both connections, which unblocks their readers and writers.
 func (l *link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +67,7 @@ func (l *link) reset() {
 	}
 }
 
-// close ends what is left of both connections. What was written still arrives.
+// close closes both connections. Data already written is still sent.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,28 +85,28 @@ func (l *link) inject() {
 	l.proxy.struck[l.fault.kind]++
 }
 
-func (l *link) suffers(k Kind) bool { return Kind(l.state.Load()) == k }
+func (l *link) injected(k Kind) bool { return Kind(l.state.Load()) == k }
 
-// up passes on what the client sends, and lets the fault strike.
+// up forwards data from the client to the server and injects the fault.
 func (l *link) up() {
 	piece := make([]byte, 32<<10)
-	for elapsed := 0; ; {
+	for forwarded := 0; ; {
 		n, err := l.client.Read(piece)
 		before, after := piece[:n], []byte(nil)
-		if strikes := l.fault.kind != 0 && elapsed < l.fault.after && elapsed+n >= l.fault.after; strikes {
-			before, after = piece[:l.fault.after-elapsed], piece[l.fault.after-elapsed:n]
+		if l.fault.kind != 0 && forwarded < l.fault.after && forwarded+n >= l.fault.after {
+			before, after = piece[:l.fault.after-forwarded], piece[l.fault.after-forwarded:n]
 		}
 		if !l.pass(l.server, before) {
 			return
 		}
-		if elapsed += len(before); after != nil {
+		if forwarded += len(before); after != nil {
 			l.inject()
-			held, ok := l.suffer()
+			held, ok := l.apply()
 			if !ok || !l.pass(l.server, after) || !l.pass(l.server, held) {
 				l.reset()
 				return
 			}
-			elapsed += len(after) + len(held)
+			forwarded += len(after) + len(held)
 		}
 		if err != nil {
 			l.finish(l.server, err)
@@ -114,14 +115,14 @@ func (l *link) up() {
 	}
 }
 
-// suffer is what a fault does to the client's direction when it strikes. It
-// returns what came in the meantime, and whether to go on.
-func (l *link) suffer() (held []byte, ok bool) {
+// apply applies the fault to the client's direction when it is injected. It returns the
+// data received meanwhile, and whether to continue.
+func (l *link) apply() (held []byte, ok bool) {
 	switch l.fault.kind {
 	case Reset:
 		return nil, false
 	case Stall:
-		// A client that has gone takes with it what was held: it may have sent it
+		// If the client gives up, the held data is discarded: the client may have sent it
 		// again, and more, on another connection.
 		_ = l.client.SetReadDeadline(time.Now().Add(l.fault.wait))
 		held, err := io.ReadAll(l.client)
@@ -131,18 +132,18 @@ func (l *link) suffer() (held []byte, ok bool) {
 	return nil, true
 }
 
-// down passes on what the server sends.
+// down forwards data from the server to the client.
 func (l *link) down() {
 	piece := make([]byte, 32<<10)
 	for {
 		n, err := l.server.Read(piece)
 		switch {
-		case l.suffers(Deaf):
+		case l.injected(Mute):
 			if err != nil {
-				return // nor does the client hear that the server hung up
+				return // the client does not see that the server closed either
 			}
 			continue
-		case l.suffers(Lost) && n > 0:
+		case l.injected(Lost) && n > 0:
 			l.reset()
 			return
 		case !l.pass(l.client, piece[:n]):
@@ -154,13 +155,12 @@ func (l *link) down() {
 	}
 }
 
-// pass writes a piece, and reports whether to go on. Where it cannot be written,
-// the link is broken.
+// pass writes data and reports whether to continue. If writing fails, it resets the link.
 func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 	if len(piece) == 0 {
 		return true
 	}
-	if l.suffers(Delay) {
+	if l.injected(Delay) {
 		select {
 		case <-time.After(l.fault.wait):
 		case <-l.proxy.ctx.Done():
@@ -174,8 +174,8 @@ func (l *link) pass(to *net.TCPConn, piece []byte) bool {
 	return true
 }
 
-// finish passes the end of one direction on: a close as a close, anything else
-// as a reset.
+// finish forwards the end of one direction: a close as a close, any other error as a
+// reset.
 func (l *link) finish(to *net.TCPConn, err error) {
 	if errors.Is(err, io.EOF) && to.CloseWrite() == nil {
 		return

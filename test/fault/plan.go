@@ -1,6 +1,5 @@
-// Package fault breaks connections as networks do. A Proxy stands between
-// clients and a server and lets each connection meet what a seeded Plan has for
-// it.
+// Package fault simulates failures of network connections. A Proxy between clients and a
+// server injects faults into its connections according to a seeded Plan.
 package fault
 
 import (
@@ -9,21 +8,21 @@ import (
 	"time"
 )
 
-// Kind is a way in which a connection fails.
+// Kind is a kind of failure of a connection.
 type Kind int
 
-// The kinds. All but HalfOpen strike in the middle of what the client sends.
+// The kinds. All but HalfOpen are injected in the middle of the client's data.
 const (
 	Reset    Kind = iota + 1 // both ends are reset
-	Stall                    // what the client sends is held for a while; none of it arrives if the client gives up
-	HalfOpen                 // the connection is accepted, and nothing ever comes of it
-	Deaf                     // what the client sends arrives, and no answer comes back any more
-	Lost                     // the server's next answer is swallowed, and the client is reset in its place
-	Delay                    // from there on everything comes late, in both directions
+	Stall                    // the client's data is delayed once; if the client gives up meanwhile, it is discarded
+	HalfOpen                 // the connection is accepted and then ignored
+	Mute                     // the client's data arrives, but no more responses return
+	Lost                     // the server's next response is discarded and the connection reset
+	Delay                    // from then on data is delayed in both directions
 	end
 )
 
-// Kinds are all there are.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	kinds := make([]Kind, 0, end-Reset)
 	for k := Reset; k < end; k++ {
@@ -32,36 +31,36 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// String is the kind's name, for reports.
+// String returns the kind's name, for reports.
 func (k Kind) String() string {
-	return [...]string{"none", "reset", "stall", "half-open", "deaf", "lost answer", "delay"}[k]
+	return [...]string{"none", "reset", "stall", "half-open", "mute", "lost response", "delay"}[k]
 }
 
-// Plan says what becomes of connections. The zero value leaves them in peace.
+// Plan selects the faults of connections. The zero value injects none.
 type Plan struct {
-	// Seed decides everything that is left to chance: the same plan has the same
-	// result for a proxy's first connection, its second, and so on.
+	// Seed seeds the random choices: the same plan selects the same fault for a proxy's
+	// first connection, its second, and so on.
 	Seed uint64
-	// Likely is how likely a connection meets a fault, between 0 and 1.
+	// Likely is the probability of a fault in a connection, between 0 and 1.
 	Likely float64
-	// Kinds are what it may meet, one as likely as the other; nil: all kinds.
+	// Kinds are the possible kinds, with equal probabilities; nil: all kinds.
 	Kinds []Kind
-	// Within is how many bytes of the client's a fault lets through at most before
-	// it strikes; 0: 64 KiB. A few are as likely as many.
+	// Within is the maximum number of bytes from the client before the fault; 0: 64 KiB.
+	// Orders of magnitude are equally likely.
 	Within int
-	// Longest bounds how long a stall lasts; 0: a second. A delay is a
-	// fiftieth of it at most.
+	// Longest is the maximum duration of a stall; 0: a second. The maximum delay is a
+	// fiftieth of it.
 	Longest time.Duration
 }
 
-// result is what one connection meets.
+// faultAt is the fault of one connection.
 type faultAt struct {
-	kind  Kind // 0: nothing
-	after int  // bytes of the client's
+	kind  Kind // 0: no fault
+	after int  // bytes from the client before it
 	wait  time.Duration
 }
 
-// result returns that of the nth connection.
+// fault returns the fault of the nth connection.
 func (p Plan) fault(n uint64) faultAt {
 	const (
 		within  = 64 << 10

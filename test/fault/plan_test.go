@@ -40,7 +40,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 		if met[0] < 400 || met[0] > 600 {
-			t.Errorf("%d of 1000 are left in peace", met[0])
+			t.Errorf("%d of 1000 have no fault", met[0])
 		}
 	})
 	t.Run("the zero value leaves connections in peace", func(t *testing.T) {

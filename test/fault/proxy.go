@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Proxy passes connections on to a server, but for what its plan has for them.
-// All its methods are safe for concurrent use.
+// Proxy forwards connections to a server and injects the faults of its plan. All its
+// methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
-	ctx      context.Context // ends with Close
+	ctx      context.Context // is cancelled by Close
 	end      context.CancelFunc
 	running  sync.WaitGroup
 
@@ -24,8 +24,8 @@ type Proxy struct {
 	struck   map[Kind]int
 }
 
-// New returns a proxy on loopback that passes connections on to the address
-// target, in peace until Follow is called. The caller must Close it.
+// New returns a proxy on loopback that forwards connections to the address target, without
+// faults until Follow is called. The caller must Close it.
 func New(target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,26 +37,26 @@ func New(target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address at which the proxy listens.
 func (p *Proxy) Addr() net.Addr { return p.listener.Addr() }
 
-// Retarget passes the connections that are made from now on to another address:
-// a server that was started again need not wait for its old port.
+// Retarget forwards new connections to another address, so that a restarted server need
+// not listen on its old port.
 func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
 }
 
-// Follow gives the connections that are made from now on their results.
+// Follow injects the faults of a plan into new connections.
 func (p *Proxy) Follow(plan Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.plan = plan
 }
 
-// Calm ends all faults: connections that have one before them or behind them
-// are reset, and those that are made from now on are left in peace.
+// Calm ends all faults: it resets connections with a past or future fault, and injects none
+// into new ones.
 func (p *Proxy) Calm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,8 +68,8 @@ func (p *Proxy) Calm() {
 	}
 }
 
-// Struck counts the faults that connections have met so far.
-func (p *Proxy) Struck() map[Kind]int {
+// Injected counts the faults injected so far.
+func (p *Proxy) Injected() map[Kind]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := make(map[Kind]int, len(p.struck))
@@ -79,7 +79,7 @@ func (p *Proxy) Struck() map[Kind]int {
 	return counts
 }
 
-// Close resets every connection and waits for what the proxy has running.
+// Close resets every connection and waits for the proxy's goroutines.
 func (p *Proxy) Close() error {
 	p.end()
 	err := p.listener.Close()
@@ -99,7 +99,7 @@ func (p *Proxy) accept() {
 			return
 		}
 		if err != nil {
-			continue // that client has gone already
+			continue // the client is gone already
 		}
 		l := p.admit(client.(*net.TCPConn))
 		p.running.Go(func() {
@@ -109,8 +109,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// admit makes the link of a connection. One that is made after Close began is
-// reset here, since Close may have looked before.
+// admit creates the link of a connection. It resets a link created after Close has begun,
+// which Close may have missed.
 func (p *Proxy) admit(client *net.TCPConn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()

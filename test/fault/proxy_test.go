@@ -16,11 +16,11 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// server reads until a client has said all, and answers with the same.
+// server is a server that echoes what its clients send.
 type server struct {
 	listener net.Listener
 	running  sync.WaitGroup
-	heard    chan []byte // what each client said before its connection ended
+	received chan []byte // the data of each client, after its connection ended
 }
 
 func serve(t interface {
@@ -31,7 +31,7 @@ func serve(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{listener: listener, heard: make(chan []byte, 16)}
+	s := &server{listener: listener, received: make(chan []byte, 16)}
 	s.running.Go(func() {
 		for {
 			c, err := listener.Accept()
@@ -45,11 +45,11 @@ func serve(t interface {
 	return s
 }
 
-// answer echoes each piece at once, and keeps them.
+// answer echoes received data at once and records it.
 func (s *server) answer(c net.Conn) {
 	defer c.Close()
 	var all []byte
-	defer func() { s.heard <- all }()
+	defer func() { s.received <- all }()
 	for piece := make([]byte, 4096); ; {
 		n, err := c.Read(piece)
 		all = append(all, piece[:n]...)
@@ -92,10 +92,10 @@ func dial(t interface {
 	return c.(*net.TCPConn)
 }
 
-// soon is enough for what comes at once, and little for what never comes.
+// soon is a timeout: long enough for immediate responses, short enough to wait for none.
 const soon = 200 * time.Millisecond
 
-// plan lets every connection meet one kind of fault, after one byte.
+// plan returns a plan that injects one kind of fault into every connection, after one byte.
 func plan(kind fault.Kind, most time.Duration) fault.Plan {
 	return fault.Plan{Seed: 1, Likely: 1, Kinds: []fault.Kind{kind}, Within: 1, Longest: most}
 }
@@ -105,15 +105,15 @@ func TestEachFault(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kind fault.Kind
-		most time.Duration // that it lasts
+		most time.Duration // the maximum duration of the fault
 		see  func(t *testing.T, s *server, p *fault.Proxy, c *net.TCPConn)
 	}{
 		{"a reset cuts the request, and both ends see it", fault.Reset, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("the client sees %v", err)
 			}
-			if heard := <-s.heard; len(heard) > 1 {
-				t.Errorf("the server heard %q", heard)
+			if received := <-s.received; len(received) > 1 {
+				t.Errorf("the server received %q", received)
 			}
 		}},
 		{"a stall passes the whole request on in the end", fault.Stall, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
@@ -124,30 +124,30 @@ func TestEachFault(t *testing.T) {
 		}},
 		{"what a stall held when the client gave up never arrives", fault.Stall, time.Minute, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			c.Close()
-			if heard := <-s.heard; len(heard) > 1 {
-				t.Errorf("the server heard %q", heard)
+			if received := <-s.received; len(received) > 1 {
+				t.Errorf("the server received %q", received)
 			}
 		}},
 		{"a half-open connection never comes to the server, and has no answer", fault.HalfOpen, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 0)
 			c.Close()
-			if len(s.heard) > 0 {
-				t.Errorf("the server heard %q", <-s.heard)
+			if len(s.received) > 0 {
+				t.Errorf("the server received %q", <-s.received)
 			}
 		}},
-		{"a deaf connection brings the request and no answer", fault.Deaf, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
+		{"a deaf connection brings the request and no answer", fault.Mute, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			silent(t, c, 1)
 			c.Close()
-			if heard := <-s.heard; !bytes.Equal(heard, request) {
-				t.Errorf("the server heard %q", heard)
+			if received := <-s.received; !bytes.Equal(received, request) {
+				t.Errorf("the server received %q", received)
 			}
 		}},
 		{"a lost answer is that of a request that arrived", fault.Lost, soon, func(t *testing.T, s *server, _ *fault.Proxy, c *net.TCPConn) {
 			if answer, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) || len(answer) > 1 {
 				t.Errorf("the client sees %q, %v", answer, err)
 			}
-			if heard := <-s.heard; len(heard) == 0 {
-				t.Error("the server heard nothing")
+			if received := <-s.received; len(received) == 0 {
+				t.Error("the server received nothing")
 			}
 		}},
 		{"a delay loses nothing", fault.Delay, soon, func(t *testing.T, _ *server, _ *fault.Proxy, c *net.TCPConn) {
@@ -164,18 +164,18 @@ func TestEachFault(t *testing.T) {
 			if _, err := client.Write(request); err != nil {
 				t.Fatal(err)
 			}
-			for p.Struck()[c.kind] == 0 {
+			for p.Injected()[c.kind] == 0 {
 				time.Sleep(time.Millisecond)
 			}
 			c.see(t, s, p, client)
-			if n := p.Struck()[c.kind]; n != 1 {
+			if n := p.Injected()[c.kind]; n != 1 {
 				t.Errorf("it is counted %d times", n)
 			}
 		})
 	}
 }
 
-// silent expects that nothing but the answer to at most so many bytes comes.
+// silent checks that nothing but the response to at most so many bytes arrives.
 func silent(t *testing.T, c *net.TCPConn, most int) {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(soon)); err != nil {
@@ -183,11 +183,11 @@ func silent(t *testing.T, c *net.TCPConn, most int) {
 	}
 	answer, err := io.ReadAll(c)
 	if e, ok := errors.AsType[net.Error](err); !ok || !e.Timeout() || len(answer) > most {
-		t.Errorf("the client hears %q, %v", answer, err)
+		t.Errorf("the client receives %q, %v", answer, err)
 	}
 }
 
-func TestNothingIsChangedOnTheWay(t *testing.T) {
+func TestDataIsUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		plan fault.Plan
@@ -215,20 +215,20 @@ func TestNothingIsChangedOnTheWay(t *testing.T) {
 					}
 				})
 				answer, err := io.ReadAll(client)
-				if all := slices.Concat(pieces...); err != nil && p.Struck()[fault.Stall] == 0 || !bytes.Equal(answer, all[:len(answer)]) || err == nil && len(answer) < len(all) {
+				if all := slices.Concat(pieces...); err != nil && p.Injected()[fault.Stall] == 0 || !bytes.Equal(answer, all[:len(answer)]) || err == nil && len(answer) < len(all) {
 					t.Errorf("%d bytes of %d, %v", len(answer), len(all), err)
 				}
-				<-s.heard
+				<-s.received
 			})
 		})
 	}
 }
 
-func TestCalmEndsFaultsThatLast(t *testing.T) {
+func TestCalmEndsLastingFaults(t *testing.T) {
 	s := serve(t)
 	p := proxy(t, s, plan(fault.HalfOpen, soon))
 	client := dial(t, p)
-	for p.Struck()[fault.HalfOpen] == 0 {
+	for p.Injected()[fault.HalfOpen] == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	p.Calm()
@@ -255,12 +255,12 @@ func TestRetarget(t *testing.T) {
 	if err := client.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if heard := <-after.heard; string(heard) != "x" {
-		t.Errorf("the new server heard %q", heard)
+	if received := <-after.received; string(received) != "x" {
+		t.Errorf("the new server received %q", received)
 	}
 }
 
-func TestServerThatIsDown(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	s := serve(t)
 	p := proxy(t, s, fault.Plan{})
 	s.listener.Close()

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// Appliance is a network detection appliance that attacks whoever reads it.
+// Appliance is a network detection appliance that attacks its clients.
 type Appliance struct {
 	honest  http.Handler
 	attack  atomic.Pointer[applianceAttack]
 	reached atomic.Int64
 }
 
-// applianceAttack attacks in place of an answer.
+// applianceAttack is an attack in place of a response.
 type applianceAttack struct {
 	name string
-	// serve reports false if the attack does not concern the request: an honest answer
-	// is given then.
+	// serve returns false if the attack does not apply to the request, which is then
+	// answered honestly.
 	serve func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// NewAppliance returns an appliance that answers as honest does, which is one without
-// TLS, until Attack is called.
+// NewAppliance returns an appliance that serves requests with honest, without TLS, until
+// Attack is called.
 func NewAppliance(honest http.Handler) *Appliance { return &Appliance{honest: honest} }
 
-// ApplianceAttacks are the names of all attacks of appliances.
+// ApplianceAttacks returns the names of all attacks of appliances.
 func ApplianceAttacks() []string {
 	var names []string
 	for _, a := range applianceAttacks() {
@@ -42,8 +42,8 @@ func ApplianceAttacks() []string {
 	return names
 }
 
-// Attack begins one of ApplianceAttacks in place of the one before; an empty name ends
-// it. Reached counts from 0 again.
+// Attack replaces the current attack with one of ApplianceAttacks; an empty name ends it. It
+// resets Reached.
 func (a *Appliance) Attack(name string) {
 	a.reached.Store(0)
 	if name == "" {
@@ -56,10 +56,10 @@ func (a *Appliance) Attack(name string) {
 			return
 		}
 	}
-	panic("hostile: there is no attack " + name)
+	panic("hostile: unknown attack " + name)
 }
 
-// Reached is how many requests were attacked.
+// Reached returns the number of requests attacked.
 func (a *Appliance) Reached() int { return int(a.reached.Load()) }
 
 // ServeHTTP implements http.Handler.
@@ -79,10 +79,10 @@ func (a *Appliance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.honest.ServeHTTP(w, r)
 }
 
-// largeAnswer is nearly what a reader that takes 16 MiB takes.
+// largeAnswer is slightly less than the limit of a reader that accepts 16 MiB.
 const largeAnswer = 16<<20 - 64<<10
 
-// applianceAttacks makes the attacks. Each is ready for use by several requests at once.
+// applianceAttacks returns the attacks. Each is safe for concurrent use.
 func applianceAttacks() []applianceAttack {
 	return []applianceAttack{
 		{"16 MiB of empty objects in 16 KB of gzip", lists(repeated("{},", largeAnswer, "{}"))},
@@ -126,7 +126,7 @@ func applianceAttacks() []applianceAttack {
 					return
 				}
 			}
-			_ = buffered.Flush() // the other side may have gone
+			_ = buffered.Flush() // the client may be gone
 		})},
 		{"errors whose text does not end", everything(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -182,7 +182,7 @@ func applianceAttacks() []applianceAttack {
 	}
 }
 
-// participants are 250,000 devices, as a member of a detection.
+// participants is a member of a detection with 250,000 devices.
 var participants = sync.OnceValue(func() string {
 	var b strings.Builder
 	b.WriteString(`"participants":[`)
@@ -193,7 +193,7 @@ var participants = sync.OnceValue(func() string {
 	return b.String()
 })
 
-// isList reports whether a path is one that lists objects.
+// isList reports whether a path lists objects.
 func isList(path string) bool {
 	for _, suffix := range []string{"/detections/search", "/auditlog", "/records/search", "/records/cursor", "/devices/search", "/detections/formats"} {
 		if strings.HasSuffix(path, suffix) {
@@ -203,7 +203,7 @@ func isList(path string) bool {
 	return false
 }
 
-// around is what stands before and behind the objects of an answer.
+// around returns the text before and after the objects of a response.
 func around(r *http.Request) (head, tail string) {
 	switch {
 	case strings.Contains(r.URL.Path, "/records/"):
@@ -233,7 +233,7 @@ func at(suffix string, serve http.HandlerFunc) func(http.ResponseWriter, *http.R
 	return concerning(func(path string) bool { return strings.HasSuffix(path, suffix) }, serve)
 }
 
-// lists answers what lists objects with a text between the brackets.
+// lists answers requests that list objects with a text between the brackets.
 func lists(t text) func(http.ResponseWriter, *http.Request) bool {
 	return concerning(isList, func(w http.ResponseWriter, r *http.Request) {
 		head, tail := around(r)
@@ -241,14 +241,13 @@ func lists(t text) func(http.ResponseWriter, *http.Request) bool {
 	})
 }
 
-// text is one that is written without being kept: a part that is repeated, between two
-// others.
+// text is a text that is generated while it is written: a repeated part between two others.
 type text struct {
 	head, part, tail string
 	times            int
 }
 
-// repeated is a part repeated up to a size in bytes, and a tail.
+// repeated returns a part repeated up to a size in bytes, followed by a tail.
 func repeated(part string, size int, tail string) text {
 	return text{part: part, times: (size - len(tail)) / len(part), tail: tail}
 }
@@ -267,22 +266,22 @@ func (t text) writeTo(w http.ResponseWriter, head, tail string) {
 	block := zipped(strings.Repeat(t.part, each))
 	for range t.times / each {
 		if _, err := w.Write(block); err != nil {
-			return // nobody reads it
+			return // the client is gone
 		}
 	}
 	w.Write(zipped(strings.Repeat(t.part, t.times%each) + t.tail + tail))
 }
 
-// zipped is a text as gzip. Several of them, one behind the other, are gzip as well.
+// zipped returns a text as gzip. The concatenation of several is gzip as well.
 func zipped(text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = io.WriteString(z, text) // into memory
+	_, _ = io.WriteString(z, text) // to memory
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// endlessly writes a part until nobody reads it.
+// endlessly writes a part until the client is gone.
 func endlessly(w io.Writer, part []byte) {
 	block := bytes.Repeat(part, 1+64<<10/len(part))
 	for {
@@ -292,7 +291,7 @@ func endlessly(w io.Writer, part []byte) {
 	}
 }
 
-// asked is what attacks know of a request.
+// asked contains the parameters of a request that attacks use.
 type asked struct {
 	Limit  int
 	IDOnly bool `json:"id_only"`
@@ -301,7 +300,7 @@ type asked struct {
 func requestOf(r *http.Request) asked {
 	var a asked
 	if r.Method == http.MethodPost {
-		_ = json.NewDecoder(r.Body).Decode(&a) // what has no limit has a default
+		_ = json.NewDecoder(r.Body).Decode(&a) // a default applies without a limit
 	} else {
 		_, _ = fmt.Sscan(r.URL.Query().Get("limit"), &a.Limit)
 	}
@@ -311,8 +310,8 @@ func requestOf(r *http.Request) asked {
 	return a
 }
 
-// writeDetections answers with n detections that were changed now, or as many as were
-// asked for if these are fewer. member is one of each of them.
+// writeDetections answers with n detections changed now, or the requested number if that is
+// smaller. Each contains member.
 func writeDetections(w http.ResponseWriter, r *http.Request, n int, member string) {
 	a := requestOf(r)
 	separator := "["
@@ -328,7 +327,7 @@ func writeDetections(w http.ResponseWriter, r *http.Request, n int, member strin
 	io.WriteString(w, "]")
 }
 
-// writePage answers with as many objects as were asked for, the same each time.
+// writePage answers with the requested number of objects, the same each time.
 func writePage(w http.ResponseWriter, r *http.Request) {
 	a := requestOf(r)
 	head, tail := around(r)

@@ -12,15 +12,16 @@ import (
 	"time"
 )
 
-// Caller attacks an HTTP server at an address until ctx ends. It keeps as many
-// connections open as the server lets it, and opens another for each that is closed.
+// Caller is an attack on an HTTP server. It keeps as many connections open as the server
+// permits and replaces closed ones.
 type Caller struct {
 	Name string
-	// Attack returns once ctx has ended and its connections are closed.
+	// Attack attacks the server at an address until ctx is done. It returns when its
+	// connections are closed.
 	Attack func(ctx context.Context, address string)
 }
 
-// Callers attack an admin interface without knowing its token, each with so many
+// Callers returns attacks on an admin interface without its token, each with a number of
 // connections.
 func Callers(connections int) []Caller {
 	var all []Caller
@@ -31,12 +32,13 @@ func Callers(connections int) []Caller {
 	}
 	return append(all,
 		Caller{"connections that stay after a refusal", swarm(connections, idle)},
-		Caller{"readers that do not read", swarm(connections, deaf)},
+		Caller{"readers that do not read", swarm(connections, unread)},
 		Caller{"headers that never end", swarm(connections, endlessHeader)},
 	)
 }
 
-// Insiders attack an admin interface with its token, each with so many connections.
+// Insiders returns attacks on an admin interface with its token, each with a number of
+// connections.
 func Insiders(connections int, token string) []Caller {
 	unread := func(request string) func(context.Context, string) {
 		return swarm(connections, func(ctx context.Context, conn net.Conn, address string) {
@@ -55,7 +57,7 @@ func Insiders(connections int, token string) []Caller {
 	}
 }
 
-// swarm returns an attack that holds so many connections.
+// swarm returns an attack that holds a number of connections.
 func swarm(connections int, hold func(ctx context.Context, conn net.Conn, address string)) func(context.Context, string) {
 	return func(ctx context.Context, address string) {
 		var all sync.WaitGroup
@@ -70,7 +72,7 @@ func swarm(connections int, hold func(ctx context.Context, conn net.Conn, addres
 	}
 }
 
-// once holds one connection until the server closes it or ctx ends.
+// once holds one connection until the server closes it or ctx is done.
 func once(ctx context.Context, address string, hold func(ctx context.Context, conn net.Conn, address string)) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -80,7 +82,7 @@ func once(ctx context.Context, address string, hold func(ctx context.Context, co
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	hold(ctx, conn, address)
-	pause(ctx) // a server that refuses at once is not what is attacked, but its patience
+	pause(ctx) // do not flood a server that refuses at once
 }
 
 func pause(ctx context.Context) {
@@ -90,7 +92,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// endlessBody sends 4 MiB but for the last byte, and waits for what the server does.
+// endlessBody sends 4 MiB except for the last byte and waits for the server's reaction.
 func endlessBody(_ context.Context, conn net.Conn, address, path string) {
 	const size = 4 << 20
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Hub-Signature: sha256=%s\r\nContent-Length: %d\r\n\r\n",
@@ -104,14 +106,14 @@ func endlessBody(_ context.Context, conn net.Conn, address, path string) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// idle asks for what needs the token, and says nothing more.
+// idle sends a request that requires the token and then nothing.
 func idle(_ context.Context, conn net.Conn, address string) {
 	fmt.Fprintf(conn, "GET /api/v1/status HTTP/1.1\r\nHost: %s\r\n\r\n", address)
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// deaf asks many times for the largest of what needs no token, and reads nothing.
-func deaf(ctx context.Context, conn net.Conn, address string) {
+// unread requests the largest public file many times and reads no response.
+func unread(ctx context.Context, conn net.Conn, address string) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetReadBuffer(4 << 10)
 	}
@@ -123,7 +125,7 @@ func deaf(ctx context.Context, conn net.Conn, address string) {
 	<-ctx.Done()
 }
 
-// endlessHeader sends a header for as long as it is taken.
+// endlessHeader sends an unlimited header.
 func endlessHeader(ctx context.Context, conn net.Conn, address string) {
 	fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: %s\r\n", address)
 	for ctx.Err() == nil {
@@ -133,8 +135,8 @@ func endlessHeader(ctx context.Context, conn net.Conn, address string) {
 	}
 }
 
-// Healthy reports whether a server at an address answers a request for its health. A
-// server that is attacked may close a connection; it is asked a few times.
+// Healthy returns nil if the server at an address answers a health check. It tries a few
+// times, since a server under attack may close a connection.
 func Healthy(ctx context.Context, address string) error {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var err error
@@ -149,7 +151,7 @@ func Healthy(ctx context.Context, address string) error {
 			if answer.StatusCode == http.StatusOK {
 				return nil
 			}
-			err = fmt.Errorf("health is answered with %s", answer.Status)
+			err = fmt.Errorf("the health check was answered with %s", answer.Status)
 		}
 		pause(ctx)
 	}

@@ -1,4 +1,4 @@
-// Package hostile has peers that attack whoever connects to them: they answer what their
-// protocol does not allow, announce more than they send, or say nothing. Tests run them
-// against the programs and packages that have to stand them.
+// Package hostile implements peers that attack: they violate their protocol, announce more
+// than they send, or never respond. Tests run them against the programs and packages that
+// must withstand them.
 package hostile

@@ -26,24 +26,24 @@ import (
 )
 
 const (
-	// most is what the process may hold of memory that is its own, in bytes.
+	// most is the maximum anonymous memory of the process, in bytes.
 	most = 256 << 20
-	// mostLog is what it may log of all attacks.
+	// mostLog is the maximum size of its log during all attacks, in bytes.
 	mostLog = 64 << 20
-	// connections are those of callers.
+	// connections is the number of connections of each caller.
 	connections = 150
 	token       = "a-token-of-the-admin-interface"
-	// atLeast is how long an attack goes on, and atMost how long it waits until the bridge
-	// comes to it: some concern what the bridge never asks for.
+	// atLeast is the duration of an attack, and atMost the time in which the bridge must be
+	// affected: some attacks concern requests that the bridge never makes.
 	atLeast = 400 * time.Millisecond
 	atMost  = time.Second
-	// patience is how long it may take until a healthy event arrives.
+	// patience is the time limit for the arrival of a healthy event.
 	patience = time.Minute
 )
 
-// TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt runs the bridge as a process of its
-// own, and has each of its peers attack it, one attack after the other and in the end all
-// at once. Beside them, the events of a healthy appliance go on arriving.
+// TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt runs the bridge in a process of its own
+// and attacks it with each of its peers, one attack after the other and finally all at once.
+// Meanwhile the events of a healthy appliance must continue to arrive.
 func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
 	s := newScene(t)
 	s.start(t)
@@ -52,7 +52,7 @@ func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
 		s.row(t, "an appliance sends "+attack, func(*testing.T) func() bool {
 			s.appliance.Attack(attack)
 			if strings.Contains(attack, "a version") {
-				s.contacts++ // which is when the bridge asks for it
+				s.contacts++ // only then does the bridge request it
 				s.reload(t)
 			}
 			return func() bool { return s.appliance.Reached() >= 2 }
@@ -102,7 +102,7 @@ type scene struct {
 	config  string // the path of the configuration
 	write   func(t *testing.T)
 	// contacts and intakes count how often the bridge was made to contact the hostile
-	// appliance for the first time, and to begin with its intakes.
+	// appliance for the first time, and to reopen its intakes.
 	contacts, intakes int
 
 	process *exec.Cmd
@@ -127,7 +127,7 @@ func newScene(t *testing.T) *scene {
 	s.appliance = hostile.NewAppliance(honest)
 	attacking := httptest.NewServer(s.appliance)
 	t.Cleanup(func() {
-		attacking.CloseClientConnections() // what does not end by itself ends then
+		attacking.CloseClientConnections() // ends connections that remain open
 		attacking.Close()
 	})
 	var addresses [2]string
@@ -212,7 +212,7 @@ func (s *scene) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = s.process.Wait() // terminate reads what became of it
+		_ = s.process.Wait() // terminate checks ProcessState
 		close(s.ended)
 	}()
 	t.Cleanup(func() {
@@ -222,8 +222,8 @@ func (s *scene) start(t *testing.T) {
 	s.memory = watch(t, s.process.Process.Pid)
 }
 
-// renewIntakes has the bridge begin with its ticket intakes again, so that none waits
-// after failures.
+// renewIntakes makes the bridge reopen its ticket intakes, so that none backs off after
+// failures.
 func (s *scene) renewIntakes(t *testing.T) {
 	t.Helper()
 	s.intakes++
@@ -238,7 +238,7 @@ func (s *scene) reload(t *testing.T) {
 	}
 }
 
-// call lets a caller attack until the test ends.
+// call runs a caller's attack until the test ends.
 func (s *scene) call(t *testing.T, caller hostile.Caller) (reached func() bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
@@ -251,7 +251,7 @@ func (s *scene) call(t *testing.T, caller hostile.Caller) (reached func() bool) 
 	return func() bool { return time.Since(begun) > time.Second }
 }
 
-// row lets an attack begin, and checks what the bridge does until it was reached.
+// row starts an attack and checks the bridge until the attack has reached it.
 func (s *scene) row(t *testing.T, name string, begin func(*testing.T) (reached func() bool)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -294,7 +294,7 @@ func (s *scene) over() bool {
 	}
 }
 
-// terminate ends the process as an operator does.
+// terminate ends the process with SIGTERM.
 func (s *scene) terminate(t *testing.T) {
 	t.Helper()
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// kafkaKeys are the requests that the broker answers, in the order of a client's first
-// ones. It speaks the newest versions before Kafka's flexible encoding.
+// kafkaKeys are the requests that the broker answers, in the order in which a client sends
+// them first. It implements the newest versions without Kafka's flexible encoding.
 var kafkaKeys = []struct {
 	key     kmsg.Key
 	version int16
@@ -31,9 +31,9 @@ var kafkaKeys = []struct {
 	{kmsg.OffsetFetch, 5}, {kmsg.ListOffsets, 5}, {kmsg.Fetch, 11}, {kmsg.Heartbeat, 3}, {kmsg.OffsetCommit, 7}, {kmsg.LeaveGroup, 2},
 }
 
-// The attacks of Kafka that concern no single request. Those that do are "lists of
-// 2^31-1 in", "negative lengths in" and "silence at", each followed by a space and the
-// name of a request, such as Metadata or Fetch.
+// The attacks of Kafka that do not concern a single request. The others are "lists of
+// 2^31-1 in", "negative lengths in" and "silence at", each followed by a space and the name
+// of a request, such as Metadata or Fetch.
 const (
 	KafkaHTTP         = "an answer in HTTP"
 	KafkaTLS          = "a TLS alert"
@@ -58,7 +58,7 @@ const (
 	kafkaSilenceAt    = "silence at "
 )
 
-// KafkaAttacks are the names of all attacks of Kafka.
+// KafkaAttacks returns the names of all attacks of Kafka.
 func KafkaAttacks() []string {
 	all := []string{
 		KafkaHTTP, KafkaTLS, KafkaNegative, KafkaHuge, KafkaEmpty, KafkaSilence, KafkaDrip, KafkaGarbage, KafkaIterations, KafkaLinkLocal,
@@ -81,23 +81,23 @@ type Broker struct {
 	reached  atomic.Int64
 
 	mu    sync.Mutex
-	begun map[string]int // answers that were falsified, by request
+	begun map[string]int // the number of falsified responses, by request
 }
 
-// Answered is how many requests were answered, or deliberately not answered.
+// Answered returns the number of requests answered, or deliberately not answered.
 func (b *Broker) Answered() int { return int(b.answered.Load()) }
 
-// Reached is how often a client came to what the attack is about. An attack may concern
-// a request that a client never sends.
+// Reached returns how often the attack reached a client. An attack may concern a request
+// that a client never sends.
 func (b *Broker) Reached() int { return int(b.reached.Load()) }
 
-// Kafka serves l with one of KafkaAttacks until l is closed. It does what a broker does
-// until a client comes to what the attack is about: it takes every password, knows every
-// topic, with one partition, and makes every client the leader of its group. The
-// connections end when their clients close them.
+// Kafka serves l with one of KafkaAttacks until l is closed. It behaves like a broker until
+// a client sends what the attack concerns: it accepts every password, has every topic, with
+// one partition, and makes every client the leader of its group. The connections end when
+// their clients close them.
 func Kafka(l net.Listener, attack string) *Broker {
 	if !slices.Contains(KafkaAttacks(), attack) {
-		panic("hostile: there is no attack " + attack)
+		panic("hostile: unknown attack " + attack)
 	}
 	b := &Broker{attack: attack, address: l.Addr(), begun: map[string]int{}}
 	go func() {
@@ -115,7 +115,7 @@ func Kafka(l net.Listener, attack string) *Broker {
 	return b
 }
 
-// serve answers requests until the connection breaks.
+// serve answers requests until the connection ends.
 func (b *Broker) serve(c net.Conn) {
 	if b.attack == KafkaSilence {
 		b.answered.Add(1)
@@ -134,7 +134,7 @@ func (b *Broker) serve(c net.Conn) {
 			return
 		}
 		size := binary.BigEndian.Uint32(prefix[:])
-		if size > 64<<20 { // TLS or HTTP: no broker reads that
+		if size > 64<<20 { // TLS or HTTP, which no broker accepts
 			return
 		}
 		frame := make([]byte, size)
@@ -143,7 +143,7 @@ func (b *Broker) serve(c net.Conn) {
 		}
 		b.answered.Add(1)
 		answer := b.answer(frame)
-		if answer == nil { // silence
+		if answer == nil { // no response
 			b.reached.Add(1)
 			_, _ = io.Copy(io.Discard, c)
 			return
@@ -172,17 +172,17 @@ func (b *Broker) serve(c net.Conn) {
 	}
 }
 
-// largeBatch is how many bytes of records a large batch has.
+// largeBatch is the size of the records of a large batch, in bytes.
 const largeBatch = 200 << 20
 
-// zeros is 1 MiB of them.
+// zeros is 1 MiB of zeros.
 var zeros = make([]byte, 1<<20)
 
-// large reports whether the answers to fetches end with the header of a large batch,
-// behind which its records are sent.
+// large reports whether responses to fetches end with the header of a large batch, after
+// which its records are sent.
 func (b *Broker) large() bool { return b.attack == KafkaLargeBatch || b.attack == KafkaLargeBehind }
 
-// answer makes the answer to a request, with its size in front; nil: there is none.
+// answer returns the response to a request, preceded by its size; nil: no response.
 func (b *Broker) answer(frame []byte) []byte {
 	key, version, number := int16(binary.BigEndian.Uint16(frame)), int16(binary.BigEndian.Uint16(frame[2:])), frame[4:8]
 	name := kmsg.NameForKey(key)
@@ -198,7 +198,7 @@ func (b *Broker) answer(frame []byte) []byte {
 	case KafkaHTTP:
 		return []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
 	case KafkaTLS:
-		return []byte{21, 3, 3, 0, 2, 2, 70} // fatal, protocol version
+		return []byte{21, 3, 3, 0, 2, 2, 70} // fatal alert, protocol_version
 	case KafkaNegative:
 		return slices.Concat([]byte{0xff, 0xff, 0xff, 0xfe}, number)
 	case KafkaHuge:
@@ -213,7 +213,7 @@ func (b *Broker) answer(frame []byte) []byte {
 		return nil
 	}
 	request.SetVersion(version)
-	header := 8 + 2 + max(0, int(int16(binary.BigEndian.Uint16(frame[8:])))) // the client's name is behind the number
+	header := 8 + 2 + max(0, int(int16(binary.BigEndian.Uint16(frame[8:])))) // the client's name follows the correlation id
 	if len(frame) < header || request.ReadFrom(frame[header:]) != nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (b *Broker) answer(frame []byte) []byte {
 	}
 	answer := framed(body)
 	if b.large() && kmsg.Key(key) == kmsg.Fetch {
-		// The answer, its records and their batch are that much longer than what it has.
+		// The sizes of the response, its records and their batch include the missing data.
 		for _, size := range [][]byte{answer, answer[len(answer)-batchHeader-4:], answer[len(answer)-batchHeader+8:]} {
 			binary.BigEndian.PutUint32(size, binary.BigEndian.Uint32(size)+largeBatch)
 		}
@@ -246,8 +246,8 @@ func (b *Broker) answer(frame []byte) []byte {
 	return answer
 }
 
-// falsify announces n elements, or bytes, where an answer has one, or few: each time in
-// another place. What follows is long enough for the first elements.
+// falsify announces n elements or bytes where a response has one or few, each time at
+// another position. The following data is long enough for the first elements.
 func (b *Broker) falsify(name string, body []byte, n int32) []byte {
 	var places []int
 	for i := range len(body) - 3 {
@@ -267,8 +267,7 @@ func (b *Broker) falsify(name string, body []byte, n int32) []byte {
 	return append(body, make([]byte, 4000)...)
 }
 
-// good answers as a broker would, but for the attacks that are about the sense of an
-// answer.
+// good answers like a broker, except for attacks on the meaning of a response.
 func (b *Broker) good(request kmsg.Request) kmsg.Response {
 	host, port := b.here()
 	response := request.ResponseKind()
@@ -325,7 +324,7 @@ func (b *Broker) here() (host string, port int32) {
 	return at.IP.String(), int32(at.Port)
 }
 
-// layout says that this broker leads the only partition of every topic.
+// layout returns metadata in which this broker leads the only partition of every topic.
 func (b *Broker) layout(r *kmsg.MetadataRequest, answer *kmsg.MetadataResponse, host string, port int32) {
 	if b.attack == KafkaLinkLocal {
 		host, port = "169.254.169.254", 80
@@ -353,7 +352,7 @@ func (b *Broker) layout(r *kmsg.MetadataRequest, answer *kmsg.MetadataResponse, 
 	}
 }
 
-// group answers what members of a consumer group ask.
+// group answers requests of members of a consumer group.
 func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string, port int32) kmsg.Response {
 	switch r := request.(type) {
 	case *kmsg.FindCoordinatorRequest:
@@ -419,19 +418,19 @@ func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string
 	return response
 }
 
-// bomb is 16 MiB of zeros, compressed.
+// bomb returns 16 MiB of zeros, compressed.
 var bomb = sync.OnceValue(func() []byte {
 	var compressed bytes.Buffer
 	w := gzip.NewWriter(&compressed)
 	for range 16 {
-		_, _ = w.Write(zeros) // into memory
+		_, _ = w.Write(zeros) // to memory
 	}
 	_ = w.Close()
 	return compressed.Bytes()
 })
 
-// records are record batches that begin at an offset: one that holds a record, but for
-// the attacks that are about records.
+// records returns record batches that begin at an offset: one batch with one record, except
+// for attacks on records.
 func (b *Broker) records(offset int64) []byte {
 	record := []byte{14, 0, 0, 0, 1, 2, 'x', 0} // of 7 bytes: no key, the value x, no headers
 	switch b.attack {
@@ -451,10 +450,10 @@ func (b *Broker) records(offset int64) []byte {
 	return recordBatch(offset, 0, 1, record)
 }
 
-// batchHeader is the size of what stands in front of the records of a batch.
+// batchHeader is the size of a batch before its records.
 const batchHeader = 61
 
-// recordBatch is a batch of format v2 whose checksum is right.
+// recordBatch returns a batch of format v2 with a valid checksum.
 func recordBatch(offset int64, attributes int16, count int32, records []byte) []byte {
 	const sum = 17
 	batch := kmsg.RecordBatch{

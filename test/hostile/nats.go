@@ -41,7 +41,7 @@ const (
 	NATSHugeAnswer     = "answers of 60 MiB of JSON"
 )
 
-// NATSAttacks are the names of all attacks of NATS.
+// NATSAttacks returns the names of all attacks of NATS.
 func NATSAttacks() []string {
 	return []string{
 		NATSHTTP, NATSTLS, NATSGarbage, NATSSilence, NATSDrip, NATSEndlessInfo, NATSNoPayload, NATSManyServers, NATSSilenceInTLS,
@@ -57,15 +57,15 @@ type NATSServer struct {
 	accepted atomic.Int64
 }
 
-// Accepted is how many connections were accepted.
+// Accepted returns the number of accepted connections.
 func (s *NATSServer) Accepted() int { return int(s.accepted.Load()) }
 
-// NATS serves l with one of NATSAttacks until l is closed. It does what a server does
-// until a client comes to what the attack is about, and takes every credential. The
-// connections end when their clients close them.
+// NATS serves l with one of NATSAttacks until l is closed. It behaves like a server until a
+// client sends what the attack concerns, and accepts every credential. The connections end
+// when their clients close them.
 func NATS(l net.Listener, attack string) *NATSServer {
 	if !slices.Contains(NATSAttacks(), attack) {
-		panic("hostile: there is no attack " + attack)
+		panic("hostile: unknown attack " + attack)
 	}
 	s := &NATSServer{attack: attack, address: l.Addr()}
 	go func() {
@@ -86,7 +86,7 @@ func NATS(l net.Listener, attack string) *NATSServer {
 
 const natsInfo = `INFO {"server_id":"x","version":"2.12.0","max_payload":1048576,"headers":true,"jetstream":true,"proto":1%s}` + "\r\n"
 
-// greet attacks in place of INFO. It reports false if the connection is over.
+// greet attacks in place of INFO. It returns false if the connection has ended.
 func (s *NATSServer) greet(c net.Conn) bool {
 	more := ""
 	switch s.attack {
@@ -139,7 +139,7 @@ func (s *NATSServer) greet(c net.Conn) bool {
 	return true
 }
 
-// serve reads what a client sends until the connection breaks.
+// serve reads from a client until the connection ends.
 func (s *NATSServer) serve(c net.Conn) {
 	if !s.greet(c) {
 		return
@@ -162,7 +162,7 @@ func (s *NATSServer) serve(c net.Conn) {
 				return
 			}
 			io.WriteString(c, "PONG\r\n")
-		case "SUB": // subject, number: there is no group here
+		case "SUB": // subject and number; clients here use no queue group
 			if len(fields) != 3 {
 				return
 			}
@@ -186,7 +186,7 @@ func (s *NATSServer) serve(c net.Conn) {
 	}
 }
 
-// disturb attacks a client that has subscribed. subject is one that it receives.
+// disturb attacks a client that has subscribed to subject.
 func (s *NATSServer) disturb(c net.Conn, subject, number string) {
 	switch s.attack {
 	case NATSHuge:
@@ -219,7 +219,7 @@ func (s *NATSServer) disturb(c net.Conn, subject, number string) {
 	}
 }
 
-// endless writes a text until the connection breaks.
+// endless writes a text until the connection ends.
 func endless(c net.Conn, text []byte) {
 	block := bytes.Repeat(text, max(1, 64<<10/len(text)))
 	for {

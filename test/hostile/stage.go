@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Stage is one address at which one server follows another, as if a peer changed its
+// Stage serves one address with one server after another, as if a peer changed its
 // behaviour. It is safe for concurrent use.
 type Stage struct {
 	listener net.Listener
@@ -14,7 +14,7 @@ type Stage struct {
 	act *act
 }
 
-// NewStage takes over l. Until Next is called, connections end at once.
+// NewStage takes ownership of l. Until Next is called, it closes connections at once.
 func NewStage(l net.Listener) *Stage {
 	s := &Stage{listener: l}
 	go func() {
@@ -34,8 +34,8 @@ func NewStage(l net.Listener) *Stage {
 	return s
 }
 
-// Next ends the listener that it returned before, with its connections, and returns one
-// that gets the connections from now on.
+// Next closes the previous listener with its connections and returns one for all new
+// connections.
 func (s *Stage) Next() net.Listener {
 	next := &act{address: s.listener.Addr(), arrived: make(chan net.Conn), done: make(chan struct{})}
 	s.mu.Lock()
@@ -48,13 +48,13 @@ func (s *Stage) Next() net.Listener {
 	return next
 }
 
-// Close ends the stage, with all connections.
+// Close closes the stage and all connections.
 func (s *Stage) Close() {
 	s.listener.Close()
 	s.Next().Close()
 }
 
-// act is a listener that ends with its connections.
+// act is a listener that closes its connections when it is closed.
 type act struct {
 	address net.Addr
 	arrived chan net.Conn
@@ -65,7 +65,7 @@ type act struct {
 	conns []net.Conn
 }
 
-// add reports false if a is over.
+// add adds a connection. It returns false if a is closed.
 func (a *act) add(c net.Conn) bool {
 	a.mu.Lock()
 	if a.over {

@@ -2,9 +2,8 @@ package ledger
 
 import "ndrbridge/transform"
 
-// Commit records events that the bridge's journal held. From then on each sink
-// owes them, those in between two versions and those that the bridge tells of
-// itself, too.
+// Commit records events of the bridge's journal. Every sink must receive them, including
+// intermediate versions and the bridge's own events.
 func (l *Ledger) Commit(events ...transform.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -13,15 +12,15 @@ func (l *Ledger) Commit(events ...transform.Event) {
 	}
 }
 
-// Committed counts what Commit was called with, each event once.
+// Committed counts the distinct events passed to Commit.
 func (l *Ledger) Committed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.committed)
 }
 
-// MissingCommitted returns how many committed events did not reach a sink, and
-// the source and id of one.
+// MissingCommitted returns the number of committed events that did not reach a sink, and the
+// source and id of one.
 func (l *Ledger) MissingCommitted(sink string) (n int, example string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,8 +32,7 @@ func (l *Ledger) MissingCommitted(sink string) (n int, example string) {
 	return n, example
 }
 
-// JudgeCommitted compares what a sink received with what was committed: nothing
-// of it is missing.
+// JudgeCommitted checks that a sink received every committed event.
 func (l *Ledger) JudgeCommitted(sink string) Verdict {
 	missing, example := l.MissingCommitted(sink)
 	verdict := Verdict{Delivered: l.Committed() - missing}

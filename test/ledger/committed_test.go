@@ -36,7 +36,7 @@ func TestTheJudgeFindsWhatWasCommittedAndDidNotArrive(t *testing.T) {
 			l := ledger.New()
 			l.Commit(c.committed...)
 			l.Receive("lake", c.received...)
-			l.Receive("bus", c.committed...) // another sink's deliveries pay nobody else's debt
+			l.Receive("bus", c.committed...) // deliveries to another sink do not count
 			verdict := l.JudgeCommitted("lake")
 			if verdict.Delivered != c.arrived {
 				t.Errorf("%d arrived, want %d", verdict.Delivered, c.arrived)

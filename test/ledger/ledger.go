@@ -1,6 +1,5 @@
-// Package ledger judges deliveries: it holds what an appliance showed, what the
-// bridge committed, and what each sink received, and says what is wrong between
-// them.
+// Package ledger checks deliveries: it compares what an appliance returned, what the bridge
+// committed and what each sink received, and reports broken guarantees.
 package ledger
 
 import (
@@ -13,35 +12,35 @@ import (
 	"ndrbridge/transform"
 )
 
-// Version is one state of a detection that was visible at an appliance.
+// Version is a state of a detection that was visible at an appliance.
 type Version struct {
 	ID      int64
 	ModTime int64
-	Object  string // the JSON object as the appliance shows it
-	// Gone says, in any version of a detection, that it is out of sight: nobody
-	// can demand its last version.
+	Object  string // the JSON object as the appliance returns it
+	// Gone marks a detection as hidden if it is set in any of its versions: its last
+	// version need not be delivered.
 	Gone bool
 }
 
-// Ledger records what each sink received. It is safe for concurrent use. Of
-// objects it keeps their sums, so that a long run fits into memory.
+// Ledger records what each sink received. It is safe for concurrent use. It keeps only
+// hashes of objects, so that a long run fits into memory.
 type Ledger struct {
 	mu        sync.Mutex
 	received  map[string][]delivery            // of detections, by sink
 	latest    map[string]map[int64]sum         // by sink and detection: the last object
-	objects   map[route][]delivery             // of what never changes
+	objects   map[route][]delivery             // of immutable objects
 	events    map[string]int                   // by sink
 	ids       map[string]map[identity]struct{} // by sink
-	committed map[identity]struct{}            // owed to every sink
+	committed map[identity]struct{}            // required at every sink
 }
 
-// route is where objects of one source arrive.
+// route is a sink and a source.
 type route struct{ sink, source string }
 
-// identity is what CloudEvents tells events apart by.
+// identity is the source and id that identify a CloudEvent.
 type identity struct{ source, id string }
 
-// delivery is one event at a sink.
+// delivery is an event at a sink.
 type delivery struct {
 	id        string
 	detection int64
@@ -50,7 +49,7 @@ type delivery struct {
 
 type sum [sha256.Size]byte
 
-// New returns a ledger in which nothing was received.
+// New returns an empty ledger.
 func New() *Ledger {
 	return &Ledger{
 		received: make(map[string][]delivery), latest: make(map[string]map[int64]sum),
@@ -72,12 +71,12 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 		l.ids[sink][identity{e.Source, e.ID}] = struct{}{}
 		d := delivery{id: e.ID}
 		for _, value := range transform.Fields(e.Data()) {
-			d.object = sha256.Sum256(value) // the first member is the appliance's own
+			d.object = sha256.Sum256(value) // the first member is the appliance's object
 			break
 		}
 		switch e.Stream() {
 		case transform.StreamDetections:
-			// A subject that is no number is that of a detection that never was.
+			// A subject that is not a number matches no detection.
 			d.detection, _ = strconv.ParseInt(e.Subject, 10, 64)
 			l.received[sink] = append(l.received[sink], d)
 			l.latest[sink][d.detection] = d.object
@@ -95,15 +94,15 @@ func (l *Ledger) Received(sink string) int {
 	return l.events[sink]
 }
 
-// Repeated counts the events at a sink whose source and id were there before.
+// Repeated counts the events at a sink whose source and id it had received before.
 func (l *Ledger) Repeated(sink string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events[sink] - len(l.ids[sink])
 }
 
-// JudgeRepeated finds fault with a sink to which more events were repeated than
-// what happened explains.
+// JudgeRepeated reports a fault if more events were repeated at a sink than the kills and
+// faults explain.
 func (l *Ledger) JudgeRepeated(sink string, explained int) Verdict {
 	verdict := Verdict{Delivered: l.Received(sink), Duplicates: l.Repeated(sink)}
 	if verdict.Duplicates > explained {
@@ -112,9 +111,9 @@ func (l *Ledger) JudgeRepeated(sink string, explained int) Verdict {
 	return verdict
 }
 
-// Missing returns how many detections have a last version that did not reach a
-// sink, and one of them. history holds every version, those of one detection in
-// the order in which they came to be.
+// Missing returns the number of detections whose last version did not reach a sink, and one
+// of them. history contains every version, those of a detection in the order of their
+// creation.
 func (l *Ledger) Missing(sink string, history []Version) (n int, example Version) {
 	last := make(map[int64]Version)
 	for _, v := range history {
@@ -131,24 +130,23 @@ func (l *Ledger) Missing(sink string, history []Version) (n int, example Version
 	return n, example
 }
 
-// Verdict is what the judge found at one sink.
+// Verdict is the result of checking one sink.
 type Verdict struct {
-	Delivered  int // events, duplicates too
+	Delivered  int // events, including duplicates
 	Duplicates int
-	// Faults are broken promises, a sentence each; empty: none.
+	// Faults are the broken guarantees, a sentence each.
 	Faults []string
 }
 
-// Judge compares what a sink received with what the appliance showed: the last
-// version of everything is there, nothing is there that never was, the versions
-// of a detection first came in the order in which they came to be, and a
-// version has one id and an id one version.
+// Judge compares what a sink received with what the appliance returned: the last version of
+// every detection arrived, nothing else arrived, the versions of a detection first arrived
+// in the order of their creation, and versions and ids correspond one to one.
 func (l *Ledger) Judge(sink string, history []Version) Verdict {
 	type version struct {
 		detection int64
 		index     int // in the detection's history
 	}
-	type shown struct { // what tells versions apart
+	type shown struct { // identifies a version
 		id     string
 		object sum
 	}
@@ -173,10 +171,10 @@ func (l *Ledger) Judge(sink string, history []Version) Verdict {
 	verdict.Delivered = len(l.received[sink])
 	ids := make(map[string]version)
 	versions := make(map[version]string)
-	reached := make(map[int64]int) // by detection: the highest index that came, plus 1
+	reached := make(map[int64]int) // by detection: the highest index that arrived, plus 1
 	for _, d := range l.received[sink] {
-		// An id is detection-mod_time, and -2, -3 behind it where one mod_time had
-		// several versions.
+		// An id is detection-mod_time, followed by -2, -3 if one mod_time has several
+		// versions.
 		parts := strings.SplitN(d.id, "-", 3)
 		p, known := places[shown{strings.Join(parts[:min(2, len(parts))], "-"), d.object}]
 		if !known {

@@ -9,8 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// version is a state of detection id; content tells states of one mod_time
-// apart.
+// version returns a state of detection id; content distinguishes states with the same
+// mod_time.
 func version(id, modTime int64, content string) ledger.Version {
 	return ledger.Version{ID: id, ModTime: modTime, Object: fmt.Sprintf(`{"id":%d,"mod_time":%d,"title":%q}`, id, modTime, content)}
 }

@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// Object is something that an appliance shows and never changes: an audit log
-// entry, or a record.
+// Object is an immutable object of an appliance: an audit log entry or a record.
 type Object struct {
 	ID   string // of its event
-	JSON string // as the appliance shows it
+	JSON string // as the appliance returns it
 }
 
-// MissingObjects returns how many objects of a source did not reach a sink, and
+// MissingObjects returns the number of objects of a source that did not reach a sink, and
 // one of them.
 func (l *Ledger) MissingObjects(sink, source string, history []Object) (n int, example Object) {
 	l.mu.Lock()
@@ -25,9 +24,8 @@ func (l *Ledger) MissingObjects(sink, source string, history []Object) (n int, e
 	return n, example
 }
 
-// JudgeObjects compares what a sink received of a source with what the appliance
-// showed: everything is there as it was, and nothing is there that never was. No order
-// is promised of them: a sink that keeps failing takes what it can.
+// JudgeObjects checks that a sink received every object of a source unchanged, and nothing
+// else. It does not check the order, which is not guaranteed.
 func (l *Ledger) JudgeObjects(sink, source string, history []Object) Verdict {
 	shown := make(map[string]sum)
 	for _, o := range history {
@@ -57,7 +55,7 @@ func (l *Ledger) JudgeObjects(sink, source string, history []Object) Verdict {
 	return verdict
 }
 
-// fault keeps a broken promise, where there are not enough of them already.
+// fault records a broken guarantee, up to a maximum number.
 func (v *Verdict) fault(format string, args ...any) {
 	const enough = 20
 	if len(v.Faults) < enough {

@@ -6,7 +6,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// VersionsOf is what an appliance showed of detections, from its nth version on.
+// VersionsOf returns an appliance's versions of detections, from its nth version on.
 func VersionsOf(a *standin.Appliance, n int) []Version {
 	var versions []Version
 	for _, v := range a.History()[n:] {
@@ -15,7 +15,7 @@ func VersionsOf(a *standin.Appliance, n int) []Version {
 	return versions
 }
 
-// AuditEntriesOf is what an appliance's audit log showed.
+// AuditEntriesOf returns the entries of an appliance's audit log.
 func AuditEntriesOf(a *standin.Appliance) []Object {
 	var objects []Object
 	for _, e := range a.AuditHistory() {
@@ -24,7 +24,7 @@ func AuditEntriesOf(a *standin.Appliance) []Object {
 	return objects
 }
 
-// RecordsOf is what an appliance's record store showed.
+// RecordsOf returns the records of an appliance.
 func RecordsOf(a *standin.Appliance) []Object {
 	var objects []Object
 	for _, r := range a.RecordHistory() {
