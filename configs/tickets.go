@@ -8,20 +8,21 @@ import (
 	"ndrbridge/tickets/webhooks"
 )
 
-// Tickets is how the state of tickets is written back to the appliances.
+// Tickets configures how ticket changes are written back to the appliances.
 //
 //	tickets: {enabled: true}
 type Tickets struct {
-	// Enabled lets the bridge write to appliances; without it no command is taken.
+	// Enabled lets the bridge write to appliances. If false, no ticket command is accepted.
 	Enabled  bool           `yaml:"enabled" env:"ENABLED"`
 	NATS     TicketNATS     `yaml:"nats" envPrefix:"NATS_"`
 	Kafka    TicketKafka    `yaml:"kafka" envPrefix:"KAFKA_"`
 	Webhooks TicketWebhooks `yaml:"webhooks" envPrefix:"WEBHOOKS_"`
 }
 
-// TicketWebhooks are the ticket systems that may post their own webhooks to
-// /api/v1/tickets/jira, /servicenow, and the names under [TicketWebhooks.Generic]. One
-// that is absent may not.
+// TicketWebhooks configures the ticket systems that may post their webhooks to the admin
+// API: to /api/v1/tickets/jira, /api/v1/tickets/servicenow, and /api/v1/tickets/ followed
+// by a name under [TicketWebhooks.Generic]. Webhooks of systems that are absent are not
+// accepted.
 //
 //	tickets:
 //	  enabled: true
@@ -31,40 +32,40 @@ type Tickets struct {
 //	      accounts: [5b10ac8d82e05b22cc7d4ef5]
 //	      map: {statuses: {"Waiting for customer": acknowledged}}
 type TicketWebhooks struct {
-	// Jira takes what Jira posts: created and updated issues. A webhook of its system
-	// settings signs with the secret that it has there.
+	// Jira accepts the webhooks of Jira for created and updated issues. A webhook in Jira's
+	// system settings signs its requests with the secret that is set there.
 	Jira *TicketWebhook `yaml:"jira" envPrefix:"JIRA_"`
-	// ServiceNow takes a REST message whose body has the columns operation (insert or
+	// ServiceNow accepts a REST message whose body has the columns operation (insert or
 	// update), number, state, close_code, sys_id, sys_mod_count and sys_updated_by.
 	ServiceNow *TicketWebhook `yaml:"servicenow" envPrefix:"SERVICENOW_"`
-	// Generic are any others. Where their map is left out, their fields are those of a
+	// Generic lists other ticket systems. Without a map, the body of their requests is a
 	// ticket command.
 	Generic []NamedTicketWebhook `yaml:"generic" envPrefix:"GENERIC_"`
 }
 
-// TicketWebhook is one ticket system.
+// TicketWebhook configures the webhook of a ticket system.
 type TicketWebhook struct {
-	// Secret is what shows that a request comes from the system, which then needs no token.
-	// Absent: it must carry the bearer token of the admin API, which is then set.
+	// Secret is the secret that authenticates a request, which then needs no bearer token.
+	// Absent: requests must carry the bearer token of the admin API, which must be set.
 	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
-	// Verify is how the secret is shown: signature (HMAC-SHA256 of the body: sha256=…),
-	// header (the secret itself), or basic (a user name, and the secret as password).
-	// Absent: signature, but header for servicenow, which signs nothing.
+	// Verify is how requests prove the secret: signature (HMAC-SHA256 of the body:
+	// sha256=…), header (the secret itself), or basic (a user name, and the secret as
+	// password). Absent: signature, or header for servicenow, which does not sign.
 	Verify string `yaml:"verify" env:"VERIFY" oneof:"signature,header,basic"`
-	// Header is the header that holds the signature or the secret. Absent:
-	// X-Hub-Signature, and X-Webhook-Secret.
+	// Header is the header with the signature or the secret. Absent: X-Hub-Signature for
+	// signature, X-Webhook-Secret for header.
 	Header string `yaml:"header" env:"HEADER"`
-	// Username is the user's name; with basic alone, which needs it.
+	// Username is the user name; required with basic, basic only.
 	Username string `yaml:"username" env:"USERNAME"`
-	// Accounts are the bridge's own accounts at the system: what they did is
+	// Accounts are the accounts of the bridge in the ticket system. Their changes are
 	// ignored.
 	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
 	Map      TicketMap `yaml:"map" envPrefix:"MAP_"`
 }
 
-// NamedTicketWebhook is a ticket system that is not known, under a name of its own.
+// NamedTicketWebhook configures the webhook of any other ticket system.
 type NamedTicketWebhook struct {
-	// Name is the last part of its path: 1 to 63 of a-z, 0-9 and -, neither jira nor
+	// Name is the last part of the path: 1 to 63 of a-z, 0-9 and -, neither jira nor
 	// servicenow.
 	Name string `yaml:"name" env:"NAME" required:"true"`
 	// Secret is as for jira.
@@ -80,48 +81,50 @@ type NamedTicketWebhook struct {
 	Map      TicketMap `yaml:"map" envPrefix:"MAP_"`
 }
 
-// TicketMap says where a system's webhooks have what: names, and indexes of lists,
-// joined by dots. What is absent is the system's default, which the example
-// configuration shows; tables are merged with its.
+// TicketMap maps the body of a webhook to a ticket command. A path consists of names and
+// list indexes joined by dots. The default of each key depends on the system and is shown
+// in the example configuration. Tables are merged with the defaults.
 type TicketMap struct {
-	// Event is where the webhook says what happened.
+	// Event is the path of the kind of the webhook, such as "issue updated".
 	Event string `yaml:"event" env:"EVENT"`
-	// Events are what of that is taken; the rest is ignored.
+	// Events are the kinds that are accepted; others are ignored.
 	Events []string `yaml:"events" env:"EVENTS"`
-	// Actor is where it says who did it, which is compared with the bridge's own accounts.
+	// Actor lists the paths of the account that made the change, which is compared with
+	// the bridge's own accounts.
 	Actor []string `yaml:"actor" env:"ACTOR"`
-	// Changes is where it lists what changed, objects with field: what is not among it is
-	// left as it is.
+	// Changes is the path of the list of changes, objects with the key field. Fields that
+	// are not in the list are left as they are.
 	Changes string `yaml:"changes" env:"CHANGES"`
-	// KeyHeader is the header that names a request, so that one that comes twice is taken
-	// once.
+	// KeyHeader is the header that identifies a request, so that a repeated request is
+	// accepted once.
 	KeyHeader string `yaml:"key_header" env:"KEY_HEADER"`
-	// Key are fields that together name a request, where no header does.
+	// Key lists the paths of fields that together identify a request, if no header does.
 	Key []string `yaml:"key" env:"KEY"`
-	// TicketID is where the ticket's id is.
+	// TicketID is the path of the ticket's id.
 	TicketID string `yaml:"ticket_id" env:"TICKET_ID"`
-	// Appliance is where the appliance's name is. Without it, of several appliances the
-	// one that knows the ticket is found.
+	// Appliance is the path of the appliance's name. Without it, and with several
+	// appliances, the bridge finds the one that knows the ticket.
 	Appliance string `yaml:"appliance" env:"APPLIANCE"`
-	// DetectionID is where the id of a detection is, which is linked with the ticket.
+	// DetectionID is the path of the id of a detection to link to the ticket.
 	DetectionID string `yaml:"detection_id" env:"DETECTION_ID"`
-	// Assignee is where the assignee is, by the name that the appliance knows.
+	// Assignee is the path of the assignee, who must be a user of the appliance.
 	Assignee string `yaml:"assignee" env:"ASSIGNEE"`
-	// Status is where the status is: the first place whose value is among
-	// [TicketMap.Statuses].
+	// Status lists paths of the status. The first whose value is in [TicketMap.Statuses]
+	// is used.
 	Status []string `yaml:"status" env:"STATUS"`
-	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * is any
-	// other. One that is not there is refused.
+	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
+	// for any other status. A status that is not mapped is rejected.
 	Statuses Table `yaml:"statuses" env:"STATUSES"`
-	// Resolution is where the resolution is, which is read with closed alone.
+	// Resolution is the path of the resolution, which is read only if the status is mapped
+	// to closed.
 	Resolution string `yaml:"resolution" env:"RESOLUTION"`
-	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * is any
-	// other.
+	// Resolutions maps resolutions to action_taken, no_action_taken or ignore; * stands for
+	// any other resolution.
 	Resolutions Table `yaml:"resolutions" env:"RESOLUTIONS"`
 }
 
-// Receivers returns what reads the webhooks, by the last part of their paths. The
-// error says which mapping cannot be followed.
+// Receivers returns the receivers of the webhooks by the last part of their paths. It
+// returns an error if a mapping is invalid.
 func (w TicketWebhooks) Receivers() (map[string]*webhooks.Receiver, error) {
 	receivers := make(map[string]*webhooks.Receiver)
 	for _, s := range w.each() {
@@ -134,12 +137,12 @@ func (w TicketWebhooks) Receivers() (map[string]*webhooks.Receiver, error) {
 	return receivers, nil
 }
 
-// ticketSystem is a webhook with what is known of its system.
+// ticketSystem is a configured webhook together with the defaults of its system.
 type ticketSystem struct {
-	path    string // behind tickets.webhooks
+	path    string // of the key, below tickets.webhooks
 	name    string
-	verify  webhooks.Method // where the configuration does not say
-	mapping webhooks.Mapping
+	verify  webhooks.Method  // the default
+	mapping webhooks.Mapping // the default
 	TicketWebhook
 }
 
@@ -187,17 +190,18 @@ func (m TicketMap) mapping() webhooks.Mapping {
 	}
 }
 
-// Table maps values of somebody else's to ours.
+// Table maps values of another system to values of the bridge, or the other way round.
 type Table map[string]string
 
-// UnmarshalText reads theirs: ours, with commas between several, which is how the
-// environment holds tables. A value with a comma needs the file.
+// UnmarshalText parses pairs "theirs: ours" that are separated by commas, which is the
+// form of tables in environment variables. A value with a comma can be set only in the
+// file.
 func (t *Table) UnmarshalText(text []byte) error {
 	table := make(Table)
 	for _, part := range splitList(string(text)) {
 		theirs, ours, ok := strings.Cut(part, ":")
 		if !ok {
-			return errors.New("expected theirs: ours, with commas between several; a value with a comma needs the file")
+			return errors.New("expected key: value pairs separated by commas; set a value that contains a comma in the file")
 		}
 		table[strings.TrimSpace(theirs)] = strings.TrimSpace(ours)
 	}

@@ -1,16 +1,16 @@
 package configs
 
-// Tracing is where traces of polls and deliveries are sent, by OpenTelemetry's protocol
-// over HTTP (OTLP/HTTP). The variables that OpenTelemetry's own libraries read are not
-// read, but for what OTEL_RESOURCE_ATTRIBUTES adds to what is told of the service.
+// Tracing configures tracing of polls and deliveries, which are exported with OTLP over
+// HTTP. Of the environment variables of OpenTelemetry, only OTEL_RESOURCE_ATTRIBUTES
+// applies.
 type Tracing struct {
-	// Endpoint is the http or https URL of the collector, to whose path /v1/traces is
-	// added; empty: nothing is traced.
+	// Endpoint is the http or https URL of the collector; /v1/traces is appended to its
+	// path. Absent: nothing is traced.
 	Endpoint URL `yaml:"endpoint" env:"ENDPOINT"`
-	// Headers go with every request to it.
+	// Headers are HTTP headers to send with every export.
 	Headers Headers `yaml:"headers" env:"HEADERS"`
-	// Sample is the share of polls that are traced, 0 to 1. Deliveries are traced of
-	// what a traced poll has shown.
+	// Sample is the fraction of polls to trace, 0 to 1. Deliveries are traced if their
+	// events come from a traced poll.
 	Sample float64 `yaml:"sample" env:"SAMPLE" default:"1" min:"0" max:"1"`
 	TLS    TLS     `yaml:"tls" envPrefix:"TLS_"`
 }
@@ -23,7 +23,7 @@ func (c checks) tracing(t Tracing) {
 		case u.User != nil:
 			c.wrong("tracing.endpoint", "has a user name or a password; write them into headers, as Authorization")
 		case u.RawQuery != "" || u.Fragment != "":
-			c.wrong("tracing.endpoint", "has something behind its path; write scheme, host and path alone")
+			c.wrong("tracing.endpoint", "has a query or a fragment; write only scheme, host and path")
 		}
 	}
 	c.headers("tracing.headers", t.Headers)

@@ -10,7 +10,7 @@ func TestTracingKeysTellWhatIsWrong(t *testing.T) {
 		{"an endpoint that is no URL", "endpoint: collector", "tracing.endpoint: is not a URL with a scheme and a host"},
 		{"an endpoint of gRPC", `endpoint: "grpc://collector:4317"`, "tracing.endpoint: has a scheme that cannot be used here; write one of http, https"},
 		{"an endpoint with a password", `endpoint: "https://ana:sesame@collector"`, "tracing.endpoint: has a user name or a password; write them into headers"},
-		{"an endpoint with a query", `endpoint: "https://collector/?k=sesame"`, "tracing.endpoint: has something behind its path"},
+		{"an endpoint with a query", `endpoint: "https://collector/?k=sesame"`, "tracing.endpoint: has a query or a fragment"},
 		{"a header that is none", `headers: {"X Key": sesame}`, "tracing.headers.X…: is not the name of a header"},
 		{"a header twice", "headers: {x-key: a, X-Key: b}", "tracing.headers.x-key: is set twice in different letters"},
 		{"a share below none", "sample: -0.1", "tracing.sample: is -0.1; it must lie between 0 and 1"},

@@ -6,21 +6,20 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// WebhookSign is how requests are signed: with each of the secrets, as Standard
-// Webhooks says; the old one and the new one while a secret is being changed. Without
-// any they are not signed. It goes neither with gzip, nor with a preset, nor with mode
-// binary.
+// WebhookSign signs requests as defined by Standard Webhooks, with each of the secrets:
+// set the old and the new one while you change a secret. Without secrets, requests are
+// not signed. It cannot be combined with gzip, a preset, or mode binary.
 type WebhookSign struct {
-	// Secrets are the secrets: whsec_ and base64 of 24 to 64 bytes each.
+	// Secrets are the secrets, each whsec_ followed by the base64 of 24 to 64 bytes.
 	Secrets Secrets `yaml:"secrets" env:"SECRETS"`
-	// SecretFiles are the paths of files that hold one such secret each.
+	// SecretFiles are the paths of files, each with one secret.
 	SecretFiles []string `yaml:"secret_files" env:"SECRET_FILES"`
 }
 
 // IsSet reports whether requests are signed.
 func (s WebhookSign) IsSet() bool { return len(s.Secrets)+len(s.SecretFiles) > 0 }
 
-// Read gives all secrets, those in files read again. The error is that of
+// Read returns all secrets. It reads those in files anew. Errors are those of
 // Secret.Read.
 func (s WebhookSign) Read() ([]string, error) {
 	var all []string
@@ -34,7 +33,7 @@ func (s WebhookSign) Read() ([]string, error) {
 	return all, nil
 }
 
-// each is the secrets, those in files behind the others.
+// each returns all secrets, those in files last.
 func (s WebhookSign) each() []Secret {
 	all := append([]Secret(nil), s.Secrets...)
 	for _, file := range s.SecretFiles {
@@ -43,20 +42,20 @@ func (s WebhookSign) each() []Secret {
 	return all
 }
 
-// WebhookHandshake is the CloudEvents handshake, by which the receiver allows that
-// events are sent.
+// WebhookHandshake configures the CloudEvents handshake, in which the receiver grants
+// permission to send events and may limit the rate. The bridge keeps to that limit.
 type WebhookHandshake struct {
-	// Origin is the DNS name by which the receiver knows the bridge.
+	// Origin is the DNS name that identifies the bridge to the receiver.
 	Origin string `yaml:"origin" env:"ORIGIN" required:"true"`
-	// Rate is how many requests a minute are asked for.
+	// Rate is the number of requests per minute to ask for.
 	Rate int `yaml:"rate" env:"RATE" default:"6000" min:"1"`
 }
 
-// HasTemplate reports whether a template makes the bodies.
+// HasTemplate reports whether a template renders the bodies.
 func (w Webhook) HasTemplate() bool { return w.Template != "" || w.TemplateFile != "" }
 
-// ReadTemplate gives the text of the template, that of a file read again; empty:
-// none.
+// ReadTemplate returns the text of the template, or "" if there is none. It reads a
+// template file again at each call.
 func (w Webhook) ReadTemplate() (string, error) {
 	if w.TemplateFile == "" {
 		return w.Template, nil

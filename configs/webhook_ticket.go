@@ -10,18 +10,18 @@ import (
 	"ndrbridge/sinks/webhook/ticket"
 )
 
-// The ticket systems that a webhook opens tickets in.
+// Values of WebhookTicket.System.
 const (
 	TicketJira       = "jira"
 	TicketServiceNow = "servicenow"
 	TicketGeneric    = "generic"
 )
 
-// WebhookTicket has the webhook open a ticket for each detection that the sink's match
-// wants and that has none, and link the detection with it. Later versions do nothing.
-// The account of auth needs no more than to search and to create. The URL is
-// https://example.atlassian.net, https://example.service-now.com, or what a template is
-// posted to.
+// WebhookTicket opens a ticket for each detection that matches the sink's match and has no
+// ticket yet, and links the detection to it. Later versions of the detection do not change
+// the ticket. The account in auth needs only the permissions to search and to create. The
+// webhook's url is https://example.atlassian.net, https://example.service-now.com, or the
+// URL that the rendered template is posted to.
 //
 //	sinks:
 //	  - name: tickets
@@ -32,54 +32,54 @@ const (
 //	    match: detection.risk_score >= 80
 //	tickets: {enabled: true}
 type WebhookTicket struct {
-	// System is the ticket system whose words are spoken; generic: those of
-	// [Webhook.Template].
+	// System is the ticket system. With generic, [Webhook.Template] renders the requests.
 	System string `yaml:"system" env:"SYSTEM" required:"true" oneof:"jira,servicenow,generic"`
-	// Link has the detection linked with the ticket, which needs [Tickets.Enabled].
+	// Link writes the ticket's id to the detection, which requires [Tickets.Enabled].
 	Link bool `yaml:"link" env:"LINK" default:"true"`
-	// SearchDelay is how long a ticket that was opened may not be found by a search. After
-	// a crash at the wrong moment it is looked for so long before another is opened.
+	// SearchDelay is how long it may take until a search finds a new ticket. If the bridge
+	// crashes while it opens a ticket, it searches for that ticket for this long before it
+	// opens another.
 	SearchDelay Duration `yaml:"search_delay" env:"SEARCH_DELAY" default:"1m" min:"0"`
-	// Project is the key of the project; required with jira, which alone has it.
+	// Project is the project key; required with jira, jira only.
 	Project string `yaml:"project" env:"PROJECT"`
-	// Type is the issue's type with jira (Task where it is absent), the table with
-	// servicenow (incident).
+	// Type is the issue type with jira (absent: Task), or the table with servicenow
+	// (absent: incident).
 	Type string `yaml:"type" env:"TYPE"`
-	// Labels are labels beside the one by which an issue is found again, without blanks;
-	// with jira alone.
+	// Labels are additional labels without blanks, besides the one by which an issue is
+	// found again; jira only.
 	Labels []string `yaml:"labels" env:"LABELS"`
-	// Priorities are the names of priorities by severity (critical, high, medium, low,
-	// info) with jira, where those left out are the project's own default; with servicenow
-	// urgency and impact, 1 to 3, where they are 1, 1, 2, 3, 3.
+	// Priorities maps severities (critical, high, medium, low, info) to priorities. With
+	// jira they are names, and a severity that is left out gets the project's default. With
+	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
 	Priorities Table `yaml:"priorities" env:"PRIORITIES"`
-	// Fields are the values of other columns; with servicenow alone.
+	// Fields are the values of additional columns; servicenow only.
 	Fields Table `yaml:"fields" env:"FIELDS"`
-	// ID says where the answer has the ticket's id: names, and indexes of lists, joined by
-	// dots; required with generic, which alone has it.
+	// ID is the path of the ticket's id in the response: names and list indexes joined by
+	// dots; required with generic, generic only.
 	ID string `yaml:"id" env:"ID"`
-	// Page says where the answer has the ticket's URL; with generic alone.
+	// Page is the path of the ticket's URL in the response; generic only.
 	Page string `yaml:"page" env:"PAGE"`
-	// Lookup finds the ticket of a detection; with generic alone, where without it a crash
-	// at the wrong moment may open a second one.
+	// Lookup finds the ticket of a detection; generic only. Without it, a crash at the
+	// wrong moment may open a second ticket.
 	Lookup *TicketLookup `yaml:"lookup" envPrefix:"LOOKUP_"`
 }
 
-// TicketLookup asks a system of generic for a detection's ticket.
+// TicketLookup configures the request that asks a generic ticket system for the ticket of
+// a detection.
 type TicketLookup struct {
-	// URL is a template of the address that is asked by GET, with the scheme and host of
-	// [Webhook.URL].
+	// URL is a template of the URL to get, with the scheme and host of [Webhook.URL].
 	URL URL `yaml:"url" env:"URL" required:"true"`
-	// ID says where the answer has the ticket's id.
+	// ID is the path of the ticket's id in the response.
 	ID string `yaml:"id" env:"ID" required:"true"`
-	// Page says where the answer has the ticket's URL.
+	// Page is the path of the ticket's URL in the response.
 	Page string `yaml:"page" env:"PAGE"`
 }
 
-// urgencies are ServiceNow's, by severity.
+// urgencies are the default values of urgency and impact in ServiceNow, by severity.
 var urgencies = map[string]string{"critical": "1", "high": "1", "medium": "2", "low": "3", "info": "3"}
 
-// TicketSystem returns what speaks to the webhook's ticket system. The error says
-// what is wrong; w.Ticket is not nil.
+// TicketSystem returns the client of the webhook's ticket system. It returns an error if
+// the configuration of tickets is invalid. w.Ticket must not be nil.
 func (w Webhook) TicketSystem() (ticket.System, error) {
 	t := w.Ticket
 	switch t.System {
@@ -119,7 +119,8 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 	return systemOr(ticket.NewGeneric(o))
 }
 
-// systemOr is a system, or nil beside an error, which a nil pointer would not be.
+// systemOr returns system, or an untyped nil if err is not nil: a nil pointer in the
+// interface would not be nil.
 func systemOr[S ticket.System](system S, err error) (ticket.System, error) {
 	if err != nil {
 		return nil, err
@@ -134,12 +135,11 @@ func orElse(text, fallback string) string {
 	return text
 }
 
-// templateAction is what a template puts in.
+// templateAction matches the actions of a template.
 var templateAction = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
-// secretsOfTemplate are the parts of the path and the values of the query of a URL's
-// template, as far as they are the same for all events, each as it is written and as it
-// is: keys are written there.
+// secretsOfTemplate returns the constant parts of the path and of the query values of a
+// URL template, each both escaped and unescaped: they may contain keys.
 func secretsOfTemplate(text string) []string {
 	text = templateAction.ReplaceAllString(strings.TrimSpace(text), "\x00")
 	_, text, _ = strings.Cut(text, "://")
@@ -150,7 +150,7 @@ func secretsOfTemplate(text string) []string {
 		_, value, _ := strings.Cut(pair, "=")
 		parts = append(parts, value)
 	}
-	// What is shorter is no secret, and would tear holes into texts.
+	// Shorter parts are unlikely to be secrets, and redacting them would garble messages.
 	const shortest = 6
 	var secrets []string
 	for _, part := range parts {
