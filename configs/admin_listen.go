@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// AdminListen is the admin.listen of the file at path and the environment, as Load
-// would have it. Mistakes elsewhere do not matter: whoever asks for a bridge that
-// runs asks one that was started before they were made. An error tells that the file
-// cannot be read, or is Errors about the key itself.
+// AdminListen returns the value of admin.listen in the file at path and the environment,
+// as Load would return it. Errors in other keys are ignored, because the running bridge
+// may have been started before they were made. It returns an error if the file cannot be
+// read, and Errors if the key itself is invalid.
 func AdminListen(path string, environ []string) (string, error) {
 	var data []byte
 	if path != "" {

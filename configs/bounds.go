@@ -7,14 +7,14 @@ import (
 	"reflect"
 )
 
-// bounds are the limits of a number, a duration or a size, as the tags write them;
-// empty: none.
+// bounds holds the limits of a number, a duration or a size in the form of the tags. An
+// empty limit is none.
 type bounds struct {
-	min, max string // included
-	above    string // excluded
+	min, max string // inclusive
+	above    string // exclusive
 }
 
-// bounds checks a value that is there.
+// bounds checks a value. A nil pointer is not checked.
 func (c checks) bounds(path string, b bounds, value reflect.Value) {
 	if b == (bounds{}) {
 		return
@@ -34,7 +34,7 @@ func (c checks) bounds(path string, b bounds, value reflect.Value) {
 	case b.above != "" && against(b.above) <= 0:
 		c.wrong(path, "is %v; it must be above %s", value, b.above)
 	case (under || over) && b.min != "" && b.max != "":
-		c.wrong(path, "is %v; it must lie between %s and %s", value, b.min, b.max)
+		c.wrong(path, "is %v; it must be between %s and %s", value, b.min, b.max)
 	case over:
 		c.wrong(path, "is %v; it must be at most %s", value, b.max)
 	case under && b.min == "0":
@@ -44,7 +44,7 @@ func (c checks) bounds(path string, b bounds, value reflect.Value) {
 	}
 }
 
-// parsed is the limit as a value of the type.
+// parsed returns the limit as a value of type t.
 func parsed(t reflect.Type, limit string) reflect.Value {
 	value := reflect.New(t).Elem()
 	if err := setText(value, limit); err != nil {

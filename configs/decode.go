@@ -15,9 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decode reads a file onto config. What is wrong goes to the places' errors; a
-// key that is wrong keeps its default. It reports whether the file holds keys
-// at all, or is empty.
+// decode reads a file into config. It records errors in p; a key with an error keeps its
+// default. It reports whether the file is a YAML mapping or empty.
 func (p *sourceLines) decode(data []byte, config *Config) bool {
 	var document yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -46,8 +45,8 @@ var (
 	quotedAnchor = regexp.MustCompile(`anchor '[^']*'`)
 )
 
-// failSyntax keeps the line of a YAML error. The parser quotes the names of
-// anchors, and a secret that begins with * looks like one.
+// failSyntax records a YAML error with its line. It removes the names of anchors from the
+// message, because a secret that begins with * looks like an anchor.
 func (p *sourceLines) failSyntax(err error) {
 	e := &Error{File: p.file, Message: err.Error()}
 	if parts := syntaxError.FindStringSubmatch(e.Message); parts != nil {
@@ -65,7 +64,7 @@ func (p *sourceLines) failNode(node *yaml.Node, path, message string) {
 	p.failAt(sourceLine{line: node.Line, column: node.Column}, path, message)
 }
 
-// resolve follows an alias to what it stands for.
+// resolve follows aliases to the node that they refer to.
 func resolve(node *yaml.Node) *yaml.Node {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -107,7 +106,7 @@ func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Va
 	}
 }
 
-// decodeKey reports whether the block has the key.
+// decodeKey reads the value of a key into block. It reports whether the block has the key.
 func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
 	for _, f := range fields {
 		value := block.Field(f.index)
@@ -190,7 +189,7 @@ func (p *sourceLines) list(path string, node *yaml.Node) []*yaml.Node {
 		return nil
 	}
 	if node.Kind != yaml.SequenceNode {
-		p.failNode(node, path, "expected a list, found "+found(node)+"; write its items between [ and ], or one a line behind a dash")
+		p.failNode(node, path, "expected a list, found "+found(node)+"; write its items between [ and ], or one per line after a dash")
 		return nil
 	}
 	return node.Content
@@ -239,8 +238,8 @@ func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Val
 	}
 }
 
-// text is the text of a scalar that may become a value of the kind; not ok
-// where it is null, which leaves a default as it is, or wrong.
+// text returns the text of a scalar that can become a value of the kind. It returns false
+// if the node is null, which leaves the default in place, or after it recorded an error.
 func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
 	at := sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
@@ -265,7 +264,7 @@ func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (str
 	return node.Value, true
 }
 
-// found names what a node is; it never quotes it, since it may be a secret.
+// found names the kind of a node. It does not quote the value, which may be a secret.
 func found(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -288,7 +287,7 @@ func found(node *yaml.Node) string {
 	return "a YAML tag; put a value that begins with ! in quotes"
 }
 
-// advice helps with api_key:x, which YAML takes for one word.
+// advice returns a hint for key:value without a space, which YAML reads as one word.
 func advice(node *yaml.Node) string {
 	if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
 		return "; a space must follow the colon"
@@ -313,8 +312,8 @@ func unknownKey(key string, fields []field) string {
 	return "is not a known key" + suggest(key, known)
 }
 
-// printable is a key as errors show it: cut where it can be no key of ours, so
-// that {api_key:x} does not show x.
+// printable returns a key for use in an error. It cuts off everything from the first
+// character that no known key contains, so that {api_key:x} does not reveal x.
 func printable(key string) string {
 	end := strings.IndexFunc(key, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-<", r))

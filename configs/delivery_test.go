@@ -13,11 +13,11 @@ func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be 0 or more"},
 		{"a rate below none", `file: {path: "-"}, rate_limit: -0.5`, "sinks[0].rate_limit: is -0.5; it must be 0 or more"},
 		{"a rate that is no number", `file: {path: "-"}, rate_limit: .nan`, "sinks[0].rate_limit: "},
-		{"a field that is no path", `file: {path: "-"}, redact: [detection.title, ".title"]`, `sinks[0].redact[1]: ".title" is no path of a field`},
+		{"a field that is no path", `file: {path: "-"}, redact: [detection.title, ".title"]`, `sinks[0].redact[1]: ".title" is not the path of a field`},
 		{"a lag below none", `file: {path: "-"}, lag: {max_age: -1h}`, "sinks[0].lag.max_age: is -1h; it must be 0 or more"},
 		{"a lag that the journal cannot hold", `file: {path: "-"}, lag: {max_bytes: 2GiB}`, "sinks[0].lag.max_bytes: is 2GiB, which the journal cannot hold (journal.max_bytes: 2GiB)"},
 		{"a policy that is none", `file: {path: "-"}, lag: {policy: drop}`, `sinks[0].lag.policy: "drop" is not one of block, skip`},
-		{"skipping without a bound", `file: {path: "-"}, lag: {policy: skip}`, "sinks[0].lag.policy: is skip without a bound; set max_age, max_bytes or both"},
+		{"skipping without a bound", `file: {path: "-"}, lag: {policy: skip}`, "sinks[0].lag.policy: is skip without a limit; set max_age, max_bytes or both"},
 		{"no request in flight", `webhook: {url: "https://h", concurrency: 0}`, "sinks[0].webhook.concurrency: is 0; it must be at least 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

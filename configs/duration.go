@@ -14,11 +14,11 @@ const (
 	week = 7 * day
 )
 
-// Duration is a time.Duration whose text takes d (24 hours) and w (7 days)
-// beside Go's units: 90d, 1w2d, 36h, 1.5d.
+// Duration is a time.Duration whose text form supports the units d (24 hours) and w (7
+// days) in addition to Go's units: 90d, 1w2d, 36h, 1.5d.
 type Duration time.Duration
 
-// String gives the text that UnmarshalText reads back, in days and Go's units.
+// String returns d in days and Go's units. UnmarshalText parses the result.
 func (d Duration) String() string {
 	if d == 0 {
 		return "0s"
@@ -45,11 +45,11 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a sum of numbers with their units, with one sign in
-// front; 0 alone needs no unit. d is left alone on an error.
+// UnmarshalText parses a sequence of numbers with units and an optional sign in front; 0
+// needs no unit. It leaves d unchanged on an error.
 func (d *Duration) UnmarshalText(text []byte) error {
 	s := string(text)
 	rest, negative := strings.CutPrefix(s, "-")
@@ -63,7 +63,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	if rest == "" {
 		return badDuration(s)
 	}
-	// The sum is kept below zero, where an int64 has space for one more.
+	// The sum is negative, because the range of an int64 is larger by one below zero.
 	var sum time.Duration
 	for rest != "" {
 		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]

@@ -14,16 +14,16 @@ import (
 
 const prefix = "NDRBRIDGE_"
 
-// key is one key that can be set, with # for the index of a list's item.
+// key is a key that can be set. In its path, # stands for the index of a list item.
 type key struct {
 	path  string // sinks[#].kafka.brokers
 	typ   reflect.Type
-	steps []int // the fields on the way, and eachItem for an item
+	steps []int // the field indexes from Config to the key, and eachItem for a list item
 }
 
 const eachItem = -1
 
-// keysOf lists the keys of a struct, those of the structs in it included.
+// keysOf returns the keys of a struct, including those of nested structs.
 func keysOf(t reflect.Type, path string, steps []int) []key {
 	var keys []key
 	for _, f := range fieldsOf(t) {
@@ -45,29 +45,29 @@ func keysOf(t reflect.Type, path string, steps []int) []key {
 	return keys
 }
 
-// variableOf is the variable of a key's path.
+// variableOf returns the environment variable of the key at path.
 func variableOf(path string) string {
 	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "[", "_", "]", "").Replace(path))
 }
 
-// setting is a variable that sets a key.
+// setting is an environment variable that sets a key.
 type setting struct {
 	key
 	variable, value string
-	indexes         []int // of the items on the way
+	indexes         []int // of the list items in the path
 }
 
-// overlay puts the environment over what the file said.
+// overlay applies the environment to config, where it overrides the file.
 func (p *sourceLines) overlay(environ []string, config *Config) {
 	settings := p.settings(env.ToMap(environ))
 	for i, s := range settings {
-		path, value, ok := p.reach(s, reflect.ValueOf(config).Elem())
+		path, value, ok := p.locate(s, reflect.ValueOf(config).Elem())
 		if !ok {
 			continue
 		}
 		if secret, is := value.Addr().Interface().(*Secret); is {
-			// A value takes the place of the file's _file, and the other way
-			// round; two variables of one secret are an error.
+			// A value replaces a _file key of the file, and vice versa; two variables
+			// for one secret are an error.
 			if i == 0 || s.variable != settings[i-1].variable+strings.ToUpper(fileSuffix) {
 				*secret = Secret{}
 			}
@@ -83,16 +83,16 @@ func (p *sourceLines) overlay(environ []string, config *Config) {
 		if shapeOf(s.typ) == shapeTexts {
 			text = strings.Join(splitList(text), ",")
 		}
-		// One at a time, so that an error is known to be this variable's and
-		// does not end the list that the variable is in.
+		// One variable at a time, so that an error belongs to this variable and does not
+		// end the list that contains it.
 		if err := env.ParseWithOptions(config, env.Options{Prefix: prefix, Environment: map[string]string{s.variable: text}}); err != nil {
 			p.failAt(at, path, overlayMessage(err, text, s.typ))
 		}
 	}
 }
 
-// overlayMessage says what is wrong with a variable in the words that are used
-// for the file.
+// overlayMessage returns the message for an invalid variable: the one that is used for the
+// same mistake in a file, if there is one.
 func overlayMessage(err error, text string, t reflect.Type) string {
 	if shapeOf(t) == shapeText {
 		if own := setText(reflect.New(t).Elem(), text); own != nil {
@@ -106,8 +106,8 @@ func overlayMessage(err error, text string, t reflect.Type) string {
 	return err.Error()
 }
 
-// settings finds the key of every variable, in the order of the lists' items.
-// An empty variable sets nothing; an unknown one is an error.
+// settings returns the settings of all variables, ordered by the indexes of list items.
+// Empty variables are ignored. An unknown variable is recorded as an error.
 func (p *sourceLines) settings(environment map[string]string) []setting {
 	keys := keysOf(reflect.TypeFor[Config](), "", nil)
 	byVariable := make(map[string]key, len(keys))
@@ -139,8 +139,8 @@ var (
 	kubernetes = regexp.MustCompile(`^NDRBRIDGE(_[A-Z0-9]+)*_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 )
 
-// foreign tells the variables that are not the configuration's: the file's own
-// name, those of tests, and what Kubernetes sets for Services whose names begin
+// foreign reports whether a variable is not part of the configuration: the one that names
+// the file, those of tests, and those that Kubernetes sets for Services whose names begin
 // with ndrbridge.
 func foreign(variable, value string) bool {
 	return variable == prefix+"CONFIG" || strings.HasPrefix(variable, prefix+"TEST_") ||
@@ -148,7 +148,7 @@ func foreign(variable, value string) bool {
 		strings.HasSuffix(variable, "_PORT") && strings.Contains(value, "://")
 }
 
-// generalize puts # in the place of indexes.
+// generalize replaces the indexes in the name of a variable by # and returns them.
 func generalize(variable string) (string, []int) {
 	var indexes []int
 	general := indexPart.ReplaceAllStringFunc(variable, func(part string) string {
@@ -174,9 +174,9 @@ func suggestVariable(general string, indexes []int, known map[string]key) string
 	return text
 }
 
-// reach makes the blocks and the list items that a variable is in, where the
-// file has none, and returns the path of its key and where its value goes.
-func (p *sourceLines) reach(s setting, at reflect.Value) (path string, value reflect.Value, ok bool) {
+// locate returns the path of a variable's key and the value to set. It creates blocks and
+// list items that do not exist yet. It returns false if an item before it is missing.
+func (p *sourceLines) locate(s setting, at reflect.Value) (path string, value reflect.Value, ok bool) {
 	path, indexes := s.path, s.indexes
 	for _, step := range s.steps {
 		if at.Kind() == reflect.Pointer {
@@ -198,7 +198,7 @@ func (p *sourceLines) reach(s setting, at reflect.Value) (path string, value ref
 		}
 		if index == at.Len() {
 			at.Set(reflect.Append(at, newBlock(at.Type().Elem())))
-			// Not the place of the list, which the file may have.
+			// Without a position, so that errors do not refer to the list in the file.
 			p.at[item(list, index)] = sourceLine{}
 		}
 		at = at.Index(index)
@@ -206,7 +206,8 @@ func (p *sourceLines) reach(s setting, at reflect.Value) (path string, value ref
 	return path, at, true
 }
 
-// splitList is the items of a list in a variable, less the blanks around them.
+// splitList returns the items of a list in a variable, without surrounding blanks and
+// without empty items.
 func splitList(text string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {

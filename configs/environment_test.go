@@ -185,7 +185,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 			if len(p.errors) > 0 {
 				t.Fatal(p.errors)
 			}
-			_, at, _ := p.reach(setting{key: k, indexes: make([]int, strings.Count(k.path, "#"))}, reflect.ValueOf(config).Elem())
+			_, at, _ := p.locate(setting{key: k, indexes: make([]int, strings.Count(k.path, "#"))}, reflect.ValueOf(config).Elem())
 			got := reflect.Indirect(at).Interface()
 			if secret, is := got.(Secret); is && strings.HasSuffix(k.path, fileSuffix) {
 				got = secret.File

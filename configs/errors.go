@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// Error is one thing that is wrong with a configuration. It never shows the
-// value of a secret.
+// Error is an error in a configuration. It never contains the value of a secret.
 type Error struct {
-	// Path is the key that is wrong, such as sinks[1].kafka.brokers; empty for
-	// the file as a whole.
+	// Path is the path of the key, such as sinks[1].kafka.brokers, or empty for the file
+	// as a whole.
 	Path string
-	// File, Line and Column say where in the file: 0 where that is not known,
-	// and File is empty where the file did not say it.
+	// File, Line and Column are the position in the file. File is empty if the value does
+	// not come from the file; Line and Column are 0 if unknown.
 	File         string
 	Line, Column int
 	// Variable is the environment variable that set the value, or empty.
@@ -23,8 +22,8 @@ type Error struct {
 	Message string
 }
 
-// Error is one line: file:line:column: path: message, less what is not known,
-// with the variable in place of the file where that set the value.
+// Error returns one line, file:line:column: path: message, without the parts that are
+// unknown. If an environment variable set the value, its name replaces the position.
 func (e *Error) Error() string {
 	var parts []string
 	switch {
@@ -46,11 +45,11 @@ func (e *Error) Error() string {
 	return strings.Join(append(parts, e.Message), ": ")
 }
 
-// Errors is everything that is wrong with a configuration, in the order of the
-// file, then of the environment.
+// Errors holds all errors of a configuration: those of the file in its order, then those
+// of the environment.
 type Errors []*Error
 
-// Error is one line for each.
+// Error returns one line for each error.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, one := range e {
@@ -59,7 +58,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.As find each.
+// Unwrap returns the errors, for errors.As.
 func (e Errors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i, one := range e {

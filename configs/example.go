@@ -8,11 +8,11 @@ var example string
 //go:embed schema.json
 var schema string
 
-// Example is a file with every key and what it does. A key behind # is one of
-// several to choose from, or off.
+// Example returns a configuration file with every key and its description. A key after a
+// # is an alternative, or disabled.
 func Example() []byte { return []byte(example) }
 
-// Schema is the JSON Schema (draft 2020-12) of a configuration file. What loads by
-// itself is valid by it. It says less than [Load]: how values that are related must
-// differ, and what lies in files, it cannot say.
+// Schema returns the JSON Schema (draft 2020-12) of a configuration file. Every file that
+// loads without environment variables is valid. The schema is less strict than [Load]: it
+// cannot compare values with each other, or check the contents of files.
 func Schema() []byte { return []byte(schema) }

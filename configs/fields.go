@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// field is one field of a struct, as its tags tell it.
+// field describes a field of a struct by its type and tags.
 type field struct {
 	index    int
 	typ      reflect.Type
@@ -33,15 +33,15 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// The shapes that a field may have.
+// shape is the form that a field has in a file.
 type shape int
 
 const (
-	shapeText    shape = iota // read from text
+	shapeText    shape = iota // a scalar
 	shapeSecret               // two keys
 	shapeSecrets              // Secrets
 	shapeBlock                // a struct
-	shapeOption               // a pointer to a struct, nil where its key is absent
+	shapeOption               // a pointer to a struct, nil if its key is absent
 	shapeBlocks               // a list of structs
 	shapeTexts                // a list of strings
 	shapeMap                  // Headers or Table
@@ -69,7 +69,7 @@ func shapeOf(t reflect.Type) shape {
 	return shapeText
 }
 
-// fileSuffix ends every key whose value is the path of a file to read.
+// fileSuffix is the suffix of every key whose value is the path of a file to read.
 const fileSuffix = "_file"
 
 func join(path, name string) string {
@@ -81,8 +81,8 @@ func join(path, name string) string {
 
 func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// setDefaults gives every field of a struct its default. Lists stay empty and
-// options nil: their structs get defaults when they are made.
+// setDefaults sets every field of a struct to its default. Lists stay empty and options
+// nil: newBlock sets the defaults of their structs.
 func setDefaults(v reflect.Value) {
 	for _, f := range fieldsOf(v.Type()) {
 		switch {
@@ -96,7 +96,7 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
-// setText sets what has shapeText. The error says what was wanted.
+// setText parses text into v, which has shapeText. The error says what is expected.
 func setText(v reflect.Value, text string) error {
 	if reader, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return reader.UnmarshalText([]byte(text))

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Files are the paths of the files that s names to be read, those of secrets
-// among them, in order and each once.
+// Files returns the paths of the files that s reads, including those with secrets, sorted
+// and without duplicates.
 func (s Sink) Files() []string { return filesIn(s) }
 
-// filesIn is Files of any block.
+// filesIn returns the paths of the files that a block reads; see Sink.Files.
 func filesIn(block any) []string {
 	var files []string
 	eachFile("", reflect.ValueOf(block), func(_, file string) { files = append(files, file) })
@@ -18,8 +18,8 @@ func filesIn(block any) []string {
 	return slices.Compact(files)
 }
 
-// eachFile visits the files that the block at path names, with the keys that name
-// them, in the order of the configuration.
+// eachFile calls visit for each file that the block at path names, with the path of the
+// key, in the order of the fields.
 func eachFile(path string, block reflect.Value, visit func(key, file string)) {
 	named := func(key, file string) {
 		if file != "" {

@@ -10,18 +10,18 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// Headers are HTTP header fields by name. Their values are literal Secrets,
-// whatever the names, since receivers take keys in headers of any name.
+// Headers holds HTTP header fields by name. All values are literal Secrets, because
+// receivers accept keys in headers of any name.
 type Headers map[string]Secret
 
-// UnmarshalText reads Name: value, with commas between several, which is how
-// the environment holds headers. A value with a comma needs the file.
+// UnmarshalText parses pairs "Name: value" that are separated by commas, which is the form
+// of headers in environment variables. A value with a comma can be set only in the file.
 func (h *Headers) UnmarshalText(text []byte) error {
 	headers := make(Headers)
 	for _, part := range splitList(string(text)) {
 		name, value, ok := strings.Cut(part, ":")
 		if !ok {
-			return errors.New("expected Name: value, with commas between several; a value with a comma needs the file")
+			return errors.New("expected Name: value pairs separated by commas; set a value that contains a comma in the file")
 		}
 		headers[strings.TrimSpace(name)] = NewSecret(strings.TrimSpace(value))
 	}
@@ -40,9 +40,9 @@ func (c checks) headers(path string, headers Headers) {
 		case !headerName.MatchString(name):
 			c.wrong(at, "is not the name of a header; write letters, digits and -")
 		case value != nil && secretfile.HasControl(*value):
-			c.wrong(at, "has a value with a line end or another control character; take it out")
+			c.wrong(at, "has a value with a line end or another control character; remove it")
 		case before[canonical]:
-			c.wrong(at, "is set twice in different letters; keep one of them")
+			c.wrong(at, "is set twice with different capitalization; keep one of them")
 		}
 		before[canonical] = true
 	}

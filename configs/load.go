@@ -6,11 +6,11 @@ import (
 	"reflect"
 )
 
-// Load reads the configuration from the file at path, and the environment,
-// given as os.Environ gives it, over it; with an empty path, from the
-// environment alone. It reads the files that the configuration names, to see
-// that they are there. Everything that is wrong with the configuration is told
-// at once, as Errors; no other error is of that type.
+// Load reads the configuration from the file at path and applies the environment, which
+// has the form of os.Environ. If path is empty, it reads only the environment. It checks
+// that the files that the configuration names can be read. If the configuration is
+// invalid, it returns all errors together, as Errors; other failures are not of that
+// type.
 func Load(path string, environ []string) (*Config, error) {
 	var data []byte
 	if path != "" {
@@ -22,7 +22,7 @@ func Load(path string, environ []string) (*Config, error) {
 	return Parse(path, data, environ)
 }
 
-// Parse is Load for a file that was read already; its name is used in errors.
+// Parse is Load for a file whose content is data. Its name is used in errors.
 func Parse(file string, data []byte, environ []string) (*Config, error) {
 	config := new(Config)
 	setDefaults(reflect.ValueOf(config).Elem())

@@ -6,7 +6,7 @@ import (
 	"ndrbridge/sinks/webhook/pagerduty"
 )
 
-// The presets of webhooks.
+// Values of Webhook.Preset.
 const (
 	PresetSlack         = "slack"
 	PresetTeams         = "teams"
@@ -17,13 +17,13 @@ const (
 	PresetDatadog       = "datadog"
 )
 
-// Presets are the names of the presets, in the order in which they are told.
+// Presets returns the names of the presets, in the order in which they are listed.
 func Presets() []string {
 	return []string{PresetSlack, PresetTeams, PresetDiscord, PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}
 }
 
-// sinkDefaults gives keys that nobody set the defaults that depend on their sink's
-// other keys: on its preset, or on whether it redacts.
+// sinkDefaults sets the defaults that depend on other keys of a sink: on its preset, or on
+// whether it redacts. Keys that are set stay as they are.
 func (p *sourceLines) sinkDefaults(config *Config) {
 	for i := range config.Sinks {
 		s := &config.Sinks[i]
@@ -48,7 +48,7 @@ func (p *sourceLines) sinkDefaults(config *Config) {
 			fallback(p, path+".webhook.url", &s.Webhook.URL, NewURL(pagerduty.URL))
 		case PresetSplunkHEC:
 			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
-			// It is the time that an indexer has to acknowledge.
+			// This includes the time that an indexer has to acknowledge.
 			fallback(p, path+".webhook.timeout", &s.Webhook.Timeout, Duration(5*time.Minute))
 		case PresetElasticsearch, PresetDatadog:
 			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
@@ -57,8 +57,8 @@ func (p *sourceLines) sinkDefaults(config *Config) {
 	}
 }
 
-// chatLag lets a chat skip what is too old to be news, so that it never holds the
-// journal up. The bounds serve that alone: a chat that is to block has none.
+// chatLag sets the lag defaults of a chat, which skips old events, so that it never fills
+// the journal. A chat with policy block gets no limits.
 func (p *sourceLines) chatLag(path string, l *Lag, journal Size) {
 	fallback(p, path+".policy", &l.Policy, LagSkip)
 	if l.Policy == LagSkip {
@@ -67,7 +67,7 @@ func (p *sourceLines) chatLag(path string, l *Lag, journal Size) {
 	}
 }
 
-// fallback sets what the key at path stands for, where nobody did.
+// fallback sets *to to value unless the key at path is set.
 func fallback[T any](p *sourceLines, path string, to *T, value T) {
 	if !p.isSet(path) {
 		*to = value

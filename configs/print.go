@@ -13,10 +13,9 @@ import (
 	"ndrbridge/internal/redact"
 )
 
-// Print writes the effective configuration as YAML, with its secrets hidden:
-// *** for a secret that is given literally, in a URL or in a header, the path
-// for one in a file. What is empty is left out. Without hidden values, Load
-// reads it back as the same configuration.
+// Print writes the effective configuration as YAML, with its secrets hidden: *** for a
+// secret in a value, a URL or a header, and the path for a secret in a file. Empty values
+// are omitted. If no value is hidden, Load reads the output as the same configuration.
 func Print(w io.Writer, config *Config) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -26,7 +25,7 @@ func Print(w io.Writer, config *Config) error {
 	return encoder.Close()
 }
 
-// MarshalYAML gives what Print writes.
+// MarshalYAML returns what Print writes.
 func (c Config) MarshalYAML() (any, error) {
 	return printBlock(reflect.ValueOf(c))
 }
@@ -53,7 +52,7 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 		} else if w, of := block.Interface().(Webhook); is && of && f.name == "url" {
 			printed = text(w.ShownURL(url.Value()))
 		}
-		// An option that is there says something even when it is empty.
+		// An option that is present has a meaning even if it is empty.
 		if len(printed.Content) > 0 || printed.Value != "" || shapeOf(f.typ) == shapeOption {
 			node.Content = append(node.Content, text(name), printed)
 		}
@@ -61,8 +60,8 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 	return node, nil
 }
 
-// ShownURL is the URL of a request of w as a person may see it. The path is shown of
-// services whose key stands beside the URL; that of any other webhook may be a key.
+// ShownURL returns the URL of a request of w with its secrets hidden. It shows the path
+// only for services whose key is not part of the URL.
 func (w Webhook) ShownURL(address string) string {
 	keyBeside := slices.Contains([]string{PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}, w.Preset) ||
 		w.Ticket != nil && w.Ticket.System != TicketGeneric
@@ -123,7 +122,7 @@ func printTable(table Table) *yaml.Node {
 	return node
 }
 
-// text is a scalar that reads back as a string.
+// text returns a scalar node that is read as a string.
 func text(value string) *yaml.Node {
 	node := new(yaml.Node)
 	node.SetString(value)

@@ -15,14 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// RecordFilter is the filter object of the interface's record search: a field,
-// an operator and an operand, or and, or and not over rules. The zero
-// RecordFilter does not filter. Numbers are kept as they are written.
+// RecordFilter is the filter object of a record search in the appliance's REST interface:
+// a field, an operator and an operand, or the operator and, or, or not with rules. The
+// zero RecordFilter does not filter. Numbers are kept as they are written.
 type RecordFilter struct {
 	json string // empty: no filter
 }
 
-// MarshalJSON gives what the interface takes; null where nothing is filtered.
+// MarshalJSON returns the filter object, or null if f does not filter.
 func (f RecordFilter) MarshalJSON() ([]byte, error) {
 	if f.json == "" {
 		return []byte("null"), nil
@@ -30,8 +30,8 @@ func (f RecordFilter) MarshalJSON() ([]byte, error) {
 	return []byte(f.json), nil
 }
 
-// UnmarshalText reads the JSON or YAML of a filter: that is how a variable holds
-// it. The error tells all that is wrong.
+// UnmarshalText parses the JSON or YAML of a filter, which is its form in an environment
+// variable. The error reports all mistakes.
 func (f *RecordFilter) UnmarshalText(text []byte) error {
 	var document, rest yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -51,7 +51,7 @@ func (f *RecordFilter) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// The operators of a filter, by what they want beside them.
+// The operators of a filter, grouped by the keys that they require.
 var (
 	comparisons = []string{"=", "!=", ">", "<", ">=", "<=", "~", "!~", "startswith"}
 	listed      = []string{"in", "not_in"}
@@ -60,15 +60,15 @@ var (
 	operators   = slices.Concat(comparisons, listed, existence, logical)
 )
 
-// What goes beyond these is a mistake: rules that nest deeper, and more rules in
-// one filter, which a few aliases of each other can make.
+// Limits of a filter: how deeply rules may be nested, and how many there may be. A few
+// nested YAML aliases could otherwise expand to any number of rules.
 const (
 	maxFilterDepth = 16
 	maxFilterRules = 10000
 )
 
-// decode takes the filter of a node. What is wrong is told to fail with the node
-// that it is at.
+// decode reads the filter from a node. It calls fail for each mistake with the node at
+// which it is.
 func (f *RecordFilter) decode(path string, node *yaml.Node, fail func(node *yaml.Node, path, message string)) {
 	whole := resolve(node)
 	if isNull(whole) || whole.Kind == yaml.MappingNode && len(whole.Content) == 0 {
@@ -81,7 +81,7 @@ func (f *RecordFilter) decode(path string, node *yaml.Node, fail func(node *yaml
 	}
 }
 
-// filterDecoder writes the JSON of a filter and tells what is wrong with it.
+// filterDecoder converts a filter to JSON and reports mistakes in it.
 type filterDecoder struct {
 	fail   func(node *yaml.Node, path, message string)
 	failed bool
@@ -93,8 +93,7 @@ func (d *filterDecoder) wrong(node *yaml.Node, path, format string, args ...any)
 	d.fail(node, path, fmt.Sprintf(format, args...))
 }
 
-// members returns the values of a mapping by their keys, which must be among
-// known.
+// members returns the values of a mapping by their keys, which must be in known.
 func (d *filterDecoder) members(path string, node *yaml.Node, known ...string) map[string]*yaml.Node {
 	found := make(map[string]*yaml.Node)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -119,7 +118,7 @@ func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth i
 	switch {
 	case d.rules > maxFilterRules:
 		if d.rules == maxFilterRules+1 {
-			d.wrong(at, path, "is one rule too many; write no more than %d", maxFilterRules)
+			d.wrong(at, path, "has too many rules; write at most %d", maxFilterRules)
 		}
 		return dst
 	case node.Kind != yaml.MappingNode:
@@ -147,7 +146,7 @@ func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth i
 		case wanted && n == nil:
 			d.wrong(at, path, "has no %s, which the operator %s needs", name, operator)
 		case !wanted && n != nil:
-			d.wrong(n, join(path, name), "does not go with the operator %s; leave it out", operator)
+			d.wrong(n, join(path, name), "cannot be combined with the operator %s; leave it out", operator)
 		}
 	}
 	want("field", !is(logical))
@@ -172,7 +171,7 @@ func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth i
 func (d *filterDecoder) list(dst []byte, path string, node *yaml.Node, depth int) []byte {
 	filters := resolve(node)
 	if filters.Kind != yaml.SequenceNode || len(filters.Content) == 0 {
-		d.wrong(node, path, "expected a list of one filter or more")
+		d.wrong(node, path, "expected a list of at least one filter")
 		return dst
 	}
 	for i, rule := range filters.Content {
@@ -184,8 +183,8 @@ func (d *filterDecoder) list(dst []byte, path string, node *yaml.Node, depth int
 	return dst
 }
 
-// operand is a value, or one with its type; several is for in and not_in, whose
-// value is a list.
+// operand appends an operand, which is a value or an object with type and value. If several
+// is set, as for in and not_in, the value must be a list.
 func (d *filterDecoder) operand(dst []byte, path string, node *yaml.Node, several bool) []byte {
 	value := d.value
 	if several {
@@ -210,7 +209,7 @@ func (d *filterDecoder) operand(dst []byte, path string, node *yaml.Node, severa
 func (d *filterDecoder) values(dst []byte, path string, node *yaml.Node) []byte {
 	list := resolve(node)
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		d.wrong(node, path, "expected a list of one value or more between [ and ], found %s", found(list))
+		d.wrong(node, path, "expected a list of at least one value between [ and ], found %s", found(list))
 		return dst
 	}
 	dst = append(dst, '[')
@@ -225,7 +224,7 @@ func (d *filterDecoder) values(dst []byte, path string, node *yaml.Node) []byte 
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// value writes a scalar as it stands in the file.
+// value appends a scalar as it is written in the file.
 func (d *filterDecoder) value(dst []byte, path string, node *yaml.Node) []byte {
 	value := resolve(node)
 	tag := value.ShortTag()
@@ -237,7 +236,7 @@ func (d *filterDecoder) value(dst []byte, path string, node *yaml.Node) []byte {
 	case tag == "!!str" || tag == "!!timestamp":
 		return appendJSON(dst, value.Value)
 	default:
-		d.wrong(node, path, "%q is written in a way that JSON does not know; write true, false, a plain number, or put it in quotes", value.Value)
+		d.wrong(node, path, "%q cannot be written in JSON; write true, false, a plain number, or put it in quotes", value.Value)
 	}
 	return dst
 }
@@ -254,8 +253,8 @@ func (d *filterDecoder) text(dst []byte, path string, node *yaml.Node) []byte {
 	return dst
 }
 
-// appendJSON appends text as JSON that YAML reads, too, which wants characters
-// that cannot be printed to be escaped, and has no escapes in pairs.
+// appendJSON appends text as a JSON string that is also valid YAML: YAML requires
+// unprintable characters to be escaped, and does not support surrogate pairs.
 func appendJSON(dst []byte, text string) []byte {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -271,7 +270,7 @@ func appendJSON(dst []byte, text string) []byte {
 	return dst
 }
 
-// node is the filter as Print shows it.
+// node returns the filter for Print.
 func (f RecordFilter) node() (*yaml.Node, error) {
 	var document yaml.Node
 	if f.json == "" {

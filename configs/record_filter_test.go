@@ -48,7 +48,7 @@ func TestRecordFilterTellsWhatIsWrong(t *testing.T) {
 		{"an empty field", `{field: "", operator: exists}`, "records[0].filter.field: is empty"},
 		{"a number for a field", `{field: 1, operator: exists}`, "records[0].filter.field: expected text, found a number"},
 		{"no operand", `{field: a, operator: "="}`, "has no operand"},
-		{"an operand too many", `{field: a, operator: exists, operand: 1}`, "records[0].filter.operand: does not go with the operator exists"},
+		{"an operand too many", `{field: a, operator: exists, operand: 1}`, "records[0].filter.operand: cannot be combined with the operator exists"},
 		{"one value for several", `{field: a, operator: in, operand: 1}`, "records[0].filter.operand: expected a list"},
 		{"several values for one", `{field: a, operator: "=", operand: [1]}`, "expected a value, found a list"},
 		{"an unknown key of an operand", `{field: a, operator: "=", operand: {type: x, value: 1, is_regex: true}}`, "records[0].filter.operand.is_regex: is not one of type, value"},
@@ -56,13 +56,13 @@ func TestRecordFilterTellsWhatIsWrong(t *testing.T) {
 		{"an operand that holds itself", `{field: a, operator: "=", operand: &o {type: x, value: *o}}`, "records[0].filter.operand.value: expected a value"},
 		{"no value", `{field: a, operator: "=", operand: {type: x}}`, "has no value; write {type"},
 		{"nothing for a value", `{field: a, operator: "=", operand: null}`, "expected a value, found nothing"},
-		{"a number that is none of JSON's", `{field: a, operator: "=", operand: 0x10}`, `"0x10" is written in a way that JSON does not know`},
-		{"rules without a list", "{operator: and, rules: {}}", "records[0].filter.rules: expected a list of one filter or more"},
-		{"no rule", "{operator: and, rules: []}", "expected a list of one filter or more"},
-		{"a field beside rules", "{operator: and, field: a, rules: [{field: a, operator: exists}]}", "records[0].filter.field: does not go with the operator and"},
+		{"a number that is none of JSON's", `{field: a, operator: "=", operand: 0x10}`, `"0x10" cannot be written in JSON`},
+		{"rules without a list", "{operator: and, rules: {}}", "records[0].filter.rules: expected a list of at least one filter"},
+		{"no rule", "{operator: and, rules: []}", "expected a list of at least one filter"},
+		{"a field beside rules", "{operator: and, field: a, rules: [{field: a, operator: exists}]}", "records[0].filter.field: cannot be combined with the operator and"},
 		{"a wrong rule", `{operator: or, rules: [{field: a, operator: exists}, {field: b}]}`, "records[0].filter.rules[1]: has no operator"},
 		{"rules that nest too deep", deep, "rules nest deeper than 16"},
-		{"a filter that holds itself many times", `&f {operator: or, rules: [*f, *f, *f, *f, *f, *f, *f, *f]}`, "is one rule too many; write no more than 10000"},
+		{"a filter that holds itself many times", `&f {operator: or, rules: [*f, *f, *f, *f, *f, *f, *f, *f]}`, "has too many rules; write at most 10000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(appliance("records: [{name: x, filter: "+test.filter+"}]")), nil)

@@ -8,22 +8,21 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// hidden stands wherever a secret would.
+// hidden is printed instead of a secret.
 const hidden = "***"
 
-// Secret is a value that is never printed, or the path of the file that holds
-// it. The zero Secret is unset. However one is printed, logged or encoded, it
-// shows *** or the path.
+// Secret is a secret value, or the path of a file with the value. The zero Secret is unset.
+// Whenever a Secret is printed, logged or encoded, it shows *** or the path.
 type Secret struct {
-	// A pointer, since fmt does not ask for methods, and prints what it finds,
-	// where a verb does not fit or a struct holds this in an unexported field.
+	// A pointer, because fmt prints fields without calling methods if a verb does not
+	// match, or if a Secret is in an unexported field.
 	value *string
 
-	// File is the path of the file, empty for a literal value.
+	// File is the path of the file, or empty for a literal value.
 	File string `env:"FILE"`
 }
 
-// NewSecret is a Secret with a literal value; an empty one is unset.
+// NewSecret returns a Secret with a literal value. If value is empty, the Secret is unset.
 func NewSecret(value string) Secret {
 	if value == "" {
 		return Secret{}
@@ -34,11 +33,11 @@ func NewSecret(value string) Secret {
 // IsSet reports whether s has a value or a file.
 func (s Secret) IsSet() bool { return s.value != nil || s.File != "" }
 
-// Read gives the value, less the line ends at its end. A file is read again at every
-// call, so that a secret may be changed under a running bridge. An unset Secret reads
-// as empty. A file that is missing, empty, no regular file or above 1 MiB is an error,
-// and so is a line break or another control character within a secret: no header, URL
-// or password can hold one. The error names the file, and never shows the secret.
+// Read returns the value without trailing line ends, or "" if s is unset. It reads a file
+// at every call, so that a secret can be changed while the bridge is running. It returns
+// an error if the file is missing, empty, not a regular file, or larger than 1 MiB, or if
+// the secret contains a line break or another control character, which no header, URL or
+// password can contain. The error names the file and never contains the secret.
 func (s Secret) Read() (string, error) {
 	if s.value != nil {
 		text := trimLineEnds(*s.value)
@@ -64,11 +63,11 @@ func (s Secret) Read() (string, error) {
 	return text, nil
 }
 
-const errBrokenSecret = "has a line break or another control character within the secret: write the secret alone, on one line"
+const errBrokenSecret = "has a line break or another control character within the secret: write only the secret, on one line"
 
 func trimLineEnds(text string) string { return strings.TrimRight(text, "\r\n") }
 
-// String is *** for a value, the path for a file, empty for neither.
+// String returns *** for a literal value, the path for a file, or "" if s is unset.
 func (s Secret) String() string {
 	if s.value != nil {
 		return hidden
@@ -76,17 +75,17 @@ func (s Secret) String() string {
 	return s.File
 }
 
-// Format prints String, whatever the verb.
+// Format prints String for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// MarshalText is String, so that JSON, YAML and slog show no more.
+// MarshalText returns String, so that JSON, YAML and slog do not show the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Secrets are literal Secrets, in an order that may matter.
+// Secrets is a list of literal Secrets. Their order may matter.
 type Secrets []Secret
 
-// UnmarshalText reads secrets with commas between them, which is how the
-// environment holds them.
+// UnmarshalText parses secrets that are separated by commas, which is their form in an
+// environment variable.
 func (s *Secrets) UnmarshalText(text []byte) error {
 	*s = nil
 	for _, part := range splitList(string(text)) {
@@ -95,7 +94,7 @@ func (s *Secrets) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText sets the value; it leaves File as it is.
+// UnmarshalText sets the value and leaves File unchanged.
 func (s *Secret) UnmarshalText(text []byte) error {
 	s.value = NewSecret(string(text)).value
 	return nil

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// SecretFile is a file that holds a secret.
+// SecretFile is a file that contains a secret.
 type SecretFile struct {
-	Key  string // that names it, such as appliances[0].api_key_file
+	Key  string // path of the key that names the file, such as appliances[0].api_key_file
 	Path string
 }
 
-// notSecret are the keys of files that anybody may read.
+// notSecret lists the keys of files that contain no secrets.
 var notSecret = []string{"ca_file", "cert_file", "template_file"}
 
-// SecretFiles are the files of c that hold secrets, private keys among them, in the
-// order of the configuration.
+// SecretFiles returns the files that contain secrets, including private keys, in the order
+// of the configuration.
 func (c *Config) SecretFiles() []SecretFile {
 	var found []SecretFile
 	eachFile("", reflect.ValueOf(*c), func(key, file string) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Size is a number of bytes, 0 or more. Its text is a whole number and a unit:
-// B, KiB, MiB, GiB or TiB; without a unit it counts bytes.
+// Size is a number of bytes, 0 or more. Its text form is a whole number and a unit, B, KiB,
+// MiB, GiB or TiB; without a unit it is a number of bytes.
 type Size int64
 
-// The units of Size.
+// Units of Size.
 const (
 	KiB Size = 1 << 10
 	MiB Size = 1 << 20
@@ -19,8 +19,8 @@ const (
 	TiB Size = 1 << 40
 )
 
-// String gives the text that UnmarshalText reads back, in the largest unit that
-// leaves no rest.
+// String returns s in the largest unit that gives a whole number. UnmarshalText parses the
+// result.
 func (s Size) String() string {
 	switch {
 	case s == 0:
@@ -37,10 +37,10 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10) + "B"
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what String gives. s is left alone on an error.
+// UnmarshalText parses the text form. It leaves s unchanged on an error.
 func (s *Size) UnmarshalText(text []byte) error {
 	t := string(text)
 	unit := strings.TrimLeft(t, "0123456789")

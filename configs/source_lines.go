@@ -2,35 +2,34 @@ package configs
 
 import "strings"
 
-// sourceLine is where a value came from: a variable, or a line and column of the
-// file, or neither.
+// sourceLine is the origin of a value: a variable, a position in the file, or neither.
 type sourceLine struct {
 	variable     string
 	line, column int
-	null         bool // the key is there without a value, and has its default
+	null         bool // the key is present without a value and keeps its default
 }
 
-// sourceLines remembers, by path, where values came from and what was wrong.
+// sourceLines records the origins of values by path, and the errors.
 type sourceLines struct {
 	file   string
 	at     map[string]sourceLine
 	errors Errors
 }
 
-// fail records what is wrong with the key at path. Where that key was not set,
-// the error shows the place of the block that lacks it.
+// fail records an error of the key at path. If the key is not set, the error has the
+// position of the innermost block that is.
 func (p *sourceLines) fail(path, message string) {
 	for at := path; ; at = parent(at) {
-		place, known := p.at[at]
+		origin, known := p.at[at]
 		if !known && at != "" {
 			continue
 		}
-		p.failAt(place, path, message)
+		p.failAt(origin, path, message)
 		return
 	}
 }
 
-// isSet reports whether somebody gave the key at path a value.
+// isSet reports whether the key at path has a value in the file or the environment.
 func (p *sourceLines) isSet(path string) bool {
 	at, known := p.at[path]
 	return known && !at.null
@@ -44,7 +43,7 @@ func (p *sourceLines) failAt(at sourceLine, path, message string) {
 	p.errors = append(p.errors, e)
 }
 
-// parent is the path of the block or list that holds path.
+// parent returns the path of the block or list that contains path.
 func parent(path string) string {
 	return path[:max(strings.LastIndexAny(path, ".["), 0)]
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Start says where to begin: now, at the beginning, a while ago, or at a time.
-// The zero Start is now. Its text is now, beginning, a negative duration (-7d)
-// or an RFC 3339 time.
+// Start is the point from which to read: now, the beginning, a duration ago, or a time. The
+// zero Start is now. Its text form is now, beginning, a negative duration such as -7d, or
+// an RFC 3339 time.
 type Start struct {
 	beginning bool
 	ago       Duration // below 0, or 0: not set
@@ -17,7 +17,7 @@ type Start struct {
 // IsNow reports whether s is now.
 func (s Start) IsNow() bool { return s == Start{} }
 
-// At is the time that s means when it is now: the zero time for beginning.
+// At returns the time of s relative to now. It returns the zero time for the beginning.
 func (s Start) At(now time.Time) time.Time {
 	switch {
 	case s.beginning:
@@ -30,7 +30,7 @@ func (s Start) At(now time.Time) time.Time {
 	return now
 }
 
-// String gives the text that UnmarshalText reads back.
+// String returns the text form of s.
 func (s Start) String() string {
 	switch {
 	case s.beginning:
@@ -43,10 +43,10 @@ func (s Start) String() string {
 	return "now"
 }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what String gives. s is left alone on an error.
+// UnmarshalText parses the text form. It leaves s unchanged on an error.
 func (s *Start) UnmarshalText(text []byte) error {
 	t := string(text)
 	switch t {
@@ -60,14 +60,14 @@ func (s *Start) UnmarshalText(text []byte) error {
 	var ago Duration
 	if err := ago.UnmarshalText(text); err == nil {
 		if ago >= 0 {
-			return fmt.Errorf("%q does not lie in the past: write -%s for that long ago", t, ago)
+			return fmt.Errorf("%q is not in the past: write -%s for that long ago", t, ago)
 		}
 		*s = Start{ago: ago}
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, t)
 	if err != nil || at.IsZero() {
-		return fmt.Errorf("%q is no start: write now, beginning, a negative duration such as -7d, or a time such as 2026-01-31T08:00:00Z", t)
+		return fmt.Errorf("%q is not a valid start: write now, beginning, a negative duration such as -7d, or a time such as 2026-01-31T08:00:00Z", t)
 	}
 	*s = Start{at: at.UTC()}
 	return nil

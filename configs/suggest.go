@@ -2,11 +2,11 @@ package configs
 
 import "fmt"
 
-// longestWord is far above what anybody mistypes.
+// longestWord is the length in bytes up to which words are compared and shown.
 const longestWord = 100
 
-// suggest ends a message about an unknown word with the known word that it
-// resembles, where there is one.
+// suggest returns the end of a message about an unknown word: a question whether a similar
+// known word was meant, or "" if none is similar.
 func suggest(word string, known []string) string {
 	if len(word) > longestWord {
 		return ""
@@ -23,7 +23,7 @@ func suggest(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// distance is how many bytes must be added, dropped or changed to make b of a.
+// distance returns the edit distance between a and b in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -16,15 +16,15 @@ func TestTicketKeysTellWhatIsWrong(t *testing.T) {
 		{"a way to show a secret that is not there", `jira: {verify: header}`, at + "jira.secret_file: is missing"},
 		{"a way that there is not", `jira: {secret: s, verify: hmac}`, at + `jira.verify: "hmac" is not one of signature, header, basic`},
 		{"a password without its user", `servicenow: {secret: s, verify: basic}`, at + "servicenow.username: is missing; set it, or the variable NDRBRIDGE_TICKETS_WEBHOOKS_SERVICENOW_USERNAME"},
-		{"a user without a password", `servicenow: {secret: s, username: now}`, at + "servicenow.username: goes with verify: basic alone"},
-		{"a header beside Authorization", `servicenow: {secret: s, verify: basic, username: now, header: X-A}`, at + "servicenow.header: does not go with verify: basic"},
-		{"a header that is none", `servicenow: {secret: s, header: "X A"}`, at + `servicenow.header: "X A" is no name of a header`},
+		{"a user without a password", `servicenow: {secret: s, username: now}`, at + "servicenow.username: requires verify: basic"},
+		{"a header beside Authorization", `servicenow: {secret: s, verify: basic, username: now, header: X-A}`, at + "servicenow.header: cannot be combined with verify: basic"},
+		{"a header that is none", `servicenow: {secret: s, header: "X A"}`, at + `servicenow.header: "X A" is not the name of a header`},
 		{"a status that no appliance has", `jira: {secret: s, map: {statuses: {Done: finished}}}`, at + `jira.map: statuses: "done" is mapped to "finished", which is none of new, in_progress, closed, acknowledged, ignore`},
 		{"a path that is none", `jira: {secret: s, map: {ticket_id: issue..key}}`, at + `jira.map: ticket_id: "issue..key" is no path`},
 		{"a table that is a list", `jira: {secret: s, map: {statuses: [Done]}}`, at + "jira.map.statuses: expected names with values, found a list"},
 		{"a value twice", `jira: {secret: s, map: {statuses: {Done: closed, Done: new}}}`, "is set twice"},
 		{"a system without a name", `generic: [{secret: s}]`, at + "generic[0].name: is missing"},
-		{"a system with a name that is taken", `generic: [{name: jira, secret: s}]`, at + `generic[0].name: "jira" is the name of tickets.webhooks.jira, too`},
+		{"a system with a name that is taken", `generic: [{name: jira, secret: s}]`, at + `generic[0].name: "jira" is also the name of tickets.webhooks.jira`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte("tickets: {enabled: true, webhooks: {"+test.webhooks+"}}"+valid), nil)

@@ -12,9 +12,9 @@ func TestTracingKeysTellWhatIsWrong(t *testing.T) {
 		{"an endpoint with a password", `endpoint: "https://ana:sesame@collector"`, "tracing.endpoint: has a user name or a password; write them into headers"},
 		{"an endpoint with a query", `endpoint: "https://collector/?k=sesame"`, "tracing.endpoint: has a query or a fragment"},
 		{"a header that is none", `headers: {"X Key": sesame}`, "tracing.headers.X…: is not the name of a header"},
-		{"a header twice", "headers: {x-key: a, X-Key: b}", "tracing.headers.x-key: is set twice in different letters"},
-		{"a share below none", "sample: -0.1", "tracing.sample: is -0.1; it must lie between 0 and 1"},
-		{"a share above all", "sample: 1.1", "tracing.sample: is 1.1; it must lie between 0 and 1"},
+		{"a header twice", "headers: {x-key: a, X-Key: b}", "tracing.headers.x-key: is set twice with different capitalization"},
+		{"a share below none", "sample: -0.1", "tracing.sample: is -0.1; it must be between 0 and 1"},
+		{"a share above all", "sample: 1.1", "tracing.sample: is 1.1; it must be between 0 and 1"},
 		{"a share that is no number", "sample: .nan", "tracing.sample: "},
 		{"half a certificate", "tls: {server_name: a, cert_file: tracing.go}", "tracing.tls.cert_file: is set without key_file"},
 	} {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// URL is a URL, or several by comma, that may hold secrets. The zero URL is
-// unset. However it is printed, logged or encoded, it shows its scheme and host alone:
-// user names and passwords, the path, where chat services and others keep the key of a
-// hook, and the query are hidden.
+// URL is a URL that may contain secrets, or several separated by commas. The zero URL is
+// unset. Whenever it is printed, logged or encoded, it shows only its scheme and host. The
+// user name, the password, the query and the path are hidden, because the path may contain
+// a key, for example of a chat service.
 type URL struct {
-	value *string // a pointer for the reason that Secret has
+	value *string // a pointer for the same reason as in Secret
 }
 
-// NewURL is a URL of the text; an empty one is unset.
+// NewURL returns a URL with this text. If text is empty, the URL is unset.
 func NewURL(text string) URL {
 	if text == "" {
 		return URL{}
@@ -23,7 +23,7 @@ func NewURL(text string) URL {
 	return URL{value: &text}
 }
 
-// Value is the whole text, its secrets included; empty for an unset URL.
+// Value returns the full text with its secrets, or "" if u is unset.
 func (u URL) Value() string {
 	if u.value == nil {
 		return ""
@@ -31,12 +31,12 @@ func (u URL) Value() string {
 	return *u.value
 }
 
-// String is u with its secrets hidden.
+// String returns u with its secrets hidden.
 func (u URL) String() string {
 	return u.shown(false)
 }
 
-// shown is String, with the path of a URL that has no secret in it by its kind.
+// shown returns u with its secrets hidden. The path is shown if withPath is true.
 func (u URL) shown(withPath bool) string {
 	if u.value == nil {
 		return ""
@@ -70,10 +70,10 @@ func hideURL(text string, withPath bool) string {
 	return b.String()
 }
 
-// Format prints String, whatever the verb.
+// Format prints String for every verb.
 func (u URL) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.String()) }
 
-// MarshalText is String, so that JSON, YAML and slog show no more.
+// MarshalText returns String, so that JSON, YAML and slog do not show secrets.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText sets the text.

@@ -16,10 +16,10 @@ import (
 	"ndrbridge/internal/secretfile"
 )
 
-// checks finds what is wrong with values that were read.
+// checks validates the values that were read, and records the errors.
 type checks struct {
 	*sourceLines
-	unread Errors // what was wrong before
+	unread Errors // errors of values that could not be read
 }
 
 func validate(p *sourceLines, config *Config) {
@@ -27,10 +27,10 @@ func validate(p *sourceLines, config *Config) {
 	c.tags("", reflect.ValueOf(config).Elem())
 	c.admin(config.Admin)
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
-		c.wrong("events.type_prefix", "%q cannot begin a type; write words of letters, digits, - and _ with dots between them", config.Events.TypePrefix)
+		c.wrong("events.type_prefix", "%q is not a valid type prefix; write words of letters, digits, - and _, separated by dots", config.Events.TypePrefix)
 	}
-	if beat := config.Events.Heartbeat; beat > 0 && beat < Duration(time.Second) {
-		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", beat)
+	if every := config.Events.Heartbeat; every > 0 && every < Duration(time.Second) {
+		c.wrong("events.heartbeat", "is %s; write at least 1s, or 0 for none", every)
 	}
 	c.appliances(config.Appliances)
 	c.sinks(config.Sinks, config.State)
@@ -44,14 +44,16 @@ func validate(p *sourceLines, config *Config) {
 	c.tracing(config.Tracing)
 }
 
-// wrong records a mistake, unless the value there could not even be read.
+// wrong records an error, unless the value at path could not be read, which is an error
+// already.
 func (c checks) wrong(path, format string, args ...any) {
 	if !c.failed(path) {
 		c.fail(path, fmt.Sprintf(format, args...))
 	}
 }
 
-// failed reports whether path, or what it is part of, could not be read.
+// failed reports whether the value at path, or a block that contains it, could not be
+// read.
 func (c checks) failed(path string) bool {
 	for _, e := range c.unread {
 		rest, within := strings.CutPrefix(path, e.Path)
@@ -62,13 +64,13 @@ func (c checks) failed(path string) bool {
 	return false
 }
 
-// failedSecret is failed for both keys of a secret.
+// failedSecret reports whether either key of a secret could not be read.
 func (c checks) failedSecret(path string) bool {
 	return c.failed(path) || c.failed(path+fileSuffix)
 }
 
-// tags checks what tags and types alone tell: values that a oneof tag lists, bounds,
-// required values, secrets set twice, and files that must be readable.
+// tags checks what follows from tags and types alone: oneof tags, bounds, required values,
+// secrets that are set twice, and files that must be readable.
 func (c checks) tags(path string, block reflect.Value) {
 	for _, f := range fieldsOf(block.Type()) {
 		path, value := join(path, f.name), block.Field(f.index)
@@ -125,7 +127,7 @@ func (c checks) secret(path string, s Secret) {
 		}
 	case s.value != nil:
 		if _, err := s.Read(); err != nil {
-			c.wrong(path, "has a line break or another control character; write the secret alone, on one line")
+			c.wrong(path, "has a line break or another control character; write only the secret, on one line")
 		}
 	}
 }
@@ -136,8 +138,8 @@ func (c checks) readable(path, file string) {
 	}
 }
 
-// required checks that there is a value. A list of blocks that is empty is told in
-// words of its own.
+// required checks that there is a value. It does not check lists of blocks, which have
+// messages of their own.
 func (c checks) required(path string, value reflect.Value) {
 	if url, is := value.Interface().(URL); is && url.Value() == "" ||
 		value.Kind() == reflect.String && value.Len() == 0 || shapeOf(value.Type()) == shapeTexts && value.Len() == 0 {
@@ -178,14 +180,15 @@ var (
 	typePrefix  = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 )
 
-// name checks a name; names are those before it, by the index of their item.
+// name checks a name, which must not be in before. It adds the name to before with the path
+// of its block.
 func (c checks) name(path, name string, before map[string]string) {
 	switch {
-	case name == "": // which was told
+	case name == "": // reported as missing
 	case !namePattern.MatchString(name):
-		c.wrong(path, "%q is no name; write 1 to 63 of a-z, 0-9 and -", name)
+		c.wrong(path, "%q is not a valid name; write 1 to 63 of a-z, 0-9 and -", name)
 	case before[name] != "":
-		c.wrong(path, "%q is the name of %s, too; each needs its own", name, before[name])
+		c.wrong(path, "%q is also the name of %s; names must be unique", name, before[name])
 	default:
 		before[name] = parent(path)
 	}
@@ -193,11 +196,11 @@ func (c checks) name(path, name string, before map[string]string) {
 
 func (c checks) admin(admin Admin) {
 	if admin.Listen == "" {
-		return // which was told
+		return // reported as missing
 	}
 	host, port, err := net.SplitHostPort(admin.Listen)
 	if err != nil || !validPort(port) {
-		c.wrong("admin.listen", "%q is no address; write host:port, for example 127.0.0.1:9600", admin.Listen)
+		c.wrong("admin.listen", "%q is not an address; write host:port, for example 127.0.0.1:9600", admin.Listen)
 		return
 	}
 	address, err := netip.ParseAddr(host)
@@ -211,7 +214,8 @@ func validPort(port string) bool {
 	return err == nil
 }
 
-// url checks a URL that may hold secrets, so that it is never quoted.
+// url checks a URL and returns it parsed, or nil after an error. Errors do not quote the
+// URL, which may contain secrets.
 func (c checks) url(path string, text URL, schemes ...string) *url.URL {
 	parsed, err := url.Parse(text.Value())
 	switch {
@@ -220,7 +224,7 @@ func (c checks) url(path string, text URL, schemes ...string) *url.URL {
 	case !slices.Contains(schemes, parsed.Scheme):
 		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
 	case parsed.Port() != "" && !validPort(parsed.Port()):
-		c.wrong(path, "has a port that is none")
+		c.wrong(path, "has an invalid port")
 	default:
 		return parsed
 	}
@@ -242,7 +246,7 @@ func (c checks) tls(path string, tls TLS) {
 	}
 }
 
-// login checks a user name and a password that go together.
+// login checks that a user name and a password are both set or both unset.
 func (c checks) login(path, username string, password Secret) {
 	switch {
 	case c.failedSecret(path + ".password"):
@@ -253,7 +257,7 @@ func (c checks) login(path, username string, password Secret) {
 	}
 }
 
-// samePath reports whether two paths name one file, as far as their text shows.
+// samePath reports whether two paths are the same after they are made absolute.
 func samePath(a, b string) bool {
 	absoluteA, errA := filepath.Abs(a)
 	absoluteB, errB := filepath.Abs(b)

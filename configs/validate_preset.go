@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// presetKeys are the keys of a preset, beside those that any webhook has.
+// presetKeys describes the keys that a preset has in addition to those of every webhook.
 type presetKeys struct {
-	secret   string   // what key is; empty: the preset has none
-	required bool     // key is
-	signsIn  bool     // key goes into the Authorization header
-	others   []string // beside key
+	secret   string   // meaning of the key "key"; empty if the preset does not support it
+	required bool     // whether "key" is required
+	signsIn  bool     // whether "key" is sent in the Authorization header
+	others   []string // additional keys
 }
 
 func keysOfPreset(name string) (keys presetKeys, known bool) {
 	switch name {
 	case PresetSlack:
-		return presetKeys{secret: "a bot's token", signsIn: true, others: []string{"channel", "updates"}}, true
+		return presetKeys{secret: "a bot token", signsIn: true, others: []string{"channel", "updates"}}, true
 	case PresetTeams, PresetDiscord:
 		return presetKeys{}, true
 	case PresetPagerDuty:
 		return presetKeys{secret: "the routing key", required: true}, true
 	case PresetSplunkHEC:
-		return presetKeys{secret: "the collector's token", required: true, signsIn: true, others: []string{"index", "source_type"}}, true
+		return presetKeys{secret: "the collector token", required: true, signsIn: true, others: []string{"index", "source_type"}}, true
 	case PresetElasticsearch:
 		return presetKeys{secret: "an API key", signsIn: true}, true
 	case PresetDatadog:
@@ -32,19 +32,18 @@ func keysOfPreset(name string) (keys presetKeys, known bool) {
 	return presetKeys{}, false
 }
 
-// preset checks the keys that presets have, and those of others that a preset
-// leaves no choice about.
+// preset checks the keys of presets, and the other keys whose values a preset restricts.
 func (c checks) preset(path string, w Webhook) {
 	keys, known := keysOfPreset(w.Preset)
 	if !known && w.Preset != "" {
-		return // which was told
+		return // reported by the oneof tag
 	}
 	c.presetOnly(path, w, keys)
 	if w.Preset == "" {
 		return
 	}
 	if w.Method != "POST" {
-		c.wrong(path+".method", "%q does not fit preset %s, which takes POST", w.Method, w.Preset)
+		c.wrong(path+".method", "%q is not supported by preset %s, which supports POST", w.Method, w.Preset)
 	}
 	if keys.required && !w.Key.IsSet() && !c.failedSecret(path+".key") {
 		c.wrong(path+".key_file", "is missing; preset %s needs %s: set it, or the variable %s", w.Preset, keys.secret, variableOf(path+".key_file"))
@@ -57,22 +56,22 @@ func (c checks) preset(path string, w Webhook) {
 		c.slackBot(path, w)
 	case PresetSplunkHEC:
 		if at := pathOf(w.URL); strings.Trim(at, "/") != "" && !strings.Contains(at, "/services/collector") {
-			c.wrong(path+".url", "has a path that is not an event collector's; write https://host:8088, or with /services/collector/event behind it")
+			c.wrong(path+".url", "has a path other than that of an event collector; write https://host:8088, or append /services/collector/event")
 		}
 	case PresetElasticsearch:
 		if index := strings.TrimSuffix("/"+strings.Trim(pathOf(w.URL), "/"), "/_bulk"); w.URL.Value() != "" && strings.Trim(index, "/") == "" {
-			c.wrong(path+".url", "names no index; write https://host:9200/ and the index or data stream")
+			c.wrong(path+".url", "has no index; write https://host:9200/ followed by the index or data stream")
 		}
 	case PresetDatadog:
 		for i, tag := range w.Tags {
 			if tag == "" || strings.ContainsAny(tag, ", \t\n") {
-				c.wrong(item(path+".tags", i), "%q is no tag; write a name, a colon and a value without blanks and commas, such as env:prod", tag)
+				c.wrong(item(path+".tags", i), "%q is not a tag; write a name, a colon and a value without blanks and commas, such as env:prod", tag)
 			}
 		}
 	}
 }
 
-// presetOnly refuses keys that the preset has not, or that nothing has without one.
+// presetOnly reports keys that the preset does not support, or that require a preset.
 func (c checks) presetOnly(path string, w Webhook, keys presetKeys) {
 	allowed := keys.others
 	if keys.secret != "" {
@@ -97,16 +96,16 @@ func (c checks) presetOnly(path string, w Webhook, keys presetKeys) {
 		switch {
 		case !key.set || slices.Contains(allowed, key.name):
 		case w.Preset == "":
-			c.wrong(at, "is set without preset, which alone has a use for it; set preset, or leave it out")
+			c.wrong(at, "requires preset; set preset, or leave it out")
 		case len(allowed) == 0:
-			c.wrong(at, "does not fit preset %s, whose url holds all that it needs; leave it out", w.Preset)
+			c.wrong(at, "is not supported by preset %s, which takes everything from url; leave it out", w.Preset)
 		default:
-			c.wrong(at, "does not fit preset %s, which takes %s; leave it out", w.Preset, strings.Join(allowed, ", "))
+			c.wrong(at, "is not supported by preset %s, which supports %s; leave it out", w.Preset, strings.Join(allowed, ", "))
 		}
 	}
 }
 
-// signsInOnce refuses whatever else makes the header that key makes.
+// signsInOnce reports other keys that set the Authorization header, which key sets too.
 func (c checks) signsInOnce(path string, w Webhook) {
 	const one = "is set, and so is key, which preset %s sends in the Authorization header; keep one of them"
 	if w.Auth != (WebhookAuth{}) {
@@ -125,16 +124,16 @@ func (c checks) signsInOnce(path string, w Webhook) {
 func (c checks) slackBot(path string, w Webhook) {
 	switch {
 	case w.Channel != "" && !w.Key.IsSet() && !c.failedSecret(path+".key"):
-		c.wrong(path+".channel", "is set without key_file, a bot's token; set both, or neither for an incoming webhook, which has its own channel")
+		c.wrong(path+".channel", "is set without key_file, a bot token; set both, or neither for an incoming webhook, which has a fixed channel")
 	case w.Channel == "" && w.Key.IsSet():
-		c.wrong(path+".channel", "is missing; a bot (key) needs the channel that it posts to: its id, or its name")
+		c.wrong(path+".channel", "is missing; a bot (key) requires the id or the name of the channel to post in")
 	}
 	if w.Updates != "" && !w.Key.IsSet() && !c.failedSecret(path+".key") {
-		c.wrong(path+".updates", "is set without key_file, a bot's token: an incoming webhook cannot change what it posted; leave it out")
+		c.wrong(path+".updates", "is set without key_file, a bot token: an incoming webhook cannot change its messages; leave it out")
 	}
 }
 
-// pathOf is the path of a URL; empty where it has none or cannot be read.
+// pathOf returns the path of a URL, or "" if it has none or cannot be parsed.
 func pathOf(u URL) string {
 	parsed, err := url.Parse(u.Value())
 	if err != nil {

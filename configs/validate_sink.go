@@ -13,7 +13,7 @@ import (
 
 func (c checks) sinks(sinks []Sink, state string) {
 	if len(sinks) == 0 {
-		c.wrong("sinks", "names no sink; add one with its name and kafka, nats, webhook or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
+		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
 	}
 	before := make(map[string]string)
 	for i, s := range sinks {
@@ -28,13 +28,13 @@ func (c checks) sinks(sinks []Sink, state string) {
 		}
 		for j, other := range sinks[:i] {
 			if other.File != nil && samePath(s.File.Path, other.File.Path) {
-				c.wrong(path+".file.path", "is written by %s, too; choose another path", item("sinks", j))
+				c.wrong(path+".file.path", "is also written by %s; choose another path", item("sinks", j))
 			}
 		}
 	}
 }
 
-// modes are the content modes of each kind of sink.
+// modes returns the content modes that a kind of sink supports.
 func modes(kind string) []string {
 	switch kind {
 	case "webhook":
@@ -65,11 +65,11 @@ func (c checks) sink(path string, s Sink) {
 	}
 	switch len(kinds) {
 	case 0:
-		c.wrong(path, "goes nowhere; add one of kafka, nats, webhook and file")
+		c.wrong(path, "has no destination; add one of kafka, nats, webhook and file")
 	case 1:
 		c.mode(path+".mode", s)
 	default:
-		c.wrong(path, "has %s; keep one, and make a sink of its own for each other", strings.Join(kinds, " and "))
+		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(kinds, " and "))
 	}
 	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
 	if s.Match != "" {
@@ -77,11 +77,11 @@ func (c checks) sink(path string, s Sink) {
 			c.wrong(path+".match", "%v", err)
 		}
 	} else if s.OnError != "" {
-		c.wrong(path+".on_error", "is for a match that fails, and there is none; add match or leave it out")
+		c.wrong(path+".on_error", "requires match, which is not set; add match, or leave it out")
 	}
 	for i, field := range s.Redact {
 		if !fieldPath.MatchString(field) {
-			c.wrong(item(path+".redact", i), "%q is no path of a field; write names joined by dots, such as detection.description", field)
+			c.wrong(item(path+".redact", i), "%q is not the path of a field; write names joined by dots, such as detection.description", field)
 		}
 	}
 }
@@ -89,11 +89,11 @@ func (c checks) sink(path string, s Sink) {
 func (c checks) mode(path string, s Sink) {
 	allowed := modes(s.Kind())
 	switch {
-	case !slices.Contains(modes("webhook"), s.Mode): // which was told
+	case !slices.Contains(modes("webhook"), s.Mode): // reported by the oneof tag
 	case s.Webhook != nil && s.Webhook.Preset != "" && s.Mode != "structured":
-		c.wrong(path, "%q does not fit a preset, which speaks the service's own protocol; leave it out", s.Mode)
+		c.wrong(path, "%q is not supported with a preset, which uses the service's own protocol; leave it out", s.Mode)
 	case !slices.Contains(allowed, s.Mode):
-		c.wrong(path, "%q does not fit %s, which takes %s", s.Mode, s.Kind(), strings.Join(allowed, ", "))
+		c.wrong(path, "%q is not supported by %s, which supports %s", s.Mode, s.Kind(), strings.Join(allowed, ", "))
 	}
 }
 
@@ -102,7 +102,7 @@ func (c checks) lag(path string, l Lag, journal Size) {
 		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
 	}
 	if l.Policy == LagSkip && !l.IsBounded() && !c.failed(path+".max_age") && !c.failed(path+".max_bytes") {
-		c.wrong(path+".policy", "is skip without a bound; set max_age, max_bytes or both, or policy to block")
+		c.wrong(path+".policy", "is skip without a limit; set max_age, max_bytes or both, or policy to block")
 	}
 }
 
@@ -115,8 +115,8 @@ var (
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
-// template checks the placeholders of a topic or a subject, and returns it with
-// an x in the place of each.
+// template checks the placeholders of a topic or a subject, and returns it with each
+// replaced by an x.
 func (c checks) template(path, template string) string {
 	filled := placeholder.ReplaceAllStringFunc(template, func(name string) string {
 		switch name {
@@ -127,7 +127,7 @@ func (c checks) template(path, template string) string {
 		return "x"
 	})
 	if strings.ContainsAny(filled, "{}") {
-		c.wrong(path, "%q has a brace without its other; use {stream}, {appliance} and {action}", template)
+		c.wrong(path, "%q has an unmatched brace; use {stream}, {appliance} and {action}", template)
 	}
 	return filled
 }
@@ -135,16 +135,16 @@ func (c checks) template(path, template string) string {
 func (c checks) kafka(path string, k Kafka) {
 	c.kafkaConnection(path, k)
 	if filled := c.template(path+".topic", k.Topic); k.Topic != "" && !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
-		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
+		c.wrong(path+".topic", "%q is not a topic name; write letters, digits, dots, - and _", k.Topic)
 	}
 }
 
-// kafkaConnection checks what there is of k to connect by.
+// kafkaConnection checks the keys of k that configure the connection.
 func (c checks) kafkaConnection(path string, k Kafka) {
 	for i, broker := range k.Brokers {
 		host, port, err := net.SplitHostPort(broker)
 		if err != nil || host == "" || !validPort(port) {
-			c.wrong(item(path+".brokers", i), "%q is no address; write host:port, as a rule with port 9092", broker)
+			c.wrong(item(path+".brokers", i), "%q is not an address; write host:port, usually with port 9092", broker)
 		}
 	}
 	if k.TLS != nil {
@@ -163,27 +163,27 @@ func (c checks) kafkaConnection(path string, k Kafka) {
 func (c checks) nats(path string, n NATS) {
 	c.natsConnection(path, n)
 	if n.Stream != "" && !streamName.MatchString(n.Stream) {
-		c.wrong(path+".stream", "%q is no stream; leave out blanks and . * > / \\", n.Stream)
+		c.wrong(path+".stream", "%q is not a stream name; leave out blanks and . * > / \\", n.Stream)
 	}
 	if n.CreateStream && n.Stream == "" {
 		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
 	}
 	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
 		if n.Subject != "" && !tokenPattern.MatchString(token) {
-			c.wrong(path+".subject", "%q is no subject to publish to; write words with dots between them, without blanks, * and >", n.Subject)
+			c.wrong(path+".subject", "%q is not a valid subject to publish to; write words separated by dots, without blanks, * and >", n.Subject)
 		}
 	}
 }
 
-// natsConnection checks what there is of n to connect by.
+// natsConnection checks the keys of n that configure the connection.
 func (c checks) natsConnection(path string, n NATS) {
 	if n.URL.Value() != "" {
 		for part := range strings.SplitSeq(n.URL.Value(), ",") {
 			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
 		}
 	}
-	var ways []string
-	for _, way := range []struct {
+	var credentials []string
+	for _, one := range []struct {
 		name string
 		set  bool
 	}{
@@ -192,12 +192,12 @@ func (c checks) natsConnection(path string, n NATS) {
 		{"token", n.Token.IsSet()},
 		{"username", n.Username != "" || n.Password.IsSet()},
 	} {
-		if way.set {
-			ways = append(ways, way.name)
+		if one.set {
+			credentials = append(credentials, one.name)
 		}
 	}
-	if len(ways) > 1 {
-		c.wrong(path, "signs in with %s; keep one of them", strings.Join(ways, " and "))
+	if len(credentials) > 1 {
+		c.wrong(path, "has several forms of authentication: %s; keep one of them", strings.Join(credentials, " and "))
 	}
 	c.login(path, n.Username, n.Password)
 	if n.TLS != nil {
@@ -214,11 +214,11 @@ func (c checks) webhook(path string, w Webhook) {
 	c.headers(path+".headers", w.Headers)
 	for name := range w.Headers {
 		if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" && w.Auth != (WebhookAuth{}) {
-			c.wrong(join(path+".headers", name), "is set, and so is auth, which makes that header; keep one of them")
+			c.wrong(join(path+".headers", name), "is set, and so is auth, which sets that header; keep one of them")
 		}
 	}
 	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
-		c.wrong(path+".auth", "has bearer and a user name; keep one of them")
+		c.wrong(path+".auth", "has both bearer and a user name; keep one of them")
 	}
 	if u, err := url.Parse(w.URL.Value()); err == nil && u.User != nil {
 		if w.Auth != (WebhookAuth{}) {
@@ -226,7 +226,7 @@ func (c checks) webhook(path string, w Webhook) {
 		}
 		for name := range w.Headers {
 			if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" {
-				c.wrong(join(path+".headers", name), "is set, and url has a user name, which makes that header; keep one of them")
+				c.wrong(join(path+".headers", name), "is set, and url has a user name, which sets that header; keep one of them")
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"ndrbridge/sinks/webhook/ticket"
 )
 
-// ticketKeys are the keys of each system, beside those that all have.
+// ticketKeys lists the keys of each system in addition to those that all systems have.
 var ticketKeys = map[string][]string{
 	TicketJira:       {"project", "type", "labels", "priorities"},
 	TicketServiceNow: {"type", "priorities", "fields"},
 	TicketGeneric:    {"id", "page", "lookup"},
 }
 
-// ticket checks how a webhook opens tickets.
+// ticket checks the ticket block of a webhook. writes is tickets.enabled.
 func (c checks) ticket(path string, s Sink, writes bool) {
 	w := *s.Webhook
 	t := w.Ticket
@@ -25,20 +25,20 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 	}
 	at := path + ".ticket"
 	if t.Link && !writes {
-		c.wrong(at+".link", "is true, as it is by default, and tickets.enabled is not, without which nothing is written to appliances; set tickets.enabled to true, or this to false")
+		c.wrong(at+".link", "is true (the default), but tickets.enabled is false, so nothing can be written to appliances; set tickets.enabled to true, or link to false")
 	}
 	c.ticketConflicts(path, w)
 	if s.Mode != "structured" {
-		c.wrong(parent(path)+".mode", "%q does not fit ticket, which speaks the system's own protocol; leave it out", s.Mode)
+		c.wrong(parent(path)+".mode", "%q is not supported with ticket, which uses the system's own protocol; leave it out", s.Mode)
 	}
 	for _, field := range s.Redact {
 		if field == "detection" || field == "detection.ticket_id" {
-			c.wrong(parent(path)+".redact", "takes %s away, by which the sink knows detections that have a ticket; leave it out", field)
+			c.wrong(parent(path)+".redact", "removes %s, which the sink needs to recognize detections with a ticket; leave it out", field)
 		}
 	}
 	allowed, known := ticketKeys[t.System]
 	if !known {
-		return // which was told
+		return // reported by the oneof tag
 	}
 	c.ticketOnly(at, *t, allowed)
 	switch t.System {
@@ -46,7 +46,7 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 		c.present(at+".project", t.Project)
 		for i, label := range t.Labels {
 			if label == "" || len(label) > 255 || strings.ContainsAny(label, " \t\r\n") {
-				c.wrong(item(at+".labels", i), "%q is no label; write up to 255 characters without blanks", label)
+				c.wrong(item(at+".labels", i), "%q is not a label; write up to 255 characters without blanks", label)
 			}
 		}
 	case TicketServiceNow:
@@ -60,14 +60,14 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 	}
 	for _, severity := range slices.Sorted(maps.Keys(t.Priorities)) {
 		if _, known := urgencies[severity]; !known {
-			c.wrong(join(at+".priorities", printable(severity)), "is no severity; write critical, high, medium, low or info")
+			c.wrong(join(at+".priorities", printable(severity)), "is not a severity; write critical, high, medium, low or info")
 		}
 	}
 }
 
-// ticketConflicts refuses keys of the webhook that ticket leaves no choice about.
+// ticketConflicts reports keys of the webhook that are not supported with ticket.
 func (c checks) ticketConflicts(path string, w Webhook) {
-	const why = "does not go with ticket; leave it out"
+	const why = "is not supported with ticket; leave it out"
 	generic := w.Ticket.System == TicketGeneric
 	switch {
 	case w.Preset != "":
@@ -78,14 +78,14 @@ func (c checks) ticketConflicts(path string, w Webhook) {
 		c.wrong(path+".handshake", why)
 	}
 	if !generic && w.Method != "POST" {
-		c.wrong(path+".method", "%q does not fit ticket, which takes POST", w.Method)
+		c.wrong(path+".method", "%q is not supported with ticket, which supports POST", w.Method)
 	}
 	if !generic && w.HasTemplate() {
-		c.wrong(path+".template", "makes the body, and so does ticket.system %s; leave it out, or write generic", w.Ticket.System)
+		c.wrong(path+".template", "sets the body, and so does ticket.system %s; leave it out, or write generic", w.Ticket.System)
 	}
 }
 
-// ticketOnly refuses keys that the system has no use for.
+// ticketOnly reports keys that the system does not support.
 func (c checks) ticketOnly(at string, t WebhookTicket, allowed []string) {
 	for _, key := range []struct {
 		name string
@@ -101,14 +101,14 @@ func (c checks) ticketOnly(at string, t WebhookTicket, allowed []string) {
 		{"lookup", t.Lookup != nil},
 	} {
 		if key.set && !slices.Contains(allowed, key.name) {
-			c.wrong(at+"."+key.name, "does not fit system %s, which takes %s; leave it out", t.System, strings.Join(allowed, ", "))
+			c.wrong(at+"."+key.name, "is not supported by system %s, which supports %s; leave it out", t.System, strings.Join(allowed, ", "))
 		}
 	}
 }
 
 func (c checks) genericTicket(path string, w Webhook) {
 	if !w.HasTemplate() {
-		c.wrong(path+".template", "is missing; ticket.system generic needs it, or template_file, to make the body")
+		c.wrong(path+".template", "is missing; ticket.system generic requires it, or template_file, to render the body")
 	}
 	at := path + ".ticket"
 	c.ticketPath(at+".id", w.Ticket.ID, true)
@@ -120,7 +120,7 @@ func (c checks) genericTicket(path string, w Webhook) {
 	c.ticketPath(at+".lookup.id", l.ID, false)
 	c.ticketPath(at+".lookup.page", l.Page, false)
 	if l.URL.Value() == "" {
-		return // which was told
+		return // reported as missing
 	}
 	if _, err := render.Compile(l.URL.Value(), false); err != nil {
 		c.wrong(at+".lookup.url", "%v", err)

@@ -6,7 +6,7 @@ import (
 	"ndrbridge/tickets/webhooks"
 )
 
-// subjectFilter is a subject that may have wildcards.
+// subjectFilter matches a subject that may contain wildcards.
 var subjectFilter = regexp.MustCompile(`^([^\s.*>{}]+|\*)(\.([^\s.*>{}]+|\*))*(\.>)?$`)
 
 func (c checks) tickets(t Tickets, admin Admin) {
@@ -33,13 +33,13 @@ func (c checks) ticketNATS(path string, n TicketNATS) {
 	case n.Stream == "":
 		c.missing(path + ".stream")
 	case !streamName.MatchString(n.Stream):
-		c.wrong(path+".stream", "%q is no stream; leave out blanks and . * > / \\", n.Stream)
+		c.wrong(path+".stream", "%q is not a stream name; leave out blanks and . * > / \\", n.Stream)
 	}
 	if !subjectFilter.MatchString(n.Subject) {
-		c.wrong(path+".subject", "%q is no subject; write words with dots between them, * for one that is any, > for all that follow", n.Subject)
+		c.wrong(path+".subject", "%q is not a valid subject; write words separated by dots, * for any one word, > for all that follow", n.Subject)
 	}
 	if !streamName.MatchString(n.Durable) {
-		c.wrong(path+".durable", "%q is no consumer's name; leave out blanks and . * > / \\", n.Durable)
+		c.wrong(path+".durable", "%q is not a consumer name; leave out blanks and . * > / \\", n.Durable)
 	}
 }
 
@@ -52,7 +52,7 @@ func (c checks) ticketKafka(path string, k TicketKafka) {
 	}
 	c.kafkaConnection(path, k.Connection())
 	if !topicPattern.MatchString(k.Topic) || k.Topic == "." || k.Topic == ".." {
-		c.wrong(path+".topic", "%q is no topic; write letters, digits, dots, - and _", k.Topic)
+		c.wrong(path+".topic", "%q is not a topic name; write letters, digits, dots, - and _", k.Topic)
 	}
 	c.present(path+".group", k.Group)
 }
@@ -61,20 +61,20 @@ func (c checks) ticketWebhook(path string, s ticketSystem, admin Admin) {
 	basic := s.method() == webhooks.MethodBasic
 	switch {
 	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.Token.IsSet():
-		c.wrong(path+".secret_file", "is missing, and so is admin.token_file: set one of them, or anybody could close detections")
+		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")
 	case !s.Secret.IsSet() && (s.Verify != "" || s.Header != "" || s.Username != ""):
-		c.wrong(path+".secret_file", "is missing, without which nothing can be verified")
+		c.wrong(path+".secret_file", "is missing; without it, requests cannot be verified")
 	case basic && s.Username == "":
 		c.missing(path + ".username")
 	case !basic && s.Username != "":
-		c.wrong(path+".username", "goes with verify: basic alone; take it out, or set verify")
+		c.wrong(path+".username", "requires verify: basic; remove it, or set verify")
 	}
 	if s.Header != "" {
 		switch {
 		case basic:
-			c.wrong(path+".header", "does not go with verify: basic, which uses Authorization; take it out")
+			c.wrong(path+".header", "cannot be combined with verify: basic, which uses Authorization; remove it")
 		case !headerName.MatchString(s.Header):
-			c.wrong(path+".header", "%q is no name of a header", s.Header)
+			c.wrong(path+".header", "%q is not the name of a header", s.Header)
 		}
 	}
 	if _, err := s.receiver(); err != nil {

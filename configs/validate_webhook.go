@@ -14,7 +14,7 @@ import (
 
 var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
 
-// webhookBody checks what requests hold, and what is asked before the first.
+// webhookBody checks signatures, templates and the handshake.
 func (c checks) webhookBody(path string, w Webhook, mode string) {
 	c.sign(path+".sign", w, mode)
 	c.bodyTemplate(path, w, mode)
@@ -25,10 +25,10 @@ func (c checks) webhookBody(path string, w Webhook, mode string) {
 	at := path + ".handshake"
 	switch {
 	case w.Preset != "":
-		c.wrong(at, "does not fit preset %s, whose service knows none; leave it out", w.Preset)
-	case h.Origin == "": // which was told
+		c.wrong(at, "is not supported by preset %s; leave it out", w.Preset)
+	case h.Origin == "": // reported as missing
 	case !dnsName.MatchString(h.Origin):
-		c.wrong(at+".origin", "%q is no DNS name, such as ndrbridge.example", h.Origin)
+		c.wrong(at+".origin", "%q is not a DNS name such as ndrbridge.example", h.Origin)
 	}
 }
 
@@ -37,15 +37,15 @@ func (c checks) sign(path string, w Webhook, mode string) {
 	case !w.Sign.IsSet():
 		return
 	case w.Preset != "":
-		c.wrong(path, "does not fit preset %s, whose service reads no signatures; leave it out", w.Preset)
+		c.wrong(path, "is not supported by preset %s, whose service does not check signatures; leave it out", w.Preset)
 	case w.Gzip:
-		c.wrong(path, "does not go with gzip: receivers do not agree on which body is signed; keep one of them")
+		c.wrong(path, "cannot be combined with gzip, because receivers do not agree on which body is signed; keep one of them")
 	case mode == "binary":
-		c.wrong(path, "does not go with mode binary: only the body is signed, and the attributes are in the header; leave mode out")
+		c.wrong(path, "cannot be combined with mode binary, because only the body is signed and the attributes are in the header; leave mode out")
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		if slices.Contains(signature.Fields(), textproto.CanonicalMIMEHeaderKey(name)) {
-			c.wrong(join(parent(path)+".headers", printable(name)), "is set, and so is sign, which makes that header; keep one of them")
+			c.wrong(join(parent(path)+".headers", printable(name)), "is set, and so is sign, which sets that header; keep one of them")
 		}
 	}
 	for i, secret := range w.Sign.each() {
@@ -59,12 +59,12 @@ func (c checks) sign(path string, w Webhook, mode string) {
 			continue
 		}
 		if _, err := signature.ParseKey(text); err != nil {
-			c.wrong(at, "%v; write whsec_ and base64 of 24 to 64 bytes, as the receiver gave it out", err)
+			c.wrong(at, "%v; write whsec_ followed by the base64 of 24 to 64 bytes, as given by the receiver", err)
 		}
 	}
 }
 
-// bodyTemplate checks what makes the bodies.
+// bodyTemplate checks the template.
 func (c checks) bodyTemplate(path string, w Webhook, mode string) {
 	key := path + ".template"
 	switch {
@@ -77,21 +77,21 @@ func (c checks) bodyTemplate(path string, w Webhook, mode string) {
 	}
 	switch {
 	case w.Preset != "":
-		c.wrong(key, "makes the body, and so does preset %s; keep one of them", w.Preset)
+		c.wrong(key, "sets the body, and so does preset %s; keep one of them", w.Preset)
 	case mode != "structured":
-		c.wrong(key, "makes the body, and so does mode %s; leave mode out", mode)
+		c.wrong(key, "sets the body, and so does mode %s; leave mode out", mode)
 	}
 	text, err := w.ReadTemplate()
 	if err != nil {
-		return // it was told that the file cannot be read
+		return // reported as an unreadable file
 	}
 	if _, err := render.Compile(text, w.JSON()); err != nil {
 		c.wrong(key, "%v", err)
 	}
 }
 
-// JSON reports whether the bodies that a template makes are to be JSON: they are by
-// default, and by a Content-Type among the headers that says so.
+// JSON reports whether the bodies that the template renders must be JSON: by default, and
+// if the headers contain a Content-Type of JSON.
 func (w Webhook) JSON() bool {
 	for name, value := range w.Headers {
 		if textproto.CanonicalMIMEHeaderKey(name) != "Content-Type" {

@@ -25,14 +25,14 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 		{"a secret that is too short", `sign: {secrets: [` + oldSignSecret + `, whsec_c2hvcnQ=]}`, []string{at + ".sign.secrets[1]: is 5 bytes long when decoded; it must be 24 to 64"}},
 		{"a file that holds none", `sign: {secret_files: [` + writeFile(t, "s3cret\n") + `]}`, []string{at + ".sign.secret_files[0]: is not valid base64 after the optional whsec_"}},
 		{"a file that is not there", `sign: {secrets: [` + oldSignSecret + `], secret_files: [` + missing + `]}`, []string{at + ".sign.secret_files[0]: read secret: stat " + missing}},
-		{"signatures of what is compressed", `gzip: true, sign: {secrets: [` + oldSignSecret + `]}`, []string{"f.yaml:2:65: " + at + ".sign: does not go with gzip"}},
-		{"signatures for a chat", `preset: slack, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: does not fit preset slack, whose service reads no signatures"}},
-		{"signatures for an index, which is sent compressed by default", `preset: datadog, key: k, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: does not fit preset datadog"}},
-		{"a signature by hand", `headers: {webhook-signature: x}, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".headers.webhook-signature: is set, and so is sign, which makes that header"}},
+		{"signatures of what is compressed", `gzip: true, sign: {secrets: [` + oldSignSecret + `]}`, []string{"f.yaml:2:65: " + at + ".sign: cannot be combined with gzip"}},
+		{"signatures for a chat", `preset: slack, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: is not supported by preset slack, whose service does not check signatures"}},
+		{"signatures for an index, which is sent compressed by default", `preset: datadog, key: k, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".sign: is not supported by preset datadog"}},
+		{"a signature by hand", `headers: {webhook-signature: x}, sign: {secrets: [` + oldSignSecret + `]}`, []string{at + ".headers.webhook-signature: is set, and so is sign, which sets that header"}},
 		{"a handshake without a name", `handshake: {rate: 60}`, []string{"f.yaml:2:58: " + at + ".handshake.origin: is missing; set it, or the variable NDRBRIDGE_SINKS_0_WEBHOOK_HANDSHAKE_ORIGIN"}},
-		{"a name that is a URL", `handshake: {origin: "https://soc.example"}`, []string{at + `.handshake.origin: "https://soc.example" is no DNS name`}},
+		{"a name that is a URL", `handshake: {origin: "https://soc.example"}`, []string{at + `.handshake.origin: "https://soc.example" is not a DNS name`}},
 		{"no requests at all", `handshake: {origin: soc.example, rate: 0}`, []string{at + ".handshake.rate: is 0; it must be at least 1"}},
-		{"a handshake with a chat", `preset: teams, handshake: {origin: soc.example}`, []string{at + ".handshake: does not fit preset teams, whose service knows none"}},
+		{"a handshake with a chat", `preset: teams, handshake: {origin: soc.example}`, []string{at + ".handshake: is not supported by preset teams"}},
 		{"bodies without a byte", `max_body_bytes: 0`, []string{at + ".max_body_bytes: is 0"}},
 		{"a template that cannot be read", `template: "a\n{{.event.id"`, []string{"f.yaml:2:57: " + at + ".template: template: template:2: unclosed action"}},
 		{"a function that is none", `template: "{{shout .event.id}}"`, []string{at + `.template: template: template:1: function "shout" not defined`}},
@@ -40,7 +40,7 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 		{"a mistake in the template's file", `template_file: ` + writeFile(t, "{{end}}"), []string{at + ".template_file: template: template:1: unexpected {{end}}"}},
 		{"a template's file that is not there", `template_file: ` + missing, []string{at + ".template_file: stat " + missing}},
 		{"a template twice", `template: "1", template_file: ` + writeFile(t, "2"), []string{at + ".template: is set, and so is template_file; keep one of them"}},
-		{"a template for a chat", `preset: slack, template: "{}"`, []string{"f.yaml:2:72: " + at + ".template: makes the body, and so does preset slack; keep one of them"}},
+		{"a template for a chat", `preset: slack, template: "{}"`, []string{"f.yaml:2:72: " + at + ".template: sets the body, and so does preset slack; keep one of them"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(`webhook: {url: "https://h", `+test.webhook+`}`)), nil)
@@ -61,7 +61,7 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 	for _, mode := range []string{"binary", "batch"} {
 		t.Run("a template goes with no other mode: "+mode, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte(sink(`mode: `+mode+`, webhook: {url: "https://h", template: "{}"}`)), nil)
-			if want := at + ".template: makes the body, and so does mode " + mode; err == nil || !strings.Contains(err.Error(), want) {
+			if want := at + ".template: sets the body, and so does mode " + mode; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want one with %q", err, want)
 			}
 		})

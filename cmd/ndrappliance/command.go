@@ -14,7 +14,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// settings are what the command line says.
+// settings holds the values of the flags.
 type settings struct {
 	options     standin.Options
 	oauth       standin.OAuth
@@ -30,7 +30,7 @@ type settings struct {
 	tls         tlsSettings
 }
 
-// run runs the command line until ctx ends and returns the exit code.
+// run runs the command line until ctx is cancelled and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return commandline.Run(ctx, command(stdout, stderr), args, stdout, stderr)
 }
@@ -40,23 +40,24 @@ func command(stdout, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ndrappliance",
 		Short: "Serve a stand-in for a network detection appliance",
-		Long: `Serve a stand-in for a network detection appliance: its detections, its audit log,
-its record store, its system resource and its ways to fail, without a network to
-watch. Beside what a poller of detections asks it answers GET /auditlog, POST
-/records/search and /records/cursor, POST /devices/search (by id) and GET
-/detections/formats. PATCH /detections/{id} and /detections/tickets change
-detections; the latter, and a detection's notes, only while GET /service/ticketing
-says so, which PATCH /service/ticketing {"enabled": false} ends.
+		Long: `Serve a stand-in for a network detection appliance: its detections, audit log, record
+store and system resource, and its failures, without monitoring a network. Besides the
+requests for detections it supports GET /auditlog, POST /records/search and
+/records/cursor, POST /devices/search (by id) and GET /detections/formats. PATCH
+/detections/{id} and /detections/tickets change detections. The latter, and changing the
+notes of a detection, require ticket tracking to be enabled: GET /service/ticketing
+shows whether it is, and PATCH /service/ticketing {"enabled": false} disables it.
 
-It prints "listening on URL" once it is ready, and serves until SIGINT or
-SIGTERM. --backlog makes detections that are there from the start; --rate and the
-other rates make things happen while it runs. The hazards take a probability
-between 0 and 1, and meet that part of the requests. The same --seed makes the
-same detections and draws the same lots.
+The program prints "listening on URL" when it is ready, and runs until SIGINT or SIGTERM.
+--backlog creates detections at the start; --rate and the other rates create and change
+objects while it runs. A hazard is a failure that affects a random fraction of the
+requests: give its probability, between 0 and 1. The same --seed gives the same
+detections and the same random choices.
 
-Requests need the header "Authorization: Service apikey=KEY", with --key, and
---product in place of Service. With --client-id and --client-secret they need a
-token from POST /oauth2/token instead, or either where --key is given too.`,
+Requests must carry the header "Authorization: Service apikey=KEY", with the key from
+--key and with the word from --product instead of Service. With --client-id and
+--client-secret they need a token from POST /oauth2/token instead; if --key is given as
+well, either is accepted.`,
 		Example: `  ndrappliance --backlog 1000 --rate 2 --update-rate 1
   ndrappliance --listen 127.0.0.1:8443 --self-signed --ca-out ca.pem
   ndrappliance --record-backlog 1000000 --audit-entries 500 --audit-rate 0.5
@@ -77,84 +78,84 @@ token from POST /oauth2/token instead, or either where --key is given too.`,
 }
 
 func (s *settings) define(f *pflag.FlagSet) {
-	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to serve on; port 0 takes a free one")
+	f.StringVar(&s.listen, "listen", "127.0.0.1:0", "address to listen on; port 0 selects a free one")
 	f.StringVar(&s.tls.cert, "tls-cert", "", "PEM file with the certificate for HTTPS")
-	f.StringVar(&s.tls.key, "tls-key", "", "PEM file with its key")
-	f.BoolVar(&s.tls.selfSigned, "self-signed", false, "serve HTTPS with a certificate made at the start")
+	f.StringVar(&s.tls.key, "tls-key", "", "PEM file with the private key of --tls-cert")
+	f.BoolVar(&s.tls.selfSigned, "self-signed", false, "serve HTTPS with a new self-signed certificate")
 	f.StringVar(&s.tls.caOut, "ca-out", "", "file to write the self-signed certificate to, for clients to trust")
 
 	f.StringVar(&s.options.APIKey, "key", "", "API key (default \""+standin.DefaultAPIKey+"\", or none with --client-id)")
-	f.StringVar(&s.oauth.ClientID, "client-id", "", "client id of the token endpoint, as the cloud edition has it")
-	f.StringVar(&s.oauth.ClientSecret, "client-secret", "", "client secret of the token endpoint")
-	f.DurationVar(&s.oauth.Lifetime, "token-lifetime", 10*time.Minute, "how long a token is accepted")
-	f.StringVar(&s.options.User, "user", "api", "user whom the key belongs to")
-	f.StringVar(&s.options.Product, "product", "Service", "word in the authorization scheme, and in paths in lower case")
-	f.StringVar(&s.options.Firmware, "firmware", "26.3.0.1234", "firmware version; before 9.3 detections have no mod_time")
-	f.BoolVar(&s.options.Console, "console", false, "be a console instead of a sensor")
-	f.BoolVar(&s.options.NoTicketing, "no-ticketing", false, "begin with external ticket tracking switched off")
+	f.StringVar(&s.oauth.ClientID, "client-id", "", "client id for the token endpoint, as in the cloud edition")
+	f.StringVar(&s.oauth.ClientSecret, "client-secret", "", "client secret for the token endpoint")
+	f.DurationVar(&s.oauth.Lifetime, "token-lifetime", 10*time.Minute, "how long a token is valid")
+	f.StringVar(&s.options.User, "user", "api", "user that owns the API key")
+	f.StringVar(&s.options.Product, "product", "Service", "product name in the authorization scheme and, in lower case, in paths")
+	f.StringVar(&s.options.Firmware, "firmware", "26.3.0.1234", "firmware version; before 9.3, detections have no mod_time")
+	f.BoolVar(&s.options.Console, "console", false, "act as a console instead of a sensor")
+	f.BoolVar(&s.options.NoTicketing, "no-ticketing", false, "start with external ticket tracking disabled")
 
-	f.Uint64Var(&s.options.Seed, "seed", 1, "what decides everything that is left to chance")
-	f.IntVar(&s.backlog, "backlog", 0, "detections that are there from the start")
-	f.DurationVar(&s.backlogOver, "backlog-over", 24*time.Hour, "time up to the start over which their mod_times are spread")
-	f.IntVar(&s.options.Size, "size", 2000, "bytes of JSON that a detection has, about; at least 1000")
-	f.IntVar(&s.entries, "audit-entries", 0, "audit log entries that are there from the start")
-	f.BoolVar(&s.options.AuditOldestFirst, "audit-oldest-first", false, "let the audit log begin with its oldest entry")
-	f.IntVar(&s.options.AuditCapacity, "audit-capacity", 10_000, "entries that the audit log keeps")
-	f.BoolVar(&s.options.AuditAPI, "audit-api", false, "let what clients change leave entries in the audit log")
-	f.IntVar(&s.records, "record-backlog", 0, "records that are there from the start, spread like the backlog")
-	f.BoolVar(&s.options.ThirdPartyRecords, "third-party-records", false, "have a record store without cursors")
+	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of all random choices")
+	f.IntVar(&s.backlog, "backlog", 0, "number of detections at the start")
+	f.DurationVar(&s.backlogOver, "backlog-over", 24*time.Hour, "period before the start over which their mod_times are spread")
+	f.IntVar(&s.options.Size, "size", 2000, "approximate size of a detection's JSON in bytes; at least 1000")
+	f.IntVar(&s.entries, "audit-entries", 0, "number of audit log entries at the start")
+	f.BoolVar(&s.options.AuditOldestFirst, "audit-oldest-first", false, "return the audit log oldest entry first")
+	f.IntVar(&s.options.AuditCapacity, "audit-capacity", 10_000, "number of entries that the audit log keeps")
+	f.BoolVar(&s.options.AuditAPI, "audit-api", false, "record changes by clients in the audit log")
+	f.IntVar(&s.records, "record-backlog", 0, "number of records at the start, spread like the backlog")
+	f.BoolVar(&s.options.ThirdPartyRecords, "third-party-records", false, "use a record store without cursors")
 	f.DurationVar(&s.skew, "skew", 0, "how far the clock is ahead; negative: behind")
 
-	f.Float64Var(&s.rates.Appear, "rate", 0, "detections that appear, a second")
-	f.Float64Var(&s.rates.Update, "update-rate", 0, "detections that change, a second")
-	f.Float64Var(&s.rates.Close, "close-rate", 0, "detections that are closed, a second")
-	f.Float64Var(&s.rates.Edit, "edit-rate", 0, "detections that change twice with one mod_time, a second")
-	f.Float64Var(&s.rates.Late, "late-rate", 0, "detections that appear with a mod_time of the past, a second")
-	f.Float64Var(&s.rates.Future, "future-rate", 0, "detections that appear with a mod_time of the future, a second")
-	f.Float64Var(&s.rates.Tie, "tie-rate", 0, "bulk changes that give many detections one mod_time, a second")
-	f.IntVar(&s.rates.TieSize, "tie-size", 300, "detections in a bulk change")
-	f.Float64Var(&s.rates.Neighbours, "neighbour-rate", 0, "pairs of neighbouring milliseconds filled with detections, a second")
-	f.IntVar(&s.rates.NeighbourSize, "neighbour-size", 990, "detections in each of them")
+	f.Float64Var(&s.rates.Appear, "rate", 0, "new detections per second")
+	f.Float64Var(&s.rates.Update, "update-rate", 0, "changed detections per second")
+	f.Float64Var(&s.rates.Close, "close-rate", 0, "closed detections per second")
+	f.Float64Var(&s.rates.Edit, "edit-rate", 0, "detections per second that change twice with the same mod_time")
+	f.Float64Var(&s.rates.Late, "late-rate", 0, "new detections per second with a mod_time in the past")
+	f.Float64Var(&s.rates.Future, "future-rate", 0, "new detections per second with a mod_time in the future")
+	f.Float64Var(&s.rates.Tie, "tie-rate", 0, "bulk changes per second, each giving many detections the same mod_time")
+	f.IntVar(&s.rates.TieSize, "tie-size", 300, "number of detections in a bulk change")
+	f.Float64Var(&s.rates.Neighbours, "neighbour-rate", 0, "pairs of adjacent milliseconds per second that are filled with detections")
+	f.IntVar(&s.rates.NeighbourSize, "neighbour-size", 990, "number of detections in each of these milliseconds")
 
-	f.Float64Var(&s.rates.AuditEntries, "audit-rate", 0, "audit log entries, a second")
-	f.Float64Var(&s.rates.Records, "record-rate", 0, "records that are stored, a second")
-	f.Float64Var(&s.rates.RecordsLate, "late-record-rate", 0, "records that are stored with a timestamp of the past, a second")
-	f.DurationVar(&s.rates.RecordLateBy, "record-late-by", 5*time.Minute, "how late at most")
-	f.Float64Var(&s.rates.RecordsTie, "record-tie-rate", 0, "times that many records are stored with one timestamp, a second")
-	f.IntVar(&s.rates.RecordTieSize, "record-tie-size", 100, "records stored each time")
+	f.Float64Var(&s.rates.AuditEntries, "audit-rate", 0, "new audit log entries per second")
+	f.Float64Var(&s.rates.Records, "record-rate", 0, "new records per second")
+	f.Float64Var(&s.rates.RecordsLate, "late-record-rate", 0, "new records per second with a timestamp in the past")
+	f.DurationVar(&s.rates.RecordLateBy, "record-late-by", 5*time.Minute, "how far their timestamps are in the past at most")
+	f.Float64Var(&s.rates.RecordsTie, "record-tie-rate", 0, "groups of records per second that are stored with the same timestamp")
+	f.IntVar(&s.rates.RecordTieSize, "record-tie-size", 100, "number of records in such a group")
 
 	h := &s.hazards
 	f.Float64Var(&h.Reset, "reset", 0, "hazard: the connection is reset")
-	f.Float64Var(&h.TooManyRequests, "too-many-requests", 0, "hazard: 429")
-	f.Float64Var(&h.ServerError, "server-error", 0, "hazard: 500, 502, 503 or 504")
-	f.IntVar(&h.ServerErrorStatus, "server-error-status", 0, "always this status instead")
-	f.DurationVar(&h.RetryAfter, "retry-after", 0, "Retry-After of 429 and 503; 0 leaves it out")
-	f.BoolVar(&h.RetryAfterDate, "retry-after-date", false, "write Retry-After as a date")
-	f.Float64Var(&h.HTML, "html", 0, "hazard: a login page with 200")
-	f.Float64Var(&h.WrongDate, "wrong-date", 0, "hazard: the Date header is wrong, as that of a proxy is whose clock is")
-	f.Float64Var(&h.Lost, "lost", 0, "hazard: the request is served and the connection reset in place of the answer")
-	f.Float64Var(&h.CutBody, "cut-body", 0, "hazard: the connection is closed within the body")
+	f.Float64Var(&h.TooManyRequests, "too-many-requests", 0, "hazard: status 429")
+	f.Float64Var(&h.ServerError, "server-error", 0, "hazard: status 500, 502, 503 or 504")
+	f.IntVar(&h.ServerErrorStatus, "server-error-status", 0, "the status of --server-error; 0: a random one")
+	f.DurationVar(&h.RetryAfter, "retry-after", 0, "Retry-After in responses with 429 and 503; 0: none")
+	f.BoolVar(&h.RetryAfterDate, "retry-after-date", false, "send Retry-After as a date")
+	f.Float64Var(&h.HTML, "html", 0, "hazard: a login page with status 200")
+	f.Float64Var(&h.WrongDate, "wrong-date", 0, "hazard: the Date header is wrong, as from a proxy with a wrong clock")
+	f.Float64Var(&h.Lost, "lost", 0, "hazard: the request is served, and the connection is reset before the response")
+	f.Float64Var(&h.CutBody, "cut-body", 0, "hazard: the connection is closed in the middle of the body")
 	f.Float64Var(&h.CutJSON, "cut-json", 0, "hazard: the end of the JSON is missing")
-	f.DurationVar(&h.Latency, "latency", 0, "wait in front of every answer")
-	f.DurationVar(&h.Jitter, "jitter", 0, "wait up to this on top")
-	f.StringVar(&s.refusal, "refuse", "", "refuse every credential: json (401), text (400), short-text (400) or forbidden (403)")
-	f.IntVar(&h.LimitCap, "limit-cap", 0, "detections, entries or records returned at most, whatever limit says")
-	f.IntVar(&h.LimitRefused, "limit-refused", 0, "refuse a greater limit with 400")
-	f.BoolVar(&h.InclusiveBound, "inclusive-bound", false, "read mod_time in a search as on or after")
-	f.BoolVar(&h.ShuffledTies, "shuffled-ties", false, "give ties an order of their own")
-	f.BoolVar(&h.ChangingLinks, "changing-links", false, "change the links in descriptions at every look")
-	f.BoolVar(&h.RecordUntilInclusive, "record-until-inclusive", false, "read until in a record search as up to and with")
-	f.BoolVar(&h.RecordWholeMillis, "record-whole-millis", false, "compare record times without their fractions")
-	f.IntVar(&h.RecordBatch, "record-batch", 0, "records in a first answer with a cursor at most")
-	f.BoolVar(&h.RecordTiesShuffle, "record-ties-shuffle", false, "give tied records another order at each search")
-	f.BoolVar(&h.CursorsExpireAtOnce, "cursors-expire", false, "refuse every cursor")
-	f.BoolVar(&h.CursorRenews, "cursor-renews", false, "replace the cursor with every second answer")
-	f.BoolVar(&h.TotalMissing, "no-total", false, "leave the total of record searches out")
-	f.BoolVar(&h.TerminatedEarly, "terminated-early", false, "end record searches early, and say so")
-	f.BoolVar(&h.NoDate, "no-date", false, "leave the Date header out")
+	f.DurationVar(&h.Latency, "latency", 0, "delay before every response")
+	f.DurationVar(&h.Jitter, "jitter", 0, "maximum random delay in addition to --latency")
+	f.StringVar(&s.refusal, "refuse", "", "reject all credentials: json (401), text (400), short-text (400) or forbidden (403)")
+	f.IntVar(&h.LimitCap, "limit-cap", 0, "maximum number of detections, entries or records in a response, regardless of limit")
+	f.IntVar(&h.LimitRefused, "limit-refused", 0, "reject a greater limit with 400")
+	f.BoolVar(&h.InclusiveBound, "inclusive-bound", false, "treat mod_time in a search as an inclusive bound")
+	f.BoolVar(&h.ShuffledTies, "shuffled-ties", false, "return detections with the same mod_time in a random order")
+	f.BoolVar(&h.ChangingLinks, "changing-links", false, "change the links in descriptions in every response")
+	f.BoolVar(&h.RecordUntilInclusive, "record-until-inclusive", false, "treat until in a record search as an inclusive bound")
+	f.BoolVar(&h.RecordWholeMillis, "record-whole-millis", false, "compare record times without fractions of milliseconds")
+	f.IntVar(&h.RecordBatch, "record-batch", 0, "maximum number of records in a first response with a cursor")
+	f.BoolVar(&h.RecordTiesShuffle, "record-ties-shuffle", false, "return records with the same timestamp in another order at each search")
+	f.BoolVar(&h.CursorsExpireAtOnce, "cursors-expire", false, "reject every cursor")
+	f.BoolVar(&h.CursorRenews, "cursor-renews", false, "replace the cursor in every second response")
+	f.BoolVar(&h.TotalMissing, "no-total", false, "omit the total in record searches")
+	f.BoolVar(&h.TerminatedEarly, "terminated-early", false, "end record searches early and report it")
+	f.BoolVar(&h.NoDate, "no-date", false, "omit the Date header")
 }
 
-// check completes the settings and says what is wrong with them.
+// check completes the settings. It returns an error if a flag is invalid.
 func (s *settings) check() error {
 	refusals := map[string]standin.Refusal{
 		"": standin.Accepted, "json": standin.RefusedJSON, "text": standin.RefusedText,
@@ -166,7 +167,7 @@ func (s *settings) check() error {
 	}
 	s.hazards.Refusal = refusal
 	if (s.oauth.ClientID == "") != (s.oauth.ClientSecret == "") {
-		return errors.New("--client-id and --client-secret belong together")
+		return errors.New("--client-id and --client-secret must be given together")
 	}
 	if s.oauth.ClientID != "" {
 		s.options.OAuth = &s.oauth
@@ -174,7 +175,7 @@ func (s *settings) check() error {
 	h := s.hazards
 	for _, likely := range []float64{h.Reset, h.TooManyRequests, h.ServerError, h.HTML, h.Lost, h.CutBody, h.CutJSON} {
 		if likely < 0 || likely > 1 {
-			return fmt.Errorf("%v is no probability: a hazard takes a number between 0 and 1", likely)
+			return fmt.Errorf("%v is not a probability: a hazard requires a number between 0 and 1", likely)
 		}
 	}
 	if s.backlog < 0 || s.entries < 0 || s.records < 0 {

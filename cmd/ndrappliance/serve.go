@@ -14,7 +14,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// serve serves an appliance until ctx ends.
+// serve serves an appliance until ctx is cancelled.
 func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	certificate, err := s.tls.certificate()
 	if err != nil {
@@ -24,7 +24,7 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", s.listen, err)
 	}
-	s.options.NoHistory = true // nobody asks for it
+	s.options.NoHistory = true // the program has no use for it
 	a := standin.New(s.options)
 	a.SetSkew(s.skew)
 	a.SetHazards(s.hazards)
@@ -42,7 +42,7 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
 	}
 
-	// Whatever ends the service ends the life of its detections too.
+	// However the server stops, the changes to its detections stop too.
 	alive, end := context.WithCancel(ctx)
 	var living sync.WaitGroup
 	living.Go(func() { a.Live(alive, s.rates) })
@@ -68,7 +68,7 @@ func serve(ctx context.Context, s settings, stdout, stderr io.Writer) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
-		_ = server.Close() // who still waits for an answer has waited long enough
+		_ = server.Close() // abort the remaining requests
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// tlsSettings report whether HTTPS is served, and with what.
+// tlsSettings selects HTTPS and its certificate.
 type tlsSettings struct {
 	cert, key  string
 	selfSigned bool
@@ -26,16 +26,16 @@ type tlsSettings struct {
 func (t tlsSettings) check() error {
 	switch {
 	case (t.cert == "") != (t.key == ""):
-		return errors.New("--tls-cert and --tls-key belong together")
+		return errors.New("--tls-cert and --tls-key must be given together")
 	case t.cert != "" && t.selfSigned:
-		return errors.New("--self-signed is instead of --tls-cert")
+		return errors.New("--self-signed and --tls-cert exclude each other")
 	case t.caOut != "" && !t.selfSigned:
-		return errors.New("--ca-out needs --self-signed")
+		return errors.New("--ca-out requires --self-signed")
 	}
 	return nil
 }
 
-// certificate returns what to serve HTTPS with; nil: HTTP is served.
+// certificate returns the certificate for HTTPS, or nil to serve HTTP.
 func (t tlsSettings) certificate() (*tls.Certificate, error) {
 	switch {
 	case t.cert != "":
@@ -47,7 +47,7 @@ func (t tlsSettings) certificate() (*tls.Certificate, error) {
 	case t.selfSigned:
 		pair, err := selfSign()
 		if err != nil {
-			return nil, fmt.Errorf("make a certificate: %w", err)
+			return nil, fmt.Errorf("create a certificate: %w", err)
 		}
 		if t.caOut != "" {
 			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
@@ -60,7 +60,7 @@ func (t tlsSettings) certificate() (*tls.Certificate, error) {
 	return nil, nil
 }
 
-// selfSign makes a certificate for the loopback addresses.
+// selfSign creates a self-signed certificate for the loopback addresses.
 func selfSign() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -71,7 +71,7 @@ func selfSign() (*tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(now.UnixNano()),
 		Subject:               pkix.Name{CommonName: "stand-in appliance"},
-		NotBefore:             now.Add(-time.Hour), // clients' clocks differ
+		NotBefore:             now.Add(-time.Hour), // tolerate clients with a slow clock
 		NotAfter:              now.Add(valid),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

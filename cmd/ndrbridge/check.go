@@ -18,34 +18,36 @@ func (c *command) checkCommand() *cobra.Command {
 	connect, timeout := false, 20*time.Second
 	cmd := c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, and with --connect whether it would work",
-		Long: `Check the configuration file and the environment. Every mistake is printed, with
-its place in the file and the path of its key. So is everything else on this machine
-that a start would refuse: a state that cannot be made, written or used, an address of
-admin.listen that cannot be taken, certificates. An address that a bridge has is a
-warning, since the configuration may be in use. Nothing else is contacted. A state that
-was not closed in order is not read in full.
+		Short: "Check the configuration, and with --connect all connections",
+		Long: `Check the configuration file and the environment variables. Every mistake is printed
+with its position in the file and the path of its key. The command also checks what
+else would prevent a start on this machine: a state file that cannot be created, written
+or used, an address in admin.listen that is not available, and certificates. It is only
+a warning if a bridge already listens on the address, because that bridge may use this
+configuration. No other connection is made. A state file that was not closed cleanly is
+not read in full.
 
-With --connect the state is read, and every appliance, every sink and every intake for
-tickets is tried as a running bridge would use it, and each answer explained: the
-address and its certificates, the key and what it may do, whether another appliance has
-taken the place of one that the state knows, topics and streams and what they take, the
-services behind webhooks. Nothing is changed: no event is sent, no topic or stream is
-made, a write to an appliance is tried with a ticket that no detection has, and the
-state is only read, if no bridge has it open, so that it can be done beside a running
-bridge. A state that was not closed in order is read in full, as at a start.
+With --connect, the command also reads the state and tries every appliance, every sink
+and every ticket intake in the same way as a running bridge, and explains each response:
+the address and its certificates, the credentials and their permissions, whether a
+different appliance answers than the one in the state, topics and streams and what they
+accept, and the services behind webhooks. Nothing is changed: no event is sent, no topic
+or stream is created, writing to an appliance is tried with a ticket id that no
+detection has, and the state is only read, and only if no bridge has it open. The
+command can therefore be used while a bridge is running. A state file that was not
+closed cleanly is read in full, as at a start.
 
 Each line has one of these results:
 
   ok         it works
-  remark     it works, and there is something to know
-  not tried  it cannot be known without sending or changing something, or there was no
-             time left for it
-  warning    it works, but not always, or not well; the line below says what to do
-  failed     it would not work; the line below says what to do
+  remark     it works; the line contains useful information
+  not tried  it cannot be checked without sending or changing something, or the time
+             was up
+  warning    it works, but not always or not well; the next line says what to do
+  failed     it would not work; the next line says what to do
 
-With --json each of them is an object with target, step, result, detail and advice.
-The exit code is 1 where anything has failed, and 0 otherwise.`,
+With --json, each line is an object with target, step, result, detail and advice.
+The exit code is 1 if anything failed, and 0 otherwise.`,
 		Example: `  ndrbridge check --config ndrbridge.yaml
   ndrbridge check --config ndrbridge.yaml --connect
   ndrbridge check --config ndrbridge.yaml --connect --timeout 5s --json`,
@@ -55,7 +57,7 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			case timeout <= 0:
 				return fmt.Errorf("%w: --timeout: must be above 0", commandline.ErrUsage)
 			case !connect && (c.asJSON || cmd.Flags().Changed("timeout")):
-				return fmt.Errorf("%w: --json and --timeout go with --connect", commandline.ErrUsage)
+				return fmt.Errorf("%w: --json and --timeout require --connect", commandline.ErrUsage)
 			}
 			config, err := configs.Load(c.configFile, c.environ)
 			if err != nil {
@@ -72,13 +74,13 @@ The exit code is 1 where anything has failed, and 0 otherwise.`,
 			return nil
 		},
 	}))
-	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance and every sink, and explain what does not work")
+	cmd.Flags().BoolVar(&connect, "connect", false, "try every appliance, sink and ticket intake, and explain what does not work")
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long each of them may take")
 	return cmd
 }
 
-// printSettings prints the findings that a person has to look at. It reports whether a
-// bridge would start.
+// printSettings prints the failures and warnings in found. It reports whether a bridge
+// would start.
 func (c *command) printSettings(found []preflight.Finding) bool {
 	good := true
 	for _, f := range found {
@@ -99,8 +101,8 @@ func (c *command) printSettings(found []preflight.Finding) bool {
 	return good
 }
 
-// checkConnections prints what trying a configuration finds. The error is that
-// something has failed, which was told.
+// checkConnections checks config with all its connections and prints the findings. It
+// returns ErrReported if a check failed.
 func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
 	o := bridge.CheckOptions{Version: version, Timeout: timeout, Now: time.Now}
 	const eraseLine = "\r\x1b[K"
@@ -113,7 +115,7 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 		fmt.Fprint(c.stderr, eraseLine)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("it was called off: %w", err)
+		return fmt.Errorf("check was interrupted: %w", err)
 	}
 	failed, warned := 0, 0
 	for _, f := range found {
@@ -130,7 +132,7 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 		}
 	}
 	if !c.asJSON {
-		findingsTable(found).print(c.stdout, 0, c.colours()) // what to do is never cut
+		findingsTable(found).print(c.stdout, 0, c.colours()) // advice is never truncated
 		fmt.Fprintln(c.stdout, "\n"+verdict(failed, warned))
 	}
 	if failed > 0 {
@@ -139,8 +141,8 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 	return nil
 }
 
-// findingsTable has a row for each finding, and one for what to do about it. A
-// target is named once.
+// findingsTable returns a table with a row for each finding, followed by a row with its
+// advice, if any. A target is named in its first row only.
 func findingsTable(found []preflight.Finding) *table {
 	t := newTable("TARGET", "STEP", "RESULT", "FOUND")
 	last := ""
@@ -163,7 +165,7 @@ func resultCell(r preflight.Result) cell {
 	return cell{string(r), colours[r]}
 }
 
-// verdict sums the findings up.
+// verdict returns a sentence that sums up the findings.
 func verdict(failed, warned int) string {
 	var parts []string
 	if failed > 0 {

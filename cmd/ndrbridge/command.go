@@ -12,10 +12,11 @@ import (
 	"ndrbridge/configs"
 )
 
-// version is set when a release is linked.
+// version is the program's version. The linker sets it for releases.
 var version = "dev"
 
-// run runs the command line until ctx ends, and returns the exit code.
+// run runs the command line until it is done or ctx is cancelled, and returns the exit
+// code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &command{
 		environ: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: stderr,
@@ -24,7 +25,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }
 
-// command is what the commands have in common.
+// command holds what all commands share: the environment, the streams and common flags.
 type command struct {
 	environ        []string
 	stdin          io.Reader
@@ -32,7 +33,7 @@ type command struct {
 	interactive    bool // stdin is a terminal
 	terminal       bool // stdout is a terminal
 
-	// The flags that more than one command has.
+	// Flags that more than one command has.
 	configFile string
 	adminURL   string
 	tokenFile  string
@@ -42,10 +43,10 @@ type command struct {
 func (c *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ndrbridge",
-		Short: "Deliver what a network detection appliance shows to Kafka, NATS, webhooks and files",
+		Short: "Deliver events of network detection appliances to Kafka, NATS, webhooks and files",
 		Long: `ndrbridge polls network detection appliances for detections, audit log entries and
-records, and delivers them as CloudEvents to Kafka, NATS, webhooks and files: every
-version of a detection, at least once and in order, whatever crashes in between.`,
+records, and delivers them as CloudEvents to Kafka, NATS, webhooks and files. It delivers
+every version of a detection at least once and in order, even after a crash.`,
 		Example: `  ndrbridge config example > ndrbridge.yaml   # then edit it
   ndrbridge check --config ndrbridge.yaml
   ndrbridge run --config ndrbridge.yaml
@@ -63,7 +64,7 @@ version of a detection, at least once and in order, whatever crashes in between.
 // withConfig adds --config to a command.
 func (c *command) withConfig(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
-		"the configuration file; without one, NDRBRIDGE_ variables alone (or NDRBRIDGE_CONFIG names it)")
+		"the configuration file (default $NDRBRIDGE_CONFIG); without one, only NDRBRIDGE_ variables are used")
 	return cmd
 }
 
@@ -72,8 +73,8 @@ func (c *command) configCommand() *cobra.Command {
 		&cobra.Command{
 			Use:   "config",
 			Short: "Print an example configuration, its JSON Schema, or the effective one",
-			Long: `Print an example configuration file with every key, the JSON Schema by which editors
-check a file, or the values that the file, the environment and the defaults come to.`,
+			Long: `Print an example configuration file with every key, the JSON Schema with which editors
+check a file, or the effective values of the file, the environment and the defaults.`,
 			Example: "  ndrbridge config example > ndrbridge.yaml",
 		},
 		&cobra.Command{
@@ -89,8 +90,8 @@ check a file, or the values that the file, the environment and the defaults come
 		&cobra.Command{
 			Use:   "schema",
 			Short: "Print the JSON Schema of a configuration file",
-			Long: `Print the JSON Schema (draft 2020-12) of a configuration file. Editors complete and
-check a file by it that begins with this line:
+			Long: `Print the JSON Schema (draft 2020-12) of a configuration file. With it, editors complete
+and check a file that begins with this line:
 # yaml-language-server: $schema=ndrbridge.schema.json`,
 			Example: "  ndrbridge config schema > ndrbridge.schema.json",
 			Args:    commandline.NoArgs,

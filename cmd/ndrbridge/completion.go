@@ -6,9 +6,9 @@ import (
 	"ndrbridge/configs"
 )
 
-// addCompletion adds cobra's own command completion to the root.
+// addCompletion adds cobra's completion command to root.
 func (c *command) addCompletion(root *cobra.Command) {
-	root.SetOut(c.stdout) // where its scripts are printed
+	root.SetOut(c.stdout) // cobra prints the scripts there
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() != "completion" {
@@ -16,9 +16,9 @@ func (c *command) addCompletion(root *cobra.Command) {
 		}
 		cmd.Short = "Print a script that lets a shell complete commands, flags and names"
 		cmd.Long = `Print a script that lets a shell complete the commands and flags of ndrbridge, and
-the names of the sinks, appliances and streams of the configuration that
-NDRBRIDGE_CONFIG or --config names. The help of each shell's command says where its
-script belongs.`
+the names of the sinks, appliances and streams in the configuration that
+NDRBRIDGE_CONFIG or --config names. The help of each shell's command says how to
+install its script.`
 		cmd.Example = `  source <(ndrbridge completion bash)
   ndrbridge completion zsh > "${fpath[1]}/_ndrbridge"
   ndrbridge completion fish > ~/.config/fish/completions/ndrbridge.fish`
@@ -26,8 +26,8 @@ script belongs.`
 	}
 }
 
-// complete completes the first argument of a command with names that the
-// configuration has, without contacting anything.
+// complete returns a function that completes the first argument of a command with names
+// from the configuration. It makes no connections.
 func (c *command) complete(names func(*configs.Config) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		config, err := configs.Load(c.configFile, c.environ)
@@ -54,7 +54,7 @@ func applianceNames(config *configs.Config) []string {
 	return names
 }
 
-// streamNames are appliance/stream.
+// streamNames returns the enabled streams in the form appliance/stream.
 func streamNames(config *configs.Config) []string {
 	var names []string
 	for _, a := range config.Appliances {
@@ -71,7 +71,7 @@ func streamNames(config *configs.Config) []string {
 	return names
 }
 
-// ownerNames are those who have dead letters.
+// ownerNames returns the names of the sinks and streams, which can have dead letters.
 func ownerNames(config *configs.Config) []string {
 	return append(sinkNames(config), streamNames(config)...)
 }

@@ -15,21 +15,21 @@ import (
 	"ndrbridge/configs"
 )
 
-// helpOfControl ends the help of every command that acts on a bridge.
-const helpOfControl = `It acts on the bridge that runs with the configuration, through its admin API, or
-on the state itself while none runs. --admin names a bridge whose configuration is
-not here; its token, if it wants one, is read from --token-file.`
+// helpOfControl is the last paragraph in the help of every command that acts on a bridge.
+const helpOfControl = `The command acts on the bridge that runs with this configuration, through its admin API,
+or directly on the state file if no bridge is running. To act on a bridge without its
+configuration, give its address with --admin and, if it requires a token, --token-file.`
 
-// withControl adds the flags that say which bridge a command acts on.
+// withControl adds the flags that select the bridge to act on.
 func (c *command) withControl(cmd *cobra.Command) *cobra.Command {
 	cmd.Long += "\n\n" + helpOfControl
 	cmd.Flags().StringVar(&c.adminURL, "admin", "", "the address of a running bridge's admin API, such as http://127.0.0.1:9600")
-	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a file that holds the token of the admin API")
+	cmd.Flags().StringVar(&c.tokenFile, "token-file", "", "a file with the token of the admin API; requires --admin")
 	return c.withConfig(cmd)
 }
 
-// control returns the running bridge, or its state while it does not run. close
-// must be called.
+// control returns the control of the running bridge, or of its state if no bridge is
+// running. The caller must call close.
 func (c *command) control() (_ admin.Control, close func() error, err error) {
 	none := func() error { return nil }
 	if c.adminURL != "" {
@@ -48,14 +48,14 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 		return client, none, nil
 	}
 	if c.tokenFile != "" {
-		return nil, nil, fmt.Errorf("%w: --token-file goes with --admin; otherwise the configuration has the token", commandline.ErrUsage)
+		return nil, nil, fmt.Errorf("%w: --token-file requires --admin; otherwise the token is read from the configuration", commandline.ErrUsage)
 	}
 	config, err := configs.Load(c.configFile, c.environ)
 	switch {
 	case err != nil && c.configFile == "":
-		return nil, nil, fmt.Errorf("%w\nno configuration file was named: give --config FILE, set NDRBRIDGE_CONFIG, or name a bridge that runs with --admin", err)
+		return nil, nil, fmt.Errorf("%w\nno configuration file was given: use --config FILE, set NDRBRIDGE_CONFIG, or give the address of a running bridge with --admin", err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w\nto act on a bridge that runs all the same, name it with --admin, and a file with its token with --token-file", err)
+		return nil, nil, fmt.Errorf("%w\nto act on a running bridge without its configuration, give its address with --admin and a file with its token with --token-file", err)
 	}
 	offline, err := bridge.OpenOffline(config, bridge.Options{Version: version, Log: slog.New(slog.DiscardHandler)})
 	if err == nil {

@@ -147,7 +147,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 		i.run(0, append([]string{"rewind", "hq", "records/all", "--to", "-2h"}, i.byAddress()...)...)
 		i.await("records/all", 60)
 		out, _ := i.run(0, "verify", "hq", "--since", "-2h", "--config", i.config)
-		for _, want := range []string{"detections since", "20 shown, 20 of them", "audit since", "10 shown, 10 of them", "records/all since", "30 shown, 30 of them", "no difference"} {
+		for _, want := range []string{"detections since", "20 compared, 20 identical", "audit since", "10 compared, 10 identical", "records/all since", "30 compared, 30 identical", "no difference"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("verify lacks %q:\n%s", want, out)
 			}
@@ -164,8 +164,8 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 			{1, `unknown stream "dns": appliance hq has detections, audit, records/all`, append([]string{"rewind", "hq", "dns", "--to", "-1h"}, address...)},
 			{1, "unknown appliance", append([]string{"verify", "branch", "--since", "-1h"}, address...)},
 			{2, "--to is missing", []string{"rewind", "hq", "detections"}},
-			{2, `"now" is no time that is past`, []string{"rewind", "hq", "detections", "--to", "now"}},
-			{2, "takes APPLIANCE STREAM", []string{"rewind", "hq", "--to", "-1h"}},
+			{2, `"now" is not a time in the past`, []string{"rewind", "hq", "detections", "--to", "now"}},
+			{2, "requires APPLIANCE STREAM", []string{"rewind", "hq", "--to", "-1h"}},
 			{1, "send the token", []string{"rewind", "hq", "detections", "--to", "-1h", "--admin", "http://" + i.admin}},
 			{2, "must be a URL", []string{"verify", "hq", "--since", "-1h", "--admin", i.admin}},
 		} {
@@ -188,7 +188,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 				t.Errorf("verify lacks %q:\n%s", want, out)
 			}
 		}
-		if !strings.Contains(text, "1 objects that the appliance shows were never journalled") {
+		if !strings.Contains(text, "1 object missing from the journal") {
 			t.Errorf("verify ends with %s", text)
 		}
 		out, _ = i.run(1, "verify", "hq", "--since", "-2h", "--json", "--config", i.config)

@@ -16,20 +16,19 @@ func (c *command) deadCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "dead",
 		Short: "List, show, requeue and drop dead letters",
-		Long: `Dead letters are what could not be delivered, kept with the reason: an event that
-a sink's target refused for good, or an object of an appliance that could not be
-made into an event. They are kept until they are requeued or dropped.
+		Long: `A dead letter is an event that a target rejected permanently, or an object of an
+appliance that could not be converted into an event. It is stored with the reason
+until it is requeued or dropped.
 
-A sink's are named by the sink. A stream's are named by the appliance and the
-stream, such as hq/detections or hq/records/dns.`,
+Give the name of a sink to select its dead letters. Give the appliance and the stream,
+such as hq/detections or hq/records/dns, to select those of a stream.`,
 		Example: `  ndrbridge dead list lake
   ndrbridge dead show lake 00000000000000001234
   ndrbridge dead requeue lake --all`,
 	}, c.deadListCommand(), c.deadShowCommand(), c.deadRequeueCommand(), c.deadDropCommand())
 }
 
-// parseOwner reads whose dead letters are meant: a sink's, or an appliance's
-// stream's.
+// parseOwner parses the owner of dead letters: the name of a sink, or APPLIANCE/STREAM.
 func parseOwner(text string) (checkpoint.Owner, error) {
 	appliance, stream, isStream := strings.Cut(text, "/")
 	switch {
@@ -41,8 +40,7 @@ func parseOwner(text string) (checkpoint.Owner, error) {
 	return "", fmt.Errorf("%w: %q is neither a sink nor APPLIANCE/STREAM, such as hq/detections", commandline.ErrUsage, text)
 }
 
-// chosen are the keys that a command acts on: those that were given, or nil, which
-// is all of them, with --all.
+// chosen returns the keys to act on. With --all it returns nil, which means all of them.
 func chosen(keys []string, all bool) ([]string, error) {
 	switch {
 	case all && len(keys) > 0:
@@ -50,12 +48,12 @@ func chosen(keys []string, all bool) ([]string, error) {
 	case all:
 		return nil, nil
 	case len(keys) == 0:
-		return nil, fmt.Errorf("%w: say which: give keys, as ndrbridge dead list prints them, or --all", commandline.ErrUsage)
+		return nil, fmt.Errorf("%w: no dead letters selected: give keys, as ndrbridge dead list prints them, or --all", commandline.ErrUsage)
 	}
 	return keys, nil
 }
 
-// deadLetters counts those of an owner.
+// deadLetters returns the number of dead letters of an owner.
 func deadLetters(ctx context.Context, control admin.Control, owner checkpoint.Owner) (uint64, error) {
 	status, err := control.Status(ctx)
 	if err != nil {

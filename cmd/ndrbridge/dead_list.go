@@ -22,8 +22,8 @@ func (c *command) deadListCommand() *cobra.Command {
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "list SINK|APPLIANCE/STREAM",
 		Short: "List dead letters, the oldest first",
-		Long: `List the dead letters of a sink or a stream in the order of their keys, which for a
-sink is the order of its events. --json prints each with its body.`,
+		Long: `List the dead letters of a sink or a stream in the order of their keys. For a sink,
+this is the order of the events. With --json, each is printed with its body.`,
 		Example: `  ndrbridge dead list lake
   ndrbridge dead list hq/detections
   ndrbridge dead list lake --limit 0 --json > dead.jsonl`,
@@ -39,14 +39,14 @@ sink is the order of its events. --json prints each with its body.`,
 			})
 		},
 	}))
-	cmd.Flags().StringVar(&after, "after", "", "begin behind this key")
-	cmd.Flags().IntVar(&limit, "limit", 100, "list at most so many; 0: all")
+	cmd.Flags().StringVar(&after, "after", "", "start after this key")
+	cmd.Flags().IntVar(&limit, "limit", 100, "the maximum number of dead letters to list; 0: all")
 	return cmd
 }
 
-// deadList is what is to be listed.
+// deadList selects the dead letters to list.
 type deadList struct {
-	name  string // of the owner, as it was given
+	name  string // of the owner, as given on the command line
 	owner checkpoint.Owner
 	after string
 	limit int
@@ -55,7 +55,7 @@ type deadList struct {
 func (c *command) listDead(ctx context.Context, control admin.Control, l deadList) error {
 	t, n, after, more := newTable("KEY", "TIME", "CLASS", "EVENT", "REASON"), 0, l.after, false
 	for {
-		// Letters carry their bodies, so that few are asked for at once.
+		// Dead letters include their bodies, so pages are small.
 		const page = 32
 		deadLetters, err := control.Dead(ctx, l.owner, after, page)
 		if err != nil {
@@ -90,7 +90,7 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 		t.print(c.stdout, c.width(), c.colours())
 	}
 	if more {
-		fmt.Fprintf(c.stderr, "there are more: ndrbridge dead list %s --after %s, or --limit 0\n", l.name, after)
+		fmt.Fprintf(c.stderr, "there are more: run ndrbridge dead list %s --after %s, or use --limit 0\n", l.name, after)
 	}
 	return nil
 }
@@ -98,9 +98,9 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 func (c *command) deadShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "show SINK|APPLIANCE/STREAM KEY",
-		Short: "Show a dead letter whole",
-		Long: `Show a dead letter: when and why it was given up, and the event, or the object as
-it came from the appliance. KEY is the first column of ndrbridge dead list.`,
+		Short: "Show a dead letter in full",
+		Long: `Show a dead letter: when and why it was dead-lettered, and the event, or the object as
+the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 		Example:           "  ndrbridge dead show lake 00000000000000001234",
 		Args:              exactly("SINK|APPLIANCE/STREAM", "KEY"),
 		ValidArgsFunction: c.complete(ownerNames),
@@ -126,15 +126,14 @@ it came from the appliance. KEY is the first column of ndrbridge dead list.`,
 	}))
 }
 
-// deadLine is a dead letter as JSON. Fields are added, and never change their
-// meaning.
+// deadLine is a dead letter as JSON. Fields may be added, but never change their meaning.
 type deadLine struct {
 	Key     string    `json:"key"`
 	Class   string    `json:"class"`
 	Reason  string    `json:"reason"`
 	Time    time.Time `json:"time"`
 	EventID string    `json:"event_id,omitempty"`
-	// One of both: Body is JSON as it came, BodyBase64 are bytes that are none.
+	// Exactly one is set: Body if the body is valid JSON, BodyBase64 otherwise.
 	Body       json.RawMessage `json:"body,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
@@ -152,7 +151,7 @@ func deadJSON(d checkpoint.DeadLetter) deadLine {
 	return line
 }
 
-// eventID is the id of the event that a dead letter holds; - where it holds none.
+// eventID returns the id of the event that a dead letter holds, or "-" if it holds none.
 func eventID(d checkpoint.DeadLetter) string {
 	e, err := transform.Parse(d.Body)
 	if err != nil {
@@ -161,7 +160,7 @@ func eventID(d checkpoint.DeadLetter) string {
 	return e.ID
 }
 
-// bodyText is a body for a person.
+// bodyText formats a body for a person: JSON indented, other bytes quoted.
 func bodyText(body []byte) string {
 	var indented bytes.Buffer
 	if json.Indent(&indented, body, "", "  ") != nil {

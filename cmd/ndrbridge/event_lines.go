@@ -14,16 +14,16 @@ import (
 	"ndrbridge/transform"
 )
 
-// eventLine is a line with an event in JSON, as it came but for the white space
-// around it.
+// eventLine is an input line with an event in JSON, without surrounding white space.
 type eventLine struct {
 	number int // from 1
 	text   []byte
 	event  transform.Event
 }
 
-// eventLines reads events, one a line, until there are no more or ctx ends. Empty
-// lines are passed over. An error tells its line, and is the last.
+// eventLines reads events, one per line, until the end of the input or until ctx is
+// cancelled. Empty lines are skipped. It yields at most one error, which names the line
+// and ends the sequence.
 func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, error] {
 	return func(yield func(eventLine, error) bool) {
 		lines := bufio.NewReader(events)
@@ -49,8 +49,8 @@ func eventLines(ctx context.Context, events io.Reader) iter.Seq2[eventLine, erro
 	}
 }
 
-// parseLine parses an event that may have been written again since the bridge
-// encoded it, with white space or none.
+// parseLine parses an event. Unlike transform.Parse, it accepts JSON with insignificant
+// white space, which other programs may have added.
 func parseLine(line []byte) (transform.Event, error) {
 	compact := jsontext.Value(bytes.Clone(line))
 	if err := compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {

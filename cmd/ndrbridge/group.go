@@ -9,8 +9,8 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-// group makes cmd the parent of others: alone it prints its help, and what is
-// none of them is wrong usage.
+// group makes cmd the parent of children. Without arguments it prints its help; an unknown
+// child is a usage error.
 func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(children...)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -21,7 +21,7 @@ func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 		for _, child := range cmd.Commands() {
 			names = append(names, child.Name())
 		}
-		return fmt.Errorf("%w: %s has no command %q, but %s", commandline.ErrUsage, cmd.CommandPath(), args[0], strings.Join(names, ", "))
+		return fmt.Errorf("%w: %s has no command %q; use one of %s", commandline.ErrUsage, cmd.CommandPath(), args[0], strings.Join(names, ", "))
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return cmd

@@ -16,13 +16,13 @@ func (c *command) healthCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := c.withConfig(&cobra.Command{
 		Use:   "health",
-		Short: "Tell by the exit code whether a bridge lives",
-		Long: `Ask /healthz of a running bridge, at the address that --admin names, or else at
-admin.listen of the configuration. The exit code is 0 when it lives, and 1 when it
-does not answer, or with anything else than that. No token is needed.
+		Short: "Check with the exit code whether a bridge is alive",
+		Long: `Request /healthz from a running bridge, at the address given with --admin, or else at
+admin.listen of the configuration. The exit code is 0 if the bridge reports that it is
+alive, and 1 otherwise. No token is needed.
 
-It is for what restarts a bridge that hangs, such as a container's health check. A
-bridge that lives may still have trouble: ask ndrbridge status, or /readyz.`,
+Use it to restart a bridge that hangs, for example as a container's health check. A
+bridge that is alive may still have problems: see ndrbridge status or /readyz.`,
 		Example: `  ndrbridge health --config ndrbridge.yaml
   ndrbridge health --admin http://127.0.0.1:9600`,
 		Args: commandline.NoArgs,
@@ -40,12 +40,13 @@ bridge that lives may still have trouble: ask ndrbridge status, or /readyz.`,
 		},
 	})
 	cmd.Flags().StringVar(&c.adminURL, "admin", "", "the address of a running bridge's admin interface, such as http://127.0.0.1:9600")
-	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long the answer may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the response")
 	return cmd
 }
 
-// healthClient needs no more of the configuration than the address, so that a
-// bridge is not taken for dead because of a file that was edited under it.
+// healthClient returns a client of the bridge to check. It reads only the address from the
+// configuration, so that a mistake in a file that is being edited does not make a running
+// bridge look dead.
 func (c *command) healthClient() (*admin.Client, error) {
 	if c.adminURL != "" {
 		client, err := admin.NewClient(c.adminURL, "")

@@ -1,5 +1,5 @@
-// Command ndrbridge delivers what a network detection appliance shows to Kafka,
-// NATS, webhooks and files.
+// Command ndrbridge delivers the detections, audit log entries and records of network
+// detection appliances as CloudEvents to Kafka, NATS, webhooks and files.
 package main
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 func main() {
-	// Nobody but net/http writes there: what a server sends unasked, in which it may
-	// repeat a secret.
+	// Only net/http writes to the standard logger, and it logs unsolicited responses,
+	// which may contain a secret.
 	log.SetOutput(io.Discard)
 	commandline.Main(run)
 }

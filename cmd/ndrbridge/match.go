@@ -15,17 +15,18 @@ func (c *command) matchCommand() *cobra.Command {
 	var count bool
 	cmd := &cobra.Command{
 		Use:   "match EXPRESSION",
-		Short: "Try a sink's match over events",
-		Long: `Read events from standard input, an event in JSON a line, as ndrbridge tail --json
-and file sinks write them, and print those that match the expression: those that a
-sink with this match would be sent. How many they are of how many is told at the end.
-An event that the expression fails for is printed, as a sink with on_error: send would
-send it, and the reason is reported.`,
+		Short: "Try a match expression on events",
+		Long: `Read events from standard input, one JSON object per line, as written by ndrbridge
+tail --json and by file sinks, and print the events that match the expression. These are
+the events that a sink with this match would receive. At the end, the number of
+matching events is printed to standard error. An event for which the expression cannot
+be evaluated is printed too, because a sink with on_error: send would send it, and the
+reason is reported.`,
 		Example: `  ndrbridge tail --since -1d --json | ndrbridge match 'detection.risk_score >= 80'
   ndrbridge match --count 'event.stream == "audit" && audit.body.operation == "Login"' < events.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%w: %s takes one argument, the expression in quotes, and %d were given", commandline.ErrUsage, cmd.CommandPath(), len(args))
+				return fmt.Errorf("%w: %s requires one argument, the expression in quotes, got %d", commandline.ErrUsage, cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -51,14 +52,15 @@ send it, and the reason is reported.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&count, "count", false, "print how many events match, not the events")
+	cmd.Flags().BoolVar(&count, "count", false, "print the number of matching events instead of the events")
 	return cmd
 }
 
-// matchCounts counts events.
+// matchCounts counts the events that were read and those that match.
 type matchCounts struct{ events, matching int }
 
-// filter copies the lines of events that match, until events ends or ctx does.
+// filter copies the lines of matching events, until the end of events or until ctx is
+// cancelled.
 func (c *command) filter(ctx context.Context, m *match.Match, events io.Reader, matching io.Writer) (t matchCounts, err error) {
 	for line, err := range eventLines(ctx, events) {
 		if err != nil {

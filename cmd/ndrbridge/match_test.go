@@ -39,7 +39,7 @@ func TestMatchCommand(t *testing.T) {
 		{"a mistake in the expression is wrong usage", []string{"detection.risk_score = 80"}, events, commandline.ExitUsage,
 			"", `column 22, at "= 80": use == to compare`},
 		{"an expression without quotes is wrong usage", []string{"detection.risk_score", "80"}, events, commandline.ExitUsage,
-			"", "takes one argument, the expression in quotes, and 2 were given"},
+			"", "requires one argument, the expression in quotes, got 2"},
 		{"a line that is no JSON ends it", []string{"true"}, highLine + "\n{\n", commandline.ExitFailed, highLine + "\n", "line 2: "},
 		{"a line that is no event ends it", []string{"true"}, `{"detection":{}}`, commandline.ExitFailed, "", "line 1: not an event"},
 	} {

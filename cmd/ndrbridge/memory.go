@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// tuneMemory lets garbage grow to a few times of what lives, and keeps the whole
-// below a limit: little lives here and much passes through, so that the default
-// collects a hundred times for each backlog. Each sink may have some batches in hand;
-// the pages of all appliances are bounded together, so that one more costs little. What the
-// environment sets stays.
+// tuneMemory configures the garbage collector unless the environment sets GOGC or
+// GOMEMLIMIT. Little memory is live here and much passes through, so the default would
+// collect a hundred times for each backlog. It therefore lets garbage grow to a few times
+// the live heap, below a limit. The limit grows with each sink, which may hold several
+// batches, and a little with each appliance, because the pages of all appliances share
+// one bound.
 func tuneMemory(environ []string, appliances, sinks int) {
 	if slices.ContainsFunc(environ, func(v string) bool {
 		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")

@@ -170,7 +170,7 @@ func TestDeadLettersAreSeenAndSettled(t *testing.T) {
 			{[]string{"dead", "show", "soc", keys[0], "--json"}, 0, []string{`{"key":"` + keys[0] + `","class":"rejected"`}},
 			{[]string{"dead", "show", "soc", "none"}, 1, []string{"none"}},
 			{[]string{"dead", "drop", "soc", keys[0]}, 0, []string{"1 dead letter of soc dropped"}},
-			{[]string{"dead", "drop", "soc", keys[0], keys[1], "--json"}, 1, []string{`{"dropped":1}`, "1 of 2 keys are not there"}},
+			{[]string{"dead", "drop", "soc", keys[0], keys[1], "--json"}, 1, []string{`{"dropped":1}`, "1 of 2 keys do not exist"}},
 			{[]string{"dead", "drop", "soc", "--all"}, 2, []string{"(3 now)", "add --yes"}},
 		})
 		r.refusing.Store(false)
@@ -201,7 +201,7 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 
 	i.awaitSink("one that has settled all", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
 	i.expect(i.byAddress(), []expected{
-		{[]string{"replay", "soc", "--since", "-1h"}, 0, []string{"6 events to be delivered to soc again"}},
+		{[]string{"replay", "soc", "--since", "-1h"}, 0, []string{"6 events queued to be delivered to soc again"}},
 		{[]string{"replay", "nobody", "--since", "-1h"}, 1, []string{"unknown sink", "soc"}},
 		{[]string{"replay", "soc"}, 2, []string{"--since is missing"}},
 	})
@@ -210,14 +210,14 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 	i.expect(i.byAddress(), []expected{
 		{[]string{"pause", "soc"}, 0, []string{"sink soc is paused"}},
 		{[]string{"pause", "nobody"}, 1, []string{"unknown sink"}},
-		{[]string{"status"}, 0, []string{"running for", "soc is paused: go on with: ndrbridge resume soc"}},
+		{[]string{"status"}, 0, []string{"running for", "soc is paused: resume it with ndrbridge resume soc"}},
 	})
 	i.appliance.AddMany(1)
 	i.await("detections", 7) // through the other sink
 	stop()
 	offline := []string{"--config", i.config}
 	i.expect(offline, []expected{
-		{[]string{"status"}, 0, []string{"ndrbridge does not run", "paused"}},
+		{[]string{"status"}, 0, []string{"ndrbridge is not running", "paused"}},
 		{[]string{"resume", "soc", "--json"}, 0, []string{`{"sink":"soc","paused":false}`}},
 		{[]string{"replay", "soc", "--since", "beginning", "--json"}, 0, []string{`{"replayed":6}`}},
 	})
@@ -241,7 +241,7 @@ func TestStatusSaysWhatToDo(t *testing.T) {
 		{[]string{"status"}, 0, []string{"halted", "403", "soc is halted until this is fixed: "}},
 	})
 	r.forbidden.Store(false)
-	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc goes on"}}})
+	i.expect(i.byAddress(), []expected{{[]string{"resume", "soc"}, 0, []string{"sink soc is resumed"}}})
 	i.awaitSink("well", func(s admin.SinkStatus) bool { return s.State == "running" && s.LagEvents == 0 })
 }
 
@@ -306,6 +306,6 @@ func TestEventsAreTailed(t *testing.T) {
 	i.expect([]string{"--config", i.config}, []expected{
 		{[]string{"tail"}, 1, []string{"start it with ndrbridge run"}},
 		{[]string{"tail", "--stream", "dns"}, 2, []string{"records/NAME"}},
-		{[]string{"tail", "--since", "now"}, 2, []string{"no time that is past"}},
+		{[]string{"tail", "--since", "now"}, 2, []string{"not a time in the past"}},
 	})
 }

@@ -11,12 +11,11 @@ import (
 
 // withJSON adds --json to a command.
 func (c *command) withJSON(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON, an object a line")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON, one object per line")
 	return cmd
 }
 
-// print prints what a command did: value where JSON is asked for, else a line for
-// a person.
+// print prints the result of a command: value with --json, otherwise a line for a person.
 func (c *command) print(value any, line string, args ...any) error {
 	if c.asJSON {
 		return c.printJSON(value)
@@ -25,20 +24,20 @@ func (c *command) print(value any, line string, args ...any) error {
 	return err
 }
 
-// printJSON prints a value as a line.
+// printJSON prints a value as one line of JSON.
 func (c *command) printJSON(value any) error {
 	encoder := json.NewEncoder(c.stdout)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(value)
 }
 
-// whileWorking calls tell every few seconds while work goes on, with how long it
-// has done so.
+// whileWorking calls work and returns its error. While work runs, it calls report every
+// two seconds with the elapsed time.
 func whileWorking(report func(time.Duration), work func() error) error {
 	const every = 2 * time.Second
 	done := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		ticker, began := time.NewTicker(every), time.Now()
 		defer ticker.Stop()
 		for {
@@ -50,7 +49,7 @@ func whileWorking(report func(time.Duration), work func() error) error {
 			}
 		}
 	})
-	defer telling.Wait()
+	defer reporting.Wait()
 	defer close(done)
 	return work()
 }

@@ -10,13 +10,13 @@ import (
 	"ndrbridge/configs"
 )
 
-// printPlan prints what a configuration would run, without a secret.
+// printPlan prints a summary of a configuration, without secrets.
 func printPlan(w io.Writer, config *configs.Config) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "state\t%s\tjournal up to %s, delivered events kept %s\n", config.State, config.Journal.MaxBytes, config.Journal.Retain)
 	fmt.Fprintf(t, "admin\thttp://%s\t\n", config.Admin.Listen)
 	for _, a := range config.Appliances {
-		fmt.Fprintf(t, "appliance %s\t%s\t%v requests a second\n", a.Name, a.URL, a.RateLimit)
+		fmt.Fprintf(t, "appliance %s\t%s\t%v requests per second\n", a.Name, a.URL, a.RateLimit)
 		if d := a.Detections; d.Enabled {
 			enriched := ""
 			if len(d.Enrich) > 0 {
@@ -38,8 +38,8 @@ func printPlan(w io.Writer, config *configs.Config) {
 		}
 		fmt.Fprintf(t, "sink %s\t%s\t%s, from %s\n", s.Name, target(s), form, s.Start)
 	}
-	_ = t.Flush() // as good as a print to the terminal
-	fmt.Fprintln(w, "the configuration is good")
+	_ = t.Flush() // as with other output to the terminal
+	fmt.Fprintln(w, "the configuration is valid")
 }
 
 func target(s configs.Sink) string {

@@ -8,8 +8,7 @@ import (
 	"ndrbridge/admin"
 )
 
-// reloadOn loads the configuration again with each signal, until ctx ends. What
-// changed is told by reload itself.
+// reloadOn calls reload for each signal until ctx is cancelled. reload logs what changed.
 func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context.Context) (admin.Reloaded, error), log *slog.Logger) {
 	for {
 		select {
@@ -17,9 +16,9 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context
 			reloaded, err := reload(ctx)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				log.Error("the configuration was not loaded again; the bridge goes on with the one that it has", "error", err)
+				log.Error("configuration not reloaded; the bridge continues with the current one", "error", err)
 			case err == nil && len(reloaded.Changes) == 0:
-				log.Info("the configuration was loaded again; nothing in it differs")
+				log.Info("configuration reloaded; nothing changed")
 			}
 		case <-ctx.Done():
 			return

@@ -20,27 +20,28 @@ func (c *command) renderCommand() *cobra.Command {
 	batch := 0
 	cmd := &cobra.Command{
 		Use:   "render [PRESET]",
-		Short: "Show what a webhook's preset or template makes of events",
-		Long: `Read events from standard input, an event in JSON a line, as ndrbridge tail --json
-and file sinks write them, and print each request that a webhook with this preset, or
-with a template, would send for them: its URL and its body, both without secrets.
-Nothing is sent.
+		Short: "Show the requests that a webhook would send for events",
+		Long: `Read events from standard input, one JSON object per line, as written by ndrbridge
+tail --json and by file sinks, and print each request that a webhook with this preset or
+with a template would send for them: its URL and its body, without secrets. Nothing is
+sent.
 
 PRESET is one of ` + strings.Join(configs.Presets(), ", ") + `.
 
-With --config, the sink that has the preset there says how: its match and redact, its
-index, tags and so on. Without, nothing is left out and URL and key stand for yours.
-With --config and without PRESET it is the sink that has a preset or a template, or
-that opens tickets: of one, the request that opens a ticket is shown.
+With --config, the settings of the sink with this preset are used: its match, redact,
+index, tags and so on. Without --config, all events and fields are shown, and the URL and
+the key are placeholders. With --config and without PRESET, the sink with a preset, a
+template or tickets is used. For a sink that opens tickets, the request that opens a
+ticket is shown.
 
-How many events come at once decides what a chat shows: a card for each of a few, and
-a summary of many. That is up to batch.max_events of the sink, or what --batch says;
-fewer are printed when the input ends.`,
+The size of a batch decides what a chat shows: a card for each event of a small batch,
+or a summary of a large one. The size is batch.max_events of the sink, or the value of
+--batch; the last batch may be smaller.`,
 		Example: `  ndrbridge render slack --config ndrbridge.yaml < events.jsonl
-  ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # by its template
+  ndrbridge render --config ndrbridge.yaml --sink tickets < events.jsonl   # with its template
   ndrbridge tail --since -1h --json | head -n 20 | ndrbridge render splunk_hec
-  ndrbridge tail --json | ndrbridge render teams --batch 1    # a card for each, as they come
-  ndrdemo events | ndrbridge render discord                   # of a stand-in appliance`,
+  ndrbridge tail --json | ndrbridge render teams --batch 1    # one card per event
+  ndrdemo events | ndrbridge render discord                   # events of a stand-in appliance`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -50,10 +51,10 @@ fewer are printed when the input ends.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			known := strings.Join(configs.Presets(), ", ")
 			if len(args) > 1 || len(args) == 0 && c.configFile == "" {
-				return fmt.Errorf("%w: %s takes one argument, one of %s, or --config, and %d were given", commandline.ErrUsage, cmd.CommandPath(), known, len(args))
+				return fmt.Errorf("%w: %s requires --config or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, counted(len(args), "argument"))
 			}
 			if len(args) == 1 && !slices.Contains(configs.Presets(), args[0]) {
-				return fmt.Errorf("%w: %q is none of %s", commandline.ErrUsage, args[0], known)
+				return fmt.Errorf("%w: %q is not one of %s", commandline.ErrUsage, args[0], known)
 			}
 			return nil
 		},
@@ -76,19 +77,20 @@ fewer are printed when the input ends.`,
 		},
 	}
 	cmd.Flags().StringVarP(&c.configFile, "config", "c", c.variable("NDRBRIDGE_CONFIG"),
-		"the configuration file that has the sink; without one, a sink that has nothing else")
-	cmd.Flags().StringVar(&sink, "sink", "", "the sink, where several of the configuration come into question")
-	cmd.Flags().IntVar(&batch, "batch", 0, "how many events come at once (default batch.max_events of the sink)")
+		"the configuration file with the sink; without one, a sink with only the preset is used")
+	cmd.Flags().StringVar(&sink, "sink", "", "the name of the sink, if several in the configuration would do")
+	cmd.Flags().IntVar(&batch, "batch", 0, "the number of events in a batch (default batch.max_events of the sink)")
 	return cmd
 }
 
-// sinkWith is the configuration's sink with a preset, where one is given, else with
-// any or a template, and of a name, where one is given; without a configuration, one
-// that stands for it.
+// sinkWith returns the sink of the configuration that has the preset and the name. An
+// empty preset matches every sink with a preset, a template or tickets; an empty name
+// matches every sink. It is an error if none or several match. Without a configuration it
+// returns a sample sink.
 func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 	if c.configFile == "" {
 		if name != "" {
-			return configs.Sink{}, fmt.Errorf("%w: --sink goes with --config", commandline.ErrUsage)
+			return configs.Sink{}, fmt.Errorf("%w: --sink requires --config", commandline.ErrUsage)
 		}
 		return sampleSink(preset), nil
 	}
@@ -117,12 +119,12 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 		return configs.Sink{}, fmt.Errorf("%s has no sink with %s", c.configFile, has)
 	case len(found) > 1:
 		names := sinkNames(&configs.Config{Sinks: found})
-		return configs.Sink{}, fmt.Errorf("%w: several sinks have %s; name one of them with --sink: %s", commandline.ErrUsage, has, strings.Join(names, ", "))
+		return configs.Sink{}, fmt.Errorf("%w: several sinks have %s; select one with --sink: %s", commandline.ErrUsage, has, strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
 
-// sampleSink stands for a sink with a preset that nobody has configured.
+// sampleSink returns a sink with the preset and placeholders for its URL and key.
 func sampleSink(preset string) configs.Sink {
 	const events, bytes = 500, configs.MiB
 	w := configs.Webhook{Preset: preset, Method: "POST", URL: configs.NewURL("https://" + preset + ".example/events")}
@@ -139,8 +141,8 @@ func sampleSink(preset string) configs.Sink {
 	return configs.Sink{Webhook: &w, Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}
 }
 
-// render prints the requests for events, in batches, until there are no more
-// events or ctx ends.
+// render prints the requests for events, in batches, until the end of events or until
+// ctx is cancelled.
 func (c *command) render(ctx context.Context, r *bridge.Renderer, most configs.Batch, events io.Reader) error {
 	var batch []transform.Event
 	size := 0

@@ -9,8 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// shownBody is the body of a request for a person: one JSON value indented, several
-// a line each, and what is no JSON as it is. It ends with a line end.
+// shownBody formats the body of a request for a person: one JSON value is indented,
+// several are printed one per line, and anything else is left as it is. The result ends
+// with a newline.
 func shownBody(body []byte) string {
 	lax := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var values []jsontext.Value
@@ -28,7 +29,7 @@ func shownBody(body []byte) string {
 	var b strings.Builder
 	for _, value := range values {
 		if len(values) == 1 {
-			_ = value.Indent(append(lax, jsontext.WithIndent("  "))...) // it has just been read
+			_ = value.Indent(append(lax, jsontext.WithIndent("  "))...) // the decoder has validated it
 		}
 		b.Write(value)
 		b.WriteByte('\n')
@@ -36,7 +37,7 @@ func shownBody(body []byte) string {
 	return b.String()
 }
 
-// printableLines replaces what could do something to a terminal, line by line.
+// printableLines replaces control characters in each line; see printable.
 func printableLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

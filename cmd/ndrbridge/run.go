@@ -19,30 +19,30 @@ func (c *command) runCommand() *cobra.Command {
 	return c.withConfig(&cobra.Command{
 		Use:   "run",
 		Short: "Run the service",
-		Long: `Run the service until SIGINT or SIGTERM. Polling stops first; batches in flight
-are given shutdown_timeout to end. What has not ended then is abandoned: within a
-second the process is gone, with exit code 1 and an error that names it. A second
-signal ends it at once. Either way, what was not acknowledged is delivered again at
-the next start.
+		Long: `Run the service until SIGINT or SIGTERM. Polling stops first, and batches in flight
+have shutdown_timeout to complete. Whatever is still running then is abandoned: the
+process exits within a second, with exit code 1 and an error that names it. A second
+signal ends the process immediately. In every case, events that were not acknowledged
+are delivered again after the next start.
 
-SIGHUP loads the configuration again: what differs is started again, all else goes
-on, and a configuration that is not good changes nothing.`,
+SIGHUP reloads the configuration: parts that changed are restarted, everything else
+continues, and an invalid configuration changes nothing.`,
 		Example: "  ndrbridge run --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
 	})
 }
 
-// serve runs the service until ctx ends.
+// serve runs the service until ctx is cancelled.
 func (c *command) serve(ctx context.Context) error {
 	load := func() (*configs.Config, error) { return configs.Load(c.configFile, c.environ) }
 	config, err := load()
 	if err != nil {
 		return err
 	}
-	// Should the bridge not keep its deadline, the process ends all the same.
+	// The process ends even if the bridge misses its deadline.
 	commandline.SetGrace(ctx, time.Duration(config.ShutdownTimeout)+time.Second)
-	// From here on to the end, a hangup must not end the process.
+	// From here on, SIGHUP must not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

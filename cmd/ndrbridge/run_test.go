@@ -37,8 +37,8 @@ func TestAHangupLoadsTheConfigurationAgain(t *testing.T) {
 		}
 		await(t, told, func() bool { return strings.Contains(log.String(), told) })
 	}
-	hangup(string(text), "nothing in it differs")
-	hangup(string(text)+"colour: red\n", "the configuration was not loaded again")
+	hangup(string(text), "nothing changed")
+	hangup(string(text)+"colour: red\n", "configuration not reloaded")
 	second := strings.Replace(i.events, "events", "second", 1)
 	hangup(strings.Replace(string(text), "name: log,", "name: second, file: {path: "+second+"}, start: beginning}\n  - {name: log,", 1), "second")
 	i.appliance.AddMany(1)

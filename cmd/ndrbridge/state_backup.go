@@ -21,12 +21,11 @@ func (c *command) stateBackupCommand() *cobra.Command {
 	var force bool
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write a copy of the state as it is at one moment",
-		Long: `Write a copy of the state as it is at one moment, while the bridge goes on. FILE
-appears when it is whole and on the disk, with mode 0600; - is standard output. The
-copy is a state of its own: to go back to it, stop the bridge, put the copy in the
-place of the state, and start the bridge. What was read and delivered since is then
-read and delivered again.`,
+		Short: "Write a consistent copy of the state",
+		Long: `Write a consistent copy of the state while the bridge keeps running. FILE is created
+with mode 0600 only when it is complete and on disk; - is standard output. To restore
+the copy, stop the bridge, replace the state file with the copy, and start the bridge.
+Everything since the backup is then read and delivered again.`,
 		Example: `  ndrbridge state backup /var/backups/ndrbridge.db
   ndrbridge state backup - | gzip > ndrbridge.db.gz`,
 		Args: exactly("FILE"),
@@ -46,22 +45,22 @@ read and delivered again.`,
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd
 }
 
 func (c *command) backupToOutput(ctx context.Context, control admin.Control) error {
 	switch {
 	case c.terminal:
-		return fmt.Errorf("%w: a state is nothing for a terminal: redirect the output", commandline.ErrUsage)
+		return fmt.Errorf("%w: the state is binary data and is not written to a terminal; redirect the output", commandline.ErrUsage)
 	case c.asJSON:
-		return fmt.Errorf("%w: --json goes with a file; standard output is the copy", commandline.ErrUsage)
+		return fmt.Errorf("%w: --json requires a file, because the copy is written to standard output", commandline.ErrUsage)
 	}
 	return control.Backup(ctx, c.stdout)
 }
 
-// backupToFile writes the copy beside its place, and gives it the name when it is
-// whole. It returns the size.
+// backupToFile writes the copy to a temporary file in the same directory and renames it to
+// path when it is complete. It returns the size in bytes.
 func (c *command) backupToFile(ctx context.Context, control admin.Control, path string, force bool) (_ int64, err error) {
 	status, err := control.Status(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func (c *command) backupToFile(ctx context.Context, control admin.Control, path 
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(file.Name()) // gone already where it has the name
+	defer os.Remove(file.Name()) // fails after the rename
 	w := &countingWriter{w: file}
 	err = whileWorking(func(time.Duration) {
 		fmt.Fprintf(c.stderr, "%s of %s written\n", bytesText(w.n.Load()), bytesText(status.State.FileBytes))
@@ -88,7 +87,7 @@ func (c *command) backupToFile(ctx context.Context, control admin.Control, path 
 	return w.n.Load(), os.Rename(file.Name(), path)
 }
 
-// replaceable is nil where a backup may get the name path.
+// replaceable returns an error if a backup must not be written to path.
 func replaceable(path, state string, force bool) error {
 	there, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,14 +101,14 @@ func replaceable(path, state string, force bool) error {
 	}
 	switch {
 	case !there.Mode().IsRegular():
-		return fmt.Errorf("%s is not a file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	case !force:
-		return fmt.Errorf("%s is there already: name another file, or replace it with --force", path)
+		return fmt.Errorf("%s exists already: name another file, or replace it with --force", path)
 	}
 	return nil
 }
 
-// countingWriter counts what was written.
+// countingWriter counts the bytes that are written to w.
 type countingWriter struct {
 	w io.Writer
 	n atomic.Int64

@@ -14,11 +14,11 @@ import (
 func (c *command) stateCompactCommand() *cobra.Command {
 	return c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "compact",
-		Short: "Give the space that was freed in the state file back to the disk",
-		Long: `Write the state file again, without the space that was freed in it: a file that was
-large once, as after a long outage of a sink, stays so otherwise, and uses that space
-again. The new file is made beside the old one and replaces it when it is whole, so
-that the disk must have space for both. The bridge must be stopped.`,
+		Short: "Shrink the state file",
+		Long: `Rewrite the state file without its free space. A state file never shrinks by itself: a
+file that grew large, for example during a long outage of a sink, keeps its size and
+reuses the free space. The new file is written beside the old one and replaces it when it
+is complete, so the disk must have space for both. The bridge must be stopped.`,
 		Example: "  ndrbridge state compact --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -17,10 +17,10 @@ import (
 func (c *command) stateShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "show",
-		Short: "Show what the state file holds",
-		Long: `Show what the state file holds: its size, the journal, how many ticket commands wait,
-the position of each stream, and each sink's cursor, lag and dead letters. Positions
-and cursors are told while no bridge runs. Nothing is changed.`,
+		Short: "Show the contents of the state file",
+		Long: `Show the contents of the state file: its size, the journal, the number of pending ticket
+commands, the position of each stream, and the cursor, lag and dead letters of each sink.
+Positions and cursors are shown only while no bridge is running. Nothing is changed.`,
 		Example: "  ndrbridge state show --config ndrbridge.yaml",
 		Args:    commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,9 +37,9 @@ and cursors are told while no bridge runs. Nothing is changed.`,
 	}))
 }
 
-// stateShown is what a state holds. Its JSON is stable: fields are added, and
-// never change their meaning. What only the file itself tells is absent where a
-// bridge runs on it.
+// stateShown is the content of a state. Its JSON is stable: fields may be added, but never
+// change their meaning. Fields that can be read only from the file are absent while a
+// bridge is running.
 type stateShown struct {
 	Running bool `json:"running"`
 	admin.StateStatus
@@ -61,7 +61,7 @@ type sinkShown struct {
 	Name            string    `json:"name"`
 	Configured      bool      `json:"configured"`
 	Paused          bool      `json:"paused"`
-	Cursor          *uint64   `json:"cursor,omitempty"` // sequence number of the last event that it settled
+	Cursor          *uint64   `json:"cursor,omitempty"` // sequence number of the last event that the sink completed
 	LagEvents       uint64    `json:"lag_events"`
 	LagBytes        int64     `json:"lag_bytes"`
 	Oldest          time.Time `json:"oldest,omitzero"`
@@ -71,8 +71,8 @@ type sinkShown struct {
 	Skipped         uint64    `json:"skipped"`
 }
 
-// stateShown is what the bridge tells, and what only the file tells where nobody
-// has it open.
+// stateShown returns the state as reported by the bridge or, if no bridge is running, as
+// read from the file.
 func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) {
 	err = c.acting(func(control admin.Control) error {
 		status, err := control.Status(ctx)
@@ -85,7 +85,7 @@ func (c *command) stateShown(ctx context.Context) (shown stateShown, err error) 
 	return shown, shown.read(ctx)
 }
 
-// stateOf is what the status tells of the state.
+// stateOf returns the part of the state that the status contains.
 func stateOf(s admin.Status) stateShown {
 	shown := stateShown{Running: s.Running, StateStatus: s.State}
 	for _, a := range s.Appliances {
@@ -108,7 +108,7 @@ func stateOf(s admin.Status) stateShown {
 	return shown
 }
 
-// read adds what only the file tells. It leaves the file as it is.
+// read adds what can be read only from the file. It does not change the file.
 func (s *stateShown) read(ctx context.Context) (err error) {
 	store, err := checkpoint.Open(s.Path, checkpoint.Options{ReadOnly: true, LockWait: -1})
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *command) printState(s stateShown, now time.Time) {
 	}
 	fmt.Fprintln(c.stdout)
 	if s.Commands != (admin.CommandCounts{}) {
-		fmt.Fprintf(c.stdout, "tickets  %d commands wait, %d are done\n", s.Commands.Pending, s.Commands.Done)
+		fmt.Fprintf(c.stdout, "tickets  %d commands pending, %d done\n", s.Commands.Pending, s.Commands.Done)
 	}
 	fmt.Fprintln(c.stdout)
 	streams := newTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
@@ -176,6 +176,6 @@ func (c *command) printState(s stateShown, now time.Time) {
 	}
 	sinks.print(c.stdout, c.width(), c.colours())
 	if s.Running {
-		fmt.Fprintln(c.stdout, "\nPositions and cursors are told while the bridge does not run.")
+		fmt.Fprintln(c.stdout, "\nPositions and cursors are shown only while the bridge is stopped.")
 	}
 }

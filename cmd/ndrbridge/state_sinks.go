@@ -17,18 +17,18 @@ func (c *command) stateForgetCommand() *cobra.Command {
 	var yes, appliance, identity bool
 	cmd := c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "forget NAME",
-		Short: "Drop what the state keeps of a sink that is gone, or of an appliance",
-		Long: `Drop the cursor, the dead letters and the queued redeliveries of a sink that is no
-longer configured. If it is configured again later, it begins at its start. Where it
-has dead letters or redeliveries, it is asked first, or --yes is wanted.
+		Short: "Delete the state of a removed sink, or of a replaced appliance",
+		Long: `Delete the cursor, the dead letters and the queued redeliveries of a sink that is no
+longer configured. If the sink is configured again later, it begins at its start. If it
+has dead letters or redeliveries, the command asks for confirmation or requires --yes.
 
-With --appliance NAME is that of an appliance, when another one took its place. The
-positions of its streams are dropped, what is known of its detections, and the chat
-messages and tickets that sinks remember for them: its streams begin at their start,
-and what it shows is new. Events in the journal are still delivered, and dead letters
-are kept. It is an error while ticket commands for it are pending. With --identity as
-well, only the report that another appliance answers is dropped: it is the same one,
-and its streams go on.
+With --appliance, NAME is an appliance that was replaced by another one. The positions
+of its streams are deleted, together with the known detections and the references to
+chat messages and tickets that sinks keep for them. Its streams begin at their start, and
+everything that it returns is new. Events in the journal are still delivered, and dead
+letters are kept. The command fails if ticket commands for the appliance are pending.
+With --identity as well, only the report that a different appliance answers is deleted:
+use it if it is still the same appliance. Its streams continue.
 
 The bridge must be stopped.`,
 		Example: `  ndrbridge state forget lake
@@ -38,7 +38,7 @@ The bridge must be stopped.`,
 			name, ctx := args[0], cmd.Context()
 			switch {
 			case identity && !appliance:
-				return fmt.Errorf("%w: --identity goes with --appliance", commandline.ErrUsage)
+				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
 				return c.offline(func(state *bridge.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
@@ -49,13 +49,13 @@ The bridge must be stopped.`,
 				if err := state.Forget(ctx, name); err != nil {
 					return err
 				}
-				return c.print(map[string]string{"forgotten": name}, "the state keeps nothing of sink %s any more", name)
+				return c.print(map[string]string{"forgotten": name}, "the state of sink %s is deleted", name)
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&appliance, "appliance", false, "NAME is that of an appliance, configured or not")
-	cmd.Flags().BoolVar(&identity, "identity", false, "with --appliance: it is the same machine, drop only the report that it is another")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&appliance, "appliance", false, "NAME is an appliance, configured or not")
+	cmd.Flags().BoolVar(&identity, "identity", false, "with --appliance: it is still the same appliance; delete only the report that it is not")
 	return cmd
 }
 
@@ -64,18 +64,19 @@ func (c *command) forgetAppliance(ctx context.Context, state *bridge.Offline, na
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
 		}
-		return c.print(map[string]string{"forgotten": name}, "what answers under the name %s next is taken for the appliance", name)
+		return c.print(map[string]string{"forgotten": name}, "the next appliance that answers under the name %s is accepted as the same one", name)
 	}
-	if err := c.confirm(ctx, yes, fmt.Sprintf("Drop the positions of %s and what is known of its detections? Its streams begin at their start.", name)); err != nil {
+	if err := c.confirm(ctx, yes, fmt.Sprintf("Delete the stream positions and the known detections of %s? Its streams will begin at their start.", name)); err != nil {
 		return err
 	}
 	if err := state.ForgetAppliance(ctx, name); err != nil {
 		return err
 	}
-	return c.print(map[string]string{"forgotten": name}, "the state knows nothing of appliance %s any more", name)
+	return c.print(map[string]string{"forgotten": name}, "the state of appliance %s is deleted", name)
 }
 
-// confirmForget asks where what is dropped could still be delivered.
+// confirmForget asks for confirmation if the sink has dead letters or redeliveries, which
+// could still be delivered.
 func (c *command) confirmForget(ctx context.Context, state *bridge.Offline, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *command) confirmForget(ctx context.Context, state *bridge.Offline, sink
 	}
 	for _, s := range status.Unconfigured {
 		if s.Name == sink && s.DeadLetters+s.Redeliveries > 0 {
-			return c.confirm(ctx, yes, fmt.Sprintf("Drop %s and %s of %s?",
+			return c.confirm(ctx, yes, fmt.Sprintf("Delete %s and %s of %s?",
 				counted(s.DeadLetters, "dead letter"), counted(s.Redeliveries, "queued event"), sink))
 		}
 	}
@@ -93,12 +94,13 @@ func (c *command) confirmForget(ctx context.Context, state *bridge.Offline, sink
 func (c *command) stateRenameCommand() *cobra.Command {
 	return c.withJSON(c.withConfig(&cobra.Command{
 		Use:   "rename OLD NEW",
-		Short: "Give what the state keeps of a sink to a new name",
-		Long: `Give the cursor, the dead letters and the queued redeliveries of a sink to another
-name, so that a sink that was renamed in the configuration goes on where it was:
-stop the bridge, rename the sink in the configuration, run this, start the bridge.
-A bridge that ran with the new name already has begun a cursor of its own for it;
-then forget that one first, with the sink out of the configuration.`,
+		Short: "Rename a sink in the state",
+		Long: `Move the cursor, the dead letters and the queued redeliveries of a sink to another
+name, so that a sink that is renamed in the configuration continues where it was. Stop
+the bridge, rename the sink in the configuration, run this command, and start the
+bridge. If the bridge has already run with the new name, the new name has a cursor of
+its own: take the sink out of the configuration and run ndrbridge state forget with the
+new name first.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,26 +108,26 @@ then forget that one first, with the sink out of the configuration.`,
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
-				return c.print(map[string]string{"renamed": args[0], "to": args[1]}, "what the state kept of sink %s is that of %s now", args[0], args[1])
+				return c.print(map[string]string{"renamed": args[0], "to": args[1]}, "the state of sink %s now belongs to %s", args[0], args[1])
 			})
 		},
 	}))
 }
 
-// offlineWithout calls act with the state of a bridge that does not run, to change what
-// it keeps of a sink that must not be configured.
+// offlineWithout calls act with the state of a stopped bridge. It returns an error if the
+// sink is configured.
 func (c *command) offlineWithout(sink string, act func(*bridge.Offline) error) error {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(sinkNames(config), sink) {
-		return fmt.Errorf("sink %s is configured: take it out of the configuration, or rename it there, first", sink)
+		return fmt.Errorf("sink %s is configured: first remove it from the configuration, or rename it there", sink)
 	}
 	return c.offline(act)
 }
 
-// offline calls act with the state of a bridge that does not run.
+// offline calls act with the state of a stopped bridge.
 func (c *command) offline(act func(*bridge.Offline) error) (err error) {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestTheStateIsShown(t *testing.T) {
 	i.appliance.AddMany(3)
 	stop := i.start()
 	i.await("detections", 3)
-	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"3 events", "Positions and cursors are told while", "log "}}})
+	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"3 events", "Positions and cursors are shown only while", "log "}}})
 	stop()
 	i.expect(offline, []expected{
 		{[]string{"state", "show"}, 0, []string{"3 events", "numbers 1 to 3", "hq", "records/all", `"mod_time"`, "log   3"}},
@@ -70,12 +70,12 @@ func TestTheStateShowsHowManyCommandsWait(t *testing.T) {
 	}
 	offline := []string{"--config", i.config}
 	i.expect(offline, []expected{
-		{[]string{"state", "show"}, 0, []string{"2 commands wait, 1 are done"}},
+		{[]string{"state", "show"}, 0, []string{"2 commands pending, 1 done"}},
 		{[]string{"state", "show", "--json"}, 0, []string{`"commands":{"pending":2,"done":1}`}},
 	})
 	stop := i.start()
 	defer stop()
-	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"2 commands wait, 1 are done"}}})
+	i.expect(offline, []expected{{[]string{"state", "show"}, 0, []string{"2 commands pending, 1 done"}}})
 }
 
 func TestTheStateIsBackedUp(t *testing.T) {
@@ -88,12 +88,12 @@ func TestTheStateIsBackedUp(t *testing.T) {
 	first, second := filepath.Join(folder, "first.db"), filepath.Join(folder, "second.db")
 	i.expect(i.byAddress(), []expected{
 		{[]string{"state", "backup", first}, 0, []string{first + ": ", "iB"}},
-		{[]string{"state", "backup", first}, 1, []string{"is there already", "--force"}},
+		{[]string{"state", "backup", first}, 1, []string{"exists already", "--force"}},
 		{[]string{"state", "backup", first, "--force", "--json"}, 0, []string{`"bytes":`}},
-		{[]string{"state", "backup", folder, "--force"}, 1, []string{"is not a file"}},
+		{[]string{"state", "backup", folder, "--force"}, 1, []string{"is not a regular file"}},
 		{[]string{"state", "backup", filepath.Join(filepath.Dir(i.config), "state.db"), "--force"}, 1, []string{"is the state itself"}},
 		{[]string{"state", "backup", filepath.Join(folder, "none", "x.db")}, 1, []string{"no such file"}},
-		{[]string{"state", "backup", "-", "--json"}, 2, []string{"--json goes with a file"}},
+		{[]string{"state", "backup", "-", "--json"}, 2, []string{"--json requires a file"}},
 	})
 	stop()
 	i.expect([]string{"--config", i.config}, []expected{{[]string{"state", "backup", second}, 0, []string{second}}})
@@ -136,7 +136,7 @@ func TestTheStateIsTidied(t *testing.T) {
 	i.expect(offline, []expected{{[]string{"state", "compact"}, 1, []string{"the bridge has not run"}}})
 	stop := i.start()
 	i.awaitSink("one with two dead letters", func(s admin.SinkStatus) bool { return s.DeadLetters == 2 })
-	i.expect(offline, []expected{{[]string{"state", "compact"}, 1, []string{"stop it first"}}})
+	i.expect(offline, []expected{{[]string{"state", "compact"}, 1, []string{"stop the bridge"}}})
 	stop()
 	i.expect(offline, []expected{
 		{[]string{"state", "compact"}, 0, []string{"before", "now"}},
@@ -152,15 +152,15 @@ func TestTheStateIsTidied(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.expect(offline, []expected{
-		{[]string{"status"}, 0, []string{"soc is not configured: drop what the state keeps of it with ndrbridge state forget soc"}},
+		{[]string{"status"}, 0, []string{"soc is not configured: delete its state with ndrbridge state forget soc"}},
 		{[]string{"state", "rename", "none", "chat"}, 1, []string{"none"}},
-		{[]string{"state", "rename", "soc", "chat"}, 0, []string{"what the state kept of sink soc is that of chat now"}},
+		{[]string{"state", "rename", "soc", "chat"}, 0, []string{"the state of sink soc now belongs to chat"}},
 		{[]string{"dead", "list", "chat"}, 0, []string{"rejected"}},
 	})
 	stop = i.start()
 	i.expect(offline, []expected{
-		{[]string{"state", "forget", "soc"}, 1, []string{"stop it first"}},
-		{[]string{"state", "rename", "soc", "other"}, 1, []string{"stop it first"}},
+		{[]string{"state", "forget", "soc"}, 1, []string{"stop the bridge"}},
+		{[]string{"state", "rename", "soc", "other"}, 1, []string{"stop the bridge"}},
 	})
 	stop()
 	if r.taken.Load() != 3 {
@@ -187,14 +187,14 @@ func TestAnApplianceIsForgotten(t *testing.T) {
 	offline := []string{"--config", i.config}
 	stop := i.start()
 	i.awaitSink("three events", func(admin.SinkStatus) bool { return r.taken.Load() == 3 })
-	i.expect(offline, []expected{{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"stop it first"}}})
+	i.expect(offline, []expected{{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"stop the bridge"}}})
 	stop()
 	i.expect(offline, []expected{
-		{[]string{"state", "forget", "--identity", "hq"}, 2, []string{"--identity goes with --appliance"}},
+		{[]string{"state", "forget", "--identity", "hq"}, 2, []string{"--identity requires --appliance"}},
 		{[]string{"state", "forget", "--appliance", "none", "--yes"}, 1, []string{`appliance "none"`}},
 		{[]string{"state", "forget", "--appliance", "none", "--identity"}, 1, []string{`appliance "none"`}},
-		{[]string{"state", "forget", "--appliance", "hq"}, 2, []string{"what is known of its detections", "add --yes"}},
-		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 0, []string{"knows nothing of appliance hq any more"}},
+		{[]string{"state", "forget", "--appliance", "hq"}, 2, []string{"the known detections of", "add --yes"}},
+		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 0, []string{"the state of appliance hq is deleted"}},
 		{[]string{"state", "forget", "--appliance", "hq", "--yes"}, 1, []string{"the state keeps nothing of it"}},
 	})
 	defer i.start()()

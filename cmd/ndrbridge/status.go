@@ -12,27 +12,28 @@ import (
 func (c *command) statusCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "status",
-		Short: "Tell how appliances, streams, sinks and the journal are doing",
-		Long: `Tell how the bridge is doing: the journal, each appliance, each stream with its
-last success and what failed since, each sink with its state and what it has yet to
-settle, and what to do about what is wrong.
+		Short: "Show the status of appliances, streams, sinks and the journal",
+		Long: `Show the status of the bridge: the journal, each appliance, each stream with its last
+successful poll and the failures since, each sink with its state and undelivered events,
+and what to do about problems.
 
-  POLLED   when a poll last succeeded; FAILED counts the polls that failed since
-  READ TO  up to when the stream was read, by the appliance's clock; its LAG is how far
-           that was behind what there was to read
-  RATE     events a second, as the mean of about the last minute: those that came from
-           the stream, or that the sink took
-  LAG      what the sink has yet to settle; OLDEST is when the oldest of it was seen
-  DEAD     dead letters: what a target refused for good, or what could not be made
-           into an event
-  REDELIVER    events that are queued to be delivered again
-  SKIPPED  events that the sink never got, by its lag policy or because it was not
-           configured, counted for good
+  POLLED     when the last poll succeeded; FAILED is the number of failed polls since
+  READ TO    the time up to which the stream was read, by the appliance's clock; its LAG
+             is how far this is behind the newest data
+  RATE       events per second, averaged over about the last minute: read from the
+             stream, or accepted by the sink
+  LAG        the sink's undelivered events; OLDEST is when the oldest was journalled
+  DEAD       dead letters: events that a target rejected permanently, or objects that
+             could not be converted into events
+  REDELIVER  events that are queued to be delivered again
+  SKIPPED    events that were never sent to the sink, because of its lag policy or
+             because it was not configured; the count is never reset
 
-Where ticket commands come from brokers, each is shown with the messages that were
-STORED, and those that were REFUSED since they hold no command, since it was opened.
+If ticket commands are received from brokers, each is shown with the number of messages
+that were STORED, and that were REFUSED because they contain no valid command, since the
+connection was opened.
 
-The exit code is 0 whatever the status is: ask /readyz to be told by a code.`,
+The exit code is 0 regardless of the status. Use /readyz to check it in a script.`,
 		Example: `  ndrbridge status --config ndrbridge.yaml
   ndrbridge status --json | jq '.sinks[] | select(.state == "halted")'`,
 		Args: commandline.NoArgs,

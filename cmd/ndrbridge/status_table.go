@@ -15,7 +15,7 @@ func (c *command) printStatus(s admin.Status, now time.Time) {
 	if s.Running {
 		fmt.Fprintf(c.stdout, "ndrbridge %s, running for %s\n", printable(s.Version), durationText(now.Sub(s.Started)))
 	} else {
-		fmt.Fprintln(c.stdout, "ndrbridge does not run; this is what its state tells")
+		fmt.Fprintln(c.stdout, "ndrbridge is not running; this is the status in its state file")
 	}
 	fmt.Fprintf(c.stdout, "state    %s, %s\n", printable(s.State.Path), bytesText(s.State.FileBytes))
 	fmt.Fprintf(c.stdout, "journal  %s\n\n", journalText(s.State.Journal))
@@ -45,7 +45,7 @@ func journalText(j admin.Journal) string {
 		text += fmt.Sprintf(" of %s", bytesText(j.MaxBytes))
 	}
 	if j.Full {
-		text += ", full: the sources wait for space"
+		text += ", full: polling is paused"
 	}
 	return text
 }
@@ -66,29 +66,29 @@ func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *table {
 	return t
 }
 
-// applianceNote is what is unusual about an appliance that can be polled.
+// applianceNote returns what is unusual about an appliance that can be polled.
 func applianceNote(a admin.ApplianceStatus) string {
 	notes := []string{clockText(a)}
 	if a.Replaced != nil {
-		notes = append(notes, "another appliance answers")
+		notes = append(notes, "a different appliance answers")
 	}
 	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
 }
 
-// clockText says how far an appliance's clock is off, where that is more than clocks
-// are that somebody sets.
+// clockText returns how far an appliance's clock is off, or "" if it is off by no more
+// than a synchronized clock may be.
 func clockText(a admin.ApplianceStatus) string {
-	const worthAWord = 5 // seconds
+	const tolerance = 5 // seconds
 	switch skew := skewOf(a); {
-	case skew > worthAWord:
+	case skew > tolerance:
 		return "its clock is " + secondsText(skew) + " ahead"
-	case skew < -worthAWord:
+	case skew < -tolerance:
 		return "its clock is " + secondsText(-skew) + " behind"
 	}
 	return ""
 }
 
-// skewOf is how many seconds an appliance's clock is ahead; 0 where that is not known.
+// skewOf returns how many seconds an appliance's clock is ahead, or 0 if that is unknown.
 func skewOf(a admin.ApplianceStatus) float64 {
 	if a.ClockSkewSeconds == nil {
 		return 0
@@ -120,7 +120,7 @@ func backlogText(b *admin.Backlog) string {
 	if b == nil {
 		return ""
 	}
-	text := fmt.Sprintf("a backlog is read, up to %s: %s behind, %.0f/s",
+	text := fmt.Sprintf("reading a backlog, at %s: %s behind, %.0f/s",
 		b.At.UTC().Format(time.RFC3339), secondsText(b.BehindSeconds), b.EventsPerSecond)
 	if b.LeftSeconds > 0 {
 		text += fmt.Sprintf(", %s left", secondsText(b.LeftSeconds))
@@ -145,7 +145,7 @@ func addSink(t *table, s admin.SinkStatus, state cell, rate string, now time.Tim
 		notes = append(notes, "fills the journal in "+secondsText(s.FillsJournalInSeconds))
 	}
 	if s.OverLag {
-		notes = append(notes, "over its lag budget")
+		notes = append(notes, "exceeds its lag limit")
 	}
 	t.add(s.Name, cmp.Or(s.Kind, "-"), state, ago(s.Since, now), s.LagEvents, bytesText(s.LagBytes), ago(s.Oldest, now), rate,
 		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, cell{strings.Join(notes, "; "), yellow})

@@ -33,15 +33,15 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"a full journal names who holds it", func(s *admin.Status) {
 			s.State.Journal.Full = true
 			s.Sinks = []admin.SinkStatus{{Name: "lake", LagBytes: 10}, {Name: "soc", LagBytes: 20}}
-		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: the sources wait for space", "the journal is full, and polling waits: fix soc, give it lag.policy skip, or raise journal.max_bytes"}, ""},
+		}, []string{"journal 7 events, 2.0 KiB of 1.0 MiB, full: polling is paused", "the journal is full, and polling is paused: fix soc, set its lag.policy to skip, or raise journal.max_bytes"}, ""},
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
-		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails, and is tried again: 401 [2J refused", "hq/audit: see what could not be made into events with: ndrbridge dead list hq/audit"}, "\x1b"},
+		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails and is retried: 401 [2J refused", "hq/audit has dead letters: see which objects could not be converted with ndrbridge dead list hq/audit"}, "\x1b"},
 		{"an appliance that is not reached, which its streams need not tell, too", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(false), Since: now.Add(-5 * time.Minute), Error: "connection\nrefused", Streams: []admin.StreamStatus{
 				{Stream: "audit", Failures: 9, Error: "GET /api/v1/auditlog: connection refused"},
 			}}}
-		}, []string{"hq unreachable 5m ago -", "hq audit - - - 0/s 9 0", "hq cannot be polled, and is tried again; nothing is lost that it still shows then: connection refused"}, "auditlog"},
+		}, []string{"hq unreachable 5m ago -", "hq audit - - - 0/s 9 0", "hq cannot be polled and is retried; no data is lost while the appliance retains it: connection refused"}, "auditlog"},
 		{"an appliance of which nothing is known yet", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit"}}}}
 		}, []string{"hq - - -", "hq audit - - - 0/s 0 0"}, "What to do"},
@@ -49,47 +49,47 @@ func TestAStatusIsPrinted(t *testing.T) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(true), Since: now, ClockSkewSeconds: new(300.0), Streams: []admin.StreamStatus{
 				{Stream: "audit", Position: now.Add(299 * time.Second), LagSeconds: new(0.0)},
 			}}}
-		}, []string{"hq reachable 0s ago - its clock is 5m ahead", "hq audit - 1s ago 0s 0/s 0 0", "hq: its clock is 5m ahead: set it, or ours, by NTP; nothing is lost by it, but times will not match"}, ""},
+		}, []string{"hq reachable 0s ago - its clock is 5m ahead", "hq audit - 1s ago 0s 0/s 0 0", "hq: its clock is 5m ahead: synchronize both clocks with NTP; no data is lost, but timestamps do not match"}, ""},
 		{"an appliance whose clock is behind", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", ClockSkewSeconds: new(-5.5)}}
-		}, []string{"hq - - - its clock is 5s behind", "hq: its clock is 5s behind: set it, or ours, by NTP; nothing is lost by it, but times will not match"}, ""},
+		}, []string{"hq - - - its clock is 5s behind", "hq: its clock is 5s behind: synchronize both clocks with NTP; no data is lost, but timestamps do not match"}, ""},
 		{"a backlog that is read", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "records/dns", Backlog: &admin.Backlog{At: now.Add(-time.Hour), BehindSeconds: 3600, EventsPerSecond: 1200.4, LeftSeconds: 90}}}}}
-		}, []string{"hq records/dns - - - 0/s 0 0 a backlog is read, up to 2026-01-31T07:00:00Z: 1h00m behind, 1200/s, 1m left"}, ""},
+		}, []string{"hq records/dns - - - 0/s 0 0 reading a backlog, at 2026-01-31T07:00:00Z: 1h00m behind, 1200/s, 1m left"}, ""},
 		{"a sink that is halted", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{
 				Name: "lake", Kind: "webhook", State: "halted", Since: now.Add(-time.Hour), Error: "403 forbidden", LagEvents: 5, LagBytes: 1024, Oldest: now.Add(-49 * time.Hour),
 				OverLag: true, FillsJournalInSeconds: 7200, DeadLetters: 2, DeadLetterBytes: 90, DeadLetterMaxBytes: 100, Redeliveries: 3, Skipped: 4,
 			}}
 		}, []string{
-			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 0/s 2 3 4 fills the journal in 2h00m; over its lag budget",
+			"lake webhook halted 1h00m ago 5 1.0 KiB 2d1h ago 0/s 2 3 4 fills the journal in 2h00m; exceeds its lag limit",
 			"lake is halted until this is fixed: 403 forbidden",
-			"lake is tried again by itself, or at once with: ndrbridge resume lake",
+			"lake is retried automatically, or immediately with: ndrbridge resume lake",
 			"lake has dead letters: see why with ndrbridge dead list lake, then requeue or drop them",
-			"lake: its dead letters take 90 B of 100 B; when they are full, it halts",
-			"lake is over its lag budget: see why it is slow, or change its lag",
+			"lake: its dead letters use 90 B of 100 B; the sink halts when they are full",
+			"lake exceeds its lag limit: find out why it is slow, or change its lag",
 		}, ""},
 		{"a sink that is tried again", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "nats", State: "retrying", Since: now, Error: "no answer"}}
-		}, []string{"lake nats retrying 0s ago 0 0 B - 0/s 0 0 0", "lake fails, and is tried again: no answer"}, ""},
+		}, []string{"lake nats retrying 0s ago 0 0 B - 0/s 0 0 0", "lake fails and is retried: no answer"}, ""},
 		{"a sink that is paused", func(s *admin.Status) {
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "file", State: "paused", Since: now}}
-		}, []string{"lake file paused 0s ago 0 0 B - 0/s 0 0 0", "lake is paused: go on with: ndrbridge resume lake"}, ""},
+		}, []string{"lake file paused 0s ago 0 0 B - 0/s 0 0 0", "lake is paused: resume it with ndrbridge resume lake"}, ""},
 		{"brokers that ticket commands come from", func(s *admin.Status) {
 			s.Intakes = []admin.IntakeStatus{
 				{Intake: "nats", State: "running", Since: now.Add(-time.Hour), Stored: 7, Refused: 1},
 				{Intake: "kafka", State: "retrying", Since: now.Add(-time.Minute), Error: "no answer"},
 			}
-		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received, and wait there: no answer"}, ""},
+		}, []string{"nats running 1h00m ago 7 1", "kafka retrying 1m ago 0 0", "ticket commands from kafka are not received and stay there: no answer"}, ""},
 		{"a sink that is no longer configured", func(s *admin.Status) {
 			s.Unconfigured = []admin.SinkStatus{{Name: "old", LagEvents: 1}}
-		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: stop the bridge, and drop what the state keeps of it with ndrbridge state forget old, or move it with ndrbridge state rename old NEW"}, ""},
+		}, []string{"old - not configured - 1 0 B - - 0 0 0", "old is not configured: stop the bridge and delete its state with ndrbridge state forget old, or rename it with ndrbridge state rename old NEW"}, ""},
 		{"a bridge that does not run", func(s *admin.Status) {
 			s.Running = false
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "detections", Position: now.Add(-time.Hour)}}}}
 			s.Sinks = []admin.SinkStatus{{Name: "lake", Kind: "kafka"}}
 		},
-			[]string{"hq detections - 1h00m ago - - 0 0", "lake kafka - - 0 0 B - - 0 0 0", "ndrbridge does not run; this is what its state tells", "start the bridge with: ndrbridge run"}, "FIRMWARE"},
+			[]string{"hq detections - 1h00m ago - - 0 0", "lake kafka - - 0 0 B - - 0 0 0", "ndrbridge is not running; this is the status in its state file", "start the bridge with: ndrbridge run"}, "FIRMWARE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status := running

@@ -9,8 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// summary is what an event is about, for a person: the title of a detection and
-// what changed, the action of an audit log entry, why the bridge tells something.
+// summary describes an event for a person: the title of a detection and what changed, the
+// action of an audit log entry, or the reason for an event of the bridge itself.
 func summary(e transform.Event) string {
 	var data struct {
 		Detection struct{ Title string }
@@ -21,7 +21,7 @@ func summary(e transform.Event) string {
 		Appliance struct{ Reason string }
 		Skipped   struct{ Sink, Reason string }
 	}
-	// What is of another type than usual stays empty, and the rest is read.
+	// A field of an unexpected type stays empty, and the others are still read.
 	_ = json.Unmarshal(e.Data(), &data)
 	switch e.Stream() {
 	case transform.StreamDetections:
@@ -37,7 +37,8 @@ func summary(e transform.Event) string {
 	}
 }
 
-// auditAction is what an entry's body tells; some appliances write a text there.
+// auditAction describes the action in an entry's body. On some appliances the body is a
+// string.
 func auditAction(body json.RawMessage) string {
 	var text string
 	if json.Unmarshal(body, &text) == nil {
@@ -48,7 +49,7 @@ func auditAction(body json.RawMessage) string {
 	return join(": ", join(" by ", action.Operation, action.User), action.Details)
 }
 
-// join joins those of the texts that are not empty.
+// join joins the texts that are not empty.
 func join(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), separator)
 }

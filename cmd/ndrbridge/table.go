@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// colour is what a terminal is sent in front of a text; empty: as it is.
+// colour is the escape sequence that a text is preceded by on a terminal, or "".
 type colour string
 
 const (
@@ -19,16 +19,16 @@ const (
 	cyan   colour = "\x1b[36m"
 )
 
-// cell is one field of a table.
+// cell is a field of a table.
 type cell struct {
 	text   string
 	colour colour
 }
 
-// table is rows of cells, the first of which names the columns.
+// table is a list of rows. The first row contains the names of the columns.
 type table struct{ rows [][]cell }
 
-// newTable returns a table with the names of its columns.
+// newTable returns a table with these columns.
 func newTable(columns ...string) *table {
 	names := make([]cell, len(columns))
 	for i, name := range columns {
@@ -37,7 +37,8 @@ func newTable(columns ...string) *table {
 	return &table{rows: [][]cell{names}}
 }
 
-// add adds a row, with a cell for each column: a cell, or what fmt prints.
+// add adds a row. There must be a value for each column: a cell, or anything that fmt can
+// print.
 func (t *table) add(values ...any) {
 	row := make([]cell, len(values))
 	for i, value := range values {
@@ -50,8 +51,8 @@ func (t *table) add(values ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// print prints the columns side by side. The last one is cut where a line is
-// longer than width; 0: nothing is cut.
+// print prints the table with aligned columns. It truncates the last column if a line is
+// longer than width; with width 0 it truncates nothing.
 func (t *table) print(w io.Writer, width int, colours bool) {
 	const gap = 2
 	widths := make([]int, len(t.rows[0]))
@@ -82,7 +83,7 @@ func (t *table) print(w io.Writer, width int, colours bool) {
 	}
 }
 
-// cut shortens a text to so many characters.
+// cut truncates a text to n characters.
 func cut(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
@@ -90,8 +91,8 @@ func cut(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-// printable is a text on one line without what a terminal would obey: what an
-// appliance or a target wrote is not to be trusted with that.
+// printable replaces line ends and control characters by spaces, because text from an
+// appliance or a target is not trusted to control the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -18,10 +18,10 @@ func (c *command) tailCommand() *cobra.Command {
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "tail",
 		Short: "Print events as they are journalled",
-		Long: `Print the events of a running bridge as they are journalled, until Ctrl-C: a line
-each for a person, or the whole CloudEvent with --json. --since begins with what
-the journal still holds from a time on. Reading them here delays no sink, and moves
-nothing.`,
+		Long: `Print the events of a running bridge as they are journalled, until Ctrl-C: one line per
+event, or the complete CloudEvent with --json. With --since, the events that the journal
+still holds from that time on are printed first. This command does not delay sinks and
+changes nothing.`,
 		Example: `  ndrbridge tail --stream detections
   ndrbridge tail --since -10m --json | jq .data`,
 		Args: commandline.NoArgs,
@@ -44,17 +44,17 @@ nothing.`,
 					return c.printEvent(e)
 				})
 				switch {
-				case cmd.Context().Err() != nil: // Ctrl-C is how it ends
+				case cmd.Context().Err() != nil: // Ctrl-C is the normal end
 					return nil
 				case errors.Is(err, admin.ErrNotRunning):
-					return fmt.Errorf("%w: start it with ndrbridge run, or name one that runs with --admin", err)
+					return fmt.Errorf("%w: start it with ndrbridge run, or give the address of a running one with --admin", err)
 				}
 				return err
 			})
 		},
 	}))
-	cmd.Flags().StringVar(&since, "since", "", "print first what the journal holds since -10m, beginning, or a time such as 2026-01-31T08:00:00Z")
-	cmd.Flags().StringVar(&stream, "stream", "", "print one stream alone: detections, audit, records, records/NAME, or events")
+	cmd.Flags().StringVar(&since, "since", "", "first print the journal from this time on: -10m, beginning, or a time such as 2026-01-31T08:00:00Z")
+	cmd.Flags().StringVar(&stream, "stream", "", "print only this stream: detections, audit, records, records/NAME, or events")
 	return cmd
 }
 
@@ -63,15 +63,16 @@ func checkStream(stream string) error {
 	if name, ok := strings.CutPrefix(stream, transform.StreamRecords+"/"); ok && name != "" || stream == "" || slices.Contains(known, stream) {
 		return nil
 	}
-	return fmt.Errorf("%w: --stream: %q is none of %s, or records/NAME", commandline.ErrUsage, stream, strings.Join(known, ", "))
+	return fmt.Errorf("%w: --stream: %q is not one of %s, or records/NAME", commandline.ErrUsage, stream, strings.Join(known, ", "))
 }
 
-// ofStream reports whether an event is of a stream; empty: any.
+// ofStream reports whether an event belongs to a stream. An empty stream matches any.
 func ofStream(e transform.Event, stream string) bool {
 	return stream == "" || stream == e.Stream() || stream == streamOf(e)
 }
 
-// streamOf is the stream of an event as commands name it.
+// streamOf returns the stream of an event in the form that commands use, such as
+// records/NAME.
 func streamOf(e transform.Event) string {
 	if e.Stream() != transform.StreamRecords {
 		return e.Stream()

@@ -23,11 +23,11 @@ func isTerminal(stream any) bool {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false
 	}
-	null, err := os.Stat(os.DevNull) // a character device, too, as services have it
+	null, err := os.Stat(os.DevNull) // a character device too, and the input of services
 	return err != nil || !os.SameFile(info, null)
 }
 
-// variable returns a variable of the environment, empty where it is not set.
+// variable returns the value of an environment variable, or "" if it is not set.
 func (c *command) variable(name string) string {
 	for _, v := range c.environ {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -37,13 +37,13 @@ func (c *command) variable(name string) string {
 	return ""
 }
 
-// colours reports whether the output may have colours (https://no-color.org).
+// colours reports whether the output may be coloured; see https://no-color.org.
 func (c *command) colours() bool {
 	return c.terminal && c.variable("NO_COLOR") == "" && c.variable("TERM") != "dumb"
 }
 
-// width is how many characters of a line the terminal shows; 0 where the output
-// is none, and nothing has to be cut.
+// width returns the width of the terminal in characters, or 0 if the output is not a
+// terminal and nothing needs to be truncated.
 func (c *command) width() int {
 	const usual = 120
 	if !c.terminal {
@@ -55,19 +55,19 @@ func (c *command) width() int {
 	return usual
 }
 
-// confirm asks whether to do what cannot be undone, unless yes says so already.
-// The error is that of a command that must not go on.
+// confirm asks for confirmation of a change that cannot be undone, unless yes is true. It
+// returns an error if the command must not continue.
 func (c *command) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !c.interactive {
-		return fmt.Errorf("%w: %s This cannot be undone, and there is no terminal to ask at: add --yes", commandline.ErrUsage, question)
+		return fmt.Errorf("%w: %s This cannot be undone, and there is no terminal to ask on: add --yes", commandline.ErrUsage, question)
 	}
 	fmt.Fprintf(c.stderr, "%s This cannot be undone. [y/N] ", question)
 	answer := make(chan string, 1)
-	// A read of a terminal cannot be broken off: where Ctrl-C is the answer, it
-	// ends with the process.
+	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
+	// the process.
 	go func() {
 		line, err := bufio.NewReader(c.stdin).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {

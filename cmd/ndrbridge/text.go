@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// bytesText is a number of bytes for a person.
+// bytesText formats a number of bytes for a person.
 func bytesText(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -19,8 +19,8 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
 }
 
-// durationText is a duration for a person: its largest unit, and the next where
-// the largest is small.
+// durationText formats a duration for a person: in its largest unit and, for hours and
+// days, the next smaller one.
 func durationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -37,7 +37,7 @@ func durationText(d time.Duration) string {
 	}
 }
 
-// ago is how long ago a time was; - where there is none.
+// ago formats how long ago a time was. It returns "-" for the zero time.
 func ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "-"
@@ -45,12 +45,13 @@ func ago(at, now time.Time) string {
 	return durationText(now.Sub(at)) + " ago"
 }
 
-// secondsText is a number of seconds for a person.
+// secondsText formats a number of seconds for a person.
 func secondsText(seconds float64) string {
 	return durationText(time.Duration(seconds * float64(time.Second)))
 }
 
-// rateText is a number of events a second for a person; - where it is not known.
+// rateText formats a number of events per second for a person. It returns "-" if the
+// number is not known.
 func rateText(perSecond float64, known bool) string {
 	switch {
 	case !known:
@@ -65,7 +66,7 @@ func rateText(perSecond float64, known bool) string {
 	return fmt.Sprintf("%.0f/s", perSecond)
 }
 
-// counted is a number of things, such as "1 event" and "2 events".
+// counted formats a number of things, such as "1 event" and "2 events".
 func counted[N int | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

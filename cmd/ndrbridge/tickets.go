@@ -20,16 +20,17 @@ func (c *command) ticketsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "tickets",
 		Short: "List, show, retry and drop ticket commands",
-		Long: `Ticket commands are what ticket systems want an appliance to know: that a ticket is
-closed, or somebody's. They come in by the admin API, by webhooks, NATS and Kafka, and
-are kept until they are written; those that are done, for a week.`,
+		Long: `A ticket command is a change in a ticket system that is to be written to an appliance,
+for example that a ticket was closed or assigned. Commands are received through the admin
+API, webhooks, NATS and Kafka. They are kept until they are applied or rejected, and for
+a week after that.`,
 		Example: `  ndrbridge tickets list --status rejected
   ndrbridge tickets show 17
   ndrbridge tickets retry 17`,
 	}, c.ticketsListCommand(), c.ticketsShowCommand(), c.ticketsRetryCommand(), c.ticketsDropCommand())
 }
 
-// ticketList is what is to be listed.
+// ticketList selects the ticket commands to list.
 type ticketList struct {
 	checkpoint.CommandFilter
 	after uint64
@@ -41,7 +42,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 	states := []string{string(checkpoint.CommandPending), string(checkpoint.CommandApplied), string(checkpoint.CommandRejected)}
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "list",
-		Short: "List ticket commands, the oldest first",
+		Short: "List ticket commands, oldest first",
 		Long:  `List ticket commands in the order in which they were accepted.`,
 		Example: `  ndrbridge tickets list
   ndrbridge tickets list --status rejected --appliance hq
@@ -49,22 +50,22 @@ func (c *command) ticketsListCommand() *cobra.Command {
 		Args: commandline.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if l.State != "" && !slices.Contains(states, string(l.State)) {
-				return fmt.Errorf("%w: --status: %q is none of %s", commandline.ErrUsage, l.State, strings.Join(states, ", "))
+				return fmt.Errorf("%w: --status: %q is not one of %s", commandline.ErrUsage, l.State, strings.Join(states, ", "))
 			}
 			return c.acting(func(control admin.Control) error { return c.listTickets(cmd.Context(), control, l) })
 		},
 	}))
-	cmd.Flags().StringVar((*string)(&l.State), "status", "", "list those that are "+strings.Join(states, ", "))
-	cmd.Flags().StringVar(&l.Appliance, "appliance", "", "list those of an appliance")
-	cmd.Flags().StringVar(&l.Subject, "ticket", "", "list those of a ticket")
-	cmd.Flags().Uint64Var(&l.after, "after", 0, "begin behind this id")
-	cmd.Flags().IntVar(&l.limit, "limit", 100, "list at most so many; 0: all")
+	cmd.Flags().StringVar((*string)(&l.State), "status", "", "list only commands with this status: "+strings.Join(states, ", "))
+	cmd.Flags().StringVar(&l.Appliance, "appliance", "", "list only commands for this appliance")
+	cmd.Flags().StringVar(&l.Subject, "ticket", "", "list only commands of this ticket")
+	cmd.Flags().Uint64Var(&l.after, "after", 0, "start after this id")
+	cmd.Flags().IntVar(&l.limit, "limit", 100, "the maximum number of commands to list; 0: all")
 	complete := map[string]cobra.CompletionFunc{
 		"status": cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp), "appliance": c.complete(applianceNames),
 	}
 	for flag, values := range complete {
 		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag is not defined
 		}
 	}
 	return cmd
@@ -100,12 +101,12 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 	switch {
 	case c.asJSON:
 	case n == 0:
-		fmt.Fprintln(c.stdout, "there are no ticket commands like that")
+		fmt.Fprintln(c.stdout, "there are no matching ticket commands")
 	default:
 		t.print(c.stdout, c.width(), c.colours())
 	}
 	if more {
-		fmt.Fprintf(c.stderr, "there are more: add --after %d, or --limit 0\n", l.after)
+		fmt.Fprintf(c.stderr, "there are more: add --after %d or --limit 0\n", l.after)
 	}
 	return nil
 }
@@ -117,8 +118,8 @@ func commandCell(s checkpoint.CommandState) cell {
 	return cell{string(s), colours[s]}
 }
 
-// changesText is what a command changes, in the order of its JSON, without what
-// other columns show.
+// changesText returns what a command changes, in the order of its JSON fields, without the
+// fields that have their own columns.
 func changesText(body []byte) string {
 	var fields struct {
 		DetectionID json.Number `json:"detection_id"`
@@ -146,8 +147,8 @@ func changesText(body []byte) string {
 func (c *command) ticketsShowCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:     "show ID",
-		Short:   "Show a ticket command whole",
-		Long:    `Show a ticket command: what it asks for, and what became of it.`,
+		Short:   "Show a ticket command in full",
+		Long:    `Show a ticket command: the requested change and its result.`,
 		Example: "  ndrbridge tickets show 17",
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -179,9 +180,9 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 func (c *command) ticketsRetryCommand() *cobra.Command {
 	return c.withJSON(c.withControl(&cobra.Command{
 		Use:   "retry ID...",
-		Short: "Carry out rejected ticket commands once more",
-		Long: `Carry out rejected ticket commands once more, in their old places: what came later
-for the same ticket waits for them, unless it is done already.`,
+		Short: "Apply rejected ticket commands again",
+		Long: `Apply rejected ticket commands again, in their original order: later commands for the
+same ticket wait for them, unless they are already done.`,
 		Example: "  ndrbridge tickets retry 17 18",
 		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -194,9 +195,9 @@ func (c *command) ticketsDropCommand() *cobra.Command {
 	var yes bool
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "drop ID...",
-		Short: "Forget ticket commands for good",
-		Long: `Forget ticket commands for good. One that is pending is not written: it asks first,
-or where there is no terminal to ask at, wants --yes.`,
+		Short: "Delete ticket commands permanently",
+		Long: `Delete ticket commands permanently. A pending command is then never applied; for such
+a command, this command asks for confirmation or, without a terminal, requires --yes.`,
 		Example: "  ndrbridge tickets drop 17",
 		Args:    atLeast("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -214,13 +215,13 @@ or where there is no terminal to ask at, wants --yes.`,
 			})
 		},
 	}))
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
-// changeTickets does something to each of the commands, and tells how many it was
-// done to.
-func (c *command) changeTickets(ctx context.Context, args []string, done string, commit func(admin.Control, context.Context, uint64) error) error {
+// changeTickets calls change for each of the commands until one fails, and prints how many
+// were changed.
+func (c *command) changeTickets(ctx context.Context, args []string, done string, change func(admin.Control, context.Context, uint64) error) error {
 	var ids []uint64
 	for _, arg := range args {
 		id, err := parseID(arg)
@@ -233,12 +234,12 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 		n := 0
 		var failed error
 		for _, id := range ids {
-			if failed = commit(control, ctx, id); failed != nil {
+			if failed = change(control, ctx, id); failed != nil {
 				break
 			}
 			n++
 		}
-		// Some may be settled where the rest failed.
+		// Some may have been changed before an error.
 		if n > 0 {
 			if err := c.print(map[string]int{done: n}, "%s %s", counted(n, "ticket command"), done); err != nil {
 				return err
@@ -251,7 +252,7 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 func parseID(text string) (uint64, error) {
 	id, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q is no id: give a number, as ndrbridge tickets list prints it", commandline.ErrUsage, text)
+		return 0, fmt.Errorf("%w: %q is not an id: give a number, as ndrbridge tickets list prints it", commandline.ErrUsage, text)
 	}
 	return id, nil
 }

@@ -54,7 +54,7 @@ func TestTicketCommandsAreListedAndSettled(t *testing.T) {
 			i.expect(flags, []expected{
 				{[]string{"tickets", "list"}, 0, []string{"SEC-1", "SEC-2", "SEC-3", "status=closed resolution=action_taken assignee=", "no   such ticket"}},
 				{[]string{"tickets", "list", "--limit", "2"}, 0, []string{"there are more: add --after 2"}},
-				{[]string{"tickets", "list", "--ticket", "SEC-9"}, 0, []string{"there are no ticket commands like that"}},
+				{[]string{"tickets", "list", "--ticket", "SEC-9"}, 0, []string{"there are no matching ticket commands"}},
 				{[]string{"tickets", "show", "2"}, 0, []string{"status     rejected", "ticket     SEC-2", `"status": "closed"`}},
 				{[]string{"tickets", "show", "9"}, 1, []string{"unknown ticket command 9"}},
 				{[]string{"tickets", "retry", "1"}, 1, []string{"ticket command 1 is pending: only a rejected command"}},

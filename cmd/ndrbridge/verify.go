@@ -17,21 +17,21 @@ func (c *command) verifyCommand() *cobra.Command {
 	var since string
 	cmd := c.withJSON(c.withControl(&cobra.Command{
 		Use:   "verify APPLIANCE --since TIME",
-		Short: "Compare what an appliance shows with what was journalled",
-		Long: `Ask an appliance for everything that it shows since a time, stream by stream, and
-compare it with what was journalled, by id and version. Nothing is changed. Each
-difference is printed as it is found:
+		Short: "Compare an appliance with what was journalled",
+		Long: `Read everything that an appliance returns since a time, stream by stream, and compare it
+with what was journalled, by id and version. Nothing is changed. Each difference is
+printed when it is found:
 
-  missing   the appliance shows it, and it was never journalled: read it with
+  missing   the appliance returns it, and it was never journalled: read it with
             ndrbridge rewind, or wait for the sweep (detections.reconcile)
-  pending   the appliance shows it, and the bridge has yet to read it
-  older     the appliance shows an older version than was journalled
-  gone      it was journalled, and the appliance deleted or hides it
+  pending   the appliance returns it, and the bridge has not read it yet
+  older     the appliance returns an older version than the journalled one
+  gone      it was journalled, and the appliance has deleted or hidden it
   filtered  it was journalled, and the stream's filter no longer selects it
-  dead      it could not be made into an event, and is a dead letter
+  dead      it could not be converted into an event and is a dead letter
 
-The exit code is 1 where something is missing, and 0 otherwise. Records are
-compared as far as the journal reaches back.`,
+The exit code is 1 if something is missing, and 0 otherwise. Records can be compared
+only as far as the journal goes back.`,
 		Example: `  ndrbridge verify hq --since -24h
   ndrbridge verify hq --since 2026-01-31T08:00:00Z --json`,
 		Args:              exactly("APPLIANCE"),
@@ -53,17 +53,17 @@ compared as far as the journal reaches back.`,
 			case err != nil:
 				return err
 			case missing > 0:
-				return fmt.Errorf("%d objects that the appliance shows were never journalled", missing)
+				return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", counted(missing, "object"))
 			}
 			return nil
 		},
 	}))
-	cmd.Flags().StringVar(&since, "since", "", "where to begin: -24h, beginning, or a time such as 2026-01-31T08:00:00Z")
+	cmd.Flags().StringVar(&since, "since", "", "the time to start from: -24h, beginning, or a time such as 2026-01-31T08:00:00Z")
 	return cmd
 }
 
-// verifyPrinter prints how a comparison goes: what it finds on standard output,
-// its progress on standard error.
+// verifyPrinter prints the differences to standard output and the progress to standard
+// error.
 type verifyPrinter struct {
 	*command
 	printed time.Time
@@ -92,7 +92,7 @@ func versionOf(what string, version int64) string {
 	return fmt.Sprintf(", %s %s", what, time.UnixMilli(version).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// end prints the sums and returns how many objects are missing.
+// end prints the totals and returns the number of missing objects.
 func (v *verifyPrinter) end(all []poller.Verification) (missing int) {
 	for _, stream := range all {
 		missing += stream.Differences[poller.DiffMissing]
@@ -108,13 +108,13 @@ func (v *verifyPrinter) end(all []poller.Verification) (missing int) {
 		if differences == nil {
 			differences = []string{"no difference"}
 		}
-		fmt.Fprintf(v.stdout, "%s since %s: %d shown, %d of them journalled as they are; %s\n",
+		fmt.Fprintf(v.stdout, "%s since %s: %d compared, %d identical; %s\n",
 			stream.Stream, readable(stream.Since), stream.Compared, stream.Same, strings.Join(differences, ", "))
 	}
 	return missing
 }
 
 func (v *verifyPrinter) line(key string, value any) {
-	// What is printed are strings, numbers and times.
+	// The values consist of strings, numbers and times, which always encode.
 	_ = json.NewEncoder(v.stdout).Encode(map[string]any{key: value})
 }

@@ -10,7 +10,7 @@ import (
 const (
 	backlog     = 300
 	backlogOver = 3 * time.Hour
-	// auditBacklog are entries of the audit log that are there from the start.
+	// auditBacklog is the number of audit log entries at the start.
 	auditBacklog = 50
 	maxRate      = 1000
 )
@@ -30,8 +30,8 @@ func newAppliance(seed uint64) *standin.Appliance {
 	return a
 }
 
-// rates spread so many versions a second over what happens to detections, and add
-// a share of audit log entries and records.
+// rates returns the rates for a total of versions per second. They include audit log
+// entries and records in proportion.
 func rates(versions float64) standin.Rates {
 	const tieSize = 5
 	return standin.Rates{
@@ -40,8 +40,7 @@ func rates(versions float64) standin.Rates {
 		Close:   0.10 * versions,
 		Tie:     0.25 * versions / tieSize,
 		TieSize: tieSize,
-		// The configuration's overlap covers a part of them; a sweep finds the
-		// others.
+		// The configured overlap covers some of them; a sweep finds the others.
 		Late:   0.05 * versions,
 		LateBy: 4 * time.Minute,
 
@@ -52,33 +51,33 @@ func rates(versions float64) standin.Rates {
 	}
 }
 
-// The sources of what never changes.
+// Event sources of the objects that never change.
 const (
 	auditSource  = "ndrbridge://hq/auditlog"
 	recordSource = "ndrbridge://hq/records/all"
 )
 
-// shown is what an appliance has shown, as the judge reads it. It is not safe
-// for concurrent use.
+// shown collects what an appliance has shown, for the comparison. It is not safe for
+// concurrent use.
 type shown struct {
 	appliance *standin.Appliance
 	history   []ledger.Version
 }
 
-// exhibit is what was shown up to a moment.
+// exhibit is everything that was shown up to one moment.
 type exhibit struct {
 	versions       []ledger.Version
 	audit, records []ledger.Object
 }
 
-// now returns what was shown up to now.
+// now returns everything that was shown up to now.
 func (s *shown) now() exhibit {
 	s.history = append(s.history, ledger.VersionsOf(s.appliance, len(s.history))...)
 	return exhibit{s.history, ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
 }
 
-// waiting is how much of it has yet to reach a sink: detections by their latest
-// version, entries and records.
+// waiting returns how many detections, by their latest version, entries and records have
+// not reached a sink yet.
 func (e exhibit) waiting(l *ledger.Ledger, sink string) int {
 	detections, _ := l.Missing(sink, e.versions)
 	entries, _ := l.MissingObjects(sink, auditSource, e.audit)

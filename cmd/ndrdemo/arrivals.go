@@ -7,7 +7,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// arrivals is what reached each sink. It is safe for concurrent use.
+// arrivals records the events that reached each sink. It is safe for concurrent use.
 type arrivals struct {
 	ledger *ledger.Ledger
 
@@ -28,8 +28,8 @@ func newArrivals() *arrivals {
 	return a
 }
 
-// receive records an event in the form in which a sink got it, which it keeps.
-// What the bridge tells of itself is passed over.
+// receive records an event that reached a sink, in structured mode. It keeps structured.
+// Events of the bridge itself are not recorded.
 func (a *arrivals) receive(sink string, structured []byte) (transform.Event, error) {
 	e, err := transform.Parse(structured)
 	if err != nil || e.Stream() == transform.StreamEvents {
@@ -49,8 +49,7 @@ func (a *arrivals) receive(sink string, structured []byte) (transform.Event, err
 	return e, nil
 }
 
-// count returns how many events reached a sink, and how many of them had done
-// so before.
+// count returns how many events reached a sink, and how many of them were duplicates.
 func (a *arrivals) count(sink string) (events, duplicates int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

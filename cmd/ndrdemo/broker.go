@@ -11,30 +11,30 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// startBroker runs a NATS server with JetStream, which keeps its streams under
-// folder, on a free port of loopback. stop ends it and waits.
+// startBroker runs a NATS server with JetStream on a free loopback port. It keeps its
+// streams under folder. stop ends the server and waits for it.
 func startBroker(folder string) (url string, stop func(), err error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: folder, NoLog: true, NoSigs: true,
 	})
 	if err != nil {
-		return "", nil, fmt.Errorf("make the NATS server: %w", err)
+		return "", nil, fmt.Errorf("create the NATS server: %w", err)
 	}
 	stop = func() {
 		s.Shutdown()
 		s.WaitForShutdown()
 	}
-	s.Start() // returns once it listens
+	s.Start() // returns when the server listens
 	const patience = 10 * time.Second
 	if !s.ReadyForConnections(patience) {
 		stop()
-		return "", nil, errors.New("the NATS server does not start")
+		return "", nil, fmt.Errorf("the NATS server was not ready within %s", patience)
 	}
 	return s.ClientURL(), stop, nil
 }
 
-// consumeStream hands on every message of a stream, in order, from the time the
-// stream is made until ctx ends, which is no error.
+// consumeStream calls receive for every message of a stream, in order, until ctx is
+// cancelled, which is not an error. It waits until the stream exists.
 func consumeStream(ctx context.Context, url, stream string, receive func(data []byte) error) (err error) {
 	defer func() {
 		if ctx.Err() != nil {
@@ -70,7 +70,7 @@ func consumeStream(ctx context.Context, url, stream string, receive func(data []
 	}
 }
 
-// orderedConsumer waits until somebody else has made the stream.
+// orderedConsumer waits until the stream exists and returns a consumer of it.
 func orderedConsumer(ctx context.Context, js jetstream.JetStream, stream string) (jetstream.Consumer, error) {
 	const pause = 100 * time.Millisecond
 	for {

@@ -16,8 +16,8 @@ import (
 //go:embed chat.html
 var chatPage string
 
-// chat takes messages as an incoming webhook of Slack does, and shows the last of
-// them to a browser. It is safe for concurrent use.
+// chat accepts messages like an incoming webhook of Slack, and shows the latest of them
+// in a browser. It is safe for concurrent use.
 type chat struct {
 	page *template.Template
 
@@ -26,21 +26,21 @@ type chat struct {
 	count chatCount
 }
 
-// chatCount is what a chat has been sent.
+// chatCount counts what a chat has received.
 type chatCount struct{ messages, cards int }
 
 func newChat() *chat {
 	return &chat{page: template.Must(template.New("chat").Parse(chatPage))}
 }
 
-// counted returns what has been sent up to now.
+// counted returns what has been received up to now.
 func (c *chat) counted() chatCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// ServeHTTP takes what is posted, and shows the page to whoever gets it.
+// ServeHTTP accepts a message that is posted, and serves the page of messages.
 func (c *chat) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodPost:
@@ -87,10 +87,10 @@ func (c *chat) show(w http.ResponseWriter) {
 	c.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_ = c.page.Execute(w, now) // a browser that is gone misses it
+	_ = c.page.Execute(w, now) // fails only if the browser is gone
 }
 
-// message is a message of Block Kit, as far as cards need it.
+// message is a Block Kit message, as far as cards need it.
 type message struct {
 	Text   string
 	Blocks []block
@@ -109,7 +109,7 @@ type block struct {
 
 type text struct{ Type, Text string }
 
-// String is the text as a person sees it.
+// String returns the text as it is displayed.
 func (t text) String() string {
 	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(t.Text)
 }
@@ -118,7 +118,7 @@ func (t text) within(most int) bool {
 	return t.Type == "plain_text" && t.Text != "" && len(utf16.Encode([]rune(t.Text))) <= most
 }
 
-// valid holds a message against what Slack's reference says of its blocks.
+// valid reports whether a message conforms to Slack's reference of blocks.
 func (m message) valid() bool {
 	const most = 50
 	return len(m.Blocks) > 0 && len(m.Blocks) <= most && !slices.ContainsFunc(m.Blocks, func(b block) bool { return !b.valid() })
@@ -147,7 +147,7 @@ func (b block) valid() bool {
 	return false
 }
 
-// cards is how many cards a message has: each begins with a header.
+// cards returns the number of cards in a message. Each card begins with a header.
 func (m message) cards() (n int) {
 	for _, b := range m.Blocks {
 		if b.Type == "header" {

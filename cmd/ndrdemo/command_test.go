@@ -60,7 +60,7 @@ func TestDemo(t *testing.T) {
 		var stdout, stderr output
 		code := run(t.Context(), []string{"--for", "5s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
-			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "in a browser: how it is doing", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
+			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "in a browser: the status page", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
 			"time | shown versions entries records | events dup wait",
 			"delivered   distinct duplicated    missing", "Nothing is missing",
 		} {
@@ -71,10 +71,10 @@ func TestDemo(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d .*(created|updated|logged|stored) `).MatchString(stdout.String()) {
 			t.Error("the output shows no event")
 		}
-		if !regexp.MustCompile(`The chat took [1-9]\d* messages with [1-9]`).MatchString(stdout.String()) {
+		if !regexp.MustCompile(`The chat received [1-9]\d* messages with [1-9]`).MatchString(stdout.String()) {
 			t.Error("the chat got nothing")
 		}
-		if !regexp.MustCompile(`[1-9]\d* tickets were opened in Jira, [1-9]\d* detections linked with theirs, and [1-9]\d* closed`).MatchString(stdout.String()) {
+		if !regexp.MustCompile(`[1-9]\d* tickets were opened in Jira; [1-9]\d* detections were linked to their tickets, and [1-9]\d* were closed`).MatchString(stdout.String()) {
 			t.Error("no ticket came full circle")
 		}
 		if code != commandline.ExitDone || stderr.String() != "" {

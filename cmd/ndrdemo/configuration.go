@@ -10,7 +10,7 @@ import (
 	standin "ndrbridge/test/appliance"
 )
 
-// configuration is what the bridge runs with. Intervals and waits are short, so
+// configuration is the template of the bridge's configuration. Its intervals are short, so
 // that a person sees something happen.
 const configuration = `# Written by ndrdemo. Every key: ndrbridge config example
 state: {{printf "%q" .State}}
@@ -27,10 +27,10 @@ appliances:
       interval: 500ms
       start: beginning
       overlap: 30s
-      reconcile: {every: 2s, back: 5m} # finds what became visible later than overlap
+      reconcile: {every: 2s, back: 5m} # finds detections that became visible later than overlap
     audit: {interval: 500ms, start: beginning}
     records:
-      - {name: all, start: -1m, interval: 500ms, window: 5s, delay: 200ms, recheck: 4s} # recheck finds what was stored later than delay
+      - {name: all, start: -1m, interval: 500ms, window: 5s, delay: 200ms, recheck: 4s} # recheck finds records that were stored later than delay
 sinks:
   - name: bus
     nats: {url: {{printf "%q" .NATSURL}}, stream: NDR, subject: "ndr.{appliance}.{stream}.{action}", create_stream: true}
@@ -51,15 +51,15 @@ sinks:
     retry: {initial: 100ms, max: 2s}
   - name: log
     file: {path: {{printf "%q" .File}}, rotate: {max_bytes: 0}}
-tickets: # links detections with their tickets, and closes them with these
+tickets: # links detections to their tickets, and closes them when the tickets are closed
   enabled: true
   webhooks: {jira: {secret: {{.Secret}}, accounts: [{{.Account}}]}}
 `
 
-// sink is a sink of the configuration.
+// demoSink is a sink of the configuration.
 type demoSink struct{ name, kind string }
 
-// String names an sink for a person.
+// String returns the name and the kind of the sink.
 func (o demoSink) String() string { return o.name + ", " + o.kind }
 
 const (
@@ -68,11 +68,10 @@ const (
 	sinkLog = "log"
 )
 
-// sinks are the sinks that are sent everything, in the order in which they are
-// shown.
+// demoSinks are the sinks that receive all events, in display order.
 var demoSinks = [...]demoSink{{sinkBus, "NATS"}, {sinkSOC, "webhook"}, {sinkLog, "file"}}
 
-// files are the paths of what a demo writes.
+// files holds the paths of the files and folders that a demo writes.
 type files struct{ Config, State, File, Log, JetStream string }
 
 func filesIn(folder string) files {
@@ -85,7 +84,7 @@ func filesIn(folder string) files {
 	}
 }
 
-// addresses are where the servers listen.
+// addresses holds the URLs of the servers.
 type addresses struct{ ApplianceURL, NATSURL, WebhookURL, ChatURL, JiraURL string }
 
 // writeConfiguration writes the bridge's configuration file and loads it.
@@ -99,10 +98,10 @@ func writeConfiguration(f files, a addresses) (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	const owner = 0o600 // it holds a key
+	const owner = 0o600 // the file contains a key
 	if err := os.WriteFile(f.Config, []byte(text.String()), owner); err != nil {
 		return nil, err
 	}
-	// A person's own environment must not change what is shown.
+	// The user's environment must not change the demo.
 	return configs.Load(f.Config, nil)
 }

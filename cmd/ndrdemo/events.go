@@ -17,10 +17,10 @@ func eventsCommand(stdout io.Writer) *cobra.Command {
 	seed := uint64(1)
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Print a few events of the stand-in appliance, and end",
-		Long: `Print a few events of the stand-in appliance, an event in JSON a line, and end: some
-detections, one of them again as it is closed, an entry of the audit log and a
-record. The same seed gives the same events.`,
+		Short: "Print a few events of the stand-in appliance",
+		Long: `Print a few events of the stand-in appliance, one JSON object per line: some detections,
+one of them a second time when it is closed, an audit log entry and a record. The same
+seed gives the same events.`,
 		Example: `  ndrdemo events | ndrbridge render slack
   ndrdemo events --seed 7 | ndrbridge match 'detection.risk_score >= 80'`,
 		Args: commandline.NoArgs,
@@ -37,12 +37,11 @@ record. The same seed gives the same events.`,
 			return nil
 		},
 	}
-	cmd.Flags().Uint64Var(&seed, "seed", seed, "what decides how they look")
+	cmd.Flags().Uint64Var(&seed, "seed", seed, "seed of the random events")
 	return cmd
 }
 
-// someEvents makes events of what a stand-in appliance of the seed shows at a
-// fixed time.
+// someEvents returns the events of a stand-in appliance with the seed and a fixed clock.
 func someEvents(seed uint64) ([]transform.Event, error) {
 	const detections = 7
 	now := time.Date(2026, time.March, 14, 9, 26, 53, 0, time.UTC)

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// followFile hands on every line of a file that grows, from the time the file is
-// made until ctx ends, and then what the file has until its end.
+// followFile calls receive for every complete line of a growing file, without the newline,
+// until ctx is cancelled. It then reads the file to its end before it returns. It waits
+// until the file exists. receive may keep line.
 func followFile(ctx context.Context, path string, receive func(line []byte) error) error {
 	var file *os.File
 	var lines *bufio.Reader
-	var line []byte // what is there of it
+	var line []byte // the part of the line that was read so far
 	for last := false; ; {
 		if file == nil {
 			var err error
@@ -39,7 +40,7 @@ func followFile(ctx context.Context, path string, receive func(line []byte) erro
 			if err := receive(line[:len(line)-1]); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			line = nil // the receiver keeps it
+			line = nil // receive may keep it
 		}
 		if last {
 			return nil

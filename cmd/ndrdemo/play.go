@@ -16,17 +16,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// play runs the demo until ctx ends or its time is over, and prints what the
-// judge says. It returns errMissing, wrapped, where that is bad.
+// play runs the demo until ctx is cancelled or its time is over, and prints the summary. It
+// returns an error that wraps errMissing if a promise was broken.
 func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	commandline.SetGrace(ctx, s.patience+30*time.Second) // the bridge delivers the rest first
 	folder, err := os.MkdirTemp("", "ndrdemo-")
 	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
+		return fmt.Errorf("create a folder: %w", err)
 	}
 	defer func() {
 		if errors.Is(err, errMissing) {
-			err = fmt.Errorf("%w; what the demo wrote is kept in %s", err, folder)
+			err = fmt.Errorf("%w; the files of the demo are kept in %s", err, folder)
 			return
 		}
 		err = errors.Join(err, os.RemoveAll(folder))
@@ -54,7 +54,7 @@ func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
 	return conclude(d.arrivals.ledger, d.shown.now(), d.chat.counted(), d.tickets, stdout)
 }
 
-// demo is one run, with what its parts tell each other.
+// demo is one run of the demo, with the state that its parts share.
 type demo struct {
 	settings
 	files
@@ -65,13 +65,13 @@ type demo struct {
 	chat     *chat
 	project  *project
 	tickets  ticketCount          // set by watch
-	samples  chan transform.Event // that reached the webhook while somebody waited
+	samples  chan transform.Event // events that reached the webhook while a sample was awaited
 	warnings chan string          // of the bridge
 	failures chan error           // of parts that should run until they are stopped
 }
 
-// run runs the parts until everything that was shown has arrived, or had time
-// enough to do so. It returns when all of them have stopped.
+// run runs the parts until every sink has received everything, or until the time for that
+// is over. It returns when all parts have stopped.
 func (d *demo) run(ctx context.Context) error {
 	logFile, err := os.Create(d.files.Log)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	// It delivers the rest after ctx has ended.
+	// The bridge delivers the rest after ctx is cancelled.
 	stopBridge := d.start(ctx, b.Run)
 	stopConsumer := d.start(ctx, func(ctx context.Context) error {
 		return consumeStream(ctx, d.NATSURL, "NDR", d.receive(sinkBus))
@@ -126,7 +126,7 @@ func (d *demo) run(ctx context.Context) error {
 	stopFollower := d.start(ctx, func(ctx context.Context) error {
 		return followFile(ctx, d.File, d.receive(sinkLog))
 	})
-	// The bridge stops before those who read what it writes.
+	// The bridge stops before the readers of its output.
 	defer stopFollower()
 	defer stopConsumer()
 	defer stopBridge()
@@ -135,14 +135,15 @@ func (d *demo) run(ctx context.Context) error {
 	return d.watch(ctx, control)
 }
 
-// start runs a part until stop is called, which waits for it.
+// start runs a part until stop is called. stop waits until the part has returned. A part
+// that returns early or with an error is a failure.
 func (d *demo) start(ctx context.Context, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
 		err := run(ctx)
 		if err == nil && ctx.Err() == nil {
-			err = errors.New("a part of the demo ended by itself")
+			err = errors.New("a part of the demo stopped unexpectedly")
 		}
 		if err != nil {
 			d.failures <- err
@@ -161,7 +162,7 @@ func (d *demo) receive(sink string) func([]byte) error {
 	}
 }
 
-// warn tells a person of a warning, or drops it where there are too many.
+// warn queues a warning to be printed, or drops it if too many are queued.
 func (d *demo) warn(line string) {
 	select {
 	case d.warnings <- line:

@@ -9,8 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// sample is an event in one line. Of a detection: when, how severe, what became
-// of it, what it is, who is in it, and which fields changed.
+// sample formats an event on one line. For a detection, the line contains the time, the
+// severity, the action, the title, the participants and the changed fields.
 func sample(e transform.Event) (string, error) {
 	when := e.Time.Local().Format("15:04:05")
 	switch e.Stream() {
@@ -58,10 +58,10 @@ func sample(e transform.Event) (string, error) {
 	return printable(line), nil
 }
 
-// changes are the names of the fields that changed, in their order.
+// changes holds the names of the changed fields, in the order of the JSON object.
 type changes []string
 
-// UnmarshalJSON reads the names of an object.
+// UnmarshalJSON appends the names of an object's fields.
 func (c *changes) UnmarshalJSON(object []byte) error {
 	for name := range transform.Fields(object) {
 		*c = append(*c, string(name))
@@ -75,7 +75,7 @@ type participant struct {
 	Address  string `json:"object_value"`
 }
 
-// name is the short name of the host, or the address.
+// name returns the short host name, or the address if there is none.
 func (p participant) name() string {
 	if host, _, _ := strings.Cut(p.Hostname, "."); host != "" {
 		return host
@@ -83,8 +83,8 @@ func (p participant) name() string {
 	return p.Address
 }
 
-// between says who does what to whom: offender → victim, and how many more
-// there are.
+// between formats the participants as offender → victim. It names the first of each and
+// the number of others.
 func between(participants []participant) string {
 	var offenders, victims []string
 	for _, p := range participants {
@@ -110,7 +110,7 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s +%d", names[0], len(names)-1)
 }
 
-// printable replaces what could do something to a terminal.
+// printable replaces characters that could control a terminal.
 func printable(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// progress is how far things are at a moment.
+// progress holds the counts at one moment.
 type progress struct {
 	elapsed                                time.Duration
 	detections, versions, entries, records int // that the appliance has shown
-	sinks                                  []sinkStanding
+	sinks                                  []sinkProgress
 }
 
-// sinkStanding is how far one sink is.
-type sinkStanding struct {
+// sinkProgress holds the counts of one sink.
+type sinkProgress struct {
 	demoSink
 	events, duplicates int
-	waiting            int // detections whose latest version is not there, entries and records
+	waiting            int // detections (by their latest version), entries and records to come
 }
 
-// caughtUp reports whether everything is everywhere.
+// caughtUp reports whether every sink has received everything.
 func (s progress) caughtUp() bool {
 	for _, sink := range s.sinks {
 		if sink.waiting > 0 {
@@ -51,14 +51,14 @@ func (s progress) row() string {
 	return row
 }
 
-// screen shows lines that pass, and where things stand. On a terminal the
-// standing is a table below the lines that is drawn over; elsewhere it is a line
-// like the others, with its heading now and then.
+// screen prints lines and the progress. On a terminal, the progress is a table below the
+// lines that is redrawn in place. Otherwise it is printed as a row from time to time,
+// with a heading every few rows.
 type screen struct {
 	out      io.Writer
 	terminal bool
-	rows     int    // printed where this is no terminal
-	table    string // what is drawn at the end of a terminal
+	rows     int    // number of rows printed, if not a terminal
+	table    string // the table currently drawn, if a terminal
 }
 
 func newScreen(out io.Writer) *screen {
@@ -70,7 +70,7 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// interval is how often the standing is worth a look.
+// interval returns how often to update the progress.
 func (s *screen) interval() time.Duration {
 	if s.terminal {
 		return time.Second
@@ -78,10 +78,10 @@ func (s *screen) interval() time.Duration {
 	return 2 * time.Second
 }
 
-// line prints a line that passes.
+// line prints a line.
 func (s *screen) line(text string) { s.draw(text+"\n", s.table) }
 
-// update shows where things stand.
+// update prints the progress.
 func (s *screen) update(now progress) {
 	if s.terminal {
 		s.draw("", "\n"+now.heading()+"\n"+now.row()+"\n")
@@ -96,22 +96,22 @@ func (s *screen) update(now progress) {
 	s.draw(row, "")
 }
 
-// draw puts passing text in front of the table. Whoever reads it misses it when
-// it is gone, so a failed write is no matter.
-func (s *screen) draw(passing, table string) {
+// draw prints text and then table, which replaces the table drawn before. It ignores write
+// errors.
+func (s *screen) draw(lines, table string) {
 	const (
-		noWrap, wrap = "\x1b[?7l", "\x1b[?7h" // a wrapped line would take two
+		noWrap, wrap = "\x1b[?7l", "\x1b[?7h" // a wrapped line would occupy two
 		up           = "\r\x1b[%dA"
 		erase        = "\x1b[J"
 	)
 	if !s.terminal {
-		_, _ = io.WriteString(s.out, passing+table)
+		_, _ = io.WriteString(s.out, lines+table)
 		return
 	}
 	text := noWrap
 	if s.table != "" {
 		text += fmt.Sprintf(up, strings.Count(s.table, "\n")) + erase
 	}
-	_, _ = io.WriteString(s.out, text+passing+table+wrap)
+	_, _ = io.WriteString(s.out, text+lines+table+wrap)
 	s.table = table
 }

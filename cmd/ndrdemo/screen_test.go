@@ -13,7 +13,7 @@ import (
 )
 
 func someStanding() progress {
-	return progress{elapsed: 62 * time.Second, detections: 312, versions: 345, entries: 61, records: 80, sinks: []sinkStanding{
+	return progress{elapsed: 62 * time.Second, detections: 312, versions: 345, entries: 61, records: 80, sinks: []sinkProgress{
 		{demoSink: demoSink{"bus", "NATS"}, events: 345},
 		{demoSink: demoSink{"soc", "webhook"}, events: 1340, duplicates: 12, waiting: 7},
 	}}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// serve serves handler on a free port of loopback. stop ends it and waits.
+// serve serves handler on a free loopback port. stop closes the server and waits for it.
 func serve(handler http.Handler, log *slog.Logger) (url string, stop func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -21,7 +21,7 @@ func serve(handler http.Handler, log *slog.Logger) (url string, stop func(), err
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelInfo),
 	}
 	var serving sync.WaitGroup
-	// It ends with an error only when it is closed.
+	// Serve returns only after Close.
 	serving.Go(func() { _ = server.Serve(listener) })
 	return "http://" + listener.Addr().String(), func() {
 		_ = server.Close()

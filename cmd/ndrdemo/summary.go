@@ -8,10 +8,10 @@ import (
 	"ndrbridge/test/ledger"
 )
 
-// errMissing is the failure of a demo whose judge is not content.
-var errMissing = errors.New("the bridge broke a promise")
+// errMissing reports that the bridge broke one of its delivery guarantees.
+var errMissing = errors.New("the bridge broke a delivery guarantee")
 
-// conclude prints what the judge says. It returns errMissing where that is bad.
+// conclude prints the summary of a demo. It returns errMissing if a guarantee was broken.
 func conclude(l *ledger.Ledger, shown exhibit, posted chatCount, opened ticketCount, stdout io.Writer) error {
 	s := judge(l, shown)
 	s.posted, s.tickets = posted, opened
@@ -22,7 +22,7 @@ func conclude(l *ledger.Ledger, shown exhibit, posted chatCount, opened ticketCo
 	return nil
 }
 
-// summary is what the judge says in the end.
+// summary is the result of a demo.
 type summary struct {
 	detections, versions, entries, records int // that the appliance showed
 	sinks                                  []sinkSummary
@@ -30,15 +30,15 @@ type summary struct {
 	tickets                                ticketCount
 }
 
-// sinkSummary is what the judge says of one sink.
+// sinkSummary is the result of one sink.
 type sinkSummary struct {
 	demoSink
 	ledger.Verdict
-	missing  int // detections whose last version is not there, entries and records
+	missing  int // detections (by their latest version), entries and records
 	distinct int // versions of detections
 }
 
-// judge compares what each sink received with what was shown.
+// judge compares what each sink received with what the appliance showed.
 func judge(l *ledger.Ledger, shown exhibit) summary {
 	s := summary{
 		detections: countDetections(shown.versions), versions: len(shown.versions),
@@ -70,7 +70,7 @@ func countDetections(versions []ledger.Version) int {
 	return len(ids)
 }
 
-// good reports whether every promise was kept.
+// good reports whether every guarantee was kept.
 func (s summary) good() bool {
 	for _, sink := range s.sinks {
 		if len(sink.Faults) > 0 {
@@ -90,12 +90,12 @@ func (s summary) print(w io.Writer) {
 		replaced = max(replaced, s.versions-sink.distinct)
 		fmt.Fprintf(w, "%-14s %10d %10d %10d %10d\n", sink.demoSink, sink.Delivered, sink.Delivered-sink.Duplicates, sink.Duplicates, sink.missing)
 	}
-	fmt.Fprintf(w, "\nThe chat took %d messages with %d cards.\n", s.posted.messages, s.posted.cards)
-	fmt.Fprintf(w, "%d tickets were opened in Jira, %d detections linked with theirs, and %d closed with theirs.\n",
+	fmt.Fprintf(w, "\nThe chat received %d messages with %d cards.\n", s.posted.messages, s.posted.cards)
+	fmt.Fprintf(w, "%d tickets were opened in Jira; %d detections were linked to their tickets, and %d were closed with them.\n",
 		s.tickets.opened, s.tickets.linked, s.tickets.closed)
 	if !s.good() {
 		if s.tickets.twice > 0 {
-			fmt.Fprintf(w, "%d tickets were opened for detections that had one.\n", s.tickets.twice)
+			fmt.Fprintf(w, "%d tickets were opened for detections that already had one.\n", s.tickets.twice)
 		}
 		for _, sink := range s.sinks {
 			for _, fault := range sink.Faults {
@@ -107,5 +107,5 @@ func (s summary) print(w io.Writer) {
 	if replaced > 0 {
 		fmt.Fprintf(w, "Up to %d versions were replaced before the next poll could see them.\n", replaced)
 	}
-	fmt.Fprintln(w, "Nothing is missing: the last version of every detection, every entry and every record is at every sink.")
+	fmt.Fprintln(w, "Nothing is missing: every sink has received the latest version of every detection, every entry and every record.")
 }

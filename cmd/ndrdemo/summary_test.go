@@ -28,7 +28,7 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 func TestASecondTicketBreaksThePromise(t *testing.T) {
 	var out strings.Builder
 	err := conclude(ledger.New(), exhibit{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
-	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that had one") {
+	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that already had one") {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
@@ -43,10 +43,10 @@ func TestConclusion(t *testing.T) {
 		want []string
 	}{
 		{"all is there", []ledger.Version{a1, b1, a2}, true,
-			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "The chat took 12 messages with 34 cards", "5 tickets were opened in Jira, 4 detections linked with theirs, and 3 closed", "Nothing is missing"}},
-		{"a duplicate does no harm", []ledger.Version{a1, b1, b1, a2}, true,
+			[]string{"2 detections in 3 versions", "log, file               3          3          0          0", "The chat received 12 messages with 34 cards", "5 tickets were opened in Jira; 4 detections were linked to their tickets, and 3 were closed", "Nothing is missing"}},
+		{"duplicates are allowed", []ledger.Version{a1, b1, b1, a2}, true,
 			[]string{"log, file               4          3          1          0", "Nothing is missing"}},
-		{"a version that was replaced at once is told", []ledger.Version{b1, a2}, true,
+		{"a version that was replaced before the next poll is counted", []ledger.Version{b1, a2}, true,
 			[]string{"Up to 1 versions were replaced", "Nothing is missing"}},
 		{"a detection that is missing", []ledger.Version{a1, a2}, false,
 			[]string{"log, file               2          2          0          1", "sink log: the last version of 1 detections"}},

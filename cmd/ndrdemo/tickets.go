@@ -16,7 +16,7 @@ import (
 	"ndrbridge/tickets"
 )
 
-// What the demo's Jira, and the bridge's configuration, know of each other.
+// Names and credentials that the demo's Jira and the bridge's configuration share.
 const (
 	jiraEmail, jiraToken = "bridge@corp.example", "demo"
 	jiraSecret           = "demo"
@@ -25,11 +25,11 @@ const (
 	sinkTickets          = "tickets"
 )
 
-// project is a project in a Jira, with somebody who moves its issues to Done. It is
-// an http.Handler from when it is opened.
+// project is a project in a Jira whose issues are moved to Done. It is an http.Handler
+// after open.
 type project struct{ site atomic.Pointer[jira.Server] }
 
-// open lets the project send its webhooks to a bridge.
+// open starts the project, which sends its webhooks to the bridge with the admin address.
 func (p *project) open(url, admin string) {
 	p.site.Store(jira.New(jira.Options{
 		URL: url, Email: jiraEmail, Token: jiraToken, Account: jiraAccount, Project: jiraProject,
@@ -37,12 +37,12 @@ func (p *project) open(url, admin string) {
 	}))
 }
 
-// ServeHTTP is Jira's REST API.
+// ServeHTTP serves Jira's REST API.
 func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.site.Load().ServeHTTP(w, r)
 }
 
-// work moves issues to Done, each a while after it was opened, until ctx ends.
+// work moves each issue to Done some time after it was opened, until ctx is cancelled.
 func (p *project) work(ctx context.Context) error {
 	const aWhile = time.Second
 	look := time.NewTicker(200 * time.Millisecond)
@@ -58,7 +58,7 @@ func (p *project) work(ctx context.Context) error {
 				continue
 			}
 			resolution := []string{"Done", "Won't Do"}[n%2]
-			// What was begun is told: nobody tells it again.
+			// Complete a move even if ctx is cancelled: its webhook is sent only once.
 			if err := p.site.Load().Move(context.WithoutCancel(ctx), i.Key, "Done", resolution, "ada"); err != nil {
 				return err
 			}
@@ -66,16 +66,16 @@ func (p *project) work(ctx context.Context) error {
 	}
 }
 
-// ticketCount is what became of tickets.
+// ticketCount counts tickets by what happened to them.
 type ticketCount struct {
 	opened int // issues
-	twice  int // issues of detections that had one
-	linked int // links of detections with their issues that were written
-	closed int // issues that were moved to Done, and closed their detections
+	twice  int // issues for detections that already had one
+	linked int // detections that were linked to their issues
+	closed int // detections that were closed because their issues were moved to Done
 }
 
-// counted returns what became of the tickets up to now, and whether nothing is under
-// way: no event waits for the sink, and no command for the appliance.
+// counted returns the counts up to now. quiet reports whether nothing is in flight: no
+// event is waiting for the tickets sink, and no command for the appliance.
 func (p *project) counted(ctx context.Context, c admin.Control) (n ticketCount, quiet bool, err error) {
 	status, err := c.Status(ctx)
 	if err != nil {

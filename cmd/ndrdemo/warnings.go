@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// warningHandler is a log handler that passes everything on, and tells a person of
-// warnings in a line.
+// warningHandler is a log handler that passes all records on, and calls warn with a line
+// for each warning or error.
 type warningHandler struct {
 	slog.Handler
 	part string // of the bridge

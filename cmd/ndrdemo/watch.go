@@ -9,8 +9,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// watch lets things happen until ctx ends or the time is over, gives the bridge
-// the time to deliver the rest, and shows all of it. The error is that of a part
+// watch lets the appliance change until ctx is cancelled or the time is over, gives the
+// bridge time to deliver the rest, and shows the progress. It returns the error of a part
 // that failed.
 func (d *demo) watch(ctx context.Context, control admin.Control) error {
 	began := time.Now()
@@ -34,18 +34,18 @@ func (d *demo) watch(ctx context.Context, control admin.Control) error {
 		return err
 	}
 
-	d.screen.line("Nothing more happens; waiting for the rest to arrive.")
+	d.screen.line("The appliance has stopped changing; waiting for the rest to be delivered.")
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
 	defer cancel()
 	err = d.show(rest, began, func() bool { return d.caughtUp(rest, began, control) })
-	d.screen.update(d.standing(began))
+	d.screen.update(d.progress(began))
 	return err
 }
 
-// caughtUp reports whether everything has arrived, and nothing is on its way from the
-// tickets to the appliance, which would show another version then.
+// caughtUp reports whether every sink has received everything and no ticket change is in
+// flight, which would create another version on the appliance.
 func (d *demo) caughtUp(ctx context.Context, began time.Time, control admin.Control) bool {
-	if !d.standing(began).caughtUp() { // else the sink of tickets may have more to come
+	if !d.progress(began).caughtUp() { // the tickets sink may still receive events
 		return false
 	}
 	var quiet bool
@@ -53,10 +53,11 @@ func (d *demo) caughtUp(ctx context.Context, began time.Time, control admin.Cont
 	if d.tickets, quiet, err = d.project.counted(ctx, control); err != nil || !quiet {
 		return false
 	}
-	return d.standing(began).caughtUp()
+	return d.progress(began).caughtUp()
 }
 
-// show shows what goes on until ctx ends or over says so.
+// show prints samples, warnings and the progress until ctx is cancelled or over returns
+// true. It returns the error of a part that failed.
 func (d *demo) show(ctx context.Context, began time.Time, over func() bool) error {
 	const samplesPerUpdate = 3
 	update := time.NewTicker(d.screen.interval())
@@ -79,7 +80,7 @@ func (d *demo) show(ctx context.Context, began time.Time, over func() bool) erro
 				return nil
 			}
 		case <-update.C:
-			d.screen.update(d.standing(began))
+			d.screen.update(d.progress(began))
 			wanted = samplesPerUpdate
 		case line := <-d.warnings:
 			d.screen.line("the bridge warns: " + printable(line))
@@ -100,21 +101,21 @@ func (d *demo) showEvent(e transform.Event) error {
 	return err
 }
 
-// standing counts what there is now.
-func (d *demo) standing(began time.Time) progress {
+// progress returns the current counts.
+func (d *demo) progress(began time.Time) progress {
 	shown := d.shown.now()
 	s := progress{
 		elapsed: time.Since(began), detections: countDetections(shown.versions), versions: len(shown.versions),
 		entries: len(shown.audit), records: len(shown.records),
 	}
 	for _, o := range demoSinks {
-		s.sinks = append(s.sinks, d.sinkStanding(o, shown))
+		s.sinks = append(s.sinks, d.sinkProgress(o, shown))
 	}
 	return s
 }
 
-func (d *demo) sinkStanding(o demoSink, shown exhibit) sinkStanding {
-	s := sinkStanding{demoSink: o, waiting: shown.waiting(d.arrivals.ledger, o.name)}
+func (d *demo) sinkProgress(o demoSink, shown exhibit) sinkProgress {
+	s := sinkProgress{demoSink: o, waiting: shown.waiting(d.arrivals.ledger, o.name)}
 	s.events, s.duplicates = d.arrivals.count(o.name)
 	return s
 }

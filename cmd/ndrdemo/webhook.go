@@ -8,15 +8,15 @@ import (
 	"ndrbridge/transform"
 )
 
-// receiver takes events as a webhook. It fails as receivers do: on one event in
-// a hundred it hangs up after it took it, so that the event comes again.
+// receiver is a webhook that accepts events. For one event in a hundred it hangs up before
+// responding, so that the event is sent again.
 type receiver struct {
 	arrivals *arrivals
-	samples  chan<- transform.Event // takes what somebody waits for
+	samples  chan<- transform.Event // events are dropped if no sample is awaited
 	requests atomic.Int64
 }
 
-// ServeHTTP takes one event in structured mode.
+// ServeHTTP accepts one event in structured mode.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	const hangUpOn = 100
 	body, err := io.ReadAll(request.Body)

@@ -48,12 +48,12 @@ func TestTheQuickStartWorks(t *testing.T) {
 		t.Fatalf("%v\n%s\nits log:\n%s", err, &output, log)
 	}
 	for _, want := range []string{
-		"the configuration is good", // check
-		"running for",               // status
-		"Z  hq  ",                   // tail
-		`{"specversion":"1.0"`,      // the sink's file
-		"sink high-risk",            // the second check
-		"detections since",          // verify
+		"the configuration is valid", // check
+		"running for",                // status
+		"Z  hq  ",                    // tail
+		`{"specversion":"1.0"`,       // the sink's file
+		"sink high-risk",             // the second check
+		"detections since",           // verify
 	} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("nowhere does it print %q:\n%s", want, &output)

@@ -1,5 +1,5 @@
-// Package commandline runs the command lines of this project's programs: signals,
-// exit codes, and how errors are told.
+// Package commandline runs the command lines of this project's programs. It handles
+// signals, prints errors and chooses the exit code.
 package commandline
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	ExitDone   = 0
 	ExitFailed = 1
@@ -26,16 +26,15 @@ const (
 )
 
 var (
-	// ErrUsage marks the error of a command line that cannot be understood.
+	// ErrUsage marks an invalid command line. Run returns ExitUsage for it.
 	ErrUsage = errors.New("wrong usage")
-	// ErrReported marks a failure that has been printed already.
+	// ErrReported marks a failure that was printed already. Run does not print it.
 	ErrReported = errors.New("failed")
 )
 
-// Main runs a program until it is done, or SIGINT or SIGTERM ends its ctx, and exits
-// with the code that run returns. A second signal ends it at once. So does, with
-// ExitFailed, a run that has not returned within its grace after the first: see
-// SetGrace.
+// Main calls run and exits with the code that it returns. SIGINT or SIGTERM cancels its
+// ctx. A second signal ends the process immediately. If run does not return within the
+// grace period after the first signal, the process exits with ExitFailed; see SetGrace.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	g := new(grace)
@@ -48,25 +47,24 @@ func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// usualGrace is how long a command may take to end after a signal, unless it says
-// otherwise.
+// usualGrace is the default grace period.
 const usualGrace = 10 * time.Second
 
 type graceKey struct{}
 
-// grace is how long a run may go on after the first signal.
+// grace is how long run may continue after the first signal.
 type grace struct{ lasts atomic.Int64 }
 
-// SetGrace says how long the run under ctx, which is Main's or made of it, may take to
-// end after a signal. Elsewhere it does nothing. It may be called at any time, again
-// too.
+// SetGrace sets how long run may take to return after a signal. ctx must be the one that
+// Main passed to run, or derived from it; otherwise SetGrace does nothing. It may be
+// called at any time and repeatedly.
 func SetGrace(ctx context.Context, lasts time.Duration) {
 	if g, ok := ctx.Value(graceKey{}).(*grace); ok {
 		g.lasts.Store(int64(lasts))
 	}
 }
 
-// watch ends the process when the grace since begun is over.
+// watch ends the process when the grace period since begun is over. It never returns.
 func (g *grace) watch(begun time.Time) {
 	for {
 		lasts := time.Duration(g.lasts.Load())
@@ -76,8 +74,8 @@ func (g *grace) watch(begun time.Time) {
 			continue
 		}
 		printed := make(chan struct{})
-		go func() { // standard error may be what hangs
-			fmt.Fprintf(os.Stderr, "%s: it has not ended %s after the signal, and is ended as it is\n", filepath.Base(os.Args[0]), lasts)
+		go func() { // writing to standard error may block
+			fmt.Fprintf(os.Stderr, "%s: still running %s after the signal; exiting without completing the shutdown\n", filepath.Base(os.Args[0]), lasts)
 			close(printed)
 		}()
 		select {
@@ -88,8 +86,8 @@ func (g *grace) watch(begun time.Time) {
 	}
 }
 
-// Run runs a command with arguments, tells its error on stderr, and returns the
-// exit code.
+// Run executes the command with args, prints its error to stderr, and returns the exit
+// code.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -101,7 +99,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 		return ExitDone
 	case errors.Is(err, ErrReported):
 		return ExitFailed
-	case errors.Is(err, ErrUsage), strings.HasPrefix(err.Error(), "unknown command"): // cobra's own has no type
+	case errors.Is(err, ErrUsage), strings.HasPrefix(err.Error(), "unknown command"): // cobra's error has no type
 		fmt.Fprintf(stderr, "%s: %v\nSee %s --help.\n", root.Name(), err, cmd.CommandPath())
 		return ExitUsage
 	default:
@@ -110,13 +108,13 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	}
 }
 
-// NoArgs refuses arguments, as cobra.NoArgs does, with an ErrUsage.
+// NoArgs returns an ErrUsage if there are arguments. It replaces cobra.NoArgs.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%w: %s takes no argument, and %q was given", ErrUsage, cmd.CommandPath(), args[0])
+		return fmt.Errorf("%w: %s takes no arguments, got %q", ErrUsage, cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// Close calls close at the end of a command, whose error it joins.
+// Close calls close and joins its error to *err. Defer it in a command.
 func Close(close func() error, err *error) { *err = errors.Join(*err, close()) }

@@ -53,7 +53,7 @@ func TestAProgramThatIgnoresTheSignalEndsAllTheSame(t *testing.T) {
 	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != commandline.ExitFailed {
 		t.Errorf("%v, want exit code %d", err, commandline.ExitFailed)
 	}
-	if !strings.Contains(stderr.String(), "has not ended 100ms after the signal") {
+	if !strings.Contains(stderr.String(), "still running 100ms after the signal") {
 		t.Errorf("it printed %q", &stderr)
 	}
 }

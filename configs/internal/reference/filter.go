@@ -1,6 +1,6 @@
 package main
 
-// filterDefinition is the schema of the interface's filter of records.
+// filterDefinition returns the schema of a record filter.
 func filterDefinition() object {
 	value := object{"type": []string{"string", "number", "boolean"}}
 	values := object{"type": "array", "minItems": 1, "items": value}

@@ -1,6 +1,6 @@
-// Command reference makes the JSON Schema and the reference of the configuration from
-// the types of package configs: their tags and their doc comments. It is run from the
-// top of the repository, by make reference.
+// Command reference generates the JSON Schema and the reference of the configuration from
+// the types of package configs, from their tags and doc comments. make reference runs it
+// in the top folder of the repository.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// The files that are made, from the top of the repository.
+// Input folder and generated files, relative to the top folder of the repository.
 const (
 	folder       = "configs"
 	schemaFile   = "configs/schema.json"
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// write makes the files of the repository at top.
+// write generates the files of the repository at top.
 func write(top string) error {
 	files, err := files(top)
 	if err != nil {
@@ -41,7 +41,8 @@ func write(top string) error {
 	return nil
 }
 
-// files is what the files of the repository at top should hold, by name.
+// files returns the expected contents of the generated files of the repository at top, by
+// name.
 func files(top string) (map[string][]byte, error) {
 	s, err := readSource(filepath.Join(top, folder))
 	if err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// Patterns of values, which validation has and no tag tells.
+// Patterns of values that package configs validates but does not express in tags.
 
 const (
 	namePattern = "^[a-z0-9-]{1,63}$"
@@ -14,7 +14,7 @@ const (
 	headerName  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 )
 
-// patterns are those of texts, and of the items of lists, by type and field.
+// patterns returns the patterns of texts and of list items by type and field.
 func patterns() map[string]string {
 	http, natsURL := schemes("http", "https"), schemes("nats", "tls", "ws", "wss")
 	proxy := orNothing("^" + schemes("http", "https", "socks5") + "://.")
@@ -55,7 +55,7 @@ func patterns() map[string]string {
 
 func orNothing(pattern string) string { return "^$|" + pattern }
 
-// schemes matches one of the names, whatever the case of its letters.
+// schemes returns a pattern that matches one of the names in upper or lower case.
 func schemes(names ...string) string {
 	var b strings.Builder
 	for i, name := range names {

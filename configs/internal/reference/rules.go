@@ -1,6 +1,7 @@
 package main
 
-// Rules between keys, which validation has and no tag tells. Tests hold each against it.
+// Rules between keys that package configs validates but does not express in tags. Tests
+// compare each of them with the validation.
 
 var (
 	login    = together(set("username"), secret("password"))
@@ -18,7 +19,7 @@ var (
 	zero = object{"enum": []any{nil, 0, "0", "0s"}}
 )
 
-// rules are those between the keys of a block, by its type.
+// rules returns the rules between the keys of each block, by its type.
 func rules() map[string][]object {
 	return map[string][]object{
 		"Config": {when(

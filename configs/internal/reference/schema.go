@@ -14,12 +14,12 @@ type object = map[string]any
 
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
-// schema is the JSON Schema of a configuration file: whatever a file that loads by
-// itself may hold, and as little else as a schema can say.
+// schema returns the JSON Schema of a configuration file. It permits every file that loads
+// without environment variables, and as little else as a schema can express.
 func (s *source) schema() ([]byte, error) {
 	definitions := object{
 		"filter": filterDefinition(), "set": setDefinition(),
-		// YAML takes 5 for a number, and what is read as text takes that.
+		// YAML reads 5 as a number, and keys of type text accept it.
 		"text": object{"type": orNull("string", "number", "boolean")},
 	}
 	maps.Copy(definitions, durationDefinitions())
@@ -71,7 +71,7 @@ func (b *block) schema() (object, error) {
 		switch {
 		case f.typ == "Secret":
 			properties[f.key+"_file"] = object{
-				"$ref": "#/$defs/text", "description": "The path of a file that holds " + f.key + ", which is read again when it was refused. " + f.doc,
+				"$ref": "#/$defs/text", "description": "The path of a file with the value of " + f.key + ". The file is read again if the secret is rejected. " + f.doc,
 			}
 			rules = append(rules, not(all(set(f.key), set(f.key+"_file"))))
 		case f.required && f.fallback == "":
@@ -88,13 +88,13 @@ func (b *block) schema() (object, error) {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	if len(rules) > 0 { // a block without keys, which is null, has none to keep
+	if len(rules) > 0 { // they do not apply to a block without keys, which is null
 		schema["if"], schema["then"] = object{"type": "object"}, all(rules...)
 	}
 	return schema, nil
 }
 
-// orNull lets a key have no value, which leaves it at its default.
+// orNull adds null to types, for a key without a value, which keeps its default.
 func orNull(types ...string) []string { return append(types, "null") }
 
 func (f field) schema() (object, error) {

@@ -15,25 +15,25 @@ import (
 
 // block is a struct of the configuration.
 type block struct {
-	name    string // of its type
-	doc     string // for users; empty: none
-	example string // a piece of a configuration file; empty: none
+	name    string // of the type
+	doc     string // for users; may be empty
+	example string // part of a configuration file; may be empty
 	fields  []field
 }
 
-// field is a key of a block, or two where it is a secret.
+// field is a key of a block, or the two keys of a secret.
 type field struct {
 	name string // of the struct's field
 	key  string
-	doc  string // for users; empty: none
+	doc  string // for users; may be empty
 
-	typ    string // Duration, []string, *int; that of a block without its stars and brackets
-	block  *block // nil: no block
-	list   bool   // of blocks
+	typ    string // such as Duration, []string or *int; for blocks, without stars and brackets
+	block  *block // nil if the field is not a block
+	list   bool   // a list of blocks
 	option bool   // a block that may be absent
 
 	fallback        string   // the default; empty: none
-	oneof           []string // the only values; empty: any
+	oneof           []string // the permitted values; empty: any
 	min, max, above string
 	required        bool
 }
@@ -44,8 +44,8 @@ type source struct {
 	root   *block
 }
 
-// readSource reads the package in the folder. The configuration is what its type
-// Config holds.
+// readSource reads the package in the folder. The root of the configuration is its type
+// Config.
 func readSource(folder string) (*source, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -82,7 +82,7 @@ func readSource(folder string) (*source, error) {
 	return s, nil
 }
 
-// scalars are the types of values that are no blocks.
+// scalars lists the types of values that are not blocks.
 var scalars = []string{
 	"string", "bool", "int", "float64", "*int", "*bool", "[]string",
 	"Duration", "Size", "Start", "URL", "Secret", "Secrets", "Headers", "Table", "RecordFilter",
@@ -94,7 +94,7 @@ func (s *source) read(name string, types map[string]*ast.StructType, docs map[st
 	}
 	structure := types[name]
 	if structure == nil {
-		return nil, fmt.Errorf("type %s is neither a struct of the package nor known: tell how it is written in scalars", name)
+		return nil, fmt.Errorf("type %s is neither a struct of the package nor a known scalar: add it to scalars", name)
 	}
 	b := &block{name: name}
 	b.doc, b.example = forUsers(docs[name], name)
@@ -141,8 +141,8 @@ func typeOf(expression ast.Expr) string {
 	return fmt.Sprintf("%T", expression)
 }
 
-// forUsers is the first paragraph of a doc comment, less the name that it begins
-// with, and what is indented in the comment.
+// forUsers returns the first paragraph of a doc comment without the leading name, and the
+// indented lines of the comment, which are an example.
 func forUsers(doc, name string) (text, example string) {
 	text, rest, _ := strings.Cut(doc, "\n\n")
 	text = strings.Join(strings.Fields(text), " ")
@@ -163,9 +163,9 @@ func forUsers(doc, name string) (text, example string) {
 
 var reference = regexp.MustCompile(`\[([A-Z]\w*)\.([A-Z]\w*)\]`)
 
-// resolve puts keys in the place of references to fields.
+// resolve replaces references to fields by their keys.
 func (s *source) resolve() {
-	paths := make(map[string]string) // of a block, the first that there is
+	paths := make(map[string]string) // first path of each block
 	s.root.walk("", func(path string, b *block, _ *field) {
 		if _, known := paths[b.name]; !known {
 			paths[b.name] = path
@@ -198,8 +198,8 @@ func (s *source) resolve() {
 	}
 }
 
-// walk visits b and every block in it with its path, such as sinks[].kafka, and the
-// field that holds it; nil for the first.
+// walk calls visit for b and every block in it, with the path, such as sinks[].kafka, and
+// the field that contains the block, which is nil for b.
 func (b *block) walk(path string, visit func(path string, b *block, holder *field)) {
 	b.walkFrom(path, nil, visit)
 }
@@ -226,7 +226,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// limits says what bounds a value, for a person; empty where nothing does.
+// limits describes the bounds of a value, or returns "" if there are none.
 func (f field) limits() string {
 	switch {
 	case f.min != "" && f.max != "":

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shape is the schema of a value, less what it is for.
+// shape returns the schema of a value without its description and default.
 func (f field) shape() (object, error) {
 	switch {
 	case f.list && f.required:
@@ -110,10 +110,10 @@ const (
 	timestamp    = `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`
 )
 
-// onlyZero matches text that says 0, in whatever unit.
+// onlyZero matches text whose value is 0, in any unit.
 const onlyZero = "^[^1-9]*$"
 
-// durationDefinitions are the schemas of durations, by what bounds them.
+// durationDefinitions returns the schemas of durations by their bounds.
 func durationDefinitions() object {
 	examples := []string{"500ms", "30s", "5m", "6h", "7d", "2w"}
 	signed := func(signs string) object {
@@ -166,7 +166,7 @@ func (f field) size() (object, error) {
 	return schema, nil
 }
 
-// defaultValue is the default as JSON.
+// defaultValue returns the default as a JSON value.
 func (f field) defaultValue() (any, error) {
 	switch f.typ {
 	case "bool":

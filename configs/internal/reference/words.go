@@ -1,28 +1,29 @@
 package main
 
-// The words of rules: each is a schema of an object.
+// The functions in this file build the rules between keys. Each returns the schema of an
+// object.
 
-// set says that the key is there with a value.
+// set requires the key to have a value that is not empty.
 func set(key string) object { return with(key, definition("set")) }
 
-// setDefinition is what any value fits but an empty one.
+// setDefinition matches every value that is not empty.
 func setDefinition() object { return not(object{"enum": []any{nil, "", []any{}, object{}}}) }
 
-// with says that the key is there, and that its value fits.
+// with requires the key to be present and its value to match schema.
 func with(key string, schema object) object {
 	return object{"type": "object", "required": []string{key}, "properties": object{key: schema}}
 }
 
-// where says that the value of the key fits, where it is there.
+// where requires the value of the key to match schema, if the key is present.
 func where(key string, schema object) object { return object{"properties": object{key: schema}} }
 
-// secret says that one of the keys of a secret has a value.
+// secret requires one of the two keys of a secret to be set.
 func secret(key string) object { return some(set(key), set(key+"_file")) }
 
-// is says that the key is there with one of the values.
+// is requires the key to be present with one of the values.
 func is(key string, values ...any) object { return with(key, object{"enum": values}) }
 
-// there says that the key is, with whatever value.
+// there requires the key to be present, with any value.
 func there(key string) object { return object{"type": "object", "required": []string{key}} }
 
 func all(schemas ...object) object      { return object{"allOf": schemas} }
@@ -34,7 +35,7 @@ func together(a, b object) object       { return object{"if": a, "then": b, "els
 func either(this, a, b object) object   { return object{"if": this, "then": a, "else": b} }
 func excludes(this, that object) object { return not(all(this, that)) }
 
-// atMostOne says that no two of the schemas fit.
+// atMostOne requires that no two of the schemas match.
 func atMostOne(schemas ...object) object {
 	var pairs []object
 	for i := range schemas {
@@ -45,7 +46,7 @@ func atMostOne(schemas ...object) object {
 	return none(pairs...)
 }
 
-// anySet says that one of the keys has a value.
+// anySet requires at least one of the keys to be set.
 func anySet(keys ...string) object {
 	var schemas []object
 	for _, key := range keys {
@@ -54,7 +55,7 @@ func anySet(keys ...string) object {
 	return some(schemas...)
 }
 
-// onlyWith says that the keys have values where condition holds alone.
+// onlyWith permits the keys to be set only if condition matches.
 func onlyWith(condition object, keys ...string) object {
 	return when(anySet(keys...), condition)
 }
