@@ -280,7 +280,7 @@ func TestEnumsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
 		for _, e := range enums {
 			value := e.values[i%len(e.values)]
 			if taken := e.schema.Validate(value) == nil; taken == wrong[e.of] {
-				t.Errorf("%s: of %v the schema says %v, Load the contrary", e.path, value, taken)
+				t.Errorf("%s: of %v schema accepts it: %v, Load disagrees", e.path, value, taken)
 			}
 		}
 	}
@@ -305,13 +305,13 @@ func TestBoundsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
 					put(config, k.path, value)
 				}
 			}
-			wrong := refused(t, config, "it must be above", "it must be at least", "it must be 0 or more", "it must lie", "is not a", "needs a unit", "is no start", "does not lie")
+			wrong := refused(t, config, "it must be above", "it must be at least", "it must be 0 or more", "it must be between", "is not a", "needs a unit", "is not in the past")
 			for _, k := range allKeys() {
 				if k.field.Type != of || k.path == related {
 					continue
 				}
 				if taken := compiled()(k.schema).Validate(value) == nil; taken == wrong[k.path] {
-					t.Errorf("%s: of %s the schema says %v, Load the contrary", k.path, text, taken)
+					t.Errorf("%s: of %s schema accepts it: %v, Load disagrees", k.path, text, taken)
 				}
 			}
 		}
