@@ -44,7 +44,7 @@ func copyOpenFile(path string) (string, error) {
 	return "", errors.New("the file is never still")
 }
 
-func TestLimitsThatAreRaisedGiveRoomAtOnce(t *testing.T) {
+func TestRaisedLimitsGiveSpaceAtOnce(t *testing.T) {
 	s := open(t, statePath(t), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
 	defer s.Close()
 	ctx := t.Context()
