@@ -370,9 +370,9 @@ func (g *guarded) changes(e transform.Event) json.RawMessage {
 	return data.Changes
 }
 
-// edit lets an analyst change a detection. uncertain means that a version may or may
-// not show the edit because the bridge writes at the same time, or that its author is
-// unknown because both write the same and the bridge has crashed.
+// edit lets an analyst change a detection. If uncertain is set, the bridge writes at
+// the same time, and a version may or may not show the edit. The author of a version is
+// unknown if both write the same and the bridge has crashed.
 func (g *guarded) edit(uncertain bool) {
 	g.now = g.now.Add(time.Millisecond)
 	g.edits++
