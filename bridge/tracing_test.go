@@ -252,7 +252,7 @@ func TestACollectorThatIsDeadChangesNothingButTheLog(t *testing.T) {
 	})
 	r.stop()
 	soc.refuseDuplicates(t)
-	if n := strings.Count(r.log.String(), "does not take spans"); n != 1 {
+	if n := strings.Count(r.log.String(), "does not accept spans"); n != 1 {
 		t.Errorf("it was logged %d times: %s", n, r.log)
 	}
 	if strings.Contains(r.log.String(), "sesame") {
