@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// accepts answers with an empty page where the key is right.
+// accepts returns a handler that answers with an empty page if the key is valid.
 func accepts(keys *string, requests *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*requests++

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// idle says what is wrong with a budget that nobody uses.
+// idle checks that the budget is unused.
 func (b *Budget) idle(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()

@@ -20,9 +20,9 @@ import (
 
 const testKey = "k3y-for/tests+\"<&"
 
-// newClient returns a client of a server that answers with handler, and fails
-// the test for a key that shows in an error. It believes the Date of the first answer,
-// so that it sends nothing but what it is called for.
+// newClient returns a client of a server with handler. The test fails if a key appears
+// in an error. The client trusts the Date of the first answer, so it sends no requests
+// of its own.
 func newClient(t *testing.T, handler http.HandlerFunc, change ...func(*Options)) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)

@@ -99,7 +99,7 @@ func TestAnAnswerCostsNoMoreThanAFewTimesItsSize(t *testing.T) {
 			if err != nil && len(err.Error()) > 4<<10 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
-			// The buffer that grows to hold it takes four times of it already.
+			// The growing buffer alone takes four times the size.
 			const times = 8
 			if spent := int64(after.TotalAlloc - before.TotalAlloc); spent > times*hostileAnswer {
 				t.Errorf("%d bytes were allocated for an answer of %d", spent, hostileAnswer)

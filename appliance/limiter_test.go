@@ -16,9 +16,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// queue is a client whose rate limit lets one request a second through, and
-// what it has sent.
-type queue struct {
+// limitedClient is a client limited to one request per second, and a record of what it
+// has sent.
+type limitedClient struct {
 	*testing.T
 	urgent, background *Client
 	start              time.Time
@@ -30,8 +30,8 @@ type queue struct {
 }
 
 // newQueue has used up what may be sent at once: whatever follows lines up.
-func newQueue(t *testing.T) *queue {
-	q := &queue{T: t, start: time.Now()}
+func newQueue(t *testing.T) *limitedClient {
+	q := &limitedClient{T: t, start: time.Now()}
 	q.urgent = newClientOf(t, func(o *Options) {
 		o.URL, o.RateLimit = "http://sensor.example", 1
 		o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -51,7 +51,7 @@ func newQueue(t *testing.T) *queue {
 
 // ask lets a stream make n requests for id, each after the answer to the last.
 // It returns when the first stands in line.
-func (q *queue) ask(ctx context.Context, c *Client, id int64, n int) {
+func (q *limitedClient) ask(ctx context.Context, c *Client, id int64, n int) {
 	q.wg.Go(func() {
 		for range n {
 			err := c.Detection(ctx, id, new(Page))
@@ -66,8 +66,8 @@ func (q *queue) ask(ctx context.Context, c *Client, id int64, n int) {
 	synctest.Wait()
 }
 
-// wait returns what was sent, once all streams have ended.
-func (q *queue) wait() string {
+// wait returns the requests sent, once all streams have ended.
+func (q *limitedClient) wait() string {
 	q.wg.Wait()
 	return strings.Join(q.sent, " ")
 }

@@ -20,7 +20,7 @@ var streams = map[string]func(t *testing.T, c *Client, page *Page) error{
 	"the formats": func(t *testing.T, c *Client, page *Page) error { return c.DetectionFormats(t.Context(), page) },
 }
 
-// undated are those whose pages have no time, since nothing is held against it.
+// undated are the requests whose pages have no time, since no position depends on it.
 var undated = map[string]bool{"the devices": true, "the formats": true}
 
 func TestRequestsOfTheOtherStreams(t *testing.T) {

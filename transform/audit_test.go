@@ -17,9 +17,8 @@ import (
 // recorded is when the bridge saw what these tests make events of.
 var recorded = time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.UTC)
 
-// expect checks an event attribute by attribute, its data byte by byte, and
-// that both come back when it is read again, by the bridge or by the CloudEvents
-// SDK.
+// expect checks an event's attributes and data, and that they are unchanged after
+// parsing by the bridge and by the CloudEvents SDK.
 func expect(t *testing.T, e transform.Event, want transform.Attributes, data string) {
 	t.Helper()
 	if e.Attributes != want {

@@ -8,7 +8,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// ownAttributes are those of an event of the bridge's own.
+// ownAttributes returns the attributes of one of the bridge's own events.
 func ownAttributes(id, kind string) transform.Attributes {
 	return transform.Attributes{
 		ID: id, Source: "ndrbridge://hq/events", Type: "io.ndrbridge." + kind, Subject: "hq", Time: recorded,

@@ -191,7 +191,7 @@ func jsonValue(t *rapid.T, depth int) any {
 	return object
 }
 
-// without says what a redaction is to leave, in another way.
+// without is a simple implementation of redaction, for comparison.
 func without(value any, path []string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -16,8 +16,7 @@ import (
 )
 
 // BenchmarkSend sends batches of 500 events of 2 KB to a server in the same
-// process that does no more than HTTP/1.1 asks for; its work is part of what is
-// measured.
+// process that does no more than HTTP/1.1 requires; its work is included.
 func BenchmarkSend(b *testing.B) {
 	url := sinkhole(b)
 	events := sinktest.Events(500, 250, 2048)

@@ -94,9 +94,9 @@ func (w *watcher) end(keys, ids []string, status int) {
 	}
 }
 
-// tallied is how many requests came, how many of them at once, and what was
-// taken.
-func (w *watcher) tallied() (requests, most int, taken []string) {
+// counts returns the number of requests, the maximum in flight, and the events
+// received.
+func (w *watcher) counts() (requests, most int, taken []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.requests, w.most, slices.Clone(w.taken)
@@ -143,7 +143,7 @@ func TestOrderOfAKeyHoldsWhateverFails(t *testing.T) {
 
 		err := opened[fmt.Sprint(mode, concurrency)].Send(context.Background(), events)
 
-		_, most, taken := w.tallied()
+		_, most, taken := w.counts()
 		if w.overlap != "" {
 			t.Fatalf("two requests with key %s at once", w.overlap)
 		}
@@ -216,7 +216,7 @@ func TestRequestsOverlap(t *testing.T) {
 			if err := open(t, test.options).Send(t.Context(), test.events); err != nil {
 				t.Fatal(err)
 			}
-			if _, most, taken := w.tallied(); most != 5 || len(taken) != len(test.events) {
+			if _, most, taken := w.counts(); most != 5 || len(taken) != len(test.events) {
 				t.Errorf("%d requests at once, %d events", most, len(taken))
 			}
 		})
@@ -237,7 +237,7 @@ func TestEffectOfAFailureOnOtherEvents(t *testing.T) {
 		if !ok || len(each) != n {
 			t.Fatalf("error %v", err)
 		}
-		requests, _, taken := w.tallied()
+		requests, _, taken := w.counts()
 		acknowledged := 0
 		for i, err := range each {
 			if err == nil {
@@ -424,7 +424,7 @@ func TestNothingIsSentAfterTheContextIsDone(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 				t.Fatalf("error %v", err)
 			}
-			requests, _, taken := w.tallied()
+			requests, _, taken := w.counts()
 			if requests > 8 || len(taken) > 0 {
 				t.Errorf("%d requests, %d events", requests, len(taken))
 			}

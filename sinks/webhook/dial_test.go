@@ -46,8 +46,8 @@ func resolve(t *testing.T, to netip.Addr) {
 	})
 }
 
-// answerQuery answers a question (RFC 1035, section 4) with the address, where it
-// asks for one of that kind, and else with none.
+// answerQuery answers a DNS query (RFC 1035, section 4) with the address if the type
+// matches, and otherwise with no record.
 func answerQuery(query []byte, to netip.Addr) []byte {
 	const header, ipv4, ipv6 = 12, 1, 28
 	question := query[header:]
@@ -103,7 +103,7 @@ func TestLinkLocalAndMetadataAddressesAreNotConnectedTo(t *testing.T) {
 		}
 	})
 	t.Run("they are where that is allowed", func(t *testing.T) {
-		// Whether anybody is there does not matter: it is tried.
+		// Whether the connection succeeds does not matter: it is attempted.
 		s := open(t, webhook.Options{URL: "http://169.254.1.1:9", AllowLinkLocal: true, Mode: transform.Batch, Timeout: 50 * time.Millisecond})
 		err := s.Send(t.Context(), sinktest.Events(1, 1, 0))
 		if err != nil && strings.Contains(err.Error(), "allow_link_local") {

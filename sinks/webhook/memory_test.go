@@ -79,7 +79,7 @@ func startOffice(t *testing.T) (*ticketService, string) {
 	return o, server.URL
 }
 
-// memories is a state that may fail, and sees what it is called with.
+// memories is a state whose calls may fail, with a hook for each call.
 type memories struct {
 	checkpoint.Memories
 	recall, remember error
@@ -231,8 +231,8 @@ func TestAPresetRemembersWhatItCreated(t *testing.T) {
 	})
 }
 
-// finishingPreset is a ticketPreset that has something to do for each detection, once, and none for
-// those whose number is even.
+// finishingPreset is a ticketPreset that finishes each detection once, except those
+// with an even number.
 type finishingPreset struct {
 	ticketPreset
 	done *[]string

@@ -52,7 +52,8 @@ func talk(t *testing.T, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// resets resets every connection as soon as it is made. It returns its address.
+// resets starts a listener that resets every connection immediately, and returns its
+// address.
 func resets(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -234,9 +235,9 @@ func TestTLS(t *testing.T) {
 }
 
 func TestAServerThatRequiresACertificateHaltsSoon(t *testing.T) {
-	// In TLS 1.3 the alert comes when the client takes the handshake for done. It
-	// may be lost with a connection that is reset: then the failure is transient,
-	// and the sink is asked again.
+	// In TLS 1.3 the alert arrives after the client has completed the handshake. It
+	// may be lost if the connection is reset: then the failure is transient, and the
+	// sink sends again.
 	r := newReceiver(t)
 	r.server.EnableHTTP2 = true
 	r.server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert}

@@ -20,9 +20,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// lines is a preset of a service that takes up to three events in a request, one id a
-// line. What begins with "never" it cannot say, and a service that answers "later"
-// asks for another request.
+// lines is a preset of a service that accepts up to three events in a request, one id
+// per line. It cannot encode an id that begins with "never", and a service that answers
+// "later" asks for another request.
 type lines struct {
 	perSecond float64
 	secret    string
@@ -71,7 +71,7 @@ func named(t interface{ Fatal(...any) }, ids ...string) []transform.Event {
 	return events
 }
 
-// serveLines answers the requests of lines by what they carry.
+// serveLines serves the requests of lines with the ids they carry.
 func serveLines(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, ids []string)) *httptest.Server {
 	var mu sync.Mutex
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

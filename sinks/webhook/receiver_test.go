@@ -100,7 +100,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	fmt.Fprint(w, `{"accepted": true}`)
 }
 
-// readBody takes the content coding away.
+// readBody returns the decompressed body.
 func readBody(request *http.Request) ([]byte, error) {
 	if request.Header.Get("Content-Encoding") != "gzip" {
 		return io.ReadAll(request.Body)

@@ -81,7 +81,7 @@ func TestNoErrorShowsASecret(t *testing.T) {
 	}
 }
 
-// answerWith answers with what it was sent.
+// answerWith returns a handler that repeats the request in its answer.
 func answerWith(status int, as func(string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		request, _ := httputil.DumpRequest(r, false)

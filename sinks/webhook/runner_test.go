@@ -76,8 +76,8 @@ func deliver(t *testing.T, o webhook.Options, batch checkpoint.Batch, events []t
 	return dead, opened
 }
 
-// TestDeliveryForEachStatus has an event for every status, which is
-// the answer when it comes first. One that is accepted at once follows each.
+// TestDeliveryForEachStatus sends an event for every status, which is the answer to its
+// first request. Each is followed by an event that is accepted at once.
 func TestDeliveryForEachStatus(t *testing.T) {
 	halts := func(status int) bool {
 		return status/100 == 3 || slices.Contains([]int{401, 402, 403, 404, 405, 407, 410, 415, 421, 426, 501, 505, 511}, status)
@@ -134,7 +134,7 @@ func TestDeliveryForEachStatus(t *testing.T) {
 			if opened > 1+halted || concurrency == 1 && opened != 1+halted {
 				t.Errorf("the sink was opened %d times for %d halts", opened, halted)
 			}
-			_, _, taken := w.tallied()
+			_, _, taken := w.counts()
 			if len(taken)+len(dead) != len(events) {
 				t.Errorf("%d taken and %d dead of %d events", len(taken), len(dead), len(events))
 			}
@@ -155,7 +155,7 @@ func TestALargeBatchIsHalvedUntilItFits(t *testing.T) {
 			if len(dead) != 1 || dead[0] != events[100].ID {
 				t.Errorf("dead: %s", strings.Join(dead, ", "))
 			}
-			_, _, taken := w.tallied()
+			_, _, taken := w.counts()
 			if len(taken) != 200 {
 				t.Fatalf("%d events taken", len(taken))
 			}

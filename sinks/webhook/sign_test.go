@@ -23,7 +23,7 @@ const (
 	newSecret = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3"
 )
 
-// verifier is a receiver that takes what one secret signed.
+// verifier is a receiver that accepts requests signed with its secret.
 type verifier struct {
 	url string
 

@@ -88,8 +88,7 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 		var decoded struct {
 			Detection map[string]json.RawMessage `json:"detection"`
 		}
-		// The standard decoder takes names in any case, and keeps what came first of
-		// objects that come twice.
+		// The standard decoder ignores the case of names, and merges duplicate objects.
 		if bytes.Count(bytes.ToLower(data), []byte("detection")) > 1 || bytes.IndexByte(data, '\\') >= 0 || !bytes.Contains(data, []byte(`"detection"`)) ||
 			json.Unmarshal(data, &decoded) != nil {
 			return

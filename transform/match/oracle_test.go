@@ -77,7 +77,8 @@ func saysAbsent(err error) bool {
 	return false
 }
 
-// decodeWhole decodes with the standard library, numbers as a match takes them.
+// decodeWhole decodes with the standard library, and converts numbers like package
+// match.
 func decodeWhole(t *rapid.T, data string) map[string]any {
 	decoder := json.NewDecoder(strings.NewReader(data))
 	decoder.UseNumber()

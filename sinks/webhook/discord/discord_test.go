@@ -28,7 +28,7 @@ func open(t testing.TB, url string) webhook.Preset {
 	return p
 }
 
-// strict answers as Discord does: with code 50035 for what it does not take.
+// strict answers like Discord, with code 50035 for an invalid message.
 func strict(request presettest.Request) presettest.Reply {
 	if request.Query != "wait=true" {
 		return presettest.Reply{Status: http.StatusNoContent}
@@ -99,9 +99,9 @@ func check(body []byte) error {
 }
 
 var (
-	// escaped is a backslash with what it takes the meaning of.
+	// escaped is a backslash and the character that it escapes.
 	escaped = regexp.MustCompile(`\\[^0-9A-Za-z\s]`)
-	// markup is what Discord reads in what is not escaped.
+	// markup is what Discord interprets in unescaped text.
 	markup = regexp.MustCompile("@(everyone|here)|<[@#:at/]|https?://|[*_~`|\\[\\]\\\\]|(?m:^\\s*(>|#|-|\\+))|:\\w+:")
 )
 

@@ -25,11 +25,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// store is a service that holds whole events: what a request has of them, and what
-// it answers, is said by unpack and answer.
+// store is a service that stores whole events; unpack decodes its requests, and answer
+// writes its answers.
 type store struct {
 	unpack func(body []byte) ([][]byte, error)
-	// answer says what became of each of a request's events: whether it was refused.
+	// answer writes the result of a request's events: whether each was refused.
 	answer func(w http.ResponseWriter, refused []bool)
 
 	mu     sync.Mutex
@@ -80,7 +80,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = w.Write(answer.Bytes())
 }
 
-// unzipped takes the content coding away.
+// unzipped returns the decompressed body.
 func unzipped(request *http.Request) ([]byte, error) {
 	if request.Header.Get("Content-Encoding") != "gzip" {
 		return io.ReadAll(request.Body)

@@ -23,10 +23,10 @@ import (
 	"ndrbridge/sinks/webhook/teams"
 )
 
-// unpaced is a preset whose service takes as many requests as come.
-type unpaced struct{ webhook.Preset }
+// unlimited is a preset without a rate limit.
+type unlimited struct{ webhook.Preset }
 
-func (p unpaced) Service() webhook.Service {
+func (p unlimited) Service() webhook.Service {
 	service := p.Preset.Service()
 	service.RequestsPerSecond = 0
 	return service
@@ -77,7 +77,7 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 			if p.err != nil {
 				t.Fatal(p.err)
 			}
-			s, err := webhook.New(webhook.Options{URL: address, Preset: unpaced{p.Preset}})
+			s, err := webhook.New(webhook.Options{URL: address, Preset: unlimited{p.Preset}})
 			if err != nil {
 				t.Fatal(err)
 			}

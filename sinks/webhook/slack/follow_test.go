@@ -10,7 +10,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// batch is what is sent at once, what happens before, and what the bot must do.
+// batch holds the events of one Send, a change made before it, and the expected calls
+// of the bot.
 type batch struct {
 	before func(*workspace, *slack.Options)
 	events []transform.Event

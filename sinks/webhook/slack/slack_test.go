@@ -39,7 +39,7 @@ func strict(request presettest.Request) presettest.Reply {
 
 type object = map[string]any
 
-// check reads a message by Slack's reference, and that what is in it is text alone.
+// check validates a message by Slack's reference, and checks that its texts are plain.
 func check(body []byte) error {
 	var m object
 	if err := json.Unmarshal(body, &m); err != nil {
@@ -127,8 +127,8 @@ func plain(o any, limit int) error {
 // entity is what may begin with an ampersand.
 var entity = regexp.MustCompile(`&(amp|lt|gt);`)
 
-// mute reads a text as Slack does: what is between angle brackets is a mention or a
-// link, and an ampersand begins an entity.
+// mute interprets a text as Slack does: text in angle brackets is a mention or a link,
+// and an ampersand begins an entity. It returns an error for either.
 func mute(text string, limit int) error {
 	if n := len(utf16.Encode([]rune(text))); n > limit {
 		return fmt.Errorf("%d characters, and %d are allowed", n, limit)

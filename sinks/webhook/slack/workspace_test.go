@@ -15,7 +15,7 @@ type workspace struct {
 	channels map[string]string // by name: the id
 	messages []*posting
 	calls    []string
-	// fixed says that messages can be edited no more; fault is the next error.
+	// fixed means that messages can no longer be edited; fault is the next error.
 	fixed bool
 	fault string
 }

@@ -22,7 +22,7 @@ func FuzzAnswers(f *testing.F) {
 	systems := []*tool{startJira(f), startServiceNow(f), startOther(f)}
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		for _, o := range systems {
-			p := (&office{tool: o}).preset()
+			p := (&ticketSink{tool: o}).preset()
 			look, err := p.ComposeWithMemory([]transform.Event{event}, [][]byte{nil})
 			if err != nil {
 				t.Fatal(err)

@@ -32,7 +32,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := len(o.opened())
-				if err := newOffice(t, o).send(t, e); err != nil {
+				if err := newTicketSink(t, o).send(t, e); err != nil {
 					t.Error(err)
 				}
 				if kind.Name == "detection-created" && len(o.opened()) != before+1 {
@@ -52,7 +52,7 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := newOffice(t, o).send(t, e); err != nil {
+			if err := newTicketSink(t, o).send(t, e); err != nil {
 				t.Error(err)
 			}
 		})

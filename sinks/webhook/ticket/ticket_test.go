@@ -19,19 +19,19 @@ import (
 	"ndrbridge/transform"
 )
 
-// office is a sink that opens tickets, with all around it that may fail.
-type office struct {
+// ticketSink is a sink that opens tickets, and its dependencies, which may fail.
+type ticketSink struct {
 	*tool
 	memory *webhook.Memory
 	links  []string // detection and ticket
-	down   error    // of what takes links
+	down   error    // returned by link
 }
 
-func newOffice(t testing.TB, o *tool) *office {
-	return &office{tool: o, memory: presettest.Memory(t)}
+func newTicketSink(t testing.TB, o *tool) *ticketSink {
+	return &ticketSink{tool: o, memory: presettest.Memory(t)}
 }
 
-func (o *office) link(_ context.Context, e transform.Event, t ticket.Ticket) error {
+func (o *ticketSink) link(_ context.Context, e transform.Event, t ticket.Ticket) error {
 	if o.down != nil {
 		return o.down
 	}
@@ -42,12 +42,12 @@ func (o *office) link(_ context.Context, e transform.Event, t ticket.Ticket) err
 	return nil
 }
 
-func (o *office) preset() *ticket.Preset {
+func (o *ticketSink) preset() *ticket.Preset {
 	return ticket.New(ticket.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
 }
 
-// send sends events by a sink that is opened for them.
-func (o *office) send(t testing.TB, events ...transform.Event) error {
+// send sends events with a new sink.
+func (o *ticketSink) send(t testing.TB, events ...transform.Event) error {
 	s, err := webhook.New(webhook.Options{
 		URL: o.url, Username: o.auth[0], Password: o.auth[1], Memory: o.memory,
 		Preset: o.preset(),
@@ -59,8 +59,8 @@ func (o *office) send(t testing.TB, events ...transform.Event) error {
 	return s.Send(context.Background(), events)
 }
 
-// insist sends events until they are delivered, and waits as it is asked to.
-func (o *office) insist(t testing.TB, events ...transform.Event) {
+// sendUntilDelivered sends events until they are delivered, waiting as requested.
+func (o *ticketSink) sendUntilDelivered(t testing.TB, events ...transform.Event) {
 	t.Helper()
 	for range 100 {
 		err := o.send(t, events...)
@@ -85,7 +85,7 @@ func version(t testing.TB, id, minute int, status string) transform.Event {
 }
 
 // want compares the tickets that there are, and the links.
-func (o *office) want(t testing.TB, tickets int, links ...string) {
+func (o *ticketSink) want(t testing.TB, tickets int, links ...string) {
 	t.Helper()
 	if got := o.opened(); len(got) != tickets {
 		t.Errorf("the tickets %q, want %d", got, tickets)
@@ -115,7 +115,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 	eachTool(t, func(t *testing.T, o *tool) {
 		first, second, other := version(t, 7, 0, "new"), version(t, 7, 1, "new"), version(t, 8, 0, "new")
 		t.Run("that its later versions leave alone, and it is linked with it", func(t *testing.T) {
-			f := newOffice(t, o)
+			f := newTicketSink(t, o)
 			if err := f.send(t, first, second, other); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 		})
 		t.Run("that is found where nothing is remembered", func(t *testing.T) {
 			o.pass(searchDelay)
-			f := newOffice(t, o)
+			f := newTicketSink(t, o)
 			if err := f.send(t, first); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestADetectionGetsOneTicket(t *testing.T) {
 
 func TestEventsThatOpenNoTicket(t *testing.T) {
 	o := startJira(t)
-	f := newOffice(t, o)
+	f := newTicketSink(t, o)
 	first := version(t, 7, 0, "new")
 	cases := []presettest.Named{}
 	for _, kind := range presettest.Events(t) {
@@ -188,19 +188,19 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 			{"the tool is busy", []fault{none, busy}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				f, e, before := newOffice(t, o), next(), len(o.opened())
+				f, e, before := newTicketSink(t, o), next(), len(o.opened())
 				o.fail(c.faults...)
 				if err := f.send(t, e); err == nil {
 					t.Error("it counts as delivered")
 				}
-				f.insist(t, e)
+				f.sendUntilDelivered(t, e)
 				if after := len(o.opened()); after != before+1 || len(f.links) != 1 {
 					t.Errorf("%d tickets more, and the links %q", after-before, f.links)
 				}
 			})
 		}
 		t.Run("what takes the links is down", func(t *testing.T) {
-			f, before := newOffice(t, o), len(o.opened())
+			f, before := newTicketSink(t, o), len(o.opened())
 			f.down = errors.New("too many commands wait")
 			err := f.send(t, event)
 			if class, _ := presettest.Result(err); class != sinks.Transient || !strings.Contains(err.Error(), "not linked") || !strings.Contains(err.Error(), "too many") {
@@ -220,7 +220,7 @@ func TestOneTicketDespiteFailures(t *testing.T) {
 
 func TestThereIsNeverASecondTicket(t *testing.T) {
 	eachTool(t, func(t *testing.T, o *tool) {
-		f, id := newOffice(t, o), 1000
+		f, id := newTicketSink(t, o), 1000
 		store := f.memory.Store
 		rapid.Check(t, func(r *rapid.T) {
 			id++

@@ -96,7 +96,7 @@ func (o *tool) serve(t testing.TB, made func(url string) http.Handler) {
 	handler = made(s.URL)
 }
 
-// searchDelay is how long Jira does not find what was opened.
+// searchDelay is how long it takes until Jira finds a new issue.
 const searchDelay = 20 * time.Second
 
 func startJira(t testing.TB) *tool {
@@ -143,7 +143,7 @@ func startServiceNow(t testing.TB) *tool {
 	return o
 }
 
-// startOther has a ticket system that nobody knows.
+// startOther starts a ticket system of an unknown kind.
 func startOther(t testing.TB) *tool {
 	o := &tool{name: "generic", now: time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC), auth: [2]string{"u", "p"}}
 	type shown struct {
