@@ -14,7 +14,7 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-func TestCompactGivesBackRoomAndKeepsTheRest(t *testing.T) {
+func TestCompactFreesSpaceAndKeepsTheRest(t *testing.T) {
 	path := closedState(t)
 	s := open(t, path, checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 1}})
 	ctx := t.Context()

@@ -447,7 +447,7 @@ func (w *auditWorld) change(t *rapid.T, backups *[][]*logEntry) {
 	}
 }
 
-func TestNothingThatAnAuditLogShowsIsLostUntoldOrInvented(t *testing.T) {
+func TestNothingThatAnAuditLogShowsIsLostUnreportedOrInvented(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newAuditWorld(t)
 		w.options.PageSize = rapid.IntRange(2, 9).Draw(t, "page size")

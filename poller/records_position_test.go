@@ -154,7 +154,7 @@ func TestAWindowThatAwaitsALookIsLookedAtAfterARewindToItsMiddle(t *testing.T) {
 	}
 }
 
-func TestAChangedQueryIsToldAndGoesOn(t *testing.T) {
+func TestAChangedQueryIsLoggedAndContinues(t *testing.T) {
 	var said bytes.Buffer
 	w := atMinute(t, 60, nil)
 	w.mustPoll()

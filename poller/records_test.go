@@ -54,7 +54,7 @@ func TestMetricsOfRecordsFollowTheNamingRules(t *testing.T) {
 	}
 }
 
-func TestAWarningIsToldOnce(t *testing.T) {
+func TestAWarningIsLoggedOnce(t *testing.T) {
 	var said bytes.Buffer
 	w := atMinute(t, 60, func(w *recordWorld) {
 		w.options.Log = slog.New(slog.NewTextHandler(&said, nil))

@@ -136,7 +136,7 @@ func TestARewoundStreamDeliversAgainWhatLiesBehind(t *testing.T) {
 	})
 }
 
-func TestVerifyTellsHowDetectionsDiffer(t *testing.T) {
+func TestVerifyReportsHowDetectionsDiffer(t *testing.T) {
 	difference := func(kind string, r *modelRow, shown, journalled int64) poller.Difference {
 		return poller.Difference{Kind: kind, Stream: "detections", ID: fmt.Sprint(r.id), Shown: shown, Journalled: journalled}
 	}

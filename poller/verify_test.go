@@ -12,7 +12,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestVerifyTellsHowAnAuditLogDiffers(t *testing.T) {
+func TestVerifyReportsHowAnAuditLogDiffers(t *testing.T) {
 	for name, c := range map[string]struct {
 		oldestFirst bool
 		pages       int
@@ -110,7 +110,7 @@ func (j *journalled) Read(_ context.Context, after uint64, _ checkpoint.Batch) (
 	return []checkpoint.Record{{Seq: after + 1, Event: j.events[at]}}, nil
 }
 
-func TestVerifyTellsWhichRecordsWereNotJournalled(t *testing.T) {
+func TestVerifyReportsRecordsThatWereNotJournalled(t *testing.T) {
 	begin := func(t *testing.T) (w *recordWorld, j *journalled, since time.Time) {
 		w = newRecordWorld(t)
 		j = &journalled{first: 1}

@@ -61,7 +61,7 @@ func watched(t *testing.T, state *memory, lasts time.Duration, sources ...*scrip
 	return watch
 }
 
-func TestAnApplianceThatCannotBePolledIsTold(t *testing.T) {
+func TestAnApplianceThatCannotBePolledIsReported(t *testing.T) {
 	down := &appliance.Error{Method: "GET", Path: "/x", Err: errors.New("connection refused")}
 	refused := &appliance.Error{Method: "GET", Path: "/x", Status: http.StatusUnauthorized}
 	full := errors.New("no space left on device")
