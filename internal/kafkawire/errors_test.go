@@ -18,7 +18,7 @@ import (
 	"ndrbridge/sinks"
 )
 
-// codes is every error code of the protocol. Their names are another client's.
+// codes holds every error code of the protocol, with the names of another client.
 var codes = []struct {
 	what  string
 	class sinks.Class
@@ -32,17 +32,17 @@ var codes = []struct {
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed,
 		kerr.PolicyViolation,
 	}},
-	{"the credentials are not taken", sinks.Halted, []*kerr.Error{
+	{"the credentials are rejected", sinks.Halted, []*kerr.Error{
 		kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState, kerr.SecurityDisabled,
 		kerr.DelegationTokenAuthDisabled, kerr.DelegationTokenNotFound, kerr.DelegationTokenOwnerMismatch,
 		kerr.DelegationTokenRequestNotAllowed, kerr.DelegationTokenAuthorizationFailed, kerr.DelegationTokenExpired,
 	}},
-	{"the sink, topic or broker is set up wrong", sinks.Halted, []*kerr.Error{
+	{"the sink, topic or broker is misconfigured", sinks.Halted, []*kerr.Error{
 		kerr.InvalidTopicException, kerr.InvalidRequiredAcks, kerr.UnsupportedVersion, kerr.InvalidRequest,
 		kerr.UnsupportedForMessageFormat, kerr.UnsupportedCompressionType,
 		kerr.InvalidPartitions, kerr.InvalidReplicationFactor, kerr.InvalidReplicaAssignment, kerr.InvalidConfig,
 	}},
-	{"the cluster is moving, short of something or broken", sinks.Transient, []*kerr.Error{
+	{"the cluster is changing, short of resources or broken", sinks.Transient, []*kerr.Error{
 		kerr.UnknownServerError, kerr.CorruptMessage, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
 		kerr.RequestTimedOut, kerr.BrokerNotAvailable, kerr.ReplicaNotAvailable, kerr.StaleControllerEpoch, kerr.NetworkException,
 		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.TopicAlreadyExists, kerr.NotController, kerr.OperationNotAttempted,
@@ -53,7 +53,7 @@ var codes = []struct {
 		kerr.IneligibleReplica, kerr.NewLeaderElected, kerr.MismatchedEndpointType, kerr.UnsupportedEndpointType,
 		kerr.UnknownControllerID, kerr.InvalidRegistration, kerr.RebootstrapRequired, kerr.ControllerIDNotRegistered,
 	}},
-	{"it answers requests that no sink makes", sinks.Transient, []*kerr.Error{
+	{"it answers requests that no sink sends", sinks.Transient, []*kerr.Error{
 		kerr.OffsetOutOfRange, kerr.InvalidFetchSize, kerr.OffsetMetadataTooLarge, kerr.FetchSessionIDNotFound, kerr.InvalidFetchSessionEpoch,
 		kerr.OffsetNotAvailable, kerr.PositionOutOfRange, kerr.FetchSessionTopicIDError, kerr.OffsetMovedToTieredStorage,
 		kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.IllegalGeneration,
@@ -99,12 +99,12 @@ func TestEveryErrorCodeHasAClass(t *testing.T) {
 	}
 	for _, code := range []int16{-2, 137, 9999} {
 		if err := ErrorOfCode(code, "", "topic x"); err.Class != sinks.Transient {
-			t.Errorf("code %d, which nobody knows yet, is %s", code, err.Class)
+			t.Errorf("unknown code %d is %s", code, err.Class)
 		}
 	}
 }
 
-func TestWhatConnectionsFailWith(t *testing.T) {
+func TestConnectionErrors(t *testing.T) {
 	certificate := &x509.Certificate{}
 	for _, test := range []struct {
 		what string
@@ -113,16 +113,16 @@ func TestWhatConnectionsFailWith(t *testing.T) {
 	}{
 		{"a name that does not exist", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "b.example", IsNotFound: true}}, sinks.Transient},
 		{"a name server that does not answer", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "b.example", IsTimeout: true}}, sinks.Transient},
-		{"a port that nobody listens on", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, sinks.Transient},
-		{"a network without a way", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}, sinks.Transient},
+		{"a closed port", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, sinks.Transient},
+		{"an unreachable network", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}, sinks.Transient},
 		{"a connection that was reset", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, sinks.Transient},
 		{"a connection that broke while it was written", &net.OpError{Op: "write", Err: os.NewSyscallError("write", syscall.EPIPE)}, sinks.Transient},
-		{"a broker that hung up", io.EOF, sinks.Transient},
+		{"a closed connection", io.EOF, sinks.Transient},
 		{"an answer cut short", io.ErrUnexpectedEOF, sinks.Transient},
-		{"a time that ran out", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, sinks.Transient},
-		{"the time of a dial", context.DeadlineExceeded, sinks.Transient},
-		{"what nobody foresaw", errors.New("correlation id mismatch"), sinks.Transient},
-		{"an authority that nobody knows", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{Cert: certificate}}, sinks.Halted},
+		{"a deadline", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, sinks.Transient},
+		{"the timeout of a dial", context.DeadlineExceeded, sinks.Transient},
+		{"an unknown error", errors.New("correlation id mismatch"), sinks.Transient},
+		{"an unknown authority", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{Cert: certificate}}, sinks.Halted},
 		{"a certificate for another name", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: certificate, Host: "b.example"}}, sinks.Halted},
 		{"a certificate that has expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired}}, sinks.Halted},
 		{"a port without TLS", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, sinks.Halted},
@@ -136,7 +136,7 @@ func TestWhatConnectionsFailWith(t *testing.T) {
 			}
 		})
 	}
-	t.Run("whatever it is, once the time of the Send is over it is that", func(t *testing.T) {
+	t.Run("a cancelled context takes precedence", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := ErrorOfConnection(ctx, tls.RecordHeaderError{}, "kafka broker b.example:9092")

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// batchOf makes a record batch with another client's types.
+// batchOf returns a record batch, encoded with another client's types.
 func batchOf(first int64, attributes int16, records []byte, count int) []byte {
 	batch := kmsg.RecordBatch{
 		FirstOffset: first, Length: int32(batchHeader - 12 + len(records)), Magic: 2, Attributes: attributes, LastOffsetDelta: int32(count) - 1,
@@ -38,7 +38,7 @@ func recordOf(delta int, value string, headers ...kmsg.Header) []byte {
 	return append(binary.AppendVarint(nil, int64(len(body))), body...)
 }
 
-// compressors are those of codecs, and another framing of snappy.
+// compressors holds a compressor for each codec, and another framing of snappy.
 var compressors = map[string]func([]byte) (codec int16, b []byte){
 	"none": func(b []byte) (int16, []byte) { return codecNone, b },
 	"gzip": func(b []byte) (int16, []byte) {
@@ -71,7 +71,7 @@ var compressors = map[string]func([]byte) (codec int16, b []byte){
 	},
 }
 
-func TestRecordsOfEveryCodecAreRead(t *testing.T) {
+func TestRecordsOfEveryCodec(t *testing.T) {
 	for name, compress := range compressors {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,7 @@ func TestRecordsOfEveryCodecAreRead(t *testing.T) {
 	}
 }
 
-func TestRecordsThatExpandBeyondTheBoundAreNotRead(t *testing.T) {
+func TestDecompressedRecordsAreBounded(t *testing.T) {
 	for name, compress := range compressors {
 		if name == "none" {
 			continue
@@ -140,13 +140,13 @@ func TestControlBatchesHaveNoRecords(t *testing.T) {
 	}
 }
 
-// largeHeader is the header of a batch of so many bytes behind it.
+// largeHeader returns the header of a batch with a number of bytes after it.
 func largeHeader(length int64, first, delta int64, count int32) []byte {
 	batch := kmsg.RecordBatch{FirstOffset: first, Length: int32(length), Magic: 2, LastOffsetDelta: int32(delta), MaxTimestamp: 5000, NumRecords: count}
 	return batch.AppendTo(nil)
 }
 
-func TestABatchThatIsTooLargeIsKnownByItsHeader(t *testing.T) {
+func TestOnlyTheHeaderOfALargeBatchIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first, delta := rapid.Int64Range(0, math.MaxInt64-math.MaxInt32-1).Draw(t, "first"), rapid.Int64Range(0, math.MaxInt32).Draw(t, "delta")
 		count := int32(rapid.Int64Range(1, min(delta+1, math.MaxInt32)).Draw(t, "count"))

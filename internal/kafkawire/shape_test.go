@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fill gives a message of kmsg values, its lists elements and its texts letters.
+// fill sets the fields of a kmsg message to non-zero values.
 func fill(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -40,7 +40,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-func TestTheShapeOfEachAnswerIsWhatTheLibraryReads(t *testing.T) {
+func TestShapesMatchTheLibrary(t *testing.T) {
 	for key, api := range apis {
 		t.Run(kmsg.NameForKey(key), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -63,14 +63,14 @@ func TestTheShapeOfEachAnswerIsWhatTheLibraryReads(t *testing.T) {
 					t.Fatalf("decoded as %v, %v", decoded, err)
 				}
 				if cut := rapid.IntRange(0, len(body)-1).Draw(t, "cut"); api.answer.check(body[:cut], request.GetVersion()) == nil {
-					t.Fatalf("%d of %d bytes are taken for all", cut, len(body))
+					t.Fatalf("%d of %d bytes are accepted as complete", cut, len(body))
 				}
 			})
 		})
 	}
 }
 
-func TestAListThatItsFrameCannotHoldIsNotDecoded(t *testing.T) {
+func TestImpossibleListIsNotDecoded(t *testing.T) {
 	for key, api := range apis {
 		t.Run(kmsg.NameForKey(key), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -82,7 +82,7 @@ func TestAListThatItsFrameCannotHoldIsNotDecoded(t *testing.T) {
 				body := append(answer.AppendTo(nil), make([]byte, 200)...)
 				at := rapid.IntRange(0, len(body)-4).Draw(t, "at")
 				binary.BigEndian.PutUint32(body[at:], rapid.SampledFrom([]uint32{math.MaxInt32, 1 << 31, math.MaxUint32, math.MaxUint32 - 1, 1 << 20}).Draw(t, "length"))
-				// What is decoded is no larger than what was sent.
+				// The decoded message is not larger than the original.
 				if decoded, err := decode(request, api.answer, body); err == nil && len(decoded.AppendTo(nil)) > len(body) {
 					t.Fatalf("%d bytes became %d", len(body), len(decoded.AppendTo(nil)))
 				}
@@ -91,14 +91,14 @@ func TestAListThatItsFrameCannotHoldIsNotDecoded(t *testing.T) {
 	}
 }
 
-// fetched is the answer to a fetch of one partition with so many bytes of records.
+// fetched returns the answer to a fetch of one partition with a number of bytes of records.
 func fetched(version int16, records int) kmsg.FetchResponse {
 	return kmsg.FetchResponse{Version: version, Topics: []kmsg.FetchResponseTopic{{Topic: "ndr.tickets", Partitions: []kmsg.FetchResponseTopicPartition{
 		{Partition: 3, AbortedTransactions: make([]kmsg.FetchResponseTopicPartitionAbortedTransaction, 2), RecordBatches: bytes.Repeat([]byte{7}, records)},
 	}}}}
 }
 
-func TestTheAnswerToAFetchIsReadAsFarAsItWasRead(t *testing.T) {
+func TestCutFetchAnswer(t *testing.T) {
 	api := apis[int16(kmsg.Fetch)]
 	decoded := func(version int16, body []byte, unread int) (*kmsg.FetchResponse, error) {
 		if err := cutRecords(body, version, unread); err != nil {

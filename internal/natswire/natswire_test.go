@@ -36,7 +36,7 @@ func reading(text string, sizes []int, limits Limits) *conn {
 
 const greeting = `INFO {"max_payload":1048576}` + "\r\n"
 
-func TestWhatIsWellFormedIsHandedOnAsItCame(t *testing.T) {
+func TestWellFormedDataIsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 40
 		sent, want := greeting, greeting
@@ -78,7 +78,7 @@ func TestWhatIsWellFormedIsHandedOnAsItCame(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotTheProtocolEndsTheConnection(t *testing.T) {
+func TestProtocolViolations(t *testing.T) {
 	for what, text := range map[string]string{
 		"a message above the limit":         "MSG a 1 101\r\n",
 		"a message of 2^31-1 bytes":         "MSG a 1 2147483647\r\n",
@@ -112,11 +112,11 @@ func TestWhatIsNotTheProtocolEndsTheConnection(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementsThatNobodyTakesAreBounded(t *testing.T) {
+func TestUnreadAcknowledgementsAreBounded(t *testing.T) {
 	limits := Limits{Message: 1, Inbox: "_INBOX.x.", InboxMessage: 10, InboxBytes: 100}
 	ack := "MSG _INBOX.x.1 1 4\r\nhave\r\n"
 	c := reading(strings.Repeat(ack, 1000), []int{len(ack)}, limits)
-	for range 100 { // those that are taken are not
+	for range 100 { // acknowledgements that are read do not count
 		if _, err := c.Read(make([]byte, len(ack))); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestWebSocketFrames(t *testing.T) {
 		c.src = c.socket
 		return c
 	}
-	t.Run("hold the protocol, wherever they are divided", func(t *testing.T) {
+	t.Run("carry the protocol, wherever they are split", func(t *testing.T) {
 		message := "MSG a 1 300\r\n" + strings.Repeat("x", 300) + "\r\n"
 		got, err := io.ReadAll(socket(upgrade + frame(2, greeting[:5]) + frame(0x80, greeting[5:]+message[:20]) + frame(0x89, "ping") + frame(0x82, message[20:])))
 		if err != nil || !bytes.HasPrefix(got, []byte(upgrade)) || !bytes.Contains(got, []byte(frame(0x89, "ping"))) {
@@ -168,7 +168,7 @@ func TestWebSocketFrames(t *testing.T) {
 	}
 }
 
-// readerOfFrames returns the payload of frames, past those of control.
+// readerOfFrames returns the payload of frames without control frames.
 func readerOfFrames(frames []byte) io.Reader {
 	w := &websocket{r: bytes.NewReader(frames)}
 	return readerFunc(func(p []byte) (int, error) { return w.Read(p) })

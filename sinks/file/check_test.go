@@ -10,17 +10,17 @@ import (
 	"ndrbridge/sinks/file"
 )
 
-func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		path   func(folder string) string
 		change func(t *testing.T, folder string)
 		want   preflighttest.Row
 	}{
-		"a file that is yet to be made": {
+		"a missing file": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
 			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "can be written"},
 		},
-		"the space that is left": {
+		"free space": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
 			want: preflighttest.Row{Step: "space", Result: preflight.Remark, Detail: "MiB are free; the files may take 6 MiB"},
 		},
@@ -28,11 +28,11 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 			path: func(string) string { return file.Stdout },
 			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "standard output"},
 		},
-		"a folder that is not there": {
+		"a missing folder": {
 			path: func(folder string) string { return filepath.Join(folder, "nowhere", "events.jsonl") },
 			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "does not exist", Advice: "create it"},
 		},
-		"a file in the folder's place": {
+		"a file instead of the folder": {
 			path: func(folder string) string { return filepath.Join(folder, "x", "events.jsonl") },
 			change: func(t *testing.T, folder string) {
 				if err := os.WriteFile(filepath.Join(folder, "x"), nil, 0o600); err != nil {
@@ -41,7 +41,7 @@ func TestCheckLooksAtTheFolderAndTheFile(t *testing.T) {
 			},
 			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is not a folder", Advice: "correct path"},
 		},
-		"a folder in the file's place": {
+		"a folder instead of the file": {
 			path: func(folder string) string { return folder },
 			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is a folder", Advice: "correct path"},
 		},

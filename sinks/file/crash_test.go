@@ -20,8 +20,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// limitFiles makes every write beyond so many bytes of a file fail, as a full
-// disk does, until it is undone.
+// limitFiles makes every write beyond a size of a file fail, as on a full disk, until it
+// is undone.
 func limitFiles(t fatal, bytes int64) (undo func()) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
@@ -39,10 +39,10 @@ func limitFiles(t fatal, bytes int64) (undo func()) {
 	}
 }
 
-// fatal is what testing and rapid have in common.
+// fatal is implemented by the types of testing and rapid.
 type fatal interface{ Fatalf(string, ...any) }
 
-func TestEveryFailureHasItsClass(t *testing.T) {
+func TestFailureClasses(t *testing.T) {
 	for errno, want := range map[syscall.Errno]sinks.Class{
 		syscall.EACCES: sinks.Halted, syscall.EPERM: sinks.Halted, syscall.EROFS: sinks.Halted,
 		syscall.ENOENT: sinks.Halted, syscall.ENOTDIR: sinks.Halted, syscall.EISDIR: sinks.Halted,
@@ -57,7 +57,7 @@ func TestEveryFailureHasItsClass(t *testing.T) {
 	}
 }
 
-func TestAWriteThatFailsHalfwayLeavesNoTornLine(t *testing.T) {
+func TestPartialWriteLeavesNoTornLine(t *testing.T) {
 	if !process.InChild(t, "-rapid.checks=40") {
 		return
 	}
@@ -92,8 +92,7 @@ func TestAWriteThatFailsHalfwayLeavesNoTornLine(t *testing.T) {
 	}
 }
 
-// readLines returns the ids of the events in files, which must end with whole
-// lines.
+// readLines returns the ids of the events in files, which must end with whole lines.
 func readLines(t fatal, paths ...string) (ids []string) {
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
@@ -112,10 +111,10 @@ func readLines(t fatal, paths ...string) (ids []string) {
 	return ids
 }
 
-// TestNothingAcknowledgedIsLost plays the life of a file: batches, rotations,
-// crashes in the middle of a write and between the steps of a rotation, a full
-// disk, and somebody who moves the file away.
-func TestNothingAcknowledgedIsLost(t *testing.T) {
+// TestNoAcknowledgedEventIsLost simulates batches, rotations, crashes during a
+// write and between the steps of a rotation, a full disk, and another process that
+// renames the file.
+func TestNoAcknowledgedEventIsLost(t *testing.T) {
 	if !process.InChild(t, "-rapid.checks=40") {
 		return
 	}
@@ -143,7 +142,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 
 		next := 0
 		acknowledged := map[string]bool{}
-		again := map[string]bool{} // may be there twice: a crash left whole lines of it
+		again := map[string]bool{} // may be written twice: a crash left whole lines of it
 		var moved []string
 		batch := func() []transform.Event {
 			n := min(rapid.IntRange(1, 4).Draw(t, "events"), len(pool)-next)
@@ -202,7 +201,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 				if len(events) == 0 {
 					return
 				}
-				// Where the file is rotated first, the batch fits.
+				// If the file is rotated first, the batch fits.
 				undo := limitFiles(t, info.Size()+rapid.Int64Range(0, 300).Draw(t, "space"))
 				err = s.Send(t.Context(), events)
 				undo()
@@ -223,7 +222,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			},
 			"": func(*rapid.T) {},
 		})
-		deliver(batch()) // opens the file, and cuts off what is torn
+		deliver(batch()) // opens the file and truncates torn lines
 
 		rotated, _ := filepath.Glob(path + ".*")
 		seen := map[string]int{}
@@ -232,7 +231,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		}
 		for id := range acknowledged {
 			if n := seen[id]; n == 0 || n > 1 && !again[id] {
-				t.Fatalf("event %s is there %d times", id, n)
+				t.Fatalf("event %s is written %d times", id, n)
 			}
 		}
 	})

@@ -40,8 +40,8 @@ func send(t testing.TB, s *file.Sink, events ...transform.Event) {
 	}
 }
 
-// read returns the events of the path and of what it was rotated to, the oldest
-// first. Every line must be an event.
+// read returns the events of the file and of the rotated files, the oldest first. Every
+// line must be an event.
 func read(path string) ([]event.Event, error) {
 	var all []byte
 	for n := 0; ; n++ {
@@ -111,8 +111,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// flaky is a writer that takes so many bytes more and then fails; below 0: that
-// takes everything.
+// flaky is a writer that fails after a number of bytes; never, if the number is negative.
 type flaky struct {
 	written bytes.Buffer
 	space   int
@@ -128,7 +127,7 @@ func (f *flaky) Write(p []byte) (int, error) {
 	return n, f.err
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestOptionsAreValidated(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options file.Options
@@ -149,12 +148,12 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAnEventIsOneLine(t *testing.T) {
+func TestEventIsOneLine(t *testing.T) {
 	attributes := transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t"}
 	for _, test := range []struct{ name, data, want string }{
 		{"data on one line stays as it is", `{ "a" :  1.10 , "b": "x  y" }`, `{ "a" :  1.10 , "b": "x  y" }`},
-		{"line breaks and indentation go", "{\n  \"a\": [\r\n\t1.10,\n\n\t18446744073709551615\n  ]\n}", `{"a": [1.10,18446744073709551615]}`},
-		{"a lone carriage return goes", "{\r\"a\":\r1}", `{"a":1}`},
+		{"line breaks and indentation are removed", "{\n  \"a\": [\r\n\t1.10,\n\n\t18446744073709551615\n  ]\n}", `{"a": [1.10,18446744073709551615]}`},
+		{"a lone carriage return is removed", "{\r\"a\":\r1}", `{"a":1}`},
 		{"escaped line breaks, spaces and tabs in strings stay", "{\n\"a  b\":\"x\\n\\r\\t \\u000a y\"}", `{"a  b":"x\n\r\t \u000a y"}`},
 		{"other separators in strings stay", "{\n\"a\":\"\u2028\u0085\"}", "{\"a\":\"\u2028\u0085\"}"},
 	} {
@@ -214,7 +213,7 @@ func TestStandardOutput(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a reader that went away halts", func(t *testing.T) {
+	t.Run("a closed pipe halts", func(t *testing.T) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +226,7 @@ func TestStandardOutput(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("closing the sink leaves it open", func(t *testing.T) {
+	t.Run("closing the sink does not close it", func(t *testing.T) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +257,7 @@ func TestRotation(t *testing.T) {
 		}
 		return names
 	}
-	t.Run("a file never passes its size, and the oldest go", func(t *testing.T) {
+	t.Run("files do not exceed their size, and the oldest are removed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		s := open(t, file.Options{Path: path, MaxBytes: 3*size + size/2, Keep: 2})
 		for _, e := range events {
@@ -286,7 +285,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("files %v", got)
 		}
 	})
-	t.Run("a batch larger than a file is written in one", func(t *testing.T) {
+	t.Run("a batch larger than a file is not split", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		s := open(t, file.Options{Path: path, MaxBytes: size, Keep: 2})
 		send(t, s, events[:5]...)
@@ -298,7 +297,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
 	})
-	t.Run("files beyond a smaller number to keep go", func(t *testing.T) {
+	t.Run("files beyond a lowered keep are removed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		for _, keep := range []int{6, 3} {
 			s := open(t, file.Options{Path: path, MaxBytes: size, Keep: keep})
@@ -311,7 +310,7 @@ func TestRotation(t *testing.T) {
 			t.Errorf("files %v", got)
 		}
 	})
-	t.Run("a gap is filled before the oldest goes", func(t *testing.T) {
+	t.Run("a gap is filled before the oldest file is removed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		s := open(t, file.Options{Path: path, MaxBytes: size, Keep: 3})
 		for _, e := range events[:4] {
@@ -326,20 +325,20 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-func TestAFileThatSomebodyElseTouches(t *testing.T) {
+func TestFileChangedByOthers(t *testing.T) {
 	events := sinktest.Events(4, 4, 500)
 	for _, test := range []struct {
 		name  string
 		touch func(t *testing.T, path string)
 		left  int // events in the path's files at the end
 	}{
-		{"moved away, a new one is made", func(t *testing.T, path string) { os.Rename(path, path+".1") }, 4},
-		{"removed, a new one is made", func(t *testing.T, path string) { os.Remove(path) }, 2},
-		{"moved away and recreated, the new one is written to", func(t *testing.T, path string) {
+		{"renamed: a new one is created", func(t *testing.T, path string) { os.Rename(path, path+".1") }, 4},
+		{"removed: a new one is created", func(t *testing.T, path string) { os.Remove(path) }, 2},
+		{"renamed and recreated: the new one is written", func(t *testing.T, path string) {
 			os.Rename(path, path+".1")
 			os.WriteFile(path, nil, 0o600)
 		}, 4},
-		{"copied and truncated, it is gone on with", func(t *testing.T, path string) { os.Truncate(path, 0) }, 2},
+		{"copied and truncated: it is appended to", func(t *testing.T, path string) { os.Truncate(path, 0) }, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
@@ -356,7 +355,7 @@ func TestAFileThatSomebodyElseTouches(t *testing.T) {
 	}
 }
 
-func TestAFileThatWasTruncatedHasRoomAgain(t *testing.T) {
+func TestTruncatedFileHasSpaceAgain(t *testing.T) {
 	events := sinktest.Events(4, 4, 500)
 	path := filepath.Join(t.TempDir(), "x")
 	s := open(t, file.Options{Path: path, MaxBytes: int64(3 * (len(events[0].Structured()) + 1)), Keep: 1})
@@ -370,7 +369,7 @@ func TestAFileThatWasTruncatedHasRoomAgain(t *testing.T) {
 	}
 }
 
-func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
+func TestOpenTruncatesTornLines(t *testing.T) {
 	events := sinktest.Events(3, 3, 500)
 	first, second := string(events[0].Structured())+"\n", string(events[1].Structured())+"\n"
 	long := `{"specversion":"1.0","data":"` + strings.Repeat("x", 200<<10)
@@ -418,7 +417,7 @@ func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
 		"[1, 2]\n", "<?xml version=\"1.0\"?>\n",
 		"start\n\n\x1b[31mred\x1b[0m\n\x1b[32mgreen\x1b[0m\n", "\n\x1b[31mred\x1b[0m\n", "caf\xe9\n\ncaf\xe9\n", "{\"a\": 1}\n\x1b[31mred\x1b[0m\n",
 	} {
-		t.Run("what is no event is not touched", func(t *testing.T) {
+		t.Run("other contents are not changed", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
@@ -437,7 +436,7 @@ func TestATornLineIsCutOffWhenTheFileIsOpened(t *testing.T) {
 	}
 }
 
-func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
+func TestUnwritablePathHalts(t *testing.T) {
 	directory := t.TempDir()
 	plain := filepath.Join(directory, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
@@ -448,10 +447,10 @@ func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
 	for _, test := range []struct{ name, path, advice string }{
 		{"a directory that does not exist", filepath.Join(directory, "none", "x"), "create the directory"},
 		{"a directory", directory, "check path"},
-		{"a file in the place of its directory", filepath.Join(plain, "x"), "check path"},
+		{"a file instead of its directory", filepath.Join(plain, "x"), "check path"},
 		{"a device", os.DevNull, "not a regular file"},
 		{"a name that is too long", filepath.Join(directory, strings.Repeat("x", 300)), "check path"},
-		{"a file that another sink writes to", taken, "another sink"},
+		{"a file in use by another sink", taken, "another sink"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := open(t, file.Options{Path: test.path}).Send(t.Context(), sinktest.Events(1, 1, 0))
@@ -462,7 +461,7 @@ func TestAPathThatCannotBeWrittenToHalts(t *testing.T) {
 	}
 }
 
-func TestANewFileIsForItsOwnerAndGroup(t *testing.T) {
+func TestNewFileMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	send(t, open(t, file.Options{Path: path}), sinktest.Events(1, 1, 0)...)
 	info, err := os.Stat(path)
@@ -471,8 +470,7 @@ func TestANewFileIsForItsOwnerAndGroup(t *testing.T) {
 	}
 }
 
-// BenchmarkSend writes batches of 500 events of 2 KB. The disk's sync is most of
-// what the file costs.
+// BenchmarkSend writes batches of 500 events of 2 KB. Syncing takes most of the time.
 func BenchmarkSend(b *testing.B) {
 	events := sinktest.Events(500, 50, 2048)
 	for _, bench := range []struct {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzWholeLines lets a file's end be anything: no whole line is ever cut off, nothing
-// else is left at the end, and a file without a whole line is cut off only if an event, or
-// nothing but zeros, began there.
+// FuzzWholeLines checks arbitrary files: no whole line is removed, nothing else is left at
+// the end, and a file without a whole line is emptied only if it begins with an event or
+// has only zeros.
 func FuzzWholeLines(f *testing.F) {
 	const event = `{"specversion":"1.0","id":"1"}` + "\n"
 	for _, seed := range []string{
@@ -27,7 +27,7 @@ func FuzzWholeLines(f *testing.F) {
 		}
 		for line := range bytes.Lines(content[end:]) {
 			if text, ended := bytes.CutSuffix(line, []byte{'\n'}); ended && isWhole(text) {
-				t.Errorf("the whole line %q is cut off", line)
+				t.Errorf("the whole line %q is removed", line)
 			}
 		}
 		left, ended := bytes.CutSuffix(content[:end], []byte{'\n'})
@@ -37,7 +37,7 @@ func FuzzWholeLines(f *testing.F) {
 		case end == 0 && len(content) > 0:
 			first, _, _ := bytes.Cut(content, []byte{'\n'})
 			if !beginsEvent(first) && len(bytes.Trim(first, "\x00")) > 0 {
-				t.Errorf("%.100q is cut off to nothing", content)
+				t.Errorf("%.100q is emptied", content)
 			}
 		}
 	})

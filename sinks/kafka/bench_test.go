@@ -15,8 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// The broker runs in the same process: its share is the same in both, and part
-// of every figure.
+// The broker runs in the same process, and its share is part of every figure.
 func BenchmarkSend(b *testing.B) {
 	events := sinktest.Events(500, 500, 2000)
 	start := func(b *testing.B) []string {

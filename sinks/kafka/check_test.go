@@ -18,7 +18,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-func TestCheckSaysWhatWouldNotWork(t *testing.T) {
+func TestCheck(t *testing.T) {
 	const password = "correct horse"
 	certificate, pool := sinktest.Certificate(t)
 	secured := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}})
@@ -41,25 +41,25 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"a topic that is there": {
 			want: preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
 		},
-		"a topic that nobody made": {
+		"a missing topic": {
 			change: func(o *Options) { o.Topic = "other.{stream}" },
 			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "does not exist", Advice: "create_topic"},
 		},
-		"a topic that only what the match may drop would need": {
+		"a missing topic that only filtered events may need": {
 			change: func(o *Options) { o.Topic = "other.{stream}" },
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
 			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Warning, Detail: "match", Advice: "create_topic"},
 		},
-		"a topic that will be made": {
+		"a topic that the first event creates": {
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
 			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Remark, Detail: "the first event creates it"},
 		},
-		"a topic that may not be made": {
+		"a topic that may not be created": {
 			fault:  &kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1},
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
 			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "[29]", Advice: "Write and Describe"},
 		},
-		"a topic that takes less than is sent": {
+		"a topic with a lower limit": {
 			change: func(o *Options) { o.MaxMessageBytes = 2 << 20 },
 			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Warning, Detail: "1048588 bytes", Advice: "max.message.bytes"},
 		},
@@ -68,7 +68,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change:  func(o *Options) { o.SASL = ana },
 			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
 		},
-		"a user who may only look": {
+		"a user who may only describe": {
 			cluster: may(kmsg.ACLOperationDescribe),
 			change:  func(o *Options) { o.SASL = ana },
 			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Write", Advice: "Write and Describe"},
@@ -79,7 +79,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			trial:   Trial{Sure: sinktest.Events(1, 1, 10), Reads: true},
 			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Read", Advice: "Read and Describe"},
 		},
-		"a password in the clear": {
+		"a password in plain text": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
 			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in plain text", Advice: "set tls"},
@@ -114,15 +114,15 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			within: 2 * time.Second,
 			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
 		},
-		"a broker whose name is not known": {
+		"a broker with an unknown name": {
 			change: func(o *Options) { o.Brokers = []string{"no-such-host.invalid:9092"} },
 			want:   preflighttest.Row{Step: "address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
 		},
-		"a broker that wants TLS": {
+		"a broker that requires TLS": {
 			cluster: []kfake.Opt{secured},
 			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "set tls"},
 		},
-		"a broker without TLS that is spoken to by it": {
+		"TLS to a broker without it": {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			within: 3 * time.Second,
 			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "a Kafka broker without TLS", Advice: "remove tls"},
@@ -132,7 +132,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			want:    preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
 		},
-		"a certificate that nobody vouches for": {
+		"a certificate of an unknown authority": {
 			cluster: []kfake.Opt{secured},
 			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
 			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
@@ -160,13 +160,13 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			}
 			preflighttest.Expect(t, s.Check(ctx, test.trial), test.want)
 			if info := c.TopicInfo("other.detections"); info != nil {
-				t.Error("a topic was made")
+				t.Error("a topic was created")
 			}
 		})
 	}
 }
 
-func TestAfterACheckASinkDelivers(t *testing.T) {
+func TestSinkDeliversAfterCheck(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(3, 1, 100)

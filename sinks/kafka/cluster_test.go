@@ -59,7 +59,7 @@ func startCluster(t *testing.T, options ...kfake.Opt) *testCluster {
 	return c
 }
 
-// relayed is a listener that says that it listens where its relay does.
+// relayed is a listener that reports the address of its relay.
 type relayed struct {
 	net.Listener
 	relay *sinktest.Relay
@@ -70,7 +70,7 @@ func (l relayed) Addr() net.Addr {
 	return addr
 }
 
-// records reads what the topics hold, with another client.
+// records reads the records of the topics with another client.
 func (c *testCluster) records(topics []string) ([]*kgo.Record, error) {
 	want := 0
 	for _, topic := range topics {
@@ -107,7 +107,7 @@ func (c *testCluster) records(topics []string) ([]*kgo.Record, error) {
 	return records, nil
 }
 
-// decode reads a record as the binding says.
+// decode decodes a record according to the binding.
 func decode(r *kgo.Record) (event.Event, error) {
 	headers := func(yield func(name, value string) bool) {
 		for _, h := range r.Headers {
@@ -155,9 +155,8 @@ func (c *testCluster) events() ([]event.Event, error) {
 	return events, nil
 }
 
-// refuse answers every produce request with the codes that decide returns for
-// its partitions; where all are 0 the broker handles it. A negative index names
-// no record.
+// refuse answers every produce request with the codes that decide returns for its
+// partitions; if all are 0, the broker handles it. A negative index names no record.
 func (c *testCluster) refuse(decide func(p kmsg.ProduceRequestTopicPartition) (code int16, index int), throttle time.Duration) {
 	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -192,8 +191,8 @@ func (c *testCluster) refuse(decide func(p kmsg.ProduceRequestTopicPartition) (c
 	})
 }
 
-// indexOf finds a text in the records of an uncompressed batch: -1 where it is
-// not, else the record's index.
+// indexOf returns the index of the record of an uncompressed batch that contains text, -1
+// if there is none.
 func indexOf(p kmsg.ProduceRequestTopicPartition, text string) int {
 	var batch kmsg.RecordBatch
 	if err := batch.ReadFrom(p.Records); err != nil {
@@ -285,7 +284,7 @@ func TestSink(t *testing.T) {
 	})
 }
 
-// open makes a sink of the cluster.
+// open returns a sink for the cluster.
 func open(t testing.TB, o Options) *Sink {
 	t.Helper()
 	s, err := New(o)

@@ -15,7 +15,7 @@ import (
 	"ndrbridge/test/hostile"
 )
 
-// attacked starts a broker that attacks, and returns options of a sink that uses it.
+// attacked starts a hostile broker and returns the options of a sink for it.
 func attacked(t *testing.T, attack string) (Options, *hostile.Broker) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,20 +42,20 @@ func taken(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestAHostileBrokerCostsLittleAndEndsInAnError(t *testing.T) {
+func TestHostileBroker(t *testing.T) {
 	events := sinktest.Events(5, 5, 100)
 	for _, attack := range hostile.KafkaAttacks() {
 		t.Run(attack, func(t *testing.T) {
 			sends := 1
 			if strings.Contains(attack, "2^31-1 in") || strings.Contains(attack, "lengths in") || attack == hostile.KafkaGarbage {
-				sends = 25 // the broker falsifies another place each time
+				sends = 25 // the broker falsifies another field each time
 			}
 			for range sends {
 				o, _ := attacked(t, attack)
 				s := open(t, o)
 				var err error
 				if bytes := taken(func() { err = s.Send(t.Context(), events) }); bytes > 64<<20 {
-					t.Errorf("it takes %d bytes of memory", bytes)
+					t.Errorf("%d bytes were allocated", bytes)
 				}
 				if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Transient && class != sinks.Halted {
 					t.Errorf("class %s: %v", class, err)
@@ -68,7 +68,7 @@ func TestAHostileBrokerCostsLittleAndEndsInAnError(t *testing.T) {
 	}
 }
 
-func TestWhatAnswersOtherThanABrokerIsRecognised(t *testing.T) {
+func TestOtherServersAreRecognized(t *testing.T) {
 	for attack, want := range map[string]struct {
 		class sinks.Class
 		says  []string
@@ -104,7 +104,7 @@ func TestWhatAnswersOtherThanABrokerIsRecognised(t *testing.T) {
 	}
 }
 
-func TestAStopDoesNotWaitForASilentBroker(t *testing.T) {
+func TestCancelDoesNotWaitForASilentBroker(t *testing.T) {
 	for _, attack := range hostile.KafkaAttacks() {
 		if !strings.HasPrefix(attack, "silence") && attack != hostile.KafkaDrip {
 			continue
@@ -121,7 +121,7 @@ func TestAStopDoesNotWaitForASilentBroker(t *testing.T) {
 			}()
 			for over := false; !over && broker.Reached() == 0; {
 				select {
-				case <-done: // the sink makes no such request
+				case <-done: // the sink sends no such request
 					over = true
 				case <-time.After(time.Millisecond):
 				}
@@ -135,7 +135,7 @@ func TestAStopDoesNotWaitForASilentBroker(t *testing.T) {
 	}
 }
 
-func TestACheckOfAHostileBrokerEndsAndSaysSo(t *testing.T) {
+func TestCheckOfAHostileBroker(t *testing.T) {
 	for _, attack := range hostile.KafkaAttacks() {
 		t.Run(attack, func(t *testing.T) {
 			o, _ := attacked(t, attack)
@@ -147,7 +147,7 @@ func TestACheckOfAHostileBrokerEndsAndSaysSo(t *testing.T) {
 			defer cancel()
 			var found []preflight.Finding
 			if bytes := taken(func() { found = open(t, o).Check(ctx, Trial{Sure: sinktest.Events(1, 1, 10), Now: time.Now}) }); bytes > 128<<20 { // all that is allocated, by the broker too
-				t.Errorf("it takes %d bytes of memory", bytes)
+				t.Errorf("%d bytes were allocated", bytes)
 			}
 			text := ""
 			for _, f := range found {
@@ -168,22 +168,22 @@ func TestACheckOfAHostileBrokerEndsAndSaysSo(t *testing.T) {
 				}
 			}
 			if strings.Contains(text, "horse") {
-				t.Errorf("the password shows: %s", text)
+				t.Errorf("the error contains the password: %s", text)
 			}
 		})
 	}
 }
 
-func TestTopicsThatNobodyAskedForAreNotRemembered(t *testing.T) {
+func TestUnrequestedTopicsAreIgnored(t *testing.T) {
 	o, _ := attacked(t, hostile.KafkaOtherTopics)
 	s := open(t, o)
 	for range 3 {
 		s.cluster.invalidate()
 		if err := s.Send(t.Context(), sinktest.Events(1, 1, 10)); err != nil {
-			t.Log(err) // the answer names records as at fault, too
+			t.Log(err) // the answer also names records at fault
 		}
 	}
 	if n := len(s.cluster.topics); n != 1 {
-		t.Errorf("%d topics are remembered", n)
+		t.Errorf("%d topics are known", n)
 	}
 }

@@ -2,8 +2,8 @@ package kafka
 
 import "testing"
 
-// The values are those of Kafka's Java client.
-func TestMurmur2IsThatOfTheJavaClient(t *testing.T) {
+// The expected values are those of Kafka's Java client.
+func TestMurmur2(t *testing.T) {
 	for key, want := range map[string]int32{
 		"21":                         -973932308,
 		"foobar":                     -790332482,

@@ -40,8 +40,8 @@ func indices(n int) []int {
 	return all
 }
 
-// readBatch reads a batch with another client's types, and checks what a broker
-// checks, and what it relies on, before it stores a batch.
+// readBatch decodes a batch with another client's types and checks what a broker checks or
+// relies on.
 func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 	t.Helper()
 	var batch kmsg.RecordBatch
@@ -73,7 +73,7 @@ func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 		body = body[n+length:]
 	}
 	if len(body) != 0 {
-		t.Fatalf("%d bytes behind the last record", len(body))
+		t.Fatalf("%d bytes after the last record", len(body))
 	}
 	if batch.MaxTimestamp != latest {
 		t.Fatalf("the latest time is %d, not %d", batch.MaxTimestamp, latest)
@@ -81,7 +81,7 @@ func readBatch(t rapid.TB, raw []byte) (kmsg.RecordBatch, []kmsg.Record) {
 	return batch, records
 }
 
-func TestARecordBatchHoldsTheEventsThatItTook(t *testing.T) {
+func TestRecordBatchContents(t *testing.T) {
 	for _, name := range codecs {
 		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 			t.Run(fmt.Sprintf("%s, %s", name, mode), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestARecordBatchHoldsTheEventsThatItTook(t *testing.T) {
 					for len(left) > 0 {
 						batch, taken := e.encode(events, left, 0, now)
 						if oversize := len(batch) > e.maxBytes; oversize != (taken == 0) {
-							t.Fatalf("a batch of %d bytes took %d, where %d are allowed", len(batch), taken, e.maxBytes)
+							t.Fatalf("a batch of %d bytes with %d events, want at most %d bytes", len(batch), taken, e.maxBytes)
 						}
 						if taken == 0 {
 							left = left[1:]
@@ -106,7 +106,7 @@ func TestARecordBatchHoldsTheEventsThatItTook(t *testing.T) {
 						batches, took = append(batches, batch), append(took, left[:taken])
 						left = left[taken:]
 					}
-					// All of them at the end: none may have written into another.
+					// Check all at the end: none may have overwritten another.
 					for i, batch := range batches {
 						header, records := readBatch(t, batch)
 						if len(records) != len(took[i]) {
@@ -174,7 +174,7 @@ func checkRecord(t rapid.TB, at int64, r kmsg.Record, e transform.Event, mode tr
 	}
 }
 
-func TestTheAttributesOfABatchNameItsCodec(t *testing.T) {
+func TestRecordBatchCodec(t *testing.T) {
 	for number, name := range codecs { // in the protocol's order
 		e := newEncoder(t, name, transform.Structured, 1<<20)
 		batch, _ := e.encode(sinktest.Events(10, 10, 2000), indices(10), 0, time.Now())
@@ -184,7 +184,7 @@ func TestTheAttributesOfABatchNameItsCodec(t *testing.T) {
 	}
 }
 
-func TestRecordsThatDoNotShrinkAreSentAsTheyAre(t *testing.T) {
+func TestIncompressibleRecordsAreSentUncompressed(t *testing.T) {
 	for _, name := range codecs[1:] {
 		e := newEncoder(t, name, transform.Structured, 1<<20)
 		e.batches = []byte("the batch before")
@@ -196,12 +196,12 @@ func TestRecordsThatDoNotShrinkAreSentAsTheyAre(t *testing.T) {
 	}
 }
 
-// growing is a codec that has nothing to gain.
+// growing is a codec that does not reduce the size.
 type growing struct{}
 
 func (growing) compress(dst, src []byte) ([]byte, error) { return append(append(dst, 0), src...), nil }
 
-func TestABatchIsAsLargeAsABrokerAllows(t *testing.T) {
+func TestRecordBatchUsesTheBrokersLimit(t *testing.T) {
 	events := sinktest.Events(100, 100, 2000)
 	for _, name := range codecs {
 		e := newEncoder(t, name, transform.Structured, 20_000)
@@ -214,7 +214,7 @@ func TestABatchIsAsLargeAsABrokerAllows(t *testing.T) {
 	}
 }
 
-func TestMemoryThatALargeEventTookIsGivenBack(t *testing.T) {
+func TestBuffersOfALargeEventAreReleased(t *testing.T) {
 	e := newEncoder(t, "zstd", transform.Structured, 10_000)
 	e.encode(sinktest.Events(1, 1, 1<<20), indices(1), 0, time.Now())
 	e.reset()

@@ -25,7 +25,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestNewTellsAllThatIsWrong(t *testing.T) {
+func TestNewReportsAllInvalidOptions(t *testing.T) {
 	_, err := New(Options{
 		Brokers: []string{"nowhere"}, Topic: "a b", Mode: transform.Batch, Acks: "none", Compression: "brotli",
 		CreateTopic: &CreateTopic{Partitions: -1}, SASL: &kafkawire.SASL{Mechanism: "gssapi"}, MaxMessageBytes: -1,
@@ -43,7 +43,7 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEveryCodecIsReadByAnotherClient(t *testing.T) {
+func TestCodecsAreReadByAnotherClient(t *testing.T) {
 	for _, codec := range codecs {
 		for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 			t.Run(fmt.Sprintf("%s, %s", codec, mode), func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestEveryCodecIsReadByAnotherClient(t *testing.T) {
 	}
 }
 
-func TestAnEventLargerThanABatchIsSentWhereItCompressesBelow(t *testing.T) {
+func TestLargeEventIsSentIfItsCompressedSizeFits(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", MaxMessageBytes: 20_000})
 	noise := make([]byte, 30_000)
@@ -97,7 +97,7 @@ func TestAnEventLargerThanABatchIsSentWhereItCompressesBelow(t *testing.T) {
 	}
 }
 
-func TestRecordBatchesFitTheTopicsOwnLimitBeforeTheyAreSent(t *testing.T) {
+func TestRecordBatchesFitTheTopicsLimit(t *testing.T) {
 	events := sinktest.Events(50, 5, 3000)
 	large := sinktest.Events(1, 1, 40_000)
 	for name, mayAsk := range map[string]bool{"which is asked for": true, "which is found by halving where the user may not ask": false} {
@@ -129,9 +129,9 @@ func TestRecordBatchesFitTheTopicsOwnLimitBeforeTheyAreSent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := refused.Load(); (n > 0) == mayAsk {
-				t.Errorf("%d record batches were refused", n)
+				t.Errorf("%d record batches were rejected", n)
 			}
-			// The topic may have changed since: the broker decides of what cannot be split.
+			// The topic may have changed: the broker decides on a batch that cannot be split.
 			each, ok := errors.AsType[sinks.EventErrors](s.Send(t.Context(), large))
 			if !ok {
 				t.Fatal("no errors of events")
@@ -143,7 +143,7 @@ func TestRecordBatchesFitTheTopicsOwnLimitBeforeTheyAreSent(t *testing.T) {
 	}
 }
 
-func TestARecordLiesWhereTheJavaClientWouldPutItWithTheTimeItWasSeen(t *testing.T) {
+func TestRecordPartitionAndTimestamp(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(30, 30, 0)
@@ -188,7 +188,7 @@ func TestSASL(t *testing.T) {
 		})
 	}
 	for name, mechanism := range map[string]string{"plain": "PLAIN", "scram-sha-512": "SCRAM-SHA-512"} {
-		t.Run("a broker that repeats the password of "+name+" is not quoted with it", func(t *testing.T) {
+		t.Run("a broker that repeats the password of "+name+" is redacted", func(t *testing.T) {
 			const password = `correct "horse" & staple`
 			c := startCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ana", password))
 			for _, code := range []int16{-1, 7, 31, 34, 58} {
@@ -207,13 +207,13 @@ func TestSASL(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a password that SASLprep forbids is told, and not shown", func(t *testing.T) {
+	t.Run("a password that SASLprep forbids is reported but not quoted", func(t *testing.T) {
 		_, err := New(Options{Brokers: []string{"h:1"}, Topic: "x", SASL: &kafkawire.SASL{Mechanism: "scram-sha-256", Username: "ana", Password: "correct\ahorse"}})
 		if err == nil || !strings.Contains(err.Error(), "SASLprep") || strings.Contains(err.Error(), "horse") || strings.Contains(err.Error(), "0007") {
 			t.Error(err)
 		}
 	})
-	t.Run("a mechanism that the broker does not have is a halt", func(t *testing.T) {
+	t.Run("an unsupported mechanism halts", func(t *testing.T) {
 		c := startCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ana", "correct horse"))
 		c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			response := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
@@ -251,9 +251,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestATopicThatDoesNotExist(t *testing.T) {
+func TestMissingTopic(t *testing.T) {
 	events := sinktest.Events(4, 4, 0)
-	t.Run("is a halt that says what to do", func(t *testing.T) {
+	t.Run("halts with advice", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "missing"})
 		err := s.Send(t.Context(), events)
@@ -273,7 +273,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			t.Errorf("once it exists: %v", err)
 		}
 	})
-	t.Run("costs the events of other topics nothing", func(t *testing.T) {
+	t.Run("does not affect the events of other topics", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 		if err := c.DeleteTopic("ndr.audit"); err != nil {
@@ -290,7 +290,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is made where the sink may make it", func(t *testing.T) {
+	t.Run("is created if the sink may", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made.{action}", CreateTopic: &CreateTopic{Partitions: 5, Replication: 1}})
 		if err := s.Send(t.Context(), events); err != nil {
@@ -303,7 +303,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			t.Errorf("%d records, %v", len(records), err)
 		}
 	})
-	t.Run("is a halt where the user may not make it", func(t *testing.T) {
+	t.Run("halts if the user may not create it", func(t *testing.T) {
 		c := startCluster(t)
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "made", CreateTopic: &CreateTopic{}})
@@ -318,7 +318,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			}
 		}
 	})
-	t.Run("and that the sink may not make costs the events of other topics nothing", func(t *testing.T) {
+	t.Run("that may not be created does not affect the events of other topics", func(t *testing.T) {
 		c := startCluster(t)
 		if err := c.DeleteTopic("ndr.audit"); err != nil {
 			t.Fatal(err)
@@ -335,7 +335,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is left as it is where there is one", func(t *testing.T) {
+	t.Run("is not changed if it exists", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", CreateTopic: &CreateTopic{Partitions: 9}})
 		if err := s.Send(t.Context(), events); err != nil {
@@ -347,7 +347,7 @@ func TestATopicThatDoesNotExist(t *testing.T) {
 	})
 }
 
-func TestALeaderThatMovesIsFoundAgain(t *testing.T) {
+func TestLeaderMoves(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(12, 12, 0)
@@ -372,7 +372,7 @@ func TestALeaderThatMovesIsFoundAgain(t *testing.T) {
 	}
 }
 
-func TestAKeyWhoseTopicChangesKeepsItsOrder(t *testing.T) {
+func TestOrderOfAKeyWhoseTopicChanges(t *testing.T) {
 	made := func(id, key, action string) transform.Event {
 		e, err := transform.New(transform.Attributes{
 			ID: id, Source: "ndrbridge://hq/detections", Type: "io.ndrbridge.detection." + action, PartitionKey: key,
@@ -386,7 +386,7 @@ func TestAKeyWhoseTopicChangesKeepsItsOrder(t *testing.T) {
 		made("1-1", "1", "created"), made("2-1", "2", "updated"), made("1-2", "1", "updated"), made("1-3", "1", "created"), made("3-1", "3", "created"),
 	}
 	for name, topics := range map[string][]string{
-		"when the first topic takes it": {"created", "updated"},
+		"if the first topic accepts it": {"created", "updated"},
 		"when the first topic is gone":  {"updated"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestAKeyWhoseTopicChangesKeepsItsOrder(t *testing.T) {
 	}
 }
 
-func TestABatchWithAnUnknownOutcomeIsNotOvertaken(t *testing.T) {
+func TestBatchWithUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	c := startCluster(t)
 	const key, size = 1, 2000
 	events := sinktest.Events(10, key, size)
@@ -416,7 +416,7 @@ func TestABatchWithAnUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	if err := s.Send(t.Context(), events[:1]); err != nil {
 		t.Fatal(err)
 	}
-	// The broker stores the first batch of three and says that it does not know.
+	// The broker stores the first of three batches and reports an unknown outcome.
 	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend})
 	err := s.Send(t.Context(), events[1:])
 	each, ok := errors.AsType[sinks.EventErrors](err)
@@ -433,7 +433,7 @@ func TestABatchWithAnUnknownOutcomeIsNotOvertaken(t *testing.T) {
 	}
 }
 
-func TestTheOneEventThatABrokerRefusesIsFound(t *testing.T) {
+func TestRejectedEventIsFound(t *testing.T) {
 	for name, index := range map[string]bool{"by the index that the broker gives": true, "by halving where it gives none": false} {
 		t.Run(name, func(t *testing.T) {
 			c := startCluster(t)
@@ -481,7 +481,7 @@ func TestTheOneEventThatABrokerRefusesIsFound(t *testing.T) {
 	}
 }
 
-func TestABrokerThatIsTooOldIsAHalt(t *testing.T) {
+func TestOldBrokerHalts(t *testing.T) {
 	c := startCluster(t)
 	c.ControlKey(int16(kmsg.ApiVersions), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		response := r.ResponseKind().(*kmsg.ApiVersionsResponse)
@@ -496,7 +496,7 @@ func TestABrokerThatIsTooOldIsAHalt(t *testing.T) {
 	}
 }
 
-func TestBrokersThatAreNotThere(t *testing.T) {
+func TestUnreachableBrokers(t *testing.T) {
 	closed := loopback.Closed(t)
 	t.Run("are a transient failure that names them", func(t *testing.T) {
 		s := open(t, Options{Brokers: []string{closed}, Topic: "x"})
@@ -505,7 +505,7 @@ func TestBrokersThatAreNotThere(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("are passed over while another answers", func(t *testing.T) {
+	t.Run("are skipped while another answers", func(t *testing.T) {
 		c := startCluster(t)
 		s := open(t, Options{Brokers: append([]string{closed}, c.ListenAddrs()...), Topic: "ndr.{stream}"})
 		if err := s.Send(t.Context(), sinktest.Events(4, 4, 0)); err != nil {
@@ -525,7 +525,7 @@ func TestBrokersThatAreNotThere(t *testing.T) {
 	})
 }
 
-func TestABrokerThatWantsACertificateIsAHalt(t *testing.T) {
+func TestBrokerThatRequiresACertificateHalts(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	c := startCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}))
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}", TLS: &tls.Config{RootCAs: pool}, Timeout: 10 * time.Second})

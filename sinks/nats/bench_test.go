@@ -15,8 +15,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// The server runs in a process of its own, so that the figures are the
-// client's.
+// The server runs in a process of its own, so that the figures are those of the client.
 func BenchmarkSend(b *testing.B) {
 	events := sinktest.Events(500, 500, 2000)
 	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
@@ -56,7 +55,7 @@ func BenchmarkSend(b *testing.B) {
 
 const serverVariable = "NATS_TEST_SERVER"
 
-// TestServerProcess is no test: a benchmark runs it in a process of its own.
+// TestServerProcess is not a test: a benchmark runs it as the server process.
 func TestServerProcess(t *testing.T) {
 	if os.Getenv(serverVariable) == "" {
 		return

@@ -16,7 +16,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-func TestCheckSaysWhatWouldNotWork(t *testing.T) {
+func TestCheck(t *testing.T) {
 	certificate, pool := sinktest.Certificate(t)
 	secured := func(o *server.Options) {
 		o.TLS, o.TLSConfig = true, &tls.Config{Certificates: []tls.Certificate{certificate}}
@@ -42,20 +42,20 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		within time.Duration // 0: as long as it takes
 		want   preflighttest.Row
 	}{
-		"a stream that takes the subjects": {
+		"a stream with the subjects": {
 			stream: &ndr,
 			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `its subjects are ["ndr.*"]`},
 		},
-		"no stream, and another takes a subject of the sink": {
+		"a missing stream, and another has a subject of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
-		"a stream to be made, and another takes a subject of the sink": {
+		"a stream to be created, and another has a subject of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
 			change: func(o *Options) { o.CreateStream = true },
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
-		"a stream to be made, and another takes more than the subjects of the sink": {
+		"a stream to be created, and another has more than the subjects of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.>"} }),
 			change: func(o *Options) { o.CreateStream = true },
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
@@ -68,11 +68,11 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			stream: with(func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }),
 			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "kept in memory"},
 		},
-		"a stream that takes small messages alone": {
+		"a stream that accepts only small messages": {
 			stream: with(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }),
 			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "more than 1000 bytes", Advice: "max_msg_size"},
 		},
-		"a stream that forgets what it had": {
+		"a stream with a short duplicate window": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }),
 			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "twice", Advice: "duplicate window"},
 		},
@@ -83,34 +83,34 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 		"no stream": {
 			want: preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "does not exist", Advice: "create_stream"},
 		},
-		"a stream that will be made": {
+		"a stream that the first event creates": {
 			change: func(o *Options) { o.CreateStream = true },
 			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the first event creates it"},
 		},
-		"a stream that another stands in the way of": {
+		"a stream that another prevents": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name = "OTHER" }),
 			change: func(o *Options) { o.CreateStream = true },
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
-		"a stream that does not take the subject": {
+		"a stream without the subject": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "do not include ndr.detections", Advice: "check subject"},
 		},
-		"a stream that takes what is sent, and not all that the template can give": {
+		"a stream with the subjects of the events, but not all of the template": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
 			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: "ndr.detections"},
 		},
-		"the same stream where it would be made for all": {
+		"the same stream if the sink may create it": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
 			change: func(o *Options) { o.CreateStream = true },
 			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "but not ndr.*", Advice: "check subject"},
 		},
-		"a stream that lacks what the match may drop": {
+		"a stream without the subjects of filtered events": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
 			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may filter out", Advice: "check subject"},
 		},
-		"a stream for an intake, whose consumer will be made": {
+		"a stream for an intake without a consumer": {
 			stream: &ndr,
 			trial:  Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
 			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the consumer ndrbridge"},
@@ -128,7 +128,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change: func(o *Options) { o.Username, o.Password = username, "wrong" },
 			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "Authorization Violation", Advice: "password_file"},
 		},
-		"a password in the clear": {
+		"a password in plain text": {
 			server: guarded(nil),
 			stream: &ndr,
 			change: signedIn,
@@ -144,12 +144,12 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
-		"a user to whom it is denied": {
+		"a user with a deny rule": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
-		"a user to whom what match may let through is denied": {
+		"a user with a deny rule for filtered events": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
@@ -200,7 +200,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			within: 3 * time.Second,
 			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "port for NATS"},
 		},
-		"a server whose name is not known": {
+		"a server with an unknown name": {
 			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },
 			want:   preflighttest.Row{Step: "server no-such-host.invalid:4222 address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
 		},
@@ -209,7 +209,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			want:   preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
 		},
-		"a certificate that nobody vouches for": {
+		"a certificate of an unknown authority": {
 			server: secured,
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
 			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
@@ -250,7 +250,7 @@ func TestCheckSaysWhatWouldNotWork(t *testing.T) {
 			}
 			preflighttest.Expect(t, open(t, o).Check(ctx, test.trial), test.want)
 			if is, err := s.Jsz(&server.JSzOptions{}); err == nil && test.stream == nil && is.Streams > 0 {
-				t.Error("a stream was made")
+				t.Error("a stream was created")
 			}
 		})
 	}

@@ -19,7 +19,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
+func TestHangingServerDoesNotHideOthers(t *testing.T) {
 	good := loopback.NATS(t, nil).ClientURL()
 	url := good + ",nats://" + loopback.Silent(t) + ",nats://" + loopback.Silent(t)
 	for range 4 { // the order is random
@@ -30,7 +30,7 @@ func TestAServerThatHangsDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestAWebSocket(t *testing.T) {
+func TestWebSocket(t *testing.T) {
 	s := loopback.NATS(t, func(o *server.Options) {
 		o.Websocket = server.WebsocketOpts{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoTLS: true}
 	})
@@ -44,7 +44,7 @@ func TestAWebSocket(t *testing.T) {
 	}
 }
 
-func TestAStreamThatDoesNotAcknowledgeIsTransient(t *testing.T) {
+func TestMissingAcknowledgementIsTransient(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, NoAck: true})
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", AckTimeout: 20 * time.Millisecond, Timeout: time.Hour})
@@ -54,9 +54,9 @@ func TestAStreamThatDoesNotAcknowledgeIsTransient(t *testing.T) {
 	}
 }
 
-func TestStreamsThatComeAndGo(t *testing.T) {
+func TestStreamChanges(t *testing.T) {
 	events := sinktest.Events(40, 40, 1000)
-	t.Run("one that holds all the bytes that it may is transient, and takes the rest once it may hold more", func(t *testing.T) {
+	t.Run("a full stream is transient, and accepts the rest once its limit is raised", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxBytes: 20_000, Discard: jetstream.DiscardNew}
 		nc := makeStream(t, s, config)
@@ -80,7 +80,7 @@ func TestStreamsThatComeAndGo(t *testing.T) {
 			t.Errorf("%d events, %v", len(got), err)
 		}
 	})
-	t.Run("one that is deleted under the sink is a halt until it is made again", func(t *testing.T) {
+	t.Run("a deleted stream halts until it is created again", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		nc := makeStream(t, s, config)
@@ -137,7 +137,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// account is one account of an operator, and who may sign for it.
+// account is an account of an operator and its signing key.
 type account struct {
 	key nkeys.KeyPair
 	id  string
@@ -182,7 +182,7 @@ func startWithOperator(t *testing.T) (*server.Server, account) {
 	return s, account{key, id}
 }
 
-// credentials are a new user's, signed by the account.
+// credentials returns the credentials of a new user, signed by the account.
 func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	t.Helper()
 	user, err := nkeys.CreateUser()
@@ -210,7 +210,7 @@ func (a account) credentials(t *testing.T, expires time.Time) []byte {
 	return text
 }
 
-func TestAFileWithABrokenSecretIsNamedNotShownAndReadAgain(t *testing.T) {
+func TestInvalidSecretFileIsNamedAndReadAgain(t *testing.T) {
 	s, ours := startWithOperator(t)
 	good := string(ours.credentials(t, time.Now().Add(time.Hour)))
 	at := strings.Index(good, "eyJ") + 20
@@ -273,7 +273,7 @@ func TestAFileWithABrokenSecretIsNamedNotShownAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestACredsFileThatIsRefusedIsReadAgain(t *testing.T) {
+func TestRejectedCredsFileIsReadAgain(t *testing.T) {
 	s, ours := startWithOperator(t)
 	theirs, err := nkeys.CreateAccount()
 	if err != nil {

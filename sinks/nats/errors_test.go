@@ -19,8 +19,8 @@ import (
 	"ndrbridge/sinks/sinktest"
 )
 
-// codes are those of the server's errors that are not simply transient, and of
-// the others what a publisher can meet.
+// codes holds the server's error codes that are not plainly transient, and of the others
+// those that a publisher can get.
 var codes = []struct {
 	what  string
 	class sinks.Class
@@ -30,23 +30,23 @@ var codes = []struct {
 		server.JSStreamMessageExceedsMaximumErr, server.JSStreamHeaderExceedsMaximumErr,
 	}},
 	{"the stream asks for a wait", sinks.Throttled, []server.ErrorIdentifier{server.JSStreamTooManyRequests}},
-	{"the stream is not there, or not for these events", sinks.Halted, []server.ErrorIdentifier{
+	{"the stream is missing, or not for these events", sinks.Halted, []server.ErrorIdentifier{
 		server.JSStreamNotFoundErr, server.JSStreamNotMatchErr, server.JSStreamSealedErr, server.JSMessageIncrMissingErr,
 	}},
-	{"JetStream is not to be had", sinks.Halted, []server.ErrorIdentifier{
+	{"JetStream is not available", sinks.Halted, []server.ErrorIdentifier{
 		server.JSNotEnabledErr, server.JSNotEnabledForAccountErr, server.JSNoAccountErr,
 	}},
-	{"the stream cannot be made", sinks.Halted, []server.ErrorIdentifier{
+	{"the stream cannot be created", sinks.Halted, []server.ErrorIdentifier{
 		server.JSStreamNameExistErr, server.JSStreamSubjectOverlapErr, server.JSStreamInvalidConfigF, server.JSMaximumStreamsLimitErr,
 		server.JSStreamMaxBytesRequired, server.JSStreamMaxStreamBytesExceeded, server.JSNoLimitsErr, server.JSBadRequestErr,
 	}},
-	{"the server, stream or account is short of something, or broken", sinks.Transient, []server.ErrorIdentifier{
+	{"the server, stream or account is short of resources or broken", sinks.Transient, []server.ErrorIdentifier{
 		server.JSStreamStoreFailedF, server.JSInsufficientResourcesErr, server.JSMemoryResourcesExceededErr,
 		server.JSStorageResourcesExceededErr, server.JSAccountResourcesExceededErr, server.JSStreamGeneralErrorF,
 		server.JSStreamInvalidErr, server.JSStreamOfflineErr, server.JSStreamOfflineReasonErrF, server.JSRaftGeneralErrF,
 		server.JSClusterNotAvailErr, server.JSClusterNotActiveErr, server.JSClusterNotLeaderErr, server.JSClusterIncompleteErr,
 	}},
-	{"another message with this id is on its way", sinks.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
+	{"another message with this id is in flight", sinks.Transient, []server.ErrorIdentifier{server.JSStreamDuplicateMessageConflict}},
 	{"it answers headers that the sink does not send", sinks.Transient, []server.ErrorIdentifier{
 		server.JSStreamWrongLastMsgIDErrF, server.JSStreamWrongLastSequenceErrF, server.JSStreamWrongLastSequenceConstantErr,
 		server.JSStreamExpectedLastSeqPerSubjectNotReady, server.JSStreamExpectedLastSeqPerSubjectInvalid, server.JSStreamRollupFailedF,
@@ -91,11 +91,11 @@ func TestEveryJetStreamErrorCodeHasAClass(t *testing.T) {
 		}
 	}
 	if err := errorOfCode("stream NDR", &jetstream.APIError{Code: 400, ErrorCode: 19999}, strings.Clone); err.Class != sinks.Transient {
-		t.Errorf("a code that nobody knows yet is %s", err.Class)
+		t.Errorf("an unknown code is %s", err.Class)
 	}
 }
 
-func TestAnAcknowledgementIsReadWhateverItsForm(t *testing.T) {
+func TestReadAck(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"stream":"NDR", "seq":1}`:                 "",
 		`{"stream":"NDR","seq":1,"duplicate":true}`: "",
@@ -171,8 +171,7 @@ func serve(conn net.Conn, atConnect, atPublish string) {
 			fmt.Fprint(conn, "PONG\r\n")
 		case "HPUB":
 			if say(atPublish) {
-				// What is left in the way would turn the close into a reset, which
-				// may overtake the line.
+				// Unread data would turn the close into a reset, which may overtake the line.
 				_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 				_, _ = lines.WriteTo(discard{})
 				return
@@ -185,23 +184,23 @@ type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
-func TestWhatServersSay(t *testing.T) {
+func TestServerErrors(t *testing.T) {
 	for _, test := range []struct {
 		what, line string
 		want       sinks.Class
 	}{
-		{"credentials that it does not know", "-ERR 'Authorization Violation'", sinks.Halted},
+		{"unknown credentials", "-ERR 'Authorization Violation'", sinks.Halted},
 		{"credentials that have expired", "-ERR 'User Authentication Expired'", sinks.Halted},
 		{"credentials that were revoked", "-ERR 'User Authentication Revoked'", sinks.Halted},
 		{"an account that has expired", "-ERR 'Account Authentication Expired'", sinks.Halted},
 		{"a login that took too long", "-ERR 'Authentication Timeout'", sinks.Transient},
 		{"too many connections", "-ERR 'maximum connections exceeded'", sinks.Transient},
 		{"too many connections of the account", "-ERR 'maximum account active connections exceeded'", sinks.Transient},
-		{"a connection that it thinks dead", "-ERR 'Stale Connection'", sinks.Transient},
-		{"a consumer that it thinks slow", "-ERR 'Slow Consumer'", sinks.Transient},
+		{"a stale connection", "-ERR 'Stale Connection'", sinks.Transient},
+		{"a slow consumer", "-ERR 'Slow Consumer'", sinks.Transient},
 		{"a shutdown", "-ERR 'Server Shutdown'", sinks.Transient},
 		{"a payload above a limit that was lowered meanwhile", "-ERR 'Maximum Payload Violation'", sinks.Transient},
-		{"what nobody foresaw", "-ERR 'Moon In The Wrong House'", sinks.Transient},
+		{"an unknown error", "-ERR 'Moon In The Wrong House'", sinks.Transient},
 		{"nothing at all", hangsUp, sinks.Transient},
 	} {
 		for when, address := range map[string]string{
@@ -228,7 +227,7 @@ func TestWhatServersSay(t *testing.T) {
 			}
 		}
 	})
-	t.Run("that it will leave soon costs nothing while it stays", func(t *testing.T) {
+	t.Run("a server in lame duck mode is used until it stops", func(t *testing.T) {
 		sink := open(t, Options{URL: "nats://" + scripted(t, "", `INFO {"server_id":"x","max_payload":100000,"headers":true,"ldm":true}`), Subject: "x"})
 		for range 2 {
 			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err != nil {
@@ -238,7 +237,7 @@ func TestWhatServersSay(t *testing.T) {
 	})
 }
 
-func TestWhatJetStreamSaysHoldsNoSecret(t *testing.T) {
+func TestJetStreamErrorsContainNoSecret(t *testing.T) {
 	s := &Sink{options: Options{URL: "nats://127.0.0.1:4222"}, secrets: redact.New("s3same")}
 	for name, err := range map[string]error{
 		"an acknowledgement": readAck("NDR", &nats.Msg{Data: []byte(`{"error":{"code":400,"err_code":10052,"description":"no s3same here"},"stream":"NDR"}`)}, s.secrets.Hide),

@@ -9,7 +9,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func TestAFailureIsToldOfTheEventsWhoseFateIsNotKnown(t *testing.T) {
+func TestFailSetsErrorsOfEventsWithoutAResult(t *testing.T) {
 	failure := errors.New("the connection broke")
 	rejection := errors.New("too large")
 	for _, test := range []struct {

@@ -12,7 +12,7 @@ import (
 	"ndrbridge/test/hostile"
 )
 
-// attacked serves an attack, and returns the address.
+// attacked serves an attack and returns the address.
 func attacked(t *testing.T, attack string) (*hostile.NATSServer, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -23,7 +23,7 @@ func attacked(t *testing.T, attack string) (*hostile.NATSServer, string) {
 	return hostile.NATS(l, attack), l.Addr().String()
 }
 
-func TestAHostileServerIsAFailureOfTheSendAlone(t *testing.T) {
+func TestHostileServer(t *testing.T) {
 	for _, attack := range hostile.NATSAttacks() {
 		for _, stream := range []string{"", "NDR"} {
 			t.Run(fmt.Sprintf("%s, stream %q", attack, stream), func(t *testing.T) {
@@ -45,14 +45,14 @@ func TestAHostileServerIsAFailureOfTheSendAlone(t *testing.T) {
 				}
 				// Core NATS may have published before the attack.
 				if stream != "" && failed < 3 {
-					t.Errorf("%d of 3 have failed", failed)
+					t.Errorf("%d of 3 failed", failed)
 				}
 			})
 		}
 	}
 }
 
-func TestAServerThatAnnouncesALargeMessageCostsNoMemory(t *testing.T) {
+func TestAnnouncedLargeMessageIsNotAllocated(t *testing.T) {
 	for _, attack := range []string{hostile.NATSHuge, hostile.NATSHugeHeaders, hostile.NATSEndlessInfo, hostile.NATSHugeAnswer} {
 		t.Run(attack, func(t *testing.T) {
 			_, address := attacked(t, attack)
@@ -60,10 +60,10 @@ func TestAServerThatAnnouncesALargeMessageCostsNoMemory(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
-				t.Error("the events count as delivered")
+				t.Error("the events are reported as delivered")
 			}
 			runtime.ReadMemStats(&after)
-			// The server's own answer is among it.
+			// This includes the server's own answer.
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 200<<20 {
 				t.Errorf("%d bytes were allocated", grown)
 			}
@@ -71,7 +71,7 @@ func TestAServerThatAnnouncesALargeMessageCostsNoMemory(t *testing.T) {
 	}
 }
 
-func TestServersThatAServerNamesAreNotConnectedTo(t *testing.T) {
+func TestAdvertisedServersAreNotContacted(t *testing.T) {
 	server, address := attacked(t, hostile.NATSManyServers)
 	l, err := net.Listen("tcp", "127.0.0.2:"+address[len("127.0.0.1:"):])
 	if err != nil {
@@ -81,9 +81,9 @@ func TestServersThatAServerNamesAreNotConnectedTo(t *testing.T) {
 	named := hostile.NATS(l, hostile.NATSSilence)
 	sink := open(t, Options{URL: "nats://" + address, Subject: "x", Username: "ana", Password: "correct-horse", Timeout: 2 * time.Second})
 	if err := sink.Send(t.Context(), sinktest.Events(3, 3, 0)); err == nil {
-		t.Error("the events count as delivered")
+		t.Error("the events are reported as delivered")
 	}
 	if named.Accepted() != 0 || server.Accepted() != 1 {
-		t.Errorf("%d connections, and %d to a server that was named", server.Accepted(), named.Accepted())
+		t.Errorf("%d connections, and %d to an advertised server", server.Accepted(), named.Accepted())
 	}
 }

@@ -55,9 +55,9 @@ func makeStream(t *testing.T, s *server.Server, config jetstream.StreamConfig) *
 	return nc
 }
 
-// keepFolder makes a stream that stays. When a server's last stream is deleted, the
-// server removes the folder that held them in the background, even from under a stream
-// that is made meanwhile, which then fails.
+// keepFolder creates a permanent stream. When a server's last stream is deleted, the server
+// removes their folder in the background, even if a new stream was created in it meanwhile,
+// which then fails.
 func keepFolder(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KEPT", Subjects: []string{"kept"}}); err != nil {
@@ -65,7 +65,7 @@ func keepFolder(t *testing.T, js jetstream.JetStream) {
 	}
 }
 
-func TestNewTellsAllThatIsWrong(t *testing.T) {
+func TestNewReportsAllInvalidOptions(t *testing.T) {
 	_, err := New(Options{
 		URL: "nats://ana:correct-horse@127.0.0.1:x,http://h", Stream: "a.b", Subject: "a..b", Mode: transform.Batch,
 		Token: "t", Username: "ana", MaxPending: -1,
@@ -87,7 +87,7 @@ func TestNewTellsAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhatTheStreamHolds(t *testing.T) {
+func TestStoredMessage(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{appliance}.{stream}.{action}", CreateStream: true})
 	e := sinktest.Events(1, 1, 0)[0]
@@ -106,17 +106,17 @@ func TestWhatTheStreamHolds(t *testing.T) {
 	}
 }
 
-func TestSinksThatShareAStreamDoNotDropEachOthersEvents(t *testing.T) {
+func TestSinksThatShareAStream(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	events := sinktest.Events(10, 5, 0)
 	again := make([]transform.Event, len(events))
 	for i, e := range events {
 		again[i] = e.Redeliver(1)
 	}
-	// The second has the subjects of the first: a stream looks for duplicates by id alone.
+	// Both have the same subjects: a stream detects duplicates only by id.
 	for i, name := range []string{"bus", "siem", "bus-2"} {
 		sink := open(t, Options{Sink: name, URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}", CreateStream: true})
-		for range 2 { // what a sink had stored, it does not store again
+		for range 2 { // the stream drops the second copy
 			for _, batch := range [][]transform.Event{events, again} {
 				if err := sink.Send(t.Context(), batch); err != nil {
 					t.Fatal(err)
@@ -160,13 +160,13 @@ func TestMessageIDsDiffer(t *testing.T) {
 
 func TestStreams(t *testing.T) {
 	events := sinktest.Events(10, 5, 400)
-	t.Run("one that does not exist is a halt that says what to do", func(t *testing.T) {
+	t.Run("a missing stream halts with advice", func(t *testing.T) {
 		sink := open(t, Options{URL: loopback.NATS(t, nil).ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted || !strings.Contains(err.Error(), "create_stream") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("one that does not take the subject is a halt", func(t *testing.T) {
+	t.Run("a stream without the subject halts", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"other.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
@@ -174,7 +174,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("another one that takes the subject is a halt", func(t *testing.T) {
+	t.Run("another stream with the subject halts", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		makeStream(t, s, jetstream.StreamConfig{Name: "OTHER", Subjects: []string{"ndr.*"}})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
@@ -182,14 +182,14 @@ func TestStreams(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("JetStream that is not enabled is a halt", func(t *testing.T) {
+	t.Run("disabled JetStream halts", func(t *testing.T) {
 		s := loopback.NATS(t, func(o *server.Options) { o.JetStream = false })
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
 		if class, err := classOf(t, sink, events); class != sinks.Halted {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("one that is full is transient, and what it took is not failed", func(t *testing.T) {
+	t.Run("a full stream is transient, and stored events are acknowledged", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgs: 4, Discard: jetstream.DiscardNew})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
@@ -201,7 +201,7 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What was on its way when the stream was full may be stored behind a purge.
+		// Messages in flight when the stream was full may be stored after a purge.
 		for deadline := time.Now().Add(10 * time.Second); ; {
 			if err := stream.Purge(t.Context()); err != nil {
 				t.Fatal(err)
@@ -214,7 +214,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("once there is space: %v", err)
 		}
 	})
-	t.Run("one that is sealed is a halt", func(t *testing.T) {
+	t.Run("a sealed stream halts", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		config := jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}}
 		js, err := jetstream.New(makeStream(t, s, config))
@@ -230,7 +230,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("one that takes no large messages rejects them alone", func(t *testing.T) {
+	t.Run("a stream with a size limit rejects only large messages", func(t *testing.T) {
 		s := loopback.NATS(t, nil)
 		nc := makeStream(t, s, jetstream.StreamConfig{Name: "NDR", Subjects: []string{"ndr.*"}, MaxMsgSize: 2000})
 		sink := open(t, Options{URL: s.ClientURL(), Stream: "NDR", Subject: "ndr.{stream}"})
@@ -250,7 +250,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-func TestSomebodyElsesAnswersAreNoAcknowledgements(t *testing.T) {
+func TestAnswersOfOthersAreNotAcknowledgements(t *testing.T) {
 	s := loopback.NATS(t, nil)
 	nc := client(t, s)
 	if _, err := nc.Subscribe("ndr.>", func(m *nats.Msg) {
@@ -329,7 +329,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func TestAServerThatRepeatsASecretIsNotQuotedWithIt(t *testing.T) {
+func TestSecretsRepeatedByTheServerAreRedacted(t *testing.T) {
 	const secret = "correct-horse"
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -367,7 +367,7 @@ func TestAServerThatRepeatsASecretIsNotQuotedWithIt(t *testing.T) {
 	}
 }
 
-func TestAPublisherNeedsNoRightsOnTheStream(t *testing.T) {
+func TestPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 	s := loopback.NATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "admin", Password: "admin"},
@@ -392,16 +392,16 @@ func TestAPublisherNeedsNoRightsOnTheStream(t *testing.T) {
 	}
 }
 
-func TestServersThatAreNotThere(t *testing.T) {
+func TestUnreachableServers(t *testing.T) {
 	address := loopback.Closed(t)
 	closed := "nats://ana:correct-horse@" + address
-	t.Run("are a transient failure that names them without their password", func(t *testing.T) {
+	t.Run("are a transient failure that names them without password", func(t *testing.T) {
 		class, err := classOf(t, open(t, Options{URL: closed, Subject: "x"}), sinktest.Events(1, 1, 0))
 		if err == nil || class != sinks.Transient || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "horse") {
 			t.Errorf("class %s: %v", class, err)
 		}
 	})
-	t.Run("are passed over while another answers", func(t *testing.T) {
+	t.Run("are skipped while another answers", func(t *testing.T) {
 		sink := open(t, Options{URL: closed + ", " + loopback.NATS(t, nil).ClientURL(), Subject: "x"})
 		if err := sink.Send(t.Context(), sinktest.Events(1, 1, 0)); err != nil {
 			t.Error(err)
@@ -419,10 +419,10 @@ func TestTLS(t *testing.T) {
 		config *tls.Config
 		want   sinks.Class
 	}{
-		"the right authority":         {secure, &tls.Config{RootCAs: pool}, ""},
-		"an unknown authority":        {secure, &tls.Config{RootCAs: x509.NewCertPool()}, sinks.Halted},
-		"another name":                {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, sinks.Halted},
-		"a server that speaks no TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
+		"the right authority":  {secure, &tls.Config{RootCAs: pool}, ""},
+		"an unknown authority": {secure, &tls.Config{RootCAs: x509.NewCertPool()}, sinks.Halted},
+		"another name":         {secure, &tls.Config{RootCAs: pool, ServerName: "other.example"}, sinks.Halted},
+		"a server without TLS": {loopback.NATS(t, nil), &tls.Config{RootCAs: pool}, sinks.Halted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			class, err := classOf(t, open(t, Options{URL: "nats://" + port(t, c.server), Subject: "x", TLS: c.config, Token: "correct-horse"}), sinktest.Events(1, 1, 0))

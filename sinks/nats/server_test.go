@@ -30,7 +30,7 @@ func port(t testing.TB, s *server.Server) string {
 
 func client(t testing.TB, s *server.Server) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo(username, password)) // which a server that wants none does not mind
+	nc, err := nats.Connect(s.ClientURL(), nats.UserInfo(username, password)) // ignored by a server without authentication
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func open(t testing.TB, o Options) *Sink {
 	return s
 }
 
-// stored reads what a stream holds, in its order.
+// stored returns the messages of a stream, in their order.
 func stored(nc *nats.Conn, stream string) ([]jetstream.Msg, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -85,7 +85,7 @@ func stored(nc *nats.Conn, stream string) ([]jetstream.Msg, error) {
 	return messages, nil
 }
 
-// decode reads a message as the binding says.
+// decode decodes a message according to the binding.
 func decode(headers nats.Header, data []byte) (event.Event, error) {
 	if headers.Get("Content-Type") == transform.ContentTypeStructured {
 		return sinktest.Structured(data)
@@ -183,7 +183,7 @@ func TestCoreSink(t *testing.T) {
 				return New(Options{URL: "nats://" + username + ":" + password + "@" + relay.Addr(), Subject: "ndr.{appliance}.{stream}", Mode: mode})
 			},
 			Received: func() ([]event.Event, error) {
-				if err := nc.Flush(); err != nil { // what was published before is here now
+				if err := nc.Flush(); err != nil { // earlier messages have arrived now
 					return nil, err
 				}
 				for {

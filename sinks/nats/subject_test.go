@@ -53,7 +53,7 @@ func FuzzToken(f *testing.F) {
 			t.Errorf("token(%q) = %q", text, subject)
 		}
 		if token(subject) != subject {
-			t.Errorf("token(%q) changes when it is made twice", text)
+			t.Errorf("token(%q) is not idempotent", text)
 		}
 	})
 }
