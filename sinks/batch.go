@@ -12,7 +12,7 @@ import (
 // have one entry for each record, in the records' order; consecutive filtered
 // records share an entry.
 type deliveryBatch struct {
-	records  []checkpoint.Redelivered // those of the journal have no Offset
+	records  []checkpoint.Redelivered // records of the journal have no Offset
 	events   []transform.Event        // as they are sent
 	sizes    []int                    // of the records, in bytes
 	counts   []int                    // of records in the entry; records has the last of them
@@ -175,8 +175,8 @@ func (b *deliveryBatch) pending() []int {
 	return pending
 }
 
-// sendable returns those of indexes that are not done, and that neither failed nor
-// are blocked in pass.
+// sendable returns the indexes of the pending events that neither failed nor are
+// blocked in pass.
 func (b *deliveryBatch) sendable(indexes []int, pass *isolationPass) []int {
 	left := make([]int, 0, len(indexes))
 	for _, i := range indexes {
@@ -212,8 +212,7 @@ func (p *isolationPass) addFailed(index int, key string) {
 	}
 }
 
-// block blocks the ordering keys of those of the events at indexes that are not
-// done.
+// block blocks the ordering keys of the pending events at indexes.
 func (p *isolationPass) block(b *deliveryBatch, indexes []int) {
 	if p == nil {
 		return
@@ -231,9 +230,9 @@ func (p *isolationPass) excludes(index int, key string) bool {
 	return p != nil && (p.failed[index] || p.blocked[key])
 }
 
-// orderingKey returns the key whose events must not overtake each other: that of
-// the detection. Events of other streams have none, so that a bad one blocks no
-// other.
+// orderingKey returns the key of events that must not overtake each other: events
+// of the same detection. Events of other streams have no key, so that a failing
+// one blocks no other.
 func orderingKey(e transform.Event) string {
 	if e.Stream() == transform.StreamDetections {
 		return e.PartitionKey
@@ -277,9 +276,9 @@ func (b *deliveryBatch) giveUp(index int, reason error) {
 	b.firmDead++
 }
 
-// undoDeadLetters makes the events pending again that were dead-lettered since the
-// last acknowledgement. It keeps those that could not be prepared or sent, which
-// is not the target's fault.
+// undoDeadLetters makes dead-lettered events pending again, back to the last
+// acknowledgement. It leaves out events that could not be prepared or sent: the
+// target is not at fault for them.
 func (b *deliveryBatch) undoDeadLetters() {
 	kept := b.dead[:b.firmDead]
 	for _, d := range b.dead[b.firmDead:] {

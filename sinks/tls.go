@@ -10,7 +10,7 @@ import (
 
 // TLSAdvice returns advice for a TLS handshake that failed because of the
 // configuration of either side, which halts the sink. The advice names keys of the
-// sink's tls block. It returns "" if err is no such failure.
+// sink's tls block. It returns "" for any other error.
 func TLSAdvice(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "set tls.ca_file to the certificate of the authority that signed the server's"

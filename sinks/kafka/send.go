@@ -20,8 +20,8 @@ import (
 // order. A record batch of a partition is sent only after the previous one was
 // acknowledged. If a batch failed but may have been stored, its partition gets
 // nothing more in this Send; other partitions go on. If events with the same
-// partition key go to different topics, those after the first change of topic are
-// not tried in this Send.
+// partition key go to different topics, the events after the first change of topic
+// are not tried in this Send.
 //
 // If a broker rejects a batch because of its contents, the batch is bisected until
 // the event at fault is found. If an acknowledgement is lost, the batch is stored
