@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
+func TestDeliveryKeyErrors(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
-		{"a match that is no expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "use == to compare"},
+		{"a match that is not an expression", `file: {path: "-"}, match: "detection.risk_score = 80"`, "use == to compare"},
 		{"an event at fault looked for before the first attempt", `file: {path: "-"}, isolate_after: 0`, "sinks[0].isolate_after: is 0; it must be at least 1"},
 		{"fewer attempts than none", `file: {path: "-"}, max_attempts: -1`, "sinks[0].max_attempts: is -1; it must be 0 or more"},
 		{"a rate below none", `file: {path: "-"}, rate_limit: -0.5`, "sinks[0].rate_limit: is -0.5; it must be 0 or more"},
-		{"a rate that is no number", `file: {path: "-"}, rate_limit: .nan`, "sinks[0].rate_limit: "},
-		{"a field that is no path", `file: {path: "-"}, redact: [detection.title, ".title"]`, `sinks[0].redact[1]: ".title" is not the path of a field`},
+		{"a rate that is not a number", `file: {path: "-"}, rate_limit: .nan`, "sinks[0].rate_limit: "},
+		{"a field that is not a path", `file: {path: "-"}, redact: [detection.title, ".title"]`, `sinks[0].redact[1]: ".title" is not the path of a field`},
 		{"a lag below none", `file: {path: "-"}, lag: {max_age: -1h}`, "sinks[0].lag.max_age: is -1h; it must be 0 or more"},
 		{"a lag that the journal cannot hold", `file: {path: "-"}, lag: {max_bytes: 2GiB}`, "sinks[0].lag.max_bytes: is 2GiB, which the journal cannot hold (journal.max_bytes: 2GiB)"},
 		{"a policy that is none", `file: {path: "-"}, lag: {policy: drop}`, `sinks[0].lag.policy: "drop" is not one of block, skip`},
@@ -38,7 +38,7 @@ func TestDeliveryKeysTellWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestWhatBoundsTheBridge(t *testing.T) {
+func TestLimitKeys(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"a heartbeat is not made more often than each second", "events: {heartbeat: 500ms}", "events.heartbeat: is 500ms; write at least 1s, or 0 for none"},
 		{"a heartbeat does not go back", "events: {heartbeat: -1m}", "events.heartbeat: is -1m; it must be 0 or more"},

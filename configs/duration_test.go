@@ -37,7 +37,7 @@ func TestDurationText(t *testing.T) {
 	}
 }
 
-func TestDurationRefuses(t *testing.T) {
+func TestDurationErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                    "",
 		"a sign alone":               "-",

@@ -94,16 +94,16 @@ sinks:
 	)
 	filter, _ := config.Appliances[1].Records[0].Filter.MarshalJSON()
 	for what, ok := range map[string]bool{
-		"a variable goes over the file":        config.Log.Level == "warn",
-		"an empty variable sets nothing":       config.Log.Format == "json",
-		"a secret takes the place of its twin": config.Appliances[0].APIKey.File == "" && config.Appliances[0].APIKey.IsSet(),
-		"an item keeps its other values":       config.Appliances[1].RateLimit == 9 && config.Appliances[1].URL == "https://b",
-		"a filter is replaced":                 string(filter) == `{"field":"b","operator":"exists"}`,
-		"another item keeps all":               config.Appliances[0].RateLimit == 7,
-		"a list is replaced":                   slices.Equal(config.Sinks[0].Kafka.Brokers, []string{"c:1"}),
-		"a block keeps its other values":       config.Sinks[0].Kafka.Acks == "one",
-		"headers are replaced":                 len(config.Sinks[1].Webhook.Headers) == 1,
-		"an item is added":                     len(config.Sinks) == 3 && config.Sinks[2].File.Path == "-" && config.Sinks[2].Mode == "structured",
+		"a variable goes over the file":       config.Log.Level == "warn",
+		"an empty variable sets nothing":      config.Log.Format == "json",
+		"a secret overrides its file variant": config.Appliances[0].APIKey.File == "" && config.Appliances[0].APIKey.IsSet(),
+		"an item keeps its other values":      config.Appliances[1].RateLimit == 9 && config.Appliances[1].URL == "https://b",
+		"a filter is replaced":                string(filter) == `{"field":"b","operator":"exists"}`,
+		"another item keeps all":              config.Appliances[0].RateLimit == 7,
+		"a list is replaced":                  slices.Equal(config.Sinks[0].Kafka.Brokers, []string{"c:1"}),
+		"a block keeps its other values":      config.Sinks[0].Kafka.Acks == "one",
+		"headers are replaced":                len(config.Sinks[1].Webhook.Headers) == 1,
+		"an item is added":                    len(config.Sinks) == 3 && config.Sinks[2].File.Path == "-" && config.Sinks[2].Mode == "structured",
 	} {
 		if !ok {
 			t.Errorf("not so: %s: %+v", what, config)
@@ -111,7 +111,7 @@ sinks:
 	}
 }
 
-func TestEnvironmentTellsWhatIsWrong(t *testing.T) {
+func TestEnvironmentErrors(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		environ []string

@@ -29,7 +29,7 @@ func TestExampleIsItsFile(t *testing.T) {
 	}
 }
 
-// all is the example with the keys that are off put on. It is no configuration,
+// all is the example with the keys that are off put on. It is not a configuration,
 // since some of them exclude each other.
 func all(t *testing.T) []byte {
 	t.Helper()

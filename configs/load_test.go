@@ -26,7 +26,7 @@ func sink(keys string) string {
 	return "appliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: s, " + keys + "}]"
 }
 
-func TestParseTellsWhatIsWrong(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	key := writeFile(t, "k")
 	for _, test := range []struct {
 		name, file string
@@ -35,7 +35,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		// Reading.
 		{"an unknown key", "logs: {}" + valid, []string{"f.yaml:1:1: logs: is not a known key; did you mean log?"}},
 		{"an unknown key within", "log:\n  levl: info" + valid, []string{"f.yaml:2:3: log.levl: is not a known key; did you mean level?"}},
-		{"an unknown twin", "admin: {token_fil: x}" + valid, []string{"admin.token_fil: is not a known key; did you mean token_file?"}},
+		{"an unknown file variant", "admin: {token_fil: x}" + valid, []string{"admin.token_fil: is not a known key; did you mean token_file?"}},
 		{"an unknown key like none", "weather: {enabled: true}" + valid, []string{"f.yaml:1:1: weather: is not a known key"}},
 		{"an unknown key of an item", sink(`file: {path: "-"}, matches: x`), []string{"f.yaml:2:38: sinks[0].matches: is not a known key"}},
 		{"a key set twice", "state: a\nstate: b" + valid, []string{"f.yaml:2:1: state: is set twice, first on line 1"}},
@@ -201,7 +201,7 @@ func wantErrors(t *testing.T, err error, want []string) {
 	}
 }
 
-func TestParseTakes(t *testing.T) {
+func TestParseAccepts(t *testing.T) {
 	key := writeFile(t, "k")
 	for name, file := range map[string]string{
 		"the least":                       valid,
@@ -229,7 +229,7 @@ func TestParseTakes(t *testing.T) {
 	}
 }
 
-func TestParseGivesValues(t *testing.T) {
+func TestParseReturnsValues(t *testing.T) {
 	config := parse(t, `
 log: {level: debug}
 appliances:
@@ -293,7 +293,7 @@ func TestLoadWithoutItsFile(t *testing.T) {
 	}
 }
 
-func TestErrorsAreFoundOneByOne(t *testing.T) {
+func TestErrorsUnwrap(t *testing.T) {
 	_, err := Parse("f.yaml", []byte("state: []"+valid), nil)
 	var one *Error
 	if !errors.As(err, &one) || one.Path != "state" || one.File != "f.yaml" || one.Line != 1 || one.Column != 8 {

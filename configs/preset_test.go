@@ -17,7 +17,7 @@ func TestPresetsGiveDefaults(t *testing.T) {
 		name, keys string
 		change     func(*Sink) // what differs from a webhook without a preset
 	}{
-		{"slack skips what is no news any more", `webhook: {preset: slack, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
+		{"slack skips old events", `webhook: {preset: slack, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
 		{"teams does, too", `webhook: {preset: teams, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
 		{"discord does, too", `webhook: {preset: discord, url: "https://h.example/x"}`, func(s *Sink) { s.Lag = chat }},
 		{"what is set of lag stays, and the rest is the preset's", `webhook: {preset: slack, url: "https://h.example/x"}, lag: {max_age: 1h}`,
@@ -81,14 +81,14 @@ func TestPresetsGiveDefaults(t *testing.T) {
 			t.Errorf("got %s", s.Lag.MaxBytes)
 		}
 	})
-	t.Run("a sink that is no webhook has none of it", func(t *testing.T) {
+	t.Run("a sink other than a webhook has no such defaults", func(t *testing.T) {
 		if s := parse(t, valid).Sinks[0]; s.Lag != (Lag{Policy: LagBlock}) {
 			t.Errorf("got %+v", s.Lag)
 		}
 	})
 }
 
-func TestWhatHappensToAnEventThatMatchFailsForDependsOnRedact(t *testing.T) {
+func TestOnErrorDefaultDependsOnRedact(t *testing.T) {
 	for name, c := range map[string]struct{ keys, want string }{
 		"without a match there is nothing to decide": {`redact: [detection.title]`, ""},
 		"by itself it is sent":                       {`match: "true"`, "send"},
@@ -119,7 +119,7 @@ func TestEveryPresetCanBeConfigured(t *testing.T) {
 	}
 }
 
-func TestPresetsByTheEnvironment(t *testing.T) {
+func TestPresetsInTheEnvironment(t *testing.T) {
 	w := parse(t, valid,
 		"NDRBRIDGE_SINKS_1_NAME=chat",
 		"NDRBRIDGE_SINKS_1_WEBHOOK_URL=https://slack.com/api/chat.postMessage",
@@ -157,7 +157,7 @@ func TestPresetsByTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestPresetKeysTellWhatIsWrong(t *testing.T) {
+func TestPresetKeyErrors(t *testing.T) {
 	const at = "sinks[0].webhook"
 	for _, test := range []struct{ name, webhook, want string }{
 		{"a preset that is none", `preset: slak, url: "https://h"`, at + `.preset: "slak" is not one of slack, teams, discord, pagerduty, splunk_hec, elasticsearch, datadog; did you mean slack?`},

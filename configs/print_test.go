@@ -198,7 +198,7 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 	}
 }
 
-func TestThePathOfAURLIsPrintedWhereTheKeyStandsBesideIt(t *testing.T) {
+func TestURLPathIsShownIfItContainsNoKey(t *testing.T) {
 	for preset, want := range map[string]string{
 		PresetSplunkHEC:     "https://***@a.example/services/x?***",
 		PresetElasticsearch: "https://***@a.example/services/x?***",

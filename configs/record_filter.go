@@ -197,7 +197,7 @@ func (d *filterDecoder) operand(dst []byte, path string, node *yaml.Node, severa
 	parts := d.members(path, typed, "type", "value")
 	for _, name := range []string{"type", "value"} {
 		if parts[name] == nil {
-			d.wrong(node, path, "has no %s; write {type: …, value: …}, or the value alone", name)
+			d.wrong(node, path, "has no %s; write {type: …, value: …}, or only the value", name)
 			return dst
 		}
 	}

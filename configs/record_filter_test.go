@@ -34,7 +34,7 @@ func TestRecordFilter(t *testing.T) {
 	}
 }
 
-func TestRecordFilterTellsWhatIsWrong(t *testing.T) {
+func TestRecordFilterErrors(t *testing.T) {
 	deep := strings.Repeat(`{operator: not, rules: [`, 17) + `{field: a, operator: exists}` + strings.Repeat(`]}`, 17)
 	for _, test := range []struct{ name, filter, want string }{
 		{"text", "x", "records[0].filter: expected field, operator and operand, or operator and rules, found text"},

@@ -10,7 +10,7 @@ import (
 	"ndrbridge/configs"
 )
 
-func TestFilesOfSecretsAreToldByTheirKeys(t *testing.T) {
+func TestSecretFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"), 0o600); err != nil {
 		t.Fatal(err)

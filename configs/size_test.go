@@ -35,14 +35,14 @@ func TestSizeText(t *testing.T) {
 	}
 }
 
-func TestSizeRefuses(t *testing.T) {
+func TestSizeErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":         "",
 		"a unit alone":    "MiB",
 		"less than none":  "-1",
 		"decimal units":   "2GB",
 		"short units":     "2Gi",
-		"small letters":   "2gib",
+		"lower case":      "2gib",
 		"a fraction":      "1.5GiB",
 		"blanks":          "2 GiB",
 		"more than fits":  "8388608TiB",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTicketBrokersTellWhatIsWrong(t *testing.T) {
+func TestTicketBrokerErrors(t *testing.T) {
 	const (
 		nats  = `nats: {url: "nats://127.0.0.1:4222", `
 		kafka = `kafka: {brokers: ["127.0.0.1:9092"], `

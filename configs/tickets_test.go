@@ -9,7 +9,7 @@ import (
 	"ndrbridge/tickets"
 )
 
-func TestTicketKeysTellWhatIsWrong(t *testing.T) {
+func TestTicketKeyErrors(t *testing.T) {
 	const at = "tickets.webhooks."
 	for _, test := range []struct{ name, webhooks, want string }{
 		{"a webhook that anybody could send", `jira: {}`, at + "jira.secret_file: is missing, and so is admin.token_file"},

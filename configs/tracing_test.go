@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-func TestTracingKeysTellWhatIsWrong(t *testing.T) {
+func TestTracingKeyErrors(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
-		{"an endpoint that is no URL", "endpoint: collector", "tracing.endpoint: is not a URL with a scheme and a host"},
+		{"an endpoint that is not a URL", "endpoint: collector", "tracing.endpoint: is not a URL with a scheme and a host"},
 		{"an endpoint of gRPC", `endpoint: "grpc://collector:4317"`, "tracing.endpoint: has a scheme that cannot be used here; write one of http, https"},
 		{"an endpoint with a password", `endpoint: "https://ana:sesame@collector"`, "tracing.endpoint: has a user name or a password; write them into headers"},
 		{"an endpoint with a query", `endpoint: "https://collector/?k=sesame"`, "tracing.endpoint: has a query or a fragment"},
@@ -15,7 +15,7 @@ func TestTracingKeysTellWhatIsWrong(t *testing.T) {
 		{"a header twice", "headers: {x-key: a, X-Key: b}", "tracing.headers.x-key: is set twice with different capitalization"},
 		{"a share below none", "sample: -0.1", "tracing.sample: is -0.1; it must be between 0 and 1"},
 		{"a share above all", "sample: 1.1", "tracing.sample: is 1.1; it must be between 0 and 1"},
-		{"a share that is no number", "sample: .nan", "tracing.sample: "},
+		{"a fraction that is not a number", "sample: .nan", "tracing.sample: "},
 		{"half a certificate", "tls: {server_name: a, cert_file: tracing.go}", "tracing.tls.cert_file: is set without key_file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ type WebhookSign struct {
 // IsSet reports whether requests are signed.
 func (s WebhookSign) IsSet() bool { return len(s.Secrets)+len(s.SecretFiles) > 0 }
 
-// Read returns all secrets. It reads those in files anew. Errors are those of
+// Read returns all secrets. It reads files again at each call. Errors are those of
 // Secret.Read.
 func (s WebhookSign) Read() ([]string, error) {
 	var all []string

@@ -14,7 +14,7 @@ const (
 	newSignSecret = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3"
 )
 
-func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
+func TestWebhookKeyErrors(t *testing.T) {
 	const at = "sinks[0].webhook"
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, test := range []struct {
@@ -68,7 +68,7 @@ func TestWebhookKeysTellWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestATemplateMakesJSONUnlessTheContentTypeIsAnother(t *testing.T) {
+func TestTemplateBodyIsJSONUnlessContentTypeDiffers(t *testing.T) {
 	for _, test := range []struct {
 		headers string
 		json    bool

@@ -5,34 +5,34 @@ import (
 	"testing"
 )
 
-func TestTicketMistakesAreTold(t *testing.T) {
+func TestWebhookTicketErrors(t *testing.T) {
 	const jira = `system: jira, project: SEC`
 	for _, c := range []struct {
 		name          string
 		webhook, rest string // of the sink; rest is behind it
 		tickets       bool
-		wants         []string // in the errors; none: it is right
+		messages      []string // in the errors; none if it is valid
 	}{
 		{name: "jira", webhook: `url: "https://j.example", auth: {username: u, password: p}, ticket: {` + jira + `, labels: [soc], priorities: {high: High}}`, tickets: true},
 		{name: "servicenow", webhook: `url: "https://s.example", ticket: {system: servicenow, fields: {assignment_group: SOC}, priorities: {info: "2"}}`, tickets: true},
 		{name: "generic", webhook: `url: "https://g.example/t", template: '{"a": {{json .detection.title}}}', ticket: {system: generic, id: ticket.id, lookup: {url: "https://g.example/t?r={{.event.subject}}", id: tickets.0.id}}`, tickets: true},
-		{name: "links need tickets.enabled", webhook: `url: "https://j.example", ticket: {` + jira + `}`, wants: []string{"sinks[0].webhook.ticket.link", "set tickets.enabled to true, or link to false"}},
+		{name: "links need tickets.enabled", webhook: `url: "https://j.example", ticket: {` + jira + `}`, messages: []string{"sinks[0].webhook.ticket.link", "set tickets.enabled to true, or link to false"}},
 		{name: "no links need nothing", webhook: `url: "https://j.example", ticket: {` + jira + `, link: false}`},
-		{name: "no system", webhook: `url: "https://j.example", ticket: {project: SEC}`, tickets: true, wants: []string{"ticket.system: is missing"}},
-		{name: "another system", webhook: `url: "https://j.example", ticket: {system: trello}`, tickets: true, wants: []string{"ticket.system", "jira, servicenow"}},
-		{name: "no project", webhook: `url: "https://j.example", ticket: {system: jira}`, tickets: true, wants: []string{"ticket.project: is missing"}},
-		{name: "a label with a blank", webhook: `url: "https://j.example", ticket: {` + jira + `, labels: [ndr, a label]}`, tickets: true, wants: []string{"ticket.labels[1]"}},
-		{name: "a severity that is none", webhook: `url: "https://j.example", ticket: {` + jira + `, priorities: {urgent: High}}`, tickets: true, wants: []string{"ticket.priorities.urgent", "critical, high"}},
-		{name: "an urgency that is none", webhook: `url: "https://s.example", ticket: {system: servicenow, priorities: {high: High}}`, tickets: true, wants: []string{"ticket.priorities.high", "1 (high), 2 or 3"}},
-		{name: "keys of another system", webhook: `url: "https://s.example", ticket: {system: servicenow, project: SEC, id: a}`, tickets: true, wants: []string{"ticket.project: is not supported by system servicenow", "ticket.id: is not supported by"}},
+		{name: "no system", webhook: `url: "https://j.example", ticket: {project: SEC}`, tickets: true, messages: []string{"ticket.system: is missing"}},
+		{name: "another system", webhook: `url: "https://j.example", ticket: {system: trello}`, tickets: true, messages: []string{"ticket.system", "jira, servicenow"}},
+		{name: "no project", webhook: `url: "https://j.example", ticket: {system: jira}`, tickets: true, messages: []string{"ticket.project: is missing"}},
+		{name: "a label with a blank", webhook: `url: "https://j.example", ticket: {` + jira + `, labels: [ndr, a label]}`, tickets: true, messages: []string{"ticket.labels[1]"}},
+		{name: "a severity that is none", webhook: `url: "https://j.example", ticket: {` + jira + `, priorities: {urgent: High}}`, tickets: true, messages: []string{"ticket.priorities.urgent", "critical, high"}},
+		{name: "an urgency that is none", webhook: `url: "https://s.example", ticket: {system: servicenow, priorities: {high: High}}`, tickets: true, messages: []string{"ticket.priorities.high", "1 (high), 2 or 3"}},
+		{name: "keys of another system", webhook: `url: "https://s.example", ticket: {system: servicenow, project: SEC, id: a}`, tickets: true, messages: []string{"ticket.project: is not supported by system servicenow", "ticket.id: is not supported by"}},
 		{name: "generic without anything", webhook: `url: "https://g.example", ticket: {system: generic, lookup: {page: a..b}}`, tickets: true,
-			wants: []string{"webhook.template: is missing", "ticket.id: is missing", "lookup.url: is missing", "lookup.id: is missing", "a..b"}},
-		{name: "a template for jira", webhook: `url: "https://j.example", template: "{}", ticket: {` + jira + `}`, tickets: true, wants: []string{"webhook.template: sets the body"}},
-		{name: "a preset", webhook: `url: "https://j.example", preset: teams, ticket: {` + jira + `}`, tickets: true, wants: []string{"webhook.preset: is not supported with ticket"}},
-		{name: "another method", webhook: `url: "https://j.example", method: PUT, ticket: {` + jira + `}`, tickets: true, wants: []string{"webhook.method"}},
-		{name: "another mode", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, mode: batch`, tickets: true, wants: []string{"sinks[0].mode"}},
-		{name: "what tells tickets apart is taken away", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, redact: [detection.ticket_id]`, tickets: true, wants: []string{"sinks[0].redact: removes detection.ticket_id"}},
-		{name: "a delay below 0", webhook: `url: "https://j.example", ticket: {` + jira + `, search_delay: -1s}`, tickets: true, wants: []string{"ticket.search_delay"}},
+			messages: []string{"webhook.template: is missing", "ticket.id: is missing", "lookup.url: is missing", "lookup.id: is missing", "a..b"}},
+		{name: "a template for jira", webhook: `url: "https://j.example", template: "{}", ticket: {` + jira + `}`, tickets: true, messages: []string{"webhook.template: sets the body"}},
+		{name: "a preset", webhook: `url: "https://j.example", preset: teams, ticket: {` + jira + `}`, tickets: true, messages: []string{"webhook.preset: is not supported with ticket"}},
+		{name: "another method", webhook: `url: "https://j.example", method: PUT, ticket: {` + jira + `}`, tickets: true, messages: []string{"webhook.method"}},
+		{name: "another mode", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, mode: batch`, tickets: true, messages: []string{"sinks[0].mode"}},
+		{name: "the field that identifies tickets is redacted", webhook: `url: "https://j.example", ticket: {` + jira + `}`, rest: `, redact: [detection.ticket_id]`, tickets: true, messages: []string{"sinks[0].redact: removes detection.ticket_id"}},
+		{name: "a delay below 0", webhook: `url: "https://j.example", ticket: {` + jira + `, search_delay: -1s}`, tickets: true, messages: []string{"ticket.search_delay"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := sink(`webhook: {` + c.webhook + `}` + c.rest)
@@ -40,7 +40,7 @@ func TestTicketMistakesAreTold(t *testing.T) {
 				text += "\ntickets: {enabled: true}\n"
 			}
 			config, err := Parse("ndrbridge.yaml", []byte(text), nil)
-			if len(c.wants) == 0 {
+			if len(c.messages) == 0 {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -52,7 +52,7 @@ func TestTicketMistakesAreTold(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is taken")
 			}
-			for _, want := range c.wants {
+			for _, want := range c.messages {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("lacks %q:\n%v", want, err)
 				}

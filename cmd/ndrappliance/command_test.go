@@ -76,7 +76,7 @@ func (s *started) send(method, authorization, path, body string) (int, string) {
 }
 
 func TestServing(t *testing.T) {
-	t.Run("it serves a backlog until it is told to stop", func(t *testing.T) {
+	t.Run("it serves a backlog until it is stopped", func(t *testing.T) {
 		s := start(t, "--backlog", "30")
 		status, body := s.get("Service apikey="+standin.DefaultAPIKey, "/detections?limit=20000")
 		var detections []any
@@ -165,7 +165,7 @@ func TestWrongUsage(t *testing.T) {
 		{"a log that keeps nothing", []string{"--audit-capacity", "0"}, "--audit-capacity"},
 		{"a negative backlog of records", []string{"--record-backlog", "-1"}, "--record-backlog"},
 		{"a negative backlog", []string{"--backlog", "-1"}, "--backlog"},
-		{"a status that is no server error", []string{"--server-error-status", "404"}, "--server-error-status"},
+		{"a status that is not a server error", []string{"--server-error-status", "404"}, "--server-error-status"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

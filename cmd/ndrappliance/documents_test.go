@@ -9,6 +9,6 @@ import (
 	"ndrbridge/test/docs"
 )
 
-func TestEveryCommandOfTheDocumentsCanBeTyped(t *testing.T) {
+func TestCommandsInDocumentsAreValid(t *testing.T) {
 	docs.TryCommands(t, func() *cobra.Command { return command(io.Discard, io.Discard) })
 }

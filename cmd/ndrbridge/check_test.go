@@ -44,7 +44,7 @@ func place(t *testing.T, name, text string, mode os.FileMode) string {
 	return path
 }
 
-// delivered is where a bridge that runs delivers to, so that a check that sends is told
+// delivered is the target of a running bridge, so that a check that sends something is noticed
 // from it.
 const delivered = "/delivered"
 
@@ -85,7 +85,7 @@ tickets:
 `, folder, appliance, standin.DefaultAPIKey, cluster.ListenAddrs()[0], bus.ClientURL(), hook.URL)
 }
 
-func TestCheckConnectSaysThatAllOfItWouldWork(t *testing.T) {
+func TestCheckConnectReportsSuccess(t *testing.T) {
 	t.Parallel()
 	text := working(t)
 	config := place(t, "ndrbridge.yaml", text, 0o600)
@@ -133,7 +133,7 @@ func TestCheckConnectSaysThatAllOfItWouldWork(t *testing.T) {
 	})
 }
 
-func TestCheckConnectSaysWhatWouldNot(t *testing.T) {
+func TestCheckConnectReportsFailures(t *testing.T) {
 	t.Parallel()
 	text := working(t)
 	for name, test := range map[string]struct{ from, to, want string }{
@@ -184,7 +184,7 @@ func TestCheckConnectSaysWhatWouldNot(t *testing.T) {
 	})
 }
 
-func TestFlagsOfCheckThatDoNotGoTogether(t *testing.T) {
+func TestCheckRejectsConflictingFlags(t *testing.T) {
 	config := place(t, "ndrbridge.yaml", good, 0o600)
 	for name, args := range map[string][]string{
 		"json without connect":    {"--json"},
@@ -199,7 +199,7 @@ func TestFlagsOfCheckThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
-func TestNoTrialHasASecretShown(t *testing.T) {
+func TestCheckConnectShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	h := &hostile{t: t, asked: make(map[string]int)}
 	all := misdeeds()
@@ -229,7 +229,7 @@ func TestNoTrialHasASecretShown(t *testing.T) {
 	}
 }
 
-func TestCheckWithoutConnectRefusesAStateThatCannotBeMade(t *testing.T) {
+func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for name, test := range map[string]struct {
@@ -299,7 +299,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 		"a preset":                                      {sink: `name: soc, webhook: {url: "http://127.0.0.1:1/index", preset: elasticsearch, tls: {ca_file: ` + empty + "}}", part: "sink soc", want: noCertificate + empty},
 		"a match that does not compile":                 {sink: soc + "}, match: nothing.of(", want: "sinks[0].match"},
 		"a template that does not compile":              {sink: soc + ", template: '{{'}", want: "sinks[0].webhook.template"},
-		"a redaction that is no path":                   {sink: soc + "}, redact: [a..b]", want: "sinks[0].redact[0]"},
+		"a redaction that is not a path":                {sink: soc + "}, redact: [a..b]", want: "sinks[0].redact[0]"},
 		"tickets from NATS, where ca_file has none":     {rest: `tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: ` + empty + "}}}\n", part: "tickets from nats", want: noCertificate + empty},
 		"tickets from Kafka, where ca_file has none":    {rest: `tickets: {enabled: true, kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n", part: "tickets from kafka", want: noCertificate + empty},
 		"tickets that are off, where ca_file has none":  {rest: `tickets: {kafka: {brokers: ["127.0.0.1:1"], tls: {ca_file: ` + empty + "}}}\n"},
@@ -366,7 +366,7 @@ func makeNewer(t *testing.T, path string) {
 	}
 }
 
-func TestCheckAndRunNameEveryPartThatCannotBeMade(t *testing.T) {
+func TestCheckAndRunReportEveryInvalidPart(t *testing.T) {
 	t.Parallel()
 	empty := place(t, "empty.pem", "no certificate", 0o600)
 	text := fmt.Sprintf(`
@@ -390,7 +390,7 @@ tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}
 	}
 }
 
-func TestCheckOfAConfigurationInUseSaysWhoHasTheAddress(t *testing.T) {
+func TestCheckWarnsIfABridgeHasTheAddress(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	configure := func(listen string) string {

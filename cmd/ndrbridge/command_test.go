@@ -28,7 +28,7 @@ sinks: [{name: log, file: {path: "-"}}]
 `
 
 // The blanks between the columns are the table's.
-func TestCheckTellsEveryStream(t *testing.T) {
+func TestCheckReportsEveryStream(t *testing.T) {
 	text := strings.Replace(streams, "}}]", "}}, {name: oncall, webhook: {preset: pagerduty, key: s3cret}}]", 1)
 	config, err := configs.Parse("ndrbridge.yaml", []byte(text), nil)
 	if err != nil {
@@ -81,15 +81,15 @@ func TestCommands(t *testing.T) {
 		{"an unknown command is wrong usage", []string{"fly"}, nil, 2, "", "unknown command"},
 		{"an unknown flag is wrong usage", []string{"run", "--fly"}, nil, 2, "", "--fly"},
 		{"an argument too many is wrong usage", []string{"check", "x"}, nil, 2, "", `got "x"`},
-		{"a good configuration is told as what would run", []string{"check", "--config", valid}, nil, 0, "the configuration is valid", ""},
+		{"a valid configuration is printed as a plan", []string{"check", "--config", valid}, nil, 0, "the configuration is valid", ""},
 		{"the environment names the file", []string{"check"}, []string{"NDRBRIDGE_CONFIG=" + valid}, 0, "https://sensor.example", ""},
 		{"the environment alone is enough", []string{"check"}, []string{
 			"NDRBRIDGE_APPLIANCES_0_NAME=hq", "NDRBRIDGE_APPLIANCES_0_URL=https://sensor.example", "NDRBRIDGE_APPLIANCES_0_API_KEY=k",
 			"NDRBRIDGE_SINKS_0_NAME=log", "NDRBRIDGE_SINKS_0_FILE_PATH=-",
 		}, 0, "sink log", ""},
-		{"all mistakes are told at once, with their places", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:7:1: colour"},
+		{"all errors are reported together with their positions", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:7:1: colour"},
 		{"the second mistake too", []string{"check", "-c", invalid}, nil, 1, "", "bad.yaml:8:"},
-		{"a missing file is told", []string{"check", "-c", filepath.Join(folder, "none.yaml")}, nil, 1, "", "none.yaml"},
+		{"a missing file is reported", []string{"check", "-c", filepath.Join(folder, "none.yaml")}, nil, 1, "", "none.yaml"},
 		{"a bad configuration does not run", []string{"run", "-c", invalid}, nil, 1, "", "colour"},
 		{"the effective values are printed", []string{"config", "print", "-c", valid}, nil, 0, "page_size: 1000", ""},
 		{"a group of commands prints its help", []string{"dead"}, nil, 0, "ndrbridge dead requeue lake --all", ""},
@@ -97,23 +97,23 @@ func TestCommands(t *testing.T) {
 		{"a shell that is not known is wrong usage", []string{"completion", "tcsh"}, nil, 2, "", "bash, fish, powershell, zsh"},
 		{"a completion script is printed", []string{"completion", "bash"}, nil, 0, "__start_ndrbridge", ""},
 		{"completion teaches", []string{"completion", "--help"}, nil, 0, "source <(ndrbridge completion bash)", ""},
-		{"requeue wants keys or all", []string{"dead", "requeue", "lake"}, nil, 2, "", "give keys"},
-		{"requeue wants one of them", []string{"dead", "requeue", "lake", "k", "--all"}, nil, 2, "", "not both"},
+		{"requeue requires keys or --all", []string{"dead", "requeue", "lake"}, nil, 2, "", "give keys"},
+		{"requeue rejects keys together with --all", []string{"dead", "requeue", "lake", "k", "--all"}, nil, 2, "", "not both"},
 		{"requeue is for sinks alone", []string{"dead", "requeue", "hq/audit", "--all"}, nil, 2, "", "ndrbridge rewind"},
-		{"requeue wants a sink", []string{"dead", "requeue", "--all"}, nil, 2, "", "requires at least SINK"},
-		{"drop wants keys or all", []string{"dead", "drop", "hq/audit"}, nil, 2, "", "give keys"},
+		{"requeue requires a sink", []string{"dead", "requeue", "--all"}, nil, 2, "", "requires at least SINK"},
+		{"drop requires keys or --all", []string{"dead", "drop", "hq/audit"}, nil, 2, "", "give keys"},
 		{"an owner has a name", []string{"dead", "list", "/detections"}, nil, 2, "", "hq/detections"},
-		{"show wants a key", []string{"dead", "show", "lake"}, nil, 2, "", "got 1 argument"},
+		{"show requires a key", []string{"dead", "show", "lake"}, nil, 2, "", "got 1 argument"},
 		{"a list of ticket commands has one of their states", []string{"tickets", "list", "--status", "done"}, nil, 2, "", "pending, applied, rejected"},
 		{"a ticket command is shown by its number", []string{"tickets", "show", "SEC-1"}, nil, 2, "", "as ndrbridge tickets list prints it"},
 		{"ticket commands are dropped one by one", []string{"tickets", "drop"}, nil, 2, "", "requires at least ID"},
-		{"pause wants a sink", []string{"pause"}, nil, 2, "", "requires SINK,"},
-		{"rename wants both names", []string{"state", "rename", "lake"}, nil, 2, "", "requires OLD NEW"},
+		{"pause requires a sink", []string{"pause"}, nil, 2, "", "requires SINK,"},
+		{"rename requires both names", []string{"state", "rename", "lake"}, nil, 2, "", "requires OLD NEW"},
 		{"status takes nothing", []string{"status", "lake"}, nil, 2, "", `got "lake"`},
-		{"render wants a preset", []string{"render"}, nil, 2, "", "slack, teams, discord"},
-		{"render wants a preset that there is", []string{"render", "irc"}, nil, 2, "", `"irc" is not one of slack, teams`},
-		{"render wants some events at once", []string{"render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
-		{"render wants a sink of the configuration", []string{"render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
+		{"render requires a preset", []string{"render"}, nil, 2, "", "slack, teams, discord"},
+		{"render requires a known preset", []string{"render", "irc"}, nil, 2, "", `"irc" is not one of slack, teams`},
+		{"render requires a positive batch size", []string{"render", "slack", "--batch", "0"}, nil, 2, "", "--batch: must be at least 1"},
+		{"render requires a sink in the configuration", []string{"render", "slack", "-c", valid}, nil, 1, "", "no sink with preset slack"},
 		{"the schema is printed", []string{"config", "schema"}, nil, 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, ""},
 		{"the example is printed", []string{"config", "example"}, nil, 0, "appliances:", ""},
 	} {

@@ -153,7 +153,7 @@ func TestStreamsAreRewoundAndVerified(t *testing.T) {
 			}
 		}
 	})
-	t.Run("what cannot be done is told", func(t *testing.T) {
+	t.Run("errors are reported", func(t *testing.T) {
 		address := i.byAddress()
 		for _, c := range []struct {
 			exit int

@@ -11,9 +11,9 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// bury makes the state of an installation whose bridge has not run, with so many
+// addDeadLetters creates the state of an installation whose bridge has not run, with so many
 // dead letters of its stream of detections.
-func (i *installation) bury(deadLetters int) {
+func (i *installation) addDeadLetters(deadLetters int) {
 	i.t.Helper()
 	store, err := checkpoint.Open(filepath.Join(filepath.Dir(i.config), "state.db"), checkpoint.Options{})
 	if err != nil {
@@ -33,10 +33,10 @@ func (i *installation) bury(deadLetters int) {
 	}
 }
 
-func TestWhatAStreamCouldNotMakeIntoEventsIsListed(t *testing.T) {
+func TestDeadLettersOfAStreamAreListed(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	i.bury(70)
+	i.addDeadLetters(70)
 	config := []string{"--config", i.config}
 	for _, c := range []struct {
 		name  string

@@ -7,6 +7,6 @@ import (
 	"ndrbridge/test/docs"
 )
 
-func TestEveryCommandOfTheDocumentsCanBeTyped(t *testing.T) {
+func TestCommandsInDocumentsAreValid(t *testing.T) {
 	docs.TryCommands(t, (&command{stdout: io.Discard, stderr: io.Discard}).root)
 }

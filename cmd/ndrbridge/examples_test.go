@@ -87,7 +87,7 @@ func (s *showcase) play() {
 	s.show("ndrbridge match --count 'detection.risk_score >= 80' < events.jsonl")
 	s.show("ndrbridge tickets list")
 	s.show("ndrbridge dead list soc")
-	s.show("ndrbridge dead show soc " + s.letter())
+	s.show("ndrbridge dead show soc " + s.deadLetterKey())
 	s.soc.content.Store(true)
 	s.show("ndrbridge dead requeue soc --all")
 	s.show("ndrbridge replay log --since -1h")
@@ -219,7 +219,7 @@ func (s *showcase) closeTicket() {
 }
 
 // dead letter is the key of a dead letter of soc.
-func (s *showcase) letter() string {
+func (s *showcase) deadLetterKey() string {
 	s.t.Helper()
 	lines := strings.Split(s.printed["ndrbridge dead list"], "\n")
 	return strings.Fields(lines[len(lines)-2])[0]

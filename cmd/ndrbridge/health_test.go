@@ -16,7 +16,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-func TestHealthIsToldByTheExitCode(t *testing.T) {
+func TestHealthExitCode(t *testing.T) {
 	// The real interface, with a token, of a bridge that has yet to open its state.
 	lives := httptest.NewServer(admin.NewHandler(admin.Options{
 		Token: "s3cret", Metrics: prometheus.NewRegistry(),

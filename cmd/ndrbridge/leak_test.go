@@ -157,22 +157,22 @@ func needlesOf(word string) []string {
 	return forms
 }
 
-// expectNone tells secrets in a text.
+// expectNone reports an error for each secret in a text.
 func expectNone(t *testing.T, where, text string, needles []string) {
 	t.Helper()
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, needle := range needles {
 		if at := strings.Index(text, needle); at >= 0 {
 			around := text[max(0, at-300):min(len(text), at+60)]
-			if !told[around] {
-				told[around] = true
+			if !reported[around] {
+				reported[around] = true
 				t.Errorf("%s shows %s: …%s…", where, needle, around)
 			}
 		}
 	}
 }
 
-func TestALeakIsSeenInWhateverForm(t *testing.T) {
+func TestLeaksAreFoundInEveryForm(t *testing.T) {
 	const secret = "a/sesame001+é"
 	needles := needlesOf(marker)
 	for _, text := range []string{

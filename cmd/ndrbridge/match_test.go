@@ -34,14 +34,14 @@ func TestMatchCommand(t *testing.T) {
 		{"they can be counted alone", []string{"--count", "detection.risk_score >= 0"}, events, commandline.ExitDone,
 			"2\n", "2 of 3 events match\n"},
 		{"none of none match", []string{"true"}, "", commandline.ExitDone, "", "0 of 0 events match\n"},
-		{"an event over which the expression fails matches, and is told", []string{"detection.risk_score >= 80"}, lowLine + "\n" + textLine, commandline.ExitDone,
+		{"an event for which the expression fails matches and is reported", []string{"detection.risk_score >= 80"}, lowLine + "\n" + textLine, commandline.ExitDone,
 			textLine + "\n", "line 2: match event 3-7: column 22, at \">= 80\": no such overload\n1 of 2 events match\n"},
 		{"a mistake in the expression is wrong usage", []string{"detection.risk_score = 80"}, events, commandline.ExitUsage,
 			"", `column 22, at "= 80": use == to compare`},
 		{"an expression without quotes is wrong usage", []string{"detection.risk_score", "80"}, events, commandline.ExitUsage,
 			"", "requires one argument, the expression in quotes, got 2"},
-		{"a line that is no JSON ends it", []string{"true"}, highLine + "\n{\n", commandline.ExitFailed, highLine + "\n", "line 2: "},
-		{"a line that is no event ends it", []string{"true"}, `{"detection":{}}`, commandline.ExitFailed, "", "line 1: not an event"},
+		{"a line that is not JSON ends it", []string{"true"}, highLine + "\n{\n", commandline.ExitFailed, highLine + "\n", "line 2: "},
+		{"a line that is not an event ends it", []string{"true"}, `{"detection":{}}`, commandline.ExitFailed, "", "line 1: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -21,7 +21,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-// receiver is a webhook's target that refuses the audit log while told to.
+// receiver is a webhook target that can be switched to reject the audit log.
 type receiver struct {
 	url       string
 	refusing  atomic.Bool
@@ -89,7 +89,7 @@ func (i *installation) awaitStatus(what string, wanted func(admin.Status) bool) 
 			return
 		}
 	}
-	i.t.Fatalf("waited in vain until %s:\n%s", what, last)
+	i.t.Fatalf("timed out waiting until %s:\n%s", what, last)
 }
 
 func await(t *testing.T, what string, done func() bool) {
@@ -99,7 +99,7 @@ func await(t *testing.T, what string, done func() bool) {
 			return
 		}
 	}
-	t.Fatalf("waited in vain for %s", what)
+	t.Fatalf("timed out waiting for %s", what)
 }
 
 // expect runs commands in turn and looks for texts in what they print.
@@ -145,7 +145,7 @@ func (i *installation) keysOf(flags []string) (keys []string) {
 	return keys
 }
 
-func TestDeadLettersAreSeenAndSettled(t *testing.T) {
+func TestDeadLettersAreListedRequeuedAndDropped(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
 	r.refusing.Store(true)
@@ -199,7 +199,7 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 	stop := i.start()
 	await(t, "all detections", func() bool { return r.taken.Load() == 6 })
 
-	i.awaitSink("one that has settled all", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
+	i.awaitSink("one that has completed everything", func(s admin.SinkStatus) bool { return s.LagEvents == 0 })
 	i.expect(i.byAddress(), []expected{
 		{[]string{"replay", "soc", "--since", "-1h"}, 0, []string{"6 events queued to be delivered to soc again"}},
 		{[]string{"replay", "nobody", "--since", "-1h"}, 1, []string{"unknown sink", "soc"}},
@@ -228,7 +228,7 @@ func TestDeliveryIsReplayedPausedAndResumed(t *testing.T) {
 	await(t, "what came meanwhile, and the replay", func() bool { return r.taken.Load() == 12+1+6 })
 }
 
-func TestStatusSaysWhatToDo(t *testing.T) {
+func TestStatusGivesAdvice(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
 	r.forbidden.Store(true)

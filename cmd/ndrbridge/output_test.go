@@ -12,21 +12,21 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-func TestLongWorkIsTold(t *testing.T) {
+func TestLongWorkReportsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []time.Duration
+		var reports []time.Duration
 		failed := errors.New("failed")
-		err := whileWorking(func(d time.Duration) { told = append(told, d) }, func() error {
+		err := whileWorking(func(d time.Duration) { reports = append(reports, d) }, func() error {
 			time.Sleep(5 * time.Second)
 			return failed
 		})
-		if !slices.Equal(told, []time.Duration{2 * time.Second, 4 * time.Second}) || !errors.Is(err, failed) {
-			t.Errorf("told after %v, %v", told, err)
+		if !slices.Equal(reports, []time.Duration{2 * time.Second, 4 * time.Second}) || !errors.Is(err, failed) {
+			t.Errorf("reports after %v, %v", reports, err)
 		}
 	})
 }
 
-func TestWhatCannotBeUndoneIsAsked(t *testing.T) {
+func TestConfirm(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		yes         bool
@@ -37,9 +37,9 @@ func TestWhatCannotBeUndoneIsAsked(t *testing.T) {
 		{"yes is the answer beforehand", true, false, "", nil},
 		{"y is yes", false, true, "y\n", nil},
 		{"Yes is yes", false, true, "Yes\n", nil},
-		{"nothing is no", false, true, "\n", commandline.ErrReported},
-		{"the end of the input is no", false, true, "", commandline.ErrReported},
-		{"another word is no", false, true, "why\n", commandline.ErrReported},
+		{"an empty answer means no", false, true, "\n", commandline.ErrReported},
+		{"the end of the input means no", false, true, "", commandline.ErrReported},
+		{"another word means no", false, true, "why\n", commandline.ErrReported},
 		{"without a terminal nobody is asked", false, false, "y\n", commandline.ErrUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWhatCannotBeUndoneIsAsked(t *testing.T) {
 	}
 }
 
-func TestColoursAreForTerminals(t *testing.T) {
+func TestColoursRequireATerminal(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		terminal bool

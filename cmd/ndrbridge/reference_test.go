@@ -54,7 +54,7 @@ command. NDRBRIDGE_CONFIG saves the ` + "`--config`" + `.
 
 `
 
-// sharedFlags are told once for all commands.
+// sharedFlags are documented once for all commands.
 var sharedFlags = []string{"config", "admin", "token-file", "json", "help"}
 
 // referenceOf is the page. examples are what commands print, by their paths.
@@ -103,17 +103,17 @@ func below(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// flagsOf tells the flags of commands: those that are shared, or the others.
+// flagsOf returns the help of the flags of commands: the shared ones, or the others.
 func flagsOf(commands []*cobra.Command, shared bool) string {
-	told := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, cmd := range commands {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if told.Lookup(f.Name) == nil && slices.Contains(sharedFlags, f.Name) == shared {
-				told.AddFlag(f)
+			if flags.Lookup(f.Name) == nil && slices.Contains(sharedFlags, f.Name) == shared {
+				flags.AddFlag(f)
 			}
 		})
 	}
-	return strings.TrimRight(told.FlagUsages(), "\n")
+	return strings.TrimRight(flags.FlagUsages(), "\n")
 }
 
 // paragraphs are a command's own words, with what is set off by blanks as text.

@@ -70,7 +70,7 @@ func TestRenderCommand(t *testing.T) {
 			0, nil, "has no sink soc with a preset, a template or tickets"},
 		{"a preset or a configuration is needed", nil, highLine, commandline.ExitUsage, 0, nil, "requires --config or one argument"},
 		{"nothing is sent for nothing", []string{"teams"}, "", commandline.ExitDone, 0, nil, ""},
-		{"a line that is no event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
+		{"a line that is not an event ends it", []string{"teams"}, highLine + "\n{}", commandline.ExitFailed, 0, nil, "line 2: not an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -117,7 +117,7 @@ func TestShownBody(t *testing.T) {
 		{"one value is indented, its numbers and texts as they came", `{"a":1.10,"b":"\u00e9"}`, "{\n  \"a\": 1.10,\n  \"b\": \"\\u00e9\"\n}\n"},
 		{"several are a line each", `{"a":1}{"b":2}`, "{\"a\":1}\n{\"b\":2}\n"},
 		{"lines stay lines", "{\"a\":1}\n{\"b\":2}\n", "{\"a\":1}\n{\"b\":2}\n"},
-		{"what is no JSON stays as it is", "a=b", "a=b\n"},
+		{"anything but JSON stays as it is", "a=b", "a=b\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := shownBody([]byte(test.body)); got != test.want {
@@ -125,7 +125,7 @@ func TestShownBody(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing steers a terminal", func(t *testing.T) {
+	t.Run("control characters are replaced", func(t *testing.T) {
 		if got := printableLines("a\u009b2J\nb\n"); got != "a 2J\nb\n" {
 			t.Errorf("got %q", got)
 		}

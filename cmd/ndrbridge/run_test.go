@@ -12,7 +12,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 )
 
-func TestAHangupLoadsTheConfigurationAgain(t *testing.T) {
+func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -278,7 +278,7 @@ func goodAppliance(t *testing.T) (*standin.Appliance, string) {
 	return a, server.URL
 }
 
-func TestNobodyThatAnswersHasASecretShown(t *testing.T) {
+func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	t.Parallel()
 	h := &hostile{t: t, asked: make(map[string]int)}
 	all := misdeeds()
@@ -334,7 +334,7 @@ func TestNobodyThatAnswersHasASecretShown(t *testing.T) {
 	s.stop()
 }
 
-func TestNobodyThatCannotBeReachedHasASecretShown(t *testing.T) {
+func TestNoSecretIsShownForUnreachableServers(t *testing.T) {
 	t.Parallel()
 	closed := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -388,7 +388,7 @@ func TestNobodyThatCannotBeReachedHasASecretShown(t *testing.T) {
 	}
 }
 
-func TestNoMistakeInAConfigurationHasASecretShown(t *testing.T) {
+func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	t.Parallel()
 	all := confide(t, "http://good.example", addresses{
 		scheme: "https://", http: func(name string) string { return name + ".example" }, kafka: "kafka.example:9092", nats: "nats.example:4222",

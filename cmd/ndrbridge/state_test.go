@@ -52,7 +52,7 @@ func TestTheStateIsShown(t *testing.T) {
 	}
 }
 
-func TestTheStateShowsHowManyCommandsWait(t *testing.T) {
+func TestStateShowsPendingCommands(t *testing.T) {
 	t.Parallel()
 	i := install(t)
 	i.start()()
@@ -125,7 +125,7 @@ func TestTheStateIsBackedUp(t *testing.T) {
 	}
 }
 
-func TestTheStateIsTidied(t *testing.T) {
+func TestStateMaintenance(t *testing.T) {
 	t.Parallel()
 	r := receive(t)
 	r.refusing.Store(true)

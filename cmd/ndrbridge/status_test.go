@@ -37,7 +37,7 @@ func TestAStatusIsPrinted(t *testing.T) {
 		{"a stream that fails", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Streams: []admin.StreamStatus{{Stream: "audit", Failures: 3, Error: "401\x1b[2J refused", DeadLetters: 1}}}}
 		}, []string{"hq audit - - - 0/s 3 1", "hq/audit fails and is retried: 401 [2J refused", "hq/audit has dead letters: see which objects could not be converted with ndrbridge dead list hq/audit"}, "\x1b"},
-		{"an appliance that is not reached, which its streams need not tell, too", func(s *admin.Status) {
+		{"an unreachable appliance, whose streams do not repeat it", func(s *admin.Status) {
 			s.Appliances = []admin.ApplianceStatus{{Name: "hq", Reachable: new(false), Since: now.Add(-5 * time.Minute), Error: "connection\nrefused", Streams: []admin.StreamStatus{
 				{Stream: "audit", Failures: 9, Error: "GET /api/v1/auditlog: connection refused"},
 			}}}

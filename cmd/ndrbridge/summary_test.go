@@ -10,13 +10,13 @@ func TestAnEventIsSummedUpInALine(t *testing.T) {
 	for _, c := range []struct{ name, source, data, want string }{
 		{"a detection by its title", "ndrbridge://hq/detections", `{"detection":{"id":1,"title":"Rare SSH port"}}`, "Rare SSH port"},
 		{"an update by what changed", "ndrbridge://hq/detections", `{"detection":{"title":"T"},"changes":{"status":{"from":"new","to":"closed"},"assignee":{}}}`, "T (assignee, status)"},
-		{"a title that is no text does not matter", "ndrbridge://hq/detections", `{"detection":{"title":7},"changes":{"status":{}}}`, " (status)"},
+		{"a title that is not text is ignored", "ndrbridge://hq/detections", `{"detection":{"title":7},"changes":{"status":{}}}`, " (status)"},
 		{"an audit entry by what was done", "ndrbridge://hq/auditlog", `{"audit":{"id":1,"body":{"operation":"Login","user":"ana","details":"by key"}}}`, "Login by ana: by key"},
 		{"an audit entry whose body is a text", "ndrbridge://hq/auditlog", `{"audit":{"body":"restarted"}}`, "restarted"},
 		{"a record by nothing", "ndrbridge://hq/records/dns", `{"record":{"_id":"x"}}`, ""},
 		{"a gap by its explanation", "ndrbridge://hq/events", `{"gap":{"explanation":"entries were purged"}}`, "entries were purged"},
 		{"an appliance by why it is out of reach", "ndrbridge://hq/events", `{"appliance":{"reason":"connection refused"}}`, "connection refused"},
-		{"a skip by whom it concerns", "ndrbridge://bridge/events", `{"skipped":{"sink":"lake","reason":"too old"}}`, "lake: too old"},
+		{"a skip names the sink", "ndrbridge://bridge/events", `{"skipped":{"sink":"lake","reason":"too old"}}`, "lake: too old"},
 		{"a heartbeat by nothing", "ndrbridge://bridge/events", `{"heartbeat":{"version":"1"}}`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAnEventIsSummedUpInALine(t *testing.T) {
 	}
 }
 
-func TestStreamsOfEventsAreChosen(t *testing.T) {
+func TestTailFiltersByStream(t *testing.T) {
 	for _, c := range []struct {
 		source, stream string
 		want           bool

@@ -39,7 +39,7 @@ func (i *installation) command(n int) {
 	}
 }
 
-func TestTicketCommandsAreListedAndSettled(t *testing.T) {
+func TestTicketCommandsAreListedRetriedAndDropped(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{false, true} {
 		t.Run(map[bool]string{false: "of a bridge that does not run", true: "of a bridge that runs"}[running], func(t *testing.T) {

@@ -95,7 +95,7 @@ func TestChat(t *testing.T) {
 		{"a section with nothing", "application/json", message(`{"type": "section"}`), "invalid_blocks"},
 		{"a section with more fields than ten", "application/json", message(`{"type": "section", "fields": [` + strings.Repeat(`{"type": "plain_text", "text": "x"},`, 10) + `{"type": "plain_text", "text": "x"}]}`), "invalid_blocks"},
 		{"actions without any", "application/json", message(`{"type": "actions", "elements": []}`), "invalid_blocks"},
-		{"an action that is no button", "application/json", message(`{"type": "actions", "elements": [{"type": "datepicker"}]}`), "invalid_blocks"},
+		{"an action that is not a button", "application/json", message(`{"type": "actions", "elements": [{"type": "datepicker"}]}`), "invalid_blocks"},
 	} {
 		t.Run("it refuses "+test.name, func(t *testing.T) {
 			c := newChat()

@@ -150,7 +150,7 @@ func TestWrongUsage(t *testing.T) {
 		{"a negative time", []string{"--for", "-1s"}, "--for"},
 		{"a negative rate", []string{"--rate", "-1"}, "--rate"},
 		{"a rate beyond what the demo is made for", []string{"--rate", "1e9"}, "--rate"},
-		{"a rate that is no number", []string{"--rate", "NaN"}, "--rate"},
+		{"a rate that is not a number", []string{"--rate", "NaN"}, "--rate"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -58,7 +58,7 @@ func TestFollowFile(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a file that was never made is no failure", func(t *testing.T) {
+	t.Run("a file that never exists is not a failure", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if err := followFile(ctx, filepath.Join(t.TempDir(), "none"), nil); err != nil {

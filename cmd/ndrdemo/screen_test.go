@@ -61,14 +61,14 @@ func TestScreen(t *testing.T) {
 	})
 }
 
-func TestSettled(t *testing.T) {
+func TestCaughtUp(t *testing.T) {
 	s := someStanding()
 	if s.caughtUp() {
-		t.Error("a sink waits, and all is settled")
+		t.Error("a sink waits, and the progress reports caught up")
 	}
 	s.sinks[1].waiting = 0
 	if !s.caughtUp() {
-		t.Error("no sink waits, and not all is settled")
+		t.Error("no sink waits, and the progress does not report caught up")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestSample(t *testing.T) {
 	for _, c := range []struct {
 		name, data, want string
 	}{
-		{"who does what to whom", `{"detection":{"title":"Port Scan","participants":[{"role":"offender","object_value":"10.0.0.1"},{"role":"victim","hostname":"db.corp.example","object_value":"10.0.0.2"}]}}`,
+		{"offender and victim", `{"detection":{"title":"Port Scan","participants":[{"role":"offender","object_value":"10.0.0.1"},{"role":"victim","hostname":"db.corp.example","object_value":"10.0.0.2"}]}}`,
 			"Port Scan                             10.0.0.1 → db"},
 		{"more victims than one", `{"detection":{"title":"SYN Flood","participants":[{"role":"offender","hostname":null,"object_value":"a"},{"role":"victim","object_value":"b"},{"role":"victim","object_value":"c"}]}}`,
 			"a → b +1"},
@@ -84,7 +84,7 @@ func TestSample(t *testing.T) {
 		{"no offender", `{"detection":{"title":"T","participants":[{"role":"victim","object_value":"b"}]}}`, " → b"},
 		{"what changed, in its order", `{"detection":{"title":"T","participants":[]},"changes":{"status":{"from":null,"to":"closed"},"assignee":{"from":null,"to":"ada"}}}`,
 			"(status, assignee)"},
-		{"what could steer a terminal is replaced", `{"detection":{"title":"\u001b[2J\nT","participants":[]}}`, "�[2J�T"},
+		{"control characters are replaced", `{"detection":{"title":"\u001b[2J\nT","participants":[]}}`, "�[2J�T"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := transform.New(transform.Attributes{
@@ -115,12 +115,12 @@ func TestSampleOfATicket(t *testing.T) {
 
 func TestEcho(t *testing.T) {
 	var log bytes.Buffer
-	var told []string
-	l := slog.New(&warningHandler{Handler: slog.NewTextHandler(&log, nil), warn: func(line string) { told = append(told, line) }})
+	var warnings []string
+	l := slog.New(&warningHandler{Handler: slog.NewTextHandler(&log, nil), warn: func(line string) { warnings = append(warnings, line) }})
 	l.With("sink", "soc").Info("sink delivers again")
 	l.With("appliance", "hq", "stream", "detections").Warn("poll failed", "error", errors.New("refused"), "next", 1)
-	if want := []string{"hq: detections: poll failed: refused"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"hq: detections: poll failed: refused"}; !slices.Equal(warnings, want) {
+		t.Errorf("warnings %q, want %q", warnings, want)
 	}
 	if got := strings.Count(log.String(), "\n"); got != 2 {
 		t.Errorf("the log has %d lines: %s", got, &log)

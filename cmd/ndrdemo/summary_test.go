@@ -25,7 +25,7 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 	return e
 }
 
-func TestASecondTicketBreaksThePromise(t *testing.T) {
+func TestASecondTicketBreaksTheGuarantee(t *testing.T) {
 	var out strings.Builder
 	err := conclude(ledger.New(), exhibit{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
 	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that already had one") {

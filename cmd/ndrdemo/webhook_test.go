@@ -43,14 +43,14 @@ func TestReceiver(t *testing.T) {
 			t.Errorf("%d events, %d duplicates", events, duplicates)
 		}
 	})
-	t.Run("what is no event is refused", func(t *testing.T) {
+	t.Run("anything but an event is rejected", func(t *testing.T) {
 		answer := httptest.NewRecorder()
 		(&receiver{arrivals: newArrivals()}).ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
 		if answer.Code != http.StatusBadRequest {
 			t.Errorf("got %d", answer.Code)
 		}
 	})
-	t.Run("what the bridge tells of itself is not counted", func(t *testing.T) {
+	t.Run("events of the bridge itself are not counted", func(t *testing.T) {
 		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "t.unreachable"}, []byte("{}"))
 		if err != nil {
 			t.Fatal(err)

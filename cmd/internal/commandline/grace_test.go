@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestAProgramThatIgnoresTheSignalEndsAllTheSame(t *testing.T) {
+func TestProgramExitsAfterGracePeriod(t *testing.T) {
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), hangs+"=1")
 	var stderr strings.Builder

@@ -12,7 +12,7 @@ import (
 // top is the top of the repository.
 const top = "../../.."
 
-func TestFilesSayWhatTheCodeSays(t *testing.T) {
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	made, err := files(top)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestFilesSayWhatTheCodeSays(t *testing.T) {
 	}
 }
 
-func TestEveryKeyIsExplained(t *testing.T) {
+func TestEveryKeyIsDocumented(t *testing.T) {
 	s, err := readSource(filepath.Join(top, folder))
 	if err != nil {
 		t.Fatal(err)
@@ -35,30 +35,30 @@ func TestEveryKeyIsExplained(t *testing.T) {
 		for _, f := range b.fields {
 			switch {
 			case f.doc == "" && (f.block == nil || f.block.doc == ""):
-				t.Errorf("%s.%s has no doc comment to tell users what %s does", name, f.name, f.key)
+				t.Errorf("%s.%s has no doc comment that says what %s does", name, f.name, f.key)
 			case reference.MatchString(f.doc):
 				t.Errorf("%s.%s refers to a field that is none: %s", name, f.name, f.doc)
 			case strings.Contains(f.doc, " nil"):
-				t.Errorf("%s.%s speaks of nil, which is no word of users: %s", name, f.name, f.doc)
+				t.Errorf("%s.%s speaks of nil, which users do not know: %s", name, f.name, f.doc)
 			}
 		}
 	}
 }
 
-func TestRulesAndPatternsAreOfKeysThatThereAre(t *testing.T) {
+func TestRulesAndPatternsBelongToKnownKeys(t *testing.T) {
 	s, err := readSource(filepath.Join(top, folder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range rules() {
 		if s.blocks[name] == nil {
-			t.Errorf("there are rules of %s, which is no block", name)
+			t.Errorf("there are rules of %s, which is not a block", name)
 		}
 	}
 	for path := range patterns() {
 		of, name, _ := strings.Cut(path, ".")
 		if b := s.blocks[of]; b == nil || !slices.ContainsFunc(b.fields, func(f field) bool { return f.name == name }) {
-			t.Errorf("there is a pattern of %s, which is no key", path)
+			t.Errorf("there is a pattern of %s, which is not a key", path)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
 	if err := json.Unmarshal(configs.Schema(), &document); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var described []string
 	var walk func(path string, schema map[string]any)
 	walk = func(path string, schema map[string]any) {
 		properties, _ := schema["properties"].(map[string]any)
@@ -94,7 +94,7 @@ func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
 			target := strings.TrimPrefix(fmt.Sprint(property["$ref"]), "#/$defs/")
 			definition, _ := document["$defs"].(map[string]any)[target].(map[string]any)
 			if definition["properties"] == nil {
-				told = append(told, path)
+				described = append(described, path)
 				continue
 			}
 			if definition["additionalProperties"] != false {
@@ -108,14 +108,14 @@ func TestSchemaHasEveryKeyAndNoOther(t *testing.T) {
 	for _, k := range allKeys() {
 		known = append(known, k.path)
 	}
-	slices.Sort(told)
+	slices.Sort(described)
 	slices.Sort(known)
 	for _, path := range known {
-		if !slices.Contains(told, path) {
+		if !slices.Contains(described, path) {
 			t.Errorf("%s is not in the schema", path)
 		}
 	}
-	for _, path := range told {
+	for _, path := range described {
 		if !slices.Contains(known, path) {
 			t.Errorf("%s is in the schema alone", path)
 		}
@@ -155,7 +155,7 @@ func at(value reflect.Value, path string) (reflect.Value, bool) {
 	return value, false
 }
 
-func TestDefaultsOfTheSchemaAreWhatLoadGives(t *testing.T) {
+func TestSchemaDefaultsMatchLoad(t *testing.T) {
 	config, err := load(t, tree(t, everything))
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func put(config any, path string, value any) {
 	put(object[name], rest, value)
 }
 
-// refused tells of which keys Load says one of the messages.
+// refused returns the keys for which Load reports one of the messages.
 func refused(t *testing.T, config any, messages ...string) map[string]bool {
 	t.Helper()
 	_, err := load(t, config)
@@ -244,7 +244,7 @@ var index = regexp.MustCompile(`\[\d+\]`)
 // general is a path without its indexes.
 func general(path string) string { return index.ReplaceAllString(path, "[]") }
 
-func TestEnumsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
+func TestSchemaEnumsMatchLoad(t *testing.T) {
 	type enum struct {
 		key
 		of     string // the path of what has the value
@@ -286,7 +286,7 @@ func TestEnumsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
 	}
 }
 
-func TestBoundsOfTheSchemaAreWhatLoadTakes(t *testing.T) {
+func TestSchemaBoundsMatchLoad(t *testing.T) {
 	probes := map[reflect.Type][]string{
 		reflect.TypeFor[int]():              {"-2", "-1", "0", "1", "2", "100", "101", "10000", "10001", "20000", "20001", "32767", "32768", "2147483647"},
 		reflect.TypeFor[*int]():             {"-1", "0", "100", "101"},

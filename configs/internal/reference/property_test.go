@@ -11,7 +11,7 @@ import (
 
 // Whatever Load takes the schema takes: configurations are the example and everything
 // with some of their keys changed, added and dropped.
-func TestSchemaTakesWhateverLoadTakes(t *testing.T) {
+func TestSchemaAcceptsGeneratedConfigurations(t *testing.T) {
 	files := writeFiles(t)
 	text, err := os.ReadFile(filepath.Join(top, folder, "example.yaml"))
 	if err != nil {

@@ -39,7 +39,7 @@ func (s *source) schema() ([]byte, error) {
 	}
 	root["$schema"] = dialect
 	root["title"] = "Configuration of ndrbridge"
-	root["description"] = s.root.doc + " This describes the file alone: a key that the environment sets is missing in it."
+	root["description"] = s.root.doc + " The schema describes only the file: it reports a required key as missing even if the environment sets it."
 	root["$defs"] = definitions
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

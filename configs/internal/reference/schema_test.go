@@ -9,8 +9,8 @@ appliances: [{name: hq, url: "https://sensor.example", api_key: k}]
 sinks: [{name: log, file: {path: "-"}}]
 `
 
-// What Load refuses for a reason that a schema can tell, the schema refuses, too.
-func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
+// The schema rejects everything that Load rejects for a reason that a schema can express.
+func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 	appliance := func(keys string) string {
 		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, ` + keys + `}], sinks: [{name: log, file: {path: "-"}}]}`
 	}
@@ -86,7 +86,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 		{"a value in place of a list in a filter", appliance(`records: [{name: a, filter: {field: a, operator: in, operand: 1}}]`)},
 		{"an operand where none belongs", appliance(`records: [{name: a, filter: {field: a, operator: exists, operand: 1}}]`)},
 
-		{"a sink that goes nowhere", sink(`start: now`)},
+		{"a sink without a destination", sink(`start: now`)},
 		{"two kinds in a sink", sink(`kafka: {brokers: ["h:9092"]}, file: {path: "-"}`)},
 		{"a kind without keys", sink(`kafka:`)},
 		{"batches to Kafka", sink(`kafka: {brokers: ["h:9092"]}, mode: batch`)},
@@ -110,7 +110,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 
 		{"a webhook without an address", sink(`webhook: {}`)},
 		{"a webhook to a file", sink(`webhook: {url: "file:///a"}`)},
-		{"a method that is none of ours", hook(`method: GET`)},
+		{"an unsupported method", hook(`method: GET`)},
 		{"no request in flight", hook(`concurrency: 0`)},
 		{"a header with a blank", hook(`headers: {"a b": c}`)},
 		{"a token and a user", hook(`auth: {bearer: b, username: u, password: p}`)},
@@ -176,7 +176,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 }
 
 // The other way round: rules that are too strict would refuse these.
-func TestSchemaTakesWhatLoadTakes(t *testing.T) {
+func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 	sink := func(keys string) string {
 		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: s, ` + keys + `}]}`
 	}
