@@ -140,7 +140,7 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 		"a wrong key":                        {"api_key: stand-in-key", "api_key: wrong", "failed"},
 		"a topic that nobody made":           {"kafka: {brokers", "kafka: {topic: other, brokers", "topic other"},
 		"a topic for events of our own":      {"kafka: {brokers", `kafka: {topic: "ndr.{stream}.{action}", brokers`, "topic ndr.events.unreachable"},
-		"a stream that takes other ones":     {"stream: NDR}}\n  - {name: soc", "stream: NDR, subject: other}}\n  - {name: soc", "and not other"},
+		"a stream with other subjects":       {"stream: NDR}}\n  - {name: soc", "stream: NDR, subject: other}}\n  - {name: soc", "do not include other"},
 		"a folder that is not there":         {"/events.jsonl", "/nowhere/events.jsonl", "does not exist"},
 		"an intake to a topic that is none":  {"]}\n", "], topic: none}\n", "topic none"},
 		"an intake to a stream that is none": {"stream: NDR}\n  kafka", "stream: NONE}\n  kafka", "stream NONE"},
@@ -237,8 +237,8 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 		code  int
 		want  string // on stderr
 	}{
-		"a state that can be made":            {filepath.Join(folder, "state.db"), 0, ""},
-		"a state in a folder that is missing": {filepath.Join(folder, "none", "state.db"), 1, "does not exist: make it"},
+		"a state that can be created":         {filepath.Join(folder, "state.db"), 0, ""},
+		"a state in a folder that is missing": {filepath.Join(folder, "none", "state.db"), 1, "does not exist: create it"},
 		"a state that is a folder":            {folder, 1, "is a folder: correct state"},
 	} {
 		t.Run(name, func(t *testing.T) {
