@@ -1,5 +1,5 @@
-// Package collector stands in for a collector of traces: it takes spans by OTLP/HTTP
-// (OpenTelemetry protocol 1.11, protobuf, perhaps gzipped) and keeps them for a test.
+// Package collector is a stand-in for a trace collector: it receives spans by OTLP/HTTP
+// (OpenTelemetry protocol 1.11, protobuf, optionally gzipped) and keeps them for a test.
 package collector
 
 import (
@@ -17,22 +17,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that came in. Ids are in hex, empty where there is none.
+// Span is a received span. Ids are in hex; an absent id is empty.
 type Span struct {
 	Name              string
 	Trace, ID, Parent string
-	Client            bool // it is of kind client
-	Failed            bool // its status is error
+	Client            bool // the span kind is client
+	Failed            bool // the status is error
 	Said              string
 	Attributes, Of    map[string]string // of the span, and of the service that made it
 	Links             []Link
 	Began, Ended      uint64 // nanoseconds since the epoch
 }
 
-// Link names a span that another is linked to.
+// Link is a link to another span.
 type Link struct{ Trace, ID string }
 
-// Collector takes spans at /v1/traces. Its methods are safe for concurrent use.
+// Collector receives spans at /v1/traces. Its methods are safe for concurrent use.
 type Collector struct {
 	mu      sync.Mutex
 	spans   []Span
@@ -40,21 +40,21 @@ type Collector struct {
 	refuse  http.HandlerFunc
 }
 
-// Spans are those that came in so far, as they came.
+// Spans returns the spans received so far, in order.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Headers are those of the requests so far.
+// Headers returns the headers of the requests received so far.
 func (c *Collector) Headers() []http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.headers)
 }
 
-// Refuse has answer answer from now on; nil: spans are taken again.
+// Refuse makes answer serve all requests; nil accepts spans again.
 func (c *Collector) Refuse(answer http.HandlerFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func spanOf(s *trace.Span, service map[string]string) Span {
 	return span
 }
 
-// attributes are those that are texts or whole numbers, which ours all are.
+// attributes returns the string and integer attributes, the only types that the bridge uses.
 func attributes(pairs []*common.KeyValue) map[string]string {
 	all := make(map[string]string)
 	for _, pair := range pairs {

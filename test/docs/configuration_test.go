@@ -19,8 +19,7 @@ import (
 	"ndrbridge/configs"
 )
 
-// frame completes what a document shows of a configuration: parts that are
-// absent come from here.
+// frame completes a fragment of a configuration in a document with the missing parts.
 const frame = `
 appliances:
   - {name: hq, url: "https://sensor.example", api_key: a-key}
@@ -28,8 +27,7 @@ sinks:
   - {name: soc, webhook: {url: "https://hooks.example/x"}}
 `
 
-// foreign are keys of files that belong to other programs: those must be YAML,
-// and no more is asked of them.
+// foreign are keys of other programs' files, which must only be valid YAML.
 var foreign = []string{"apiVersion", "services", "scrape_configs", "groups", "rule_files", "receivers"}
 
 func TestEveryConfigurationLoads(t *testing.T) {
@@ -51,7 +49,7 @@ func TestEveryConfigurationLoads(t *testing.T) {
 	}
 }
 
-func TestAMistakeInAShownConfigurationIsSeen(t *testing.T) {
+func TestMistakesInConfigurationsAreFound(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a whole one", "journal: {retain: long}", "journal.retain"},
 		{"a list of sinks", "- {name: soc, webhook: {url: nowhere}}", "sinks[0].webhook.url"},
@@ -73,8 +71,7 @@ func TestAMistakeInAShownConfigurationIsSeen(t *testing.T) {
 	}
 }
 
-// load loads a configuration that consists of what is shown and, around it, of
-// the frame.
+// load loads a configuration made of a fragment and the frame.
 func load(t *testing.T, shown *yaml.Node) error {
 	if shown.Kind == yaml.MappingNode && slices.ContainsFunc(foreign, func(key string) bool { return find(shown, key) != nil }) {
 		return nil
@@ -115,12 +112,12 @@ func load(t *testing.T, shown *yaml.Node) error {
 		return err
 	}
 	if err := schema().Validate(value); err != nil {
-		return fmt.Errorf("Load takes what the schema does not: %w\nof\n%s", err, text)
+		return fmt.Errorf("Load accepts what the schema rejects: %w\nin\n%s", err, text)
 	}
 	return nil
 }
 
-// schema is the one that editors hold configurations against.
+// schema returns the schema that editors validate configurations with.
 var schema = sync.OnceValue(func() *jsonschema.Schema {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(configs.Schema()))
 	if err != nil {
@@ -133,7 +130,7 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	return compiler.MustCompile("schema.json")
 })
 
-// asJSON has what JSON has no word for, keys that are no texts and times, be text.
+// asJSON converts values that JSON cannot represent, non-string keys and times, to strings.
 func asJSON(node *yaml.Node) {
 	for i, child := range node.Content {
 		asJSON(child)
@@ -143,8 +140,9 @@ func asJSON(node *yaml.Node) {
 	}
 }
 
-// recordKey is the list whose items, or parts of one of them, are shown; empty for
-// a whole configuration, or keys of its top. Another text is an error's.
+// recordKey returns the list to which a fragment belongs, if it consists of list items or
+// parts of one; empty for a whole configuration or its top-level keys. Any other text is an
+// error message.
 func placeOf(shown *yaml.Node) string {
 	keys := shown
 	if shown.Kind == yaml.SequenceNode && len(shown.Content) > 0 {
@@ -164,7 +162,7 @@ func placeOf(shown *yaml.Node) string {
 	return "these keys together belong to no part of a configuration"
 }
 
-// known reports whether every key is one of a block of type T.
+// known reports whether type T has every key of a block.
 func known[T any](keys *yaml.Node) bool {
 	var names []string
 	block := reflect.TypeFor[T]()
@@ -194,8 +192,8 @@ func find(keys *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// merge puts the shown keys in the place of the frame's. What cannot stand
-// beside them goes: of the four kinds of a sink, there is one.
+// merge replaces keys of the frame with those of the fragment. It removes keys that exclude
+// these: a sink has one of four kinds.
 func merge(into, shown *yaml.Node) {
 	kinds := []string{"kafka", "nats", "webhook", "file"}
 	hasKind := slices.ContainsFunc(kinds, func(kind string) bool { return find(shown, kind) != nil })
@@ -209,8 +207,7 @@ func merge(into, shown *yaml.Node) {
 	*into = merged
 }
 
-// provide makes each file that the configuration names, and puts its path in the
-// place of the one that is shown.
+// provide creates each file that the configuration names and substitutes its path.
 func provide(t *testing.T, node *yaml.Node) {
 	for i, child := range node.Content {
 		provide(t, child)

@@ -12,31 +12,30 @@ import (
 	"strings"
 )
 
-// Document is one page in Markdown, as far as tests ask for it.
+// Document is a page in Markdown, with the parts that tests check.
 type Document struct {
-	// Path is the file's, relative to the root of the repository, with slashes.
+	// Path is the file's path relative to the root of the repository, with slashes.
 	Path     string
 	Blocks   []Block
 	Headings []string
-	// Links are the targets of its links, as they are written.
+	// Links are the targets of its links, as written.
 	Links []string
-	// Spans are its code spans: what stands between backquotes within a line.
+	// Spans are its code spans: the texts between backquotes within a line.
 	Spans []string
 }
 
 // Block is a block of code: between fences, or indented by four blanks.
 type Block struct {
-	// Place is the document's path and the number of its first line.
+	// Place is the document's path and the number of the block's first line.
 	Place string
-	// Language is the word behind the opening fence, empty without one; of an
-	// indented block it is sh.
+	// Language is the word after the opening fence, or empty; for an indented block it is
+	// sh.
 	Language string
 	// Text is the code without its indentation.
 	Text string
 }
 
-// Read reads every document of the repository at root, in the order of their
-// paths.
+// Read returns all documents of the repository at root, sorted by path.
 func Read(root string) ([]Document, error) {
 	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -69,8 +68,8 @@ var (
 	link    = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)[^)]*\)`)
 )
 
-// parse reads a document. An indented line below an item of a list belongs to the
-// item, and is no code.
+// parse parses a document. An indented line below a list item belongs to the item and is not
+// code.
 func parse(path, text string) Document {
 	d := Document{Path: path}
 	var prose strings.Builder
@@ -116,8 +115,8 @@ func parse(path, text string) Document {
 	return d
 }
 
-// Anchors are the names by which links reach the document's headings: in small
-// letters, blanks as hyphens, without signs, and numbered where one comes again.
+// Anchors returns the anchors of the document's headings: in lower case, with hyphens for
+// spaces, without punctuation, and numbered if repeated.
 func (d Document) Anchors() []string {
 	signs := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 	var anchors []string

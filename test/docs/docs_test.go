@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReadingTellsProseAndCodeApart(t *testing.T) {
+func TestParse(t *testing.T) {
 	const page = "# Title: `code` & more\n\n" +
 		"A [link](a.md#b) and `a [span](no.md)`.\n\n" +
 		"- an item\n\n      of more lines\n\n" +

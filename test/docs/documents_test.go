@@ -13,10 +13,10 @@ import (
 	"ndrbridge/test/docs"
 )
 
-// root is where the repository begins.
+// root is the root of the repository.
 const root = "../.."
 
-// read returns every document.
+// read returns all documents.
 func read(t *testing.T) []docs.Document {
 	t.Helper()
 	documents, err := docs.Read(root)
@@ -46,18 +46,18 @@ func blocks(t *testing.T, language string) []docs.Block {
 	return found
 }
 
-func TestEveryBlockOfCodeSaysWhatItHolds(t *testing.T) {
+func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	languages := []string{"yaml", "json", "sh", "console", "text", "mermaid"}
 	for _, d := range read(t) {
 		for _, b := range d.Blocks {
 			if !slices.Contains(languages, b.Language) {
-				t.Errorf("%s: a block of %q: it can be one of %v", b.Place, b.Language, languages)
+				t.Errorf("%s: a block of %q, want one of %v", b.Place, b.Language, languages)
 			}
 		}
 	}
 }
 
-func TestEveryLinkLeadsSomewhere(t *testing.T) {
+func TestEveryLinkHasATarget(t *testing.T) {
 	anchors := make(map[string][]string)
 	documents := read(t)
 	for _, d := range documents {
@@ -66,7 +66,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	for _, d := range documents {
 		for _, link := range d.Links {
 			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
-				continue // others answer for theirs
+				continue // external links are not checked
 			}
 			file, anchor, anchored := strings.Cut(link, "#")
 			target := path.Join(path.Dir(d.Path), file)
@@ -74,9 +74,9 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 				target = d.Path
 			}
 			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
-				t.Errorf("%s: the link %s leads nowhere: %v", d.Path, link, err)
+				t.Errorf("%s: the target of the link %s does not exist: %v", d.Path, link, err)
 			} else if anchored && !slices.Contains(anchors[target], anchor) {
-				t.Errorf("%s: the link %s leads to no heading of %v", d.Path, link, anchors[target])
+				t.Errorf("%s: the target of the link %s is none of the headings %v", d.Path, link, anchors[target])
 			}
 		}
 	}
@@ -95,12 +95,12 @@ func TestEveryDocumentIsInTheIndex(t *testing.T) {
 	}
 	for _, d := range documents {
 		if d.Path != "docs/README.md" && !slices.Contains(indexed, d.Path) {
-			t.Errorf("docs/README.md does not lead to %s", d.Path)
+			t.Errorf("docs/README.md has no link to %s", d.Path)
 		}
 	}
 }
 
-func TestEveryTargetOfMakeExists(t *testing.T) {
+func TestEveryMakeTargetExists(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
@@ -172,13 +172,13 @@ func TestEveryFileThatIsNamedExists(t *testing.T) {
 	}
 }
 
-func TestEveryScriptIsOneToTheShell(t *testing.T) {
+func TestEveryScriptIsValid(t *testing.T) {
 	for _, language := range []string{"sh", "console"} {
 		for _, b := range blocks(t, language) {
 			bash := exec.Command("bash", "-n")
 			bash.Stdin = strings.NewReader(b.Script())
 			if output, err := bash.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s(what is no script is fenced as text)", b.Place, err, output)
+				t.Errorf("%s: %v: %s(fence anything but scripts as text)", b.Place, err, output)
 			}
 			if language == "console" && b.Script() == "" {
 				t.Errorf("%s: a console without a line that begins with $", b.Place)

@@ -11,7 +11,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-func TestEveryJSONIsWellFormedAndItsEventsAreCloudEvents(t *testing.T) {
+func TestEveryJSONIsValidAndItsEventsAreCloudEvents(t *testing.T) {
 	for _, b := range blocks(t, "json") {
 		t.Run(b.Place, func(t *testing.T) {
 			decoder := json.NewDecoder(strings.NewReader(withoutEllipses(b.Text)))
@@ -28,7 +28,7 @@ func TestEveryJSONIsWellFormedAndItsEventsAreCloudEvents(t *testing.T) {
 	}
 }
 
-// checkEvent validates a value that says that it is a CloudEvent.
+// checkEvent validates a value that has the attributes of a CloudEvent.
 func checkEvent(t *testing.T, value json.RawMessage) {
 	t.Helper()
 	var attributes struct {
@@ -45,7 +45,7 @@ func checkEvent(t *testing.T, value json.RawMessage) {
 	}
 }
 
-func TestEllipsesAreLeftOutOfJSONAndKeptInTexts(t *testing.T) {
+func TestWithoutEllipses(t *testing.T) {
 	const shown, want = `{"a": [1, …], "b": {…}, "c…": "…", "d": {"e": 1, …}}`, `{"a": [1 ], "b": {}, "c…": "…", "d": {"e": 1 }}`
 	if got := withoutEllipses(shown); got != want {
 		t.Errorf("it becomes %s, want %s", got, want)
@@ -57,8 +57,8 @@ var (
 	trailing = regexp.MustCompile(`,(\s*[\]}])`)
 )
 
-// withoutEllipses leaves out each … that stands for more of the same, as in [1, …]
-// and {…}. Within a text it stays.
+// withoutEllipses removes each … that stands for omitted elements, as in [1, …] and {…}. It
+// keeps those in strings.
 func withoutEllipses(text string) string {
 	text = ofJSON.ReplaceAllStringFunc(text, func(token string) string {
 		if token == "…" {

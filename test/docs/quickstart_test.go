@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// The quick start is typed into a shell from top to bottom, in the folder of the
-// repository, by somebody whose home is empty. Each 127.0.0.1:PORT of the page is
-// replaced by one with a port that is free here, and nothing else.
+// TestTheQuickStartWorks runs the commands of the quick start in a shell, in the folder of
+// the repository, with an empty home. It only replaces the ports of 127.0.0.1 with free
+// ones.
 func TestTheQuickStartWorks(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	script := onFreePorts(t, "set -eu\n"+scriptOf(t, "docs/quickstart.md"))
 
-	const patience = 5 * time.Minute // it is built first
+	const patience = 5 * time.Minute // including the build
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	bash := exec.CommandContext(ctx, "bash")
 	bash.Dir = root
 	bash.Stdin = strings.NewReader(script)
 	bash.Env = append(os.Environ(), "HOME="+home)
-	for _, name := range []string{"GOENV", "GOPATH", "GOCACHE", "GOMODCACHE"} { // which are found by HOME otherwise
+	for _, name := range []string{"GOENV", "GOPATH", "GOCACHE", "GOMODCACHE"} { // otherwise found through HOME
 		bash.Env = append(bash.Env, name+"="+goEnv(t, name))
 	}
-	// What it starts in the background ends with it.
+	// Background processes end with the shell.
 	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	bash.Cancel = func() error { return syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) }
 	bash.WaitDelay = time.Second
@@ -42,7 +42,7 @@ func TestTheQuickStartWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := bash.Wait()
-	_ = syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) // there may be nobody left
+	_ = syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) // the group may be empty
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(home, "ndrbridge", "bridge.log"))
 		t.Fatalf("%v\n%s\nits log:\n%s", err, &output, log)
@@ -56,12 +56,12 @@ func TestTheQuickStartWorks(t *testing.T) {
 		"detections since",           // verify
 	} {
 		if !strings.Contains(output.String(), want) {
-			t.Errorf("nowhere does it print %q:\n%s", want, &output)
+			t.Errorf("the output lacks %q:\n%s", want, &output)
 		}
 	}
 }
 
-// scriptOf is what a reader types of a document.
+// scriptOf returns the commands of a document that a reader types.
 func scriptOf(t *testing.T, path string) string {
 	t.Helper()
 	var script strings.Builder
@@ -79,12 +79,11 @@ func scriptOf(t *testing.T, path string) string {
 	return script.String()
 }
 
-// onFreePorts gives each port of loopback that a script names another one, which
-// was free when it was asked for.
+// onFreePorts replaces each loopback port in a script with a free one.
 func onFreePorts(t *testing.T, script string) string {
 	t.Helper()
 	free := make(map[string]string)
-	var held []net.Listener // until all are found, so that no two are one
+	var held []net.Listener // held until all are found, so that they differ
 	defer func() {
 		for _, l := range held {
 			l.Close()

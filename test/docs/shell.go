@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Commands are the commands of the program that the document tells a reader to
-// type, each as its arguments: those of its blocks of sh and console. It is for
-// commands of one line, and knows no more of a shell than documents need.
+// Commands returns the arguments of each command of the program in the document's sh and
+// console blocks. It supports one-line commands and only the shell syntax that documents
+// use.
 func (d Document) Commands(program string) [][]string {
 	var scripts []string
 	for _, b := range d.Blocks {
@@ -18,8 +18,8 @@ func (d Document) Commands(program string) [][]string {
 	return commandsOf(scripts, program)
 }
 
-// Mentions are the commands of the program that stand in sentences, as code: they
-// may lack what the sentence leaves out.
+// Mentions returns the arguments of commands of the program in code spans, which may be
+// incomplete.
 func (d Document) Mentions(program string) [][]string { return commandsOf(d.Spans, program) }
 
 func commandsOf(scripts []string, program string) [][]string {
@@ -34,8 +34,8 @@ func commandsOf(scripts []string, program string) [][]string {
 	return commands
 }
 
-// Script is what a reader types of the block: all of sh, and of console what
-// stands behind a $; nothing of other blocks.
+// Script returns the commands of the block: all of sh, the lines of console after a $, and
+// nothing of other blocks.
 func (b Block) Script() string {
 	switch b.Language {
 	case "sh":
@@ -54,11 +54,11 @@ func (b Block) Script() string {
 
 var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// before are words that may stand in front of a command.
+// before are words that may precede a command.
 var before = []string{"if", "until", "while", "do", "then", "!", "{", "time", "exec", "sudo", "nohup"}
 
-// argumentsOf are the arguments of the program, where words are a command of it,
-// or one that starts it in a container.
+// argumentsOf returns the arguments of the program if words are a command of it, directly or
+// in a container.
 func argumentsOf(words []string, program string) ([]string, bool) {
 	for len(words) > 0 && (slices.Contains(before, words[0]) || assignment.MatchString(words[0])) {
 		words = words[1:]
@@ -75,8 +75,8 @@ func argumentsOf(words []string, program string) ([]string, bool) {
 	return words[1:], path.Base(words[0]) == program
 }
 
-// Split are the commands of a shell's script, each as its words, without
-// comments, redirections and here-documents.
+// Split returns the words of each command in a shell script, without comments, redirections
+// and here-documents.
 func Split(script string) [][]string {
 	s := splitter{rest: strings.ReplaceAll(script, "\\\n", " ")}
 	for s.rest != "" {
@@ -91,8 +91,8 @@ type splitter struct {
 	commands [][]string
 	words    []string
 	word     strings.Builder
-	begun    bool   // a word, which may be empty
-	target   bool   // the next word is where something is redirected to
+	begun    bool   // a word has begun; it may be empty
+	target   bool   // the next word is the target of a redirection
 	here     bool   // the next word ends a here-document
 	ending   string // of the here-document that begins at the end of the line
 }
@@ -138,7 +138,7 @@ func (s *splitter) add(text string) {
 	s.begun = true
 }
 
-// quoted reads on to the closing quote.
+// quoted reads to the closing quote.
 func (s *splitter) quoted() {
 	s.add("")
 	for s.rest != "" {
@@ -156,7 +156,7 @@ func (s *splitter) quoted() {
 	}
 }
 
-// redirect reads < or >. In front of it may be the number of what is redirected.
+// redirect reads < or >, which may follow the number of a file descriptor.
 func (s *splitter) redirect(c byte) {
 	if strings.Trim(s.word.String(), "0123456789") == "" {
 		s.word.Reset()
@@ -164,7 +164,7 @@ func (s *splitter) redirect(c byte) {
 	}
 	s.endWord()
 	switch {
-	case strings.HasPrefix(s.rest, "("): // <( or >(: a command of its own
+	case strings.HasPrefix(s.rest, "("): // <( or >(: a process substitution
 	case strings.HasPrefix(s.rest, string(c)):
 		s.rest = s.rest[1:]
 		s.here, s.target = c == '<', c == '>'
@@ -196,7 +196,7 @@ func (s *splitter) endCommand() {
 	s.words = nil
 }
 
-// skipHere skips the here-document that the line before has announced.
+// skipHere skips the here-document announced on the previous line.
 func (s *splitter) skipHere() {
 	if s.ending == "" {
 		return

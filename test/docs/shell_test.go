@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCommandsAreFoundInWhatAReaderTypes(t *testing.T) {
+func TestCommands(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		language string

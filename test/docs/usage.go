@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TryCommands fails the test where a document of the repository shows or mentions a
-// command line that a program would not understand, and where none does either. root
-// makes the program's command again; the test's package lies in cmd. Nothing is carried
-// out; what a command finds wrong only while it runs is not found.
+// TryCommands fails the test if a document of the repository contains a command line that a
+// program does not accept, or if no document contains one. root returns a new instance of
+// the program's command; the test's package must be in cmd. Commands are parsed but not run,
+// so errors that occur only while they run are not found.
 func TryCommands(t testing.TB, root func() *cobra.Command) {
 	t.Helper()
 	documents, err := Read("../..")
@@ -27,8 +27,8 @@ func TryCommands(t testing.TB, root func() *cobra.Command) {
 	}
 }
 
-// tryCommands returns how many command lines the documents have, and a text for each
-// that is not understood.
+// tryCommands returns the number of command lines in the documents, and a text for each that
+// is not accepted.
 func tryCommands(documents []Document, root func() *cobra.Command) (tried int, misuses []string) {
 	name := root().Name()
 	report := func(d Document, args []string, err error) {
@@ -53,7 +53,7 @@ func tryCommands(documents []Document, root func() *cobra.Command) (tried int, m
 	return tried, misuses
 }
 
-// find is the command of a line, its flags read.
+// find returns the command of a line, with its flags parsed.
 func find(root *cobra.Command, args []string) (*cobra.Command, error) {
 	cmd, rest, err := root.Find(args)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestWhatAProgramWouldNotUnderstandIsFound(t *testing.T) {
+func TestInvalidCommandLinesAreFound(t *testing.T) {
 	root := func() *cobra.Command {
 		root := &cobra.Command{Use: "prog"}
 		group := &cobra.Command{Use: "state", Run: func(*cobra.Command, []string) {}}

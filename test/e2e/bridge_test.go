@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Package e2e runs the bridge's own program, and its sinks, against real brokers:
-// those that the environment names, or else ones that the tests start on free
-// ports of loopback. The build tag e2e keeps it out of go test ./... since it
-// needs more than Go; make e2e runs it. It needs Linux.
+// Package e2e tests the bridge's program and its sinks with real brokers: those that the
+// environment names, or ones that the tests start on free loopback ports. The build tag e2e
+// excludes it from go test ./... because it needs more than Go. make e2e runs it. It needs
+// Linux.
 package e2e
 
 import (
@@ -37,7 +37,7 @@ func buildBridge(t testing.TB) (program string) {
 	return program
 }
 
-// startAppliance starts a stand-in appliance without any objects.
+// startAppliance starts a stand-in appliance without objects.
 func startAppliance(t testing.TB) (a *appliance.Appliance, url string) {
 	t.Helper()
 	a = appliance.New(appliance.Options{Seed: 1})
@@ -46,14 +46,14 @@ func startAppliance(t testing.TB) (a *appliance.Appliance, url string) {
 	return a, server.URL
 }
 
-// bridge is the bridge's program as it runs, with one sink.
+// bridge is a running bridge with one sink.
 type bridge struct {
 	*process
 	admin string // the admin interface's URL
 }
 
-// startBridge runs the program and waits until it works. It has one sink, whose own keys
-// are the lines of sink: kafka: {…}, say. Its retries and probes are short.
+// startBridge runs the program and waits until it is ready. It has one sink, whose keys are
+// the lines of sink, such as kafka: {…}. Its retries and probes are short.
 func startBridge(t testing.TB, program, applianceURL, sink string) *bridge {
 	t.Helper()
 	return runBridge(t, program, writeConfig(t, applianceURL, 50*time.Millisecond, `
@@ -65,9 +65,8 @@ sinks:
     `+strings.ReplaceAll(strings.TrimSpace(sink), "\n", "\n    ")))
 }
 
-// writeConfig writes a configuration with a state of its own. Its bridge reads an
-// appliance's detections alone, from the beginning and in an interval; rest is what else
-// it has.
+// writeConfig writes a configuration with a state of its own. Its bridge reads only an
+// appliance's detections, from the beginning and at an interval; rest is appended.
 func writeConfig(t testing.TB, applianceURL string, interval time.Duration, rest string) (path string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -91,7 +90,7 @@ appliances:
 	return path
 }
 
-// runBridge runs the program with a configuration and waits until it works.
+// runBridge runs the program with a configuration and waits until it is ready.
 func runBridge(t testing.TB, program, config string) *bridge {
 	t.Helper()
 	b := &bridge{process: start(t, exec.Command(program, "run", "--config", config))}
@@ -106,12 +105,12 @@ func runBridge(t testing.TB, program, config string) *bridge {
 				return nil
 			}
 		}
-		return fmt.Errorf("the bridge does not run yet\n%s", b.output.end())
+		return fmt.Errorf("the bridge is not running yet\n%s", b.output.end())
 	})
 	return b
 }
 
-// status is what the bridge says of itself.
+// status returns the bridge's status.
 func (b *bridge) status() (status admin.Status, err error) {
 	answer, err := http.Get(b.admin + "/api/v1/status")
 	if err != nil {
@@ -127,7 +126,7 @@ func (b *bridge) status() (status admin.Status, err error) {
 	return status, nil
 }
 
-// intake is what the bridge says of its one intake of ticket commands.
+// intake returns the status of the bridge's only ticket intake.
 func (b *bridge) intake() (admin.IntakeStatus, error) {
 	status, err := b.status()
 	if err != nil {
@@ -139,7 +138,7 @@ func (b *bridge) intake() (admin.IntakeStatus, error) {
 	return status.Intakes[0], nil
 }
 
-// sink is what the bridge says of its one sink.
+// sink returns the status of the bridge's only sink.
 func (b *bridge) sink() (admin.SinkStatus, error) {
 	status, err := b.status()
 	if err != nil {
@@ -161,9 +160,8 @@ func (b *bridge) awaitState(t testing.TB, state string) admin.SinkStatus {
 	return now
 }
 
-// awaitDrained waits until the bridge has read what the appliance shows now, and
-// its sink has settled all of it: for some polls nothing came, and nothing is to
-// go.
+// awaitDrained waits until the bridge has read all detections of the appliance and its sink
+// has completed them: some polls found nothing new, and the lag is 0.
 func (b *bridge) awaitDrained(t testing.TB, a *appliance.Appliance) {
 	t.Helper()
 	const poll, enough = "POST /detections/search", 5
@@ -187,7 +185,7 @@ func (b *bridge) awaitDrained(t testing.TB, a *appliance.Appliance) {
 	})
 }
 
-// awaitMore waits until the sink has delivered so many events more than now.
+// awaitMore waits until the sink has delivered a number of further events.
 func (b *bridge) awaitMore(t testing.TB, n int) {
 	t.Helper()
 	before, err := b.delivered()
@@ -221,12 +219,12 @@ func (b *bridge) delivered() (n int, err error) {
 			return int(f), err
 		}
 	}
-	return 0, nil // not one yet
+	return 0, nil // none yet
 }
 
-// judge fails for everything that is wrong with the events that arrived, in their
-// order, in structured mode, of all versions that an appliance showed. It returns
-// how many were repeated.
+// judge compares the received events, in order and in structured mode, with all versions of
+// an appliance's detections, and reports differences as errors of the test. It returns the
+// number of repeated events.
 func judge(t testing.TB, shown []ledger.Version, arrived [][]byte) (repeated int) {
 	t.Helper()
 	const sink = "sink"

@@ -18,11 +18,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// record is what kcat says of a record.
+// record is a record as printed by kcat.
 type record struct {
 	Partition int
 	Offset    int64
-	Headers   []string // names and values in turn
+	Headers   []string // alternating names and values
 	Key       *string
 	Payload   *string
 }
@@ -36,7 +36,7 @@ func (r record) eachHeader(yield func(name, value string) bool) {
 	}
 }
 
-// header is a header's value, empty where there is none.
+// header returns a header's value, or "".
 func (r record) header(want string) string {
 	for name, value := range r.eachHeader {
 		if name == want {
@@ -46,8 +46,7 @@ func (r record) header(want string) string {
 	return ""
 }
 
-// read returns all that a topic holds, the records of each partition in order,
-// as kcat reads it.
+// read returns all records of a topic with kcat, those of each partition in order.
 func (c *kafkaCluster) read(t testing.TB, topic string) []record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -77,7 +76,7 @@ func (c *kafkaCluster) read(t testing.TB, topic string) []record {
 	return records
 }
 
-// bodies are the values that a topic holds. One that is null fails the test.
+// bodies returns the values in a topic. A null value fails the test.
 func (c *kafkaCluster) bodies(t testing.TB, topic string) [][]byte {
 	t.Helper()
 	var bodies [][]byte
@@ -90,9 +89,9 @@ func (c *kafkaCluster) bodies(t testing.TB, topic string) [][]byte {
 	return bodies
 }
 
-// topic makes a topic with partitions on the brokers that are named, each list
-// one partition's replicas, and settings as name=value. No lists: three
-// partitions wherever the cluster puts them.
+// topic creates a topic with settings given as name=value. Each list contains the brokers of
+// one partition's replicas; without lists there are three partitions, assigned by the
+// cluster.
 func (c *kafkaCluster) topic(t testing.TB, name string, replicas [][]int32, settings ...string) (topic string) {
 	t.Helper()
 	topic = c.prefix + name
@@ -177,7 +176,7 @@ func (c *kafkaCluster) awaitLeaders(t testing.TB, topic string) {
 	})
 }
 
-// lead makes brokers the leaders of a topic's partitions, one for each.
+// lead makes brokers the leaders of a topic's partitions, one for each partition.
 func (c *kafkaCluster) lead(t testing.TB, topic string, replicas [][]int32) {
 	t.Helper()
 	move := kmsg.NewPtrAlterPartitionAssignmentsRequest()
@@ -217,7 +216,7 @@ func (c *kafkaCluster) lead(t testing.TB, topic string, replicas [][]int32) {
 	})
 }
 
-// awaitBrokers waits until so many brokers have joined the cluster.
+// awaitBrokers waits until a number of brokers have joined the cluster.
 func (c *kafkaCluster) awaitBrokers(t testing.TB, n int) {
 	t.Helper()
 	eventually(t, 90*time.Second, func() error {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority vouches for certificates, all of 127.0.0.1.
+// authority issues certificates for 127.0.0.1.
 type authority struct {
 	folder      string
 	certificate *x509.Certificate
@@ -43,10 +43,10 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// file holds the authority's own certificate.
+// file is the path of the authority's own certificate.
 func (a *authority) file() string { return filepath.Join(a.folder, "authority.pem") }
 
-// issue makes a certificate, and files of it, of its key, and of both.
+// issue issues a certificate and writes files with it, its key, and both.
 func (a *authority) issue(t testing.TB, name string) (certFile, keyFile, bothFile string) {
 	t.Helper()
 	key := newKey(t)

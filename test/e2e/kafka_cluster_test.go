@@ -16,30 +16,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Who may sign in to a cluster of the tests.
+// The users of a test cluster.
 const (
 	kafkaUser     = "bridge"
 	kafkaPassword = "correct-horse-battery"
 )
 
-// kafkaListeners are the ways into each broker, with what Kafka calls them.
+// kafkaListeners are the listeners of each broker, with their security protocols.
 var kafkaListeners = map[string]string{
 	"PLAIN": "PLAINTEXT", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL", "TLS": "SSL", "MUTUAL": "SSL",
 }
 
-// kafkaCluster is three brokers of Apache Kafka, or those that the environment
+// kafkaCluster is a cluster of three Apache Kafka brokers, or of those that the environment
 // names.
 type kafkaCluster struct {
-	brokers   []string // in the clear, without signing in
+	brokers   []string // plaintext, without authentication
 	admin     *kgo.Client
-	prefix    string       // of topics, so that those of a shared cluster are left alone
-	nodes     []*kafkaNode // empty: the cluster is not ours
+	prefix    string       // of topics, to keep them apart in a shared cluster
+	nodes     []*kafkaNode // empty: the cluster is external
 	authority *authority
 }
 
-// kafkaNode is one broker, which keeps its ports and its data through restarts.
+// kafkaNode is a broker that keeps its ports and its data when it is restarted.
 type kafkaNode struct {
-	owner   testing.TB // whose end is the broker's
+	owner   testing.TB // the broker ends with this test
 	id      int
 	ports   map[string]int // by listener
 	jars    string
@@ -47,13 +47,13 @@ type kafkaNode struct {
 	running *process
 }
 
-// address is host:port of a listener.
+// address returns the host:port of a listener.
 func (n *kafkaNode) address(listener string) string {
 	return fmt.Sprintf("127.0.0.1:%d", n.ports[listener])
 }
 
-// newKafkaCluster starts a cluster, unless NDRBRIDGE_TEST_KAFKA names brokers by
-// comma.
+// newKafkaCluster starts a cluster, unless NDRBRIDGE_TEST_KAFKA contains a comma-separated
+// list of brokers.
 func newKafkaCluster(t *testing.T) *kafkaCluster {
 	t.Helper()
 	need(t, "kcat", "kcat")
@@ -74,7 +74,7 @@ func newKafkaCluster(t *testing.T) *kafkaCluster {
 	return c
 }
 
-// need fails where a program is not there.
+// need fails the test if a program is not installed.
 func need(t testing.TB, program, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -82,7 +82,7 @@ func need(t testing.TB, program, name string) {
 	}
 }
 
-// start starts brokers of our own, the first of which is the controller, too.
+// start starts the cluster's brokers. The first is also the controller.
 func (c *kafkaCluster) start(t *testing.T) {
 	t.Helper()
 	jars := fetchKafka(t)
@@ -113,7 +113,7 @@ func (c *kafkaCluster) start(t *testing.T) {
 	}
 }
 
-// fetchKafka returns the folder of the broker's archives.
+// fetchKafka downloads the broker and returns the folder of its archives.
 func fetchKafka(t testing.TB) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -122,8 +122,7 @@ func fetchKafka(t testing.TB) (folder string) {
 	return folder
 }
 
-// freePort is a port of loopback that was free just now, and that no connection is
-// given: those have higher ones.
+// freePort returns a free loopback port below the system's range of ephemeral ports.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -140,8 +139,8 @@ func freePort(t testing.TB) int {
 
 func (n *kafkaNode) config() string { return filepath.Join(n.folder, "server.properties") }
 
-// properties are the broker's settings: short times, so that the others learn
-// quickly that it died, and little memory.
+// properties returns the broker's settings: short timeouts, so that the others quickly
+// detect its failure, and little memory.
 func (n *kafkaNode) properties(controller int, authority, certificate string) string {
 	roles := "broker"
 	var listeners, advertised, protocols []string
@@ -188,7 +187,7 @@ func (n *kafkaNode) properties(controller int, authority, certificate string) st
 	}, "\n")
 }
 
-// java is a program of the broker's archives.
+// java returns a command that runs a program of the broker's archives.
 func (n *kafkaNode) java(class string, args ...string) *exec.Cmd {
 	return exec.Command("java", append([]string{
 		"-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
@@ -196,7 +195,7 @@ func (n *kafkaNode) java(class string, args ...string) *exec.Cmd {
 	}, args...)...)
 }
 
-// format makes the broker's data, with the SCRAM users.
+// format initialises the broker's data with the SCRAM users.
 func (n *kafkaNode) format() *exec.Cmd {
 	args := []string{"format", "--cluster-id", "bmRyYnJpZGdlLWUyZS0wMQ", "--config", n.config()}
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
@@ -205,13 +204,13 @@ func (n *kafkaNode) format() *exec.Cmd {
 	return n.java("kafka.tools.StorageTool", args...)
 }
 
-// start starts the broker, which takes some seconds to serve.
+// start starts the broker, which needs some seconds until it serves.
 func (n *kafkaNode) start() {
 	n.owner.Helper()
 	n.running = start(n.owner, n.java("kafka.Kafka", n.config()))
 }
 
-// addresses are those of a listener at every broker.
+// addresses returns the addresses of a listener at every broker.
 func (c *kafkaCluster) addresses(listener string) []string {
 	var addresses []string
 	for _, n := range c.nodes {

@@ -27,8 +27,7 @@ import (
 	"ndrbridge/tickets/intake"
 )
 
-// ticketCommands holds the intake of ticket commands against the brokers. They need a
-// cluster of our own.
+// ticketCommands tests the Kafka ticket intake. It needs a cluster started by the tests.
 func (c *kafkaCluster) ticketCommands(t *testing.T, program string) {
 	t.Run("of every codec are written in the order of their keys", func(t *testing.T) { c.commandsOfEveryCodec(t, program) })
 	t.Run("come by SCRAM over TLS", func(t *testing.T) { c.commandsBySCRAM(t, program) })
@@ -39,8 +38,8 @@ func (c *kafkaCluster) ticketCommands(t *testing.T, program string) {
 	t.Run("go on while the coordinator is down", func(t *testing.T) { c.killedCoordinator(t, program) })
 }
 
-// commandScene is an appliance with one detection for each of some tickets, a topic of
-// commands for them, and what was produced to it.
+// commandScene is an appliance with one detection for each ticket, a topic of commands for
+// them, and the record of the commands produced.
 type commandScene struct {
 	c            *kafkaCluster
 	appliance    *standin.Appliance
@@ -52,8 +51,8 @@ type commandScene struct {
 
 const commandPartitions = 6
 
-// newCommandScene makes the topic on all brokers, and produces the first command of each
-// ticket, which links it with its detection.
+// newCommandScene creates the topic on all brokers and produces the first command of each
+// ticket, which links it to its detection.
 func (c *kafkaCluster) newCommandScene(t *testing.T, name string) *commandScene {
 	t.Helper()
 	s := &commandScene{c: c, topic: c.commandTopic(t, name), group: c.prefix + name}
@@ -78,7 +77,7 @@ func (c *kafkaCluster) commandTopic(t *testing.T, name string) string {
 	return c.topic(t, name, replicas, "min.insync.replicas=1")
 }
 
-// produce has kcat produce lines, each a key and a value.
+// produce produces lines with kcat, each with a key and a value.
 func (c *kafkaCluster) produce(t *testing.T, topic, codec string, lines []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -107,7 +106,7 @@ func (s *commandScene) send(t *testing.T, codec string, n int) {
 	s.c.produce(t, s.topic, codec, lines)
 }
 
-// written returns the numbers of the commands that each ticket was written with.
+// written returns the numbers of the commands written, by ticket.
 func (s *commandScene) written() map[string][]int {
 	all := map[string][]int{}
 	for _, p := range s.appliance.Patches() {
@@ -125,7 +124,7 @@ func (s *commandScene) written() map[string][]int {
 	return all
 }
 
-// await waits until every command that was produced is written.
+// await waits until every produced command is written.
 func (s *commandScene) await(t *testing.T, bridges ...*bridge) {
 	t.Helper()
 	eventually(t, time.Minute, func() error {
@@ -164,7 +163,7 @@ func (s *commandScene) awaitCommitted(t *testing.T) {
 	})
 }
 
-// eachOnce fails unless every command was written once, those of a ticket in order.
+// eachOnce fails unless every command was written exactly once, those of a ticket in order.
 func (s *commandScene) eachOnce(t *testing.T) {
 	t.Helper()
 	want := make([]int, s.produced)
@@ -179,9 +178,8 @@ func (s *commandScene) eachOnce(t *testing.T) {
 	}
 }
 
-// bridge starts a bridge that receives the commands; keys are those of tickets.kafka
-// beside the topic and the group. It has a state of its own. again starts it once more
-// after its end.
+// bridge starts a bridge, with a state of its own, that receives the commands; keys are
+// further keys of tickets.kafka. again restarts it after its end.
 func (s *commandScene) bridge(t *testing.T, program, keys string) (b *bridge, again func() *bridge) {
 	t.Helper()
 	config := writeConfig(t, s.url, 200*time.Millisecond, fmt.Sprintf(`
@@ -221,8 +219,8 @@ func (c *kafkaCluster) commandsBySCRAM(t *testing.T, program string) {
 	s.eachOnce(t)
 }
 
-// commandsOfANewTopic sends more commands to the second topic than the first one held,
-// and at once: the offsets of the first one lie within it.
+// commandsOfANewTopic sends at once more commands to the second topic than the first one
+// contained: the offsets of the first are valid in the second.
 func (c *kafkaCluster) commandsOfANewTopic(t *testing.T, program string) {
 	const name = "commands-deleted"
 	s := c.newCommandScene(t, name)
@@ -241,15 +239,16 @@ func (c *kafkaCluster) commandsOfANewTopic(t *testing.T, program string) {
 	s.eachOnce(t)
 }
 
-// waitingDesk accepts commands, but none from the one numbered from on until it is open.
-type waitingDesk struct {
+// waitingAcceptor accepts commands. From the command numbered from on it waits until it is
+// open.
+type waitingAcceptor struct {
 	mu       sync.Mutex
 	from     string
 	open     bool
 	accepted []string // assignees
 }
 
-func (d *waitingDesk) Accept(_ context.Context, _ string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
+func (d *waitingAcceptor) Accept(_ context.Context, _ string, commands []tickets.Command) ([]checkpoint.Acceptance, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := *commands[0].Assignee; n != d.from || d.open {
@@ -259,7 +258,7 @@ func (d *waitingDesk) Accept(_ context.Context, _ string, commands []tickets.Com
 	return nil, errors.New("the journal is full")
 }
 
-func (d *waitingDesk) numbers() []string {
+func (d *waitingAcceptor) numbers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.accepted)
@@ -273,7 +272,7 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 		lines = append(lines, fmt.Sprintf(`k|{"ticket_id": "SEC-1", "assignee": "%d"}`, n))
 	}
 	c.produce(t, topic, "gzip", lines)
-	acceptor := &waitingDesk{from: "4"}
+	acceptor := &waitingAcceptor{from: "4"}
 	intake := intake.NewKafka(intake.KafkaOptions{
 		Options: intake.Options{
 			Acceptor: acceptor,
@@ -316,7 +315,7 @@ func (c *kafkaCluster) commandsThatWait(t *testing.T) {
 	}
 }
 
-// twoMembers starts two bridges of one group, and waits until both receive.
+// twoMembers starts two bridges in one group and waits until both receive.
 func (s *commandScene) twoMembers(t *testing.T, program string) (first, second *bridge, firstAgain func() *bridge) {
 	t.Helper()
 	first, firstAgain = s.bridge(t, program, s.inTheClear())
@@ -339,14 +338,14 @@ func (s *commandScene) twoMembers(t *testing.T, program string) (first, second *
 func (c *kafkaCluster) stoppedMember(t *testing.T, program string) {
 	s := c.newCommandScene(t, "commands-stop")
 	first, second, firstAgain := s.twoMembers(t, program)
-	s.send(t, "none", 40) // it stops in the middle of them
+	s.send(t, "none", 40) // it stops in between
 	first.terminate(t)
 	if left := c.members(t, s.group); len(left) != 1 {
 		t.Errorf("after the end of one member of two, the group has %q", left)
 	}
 	s.send(t, "none", 1)
 	s.awaitCommitted(t)
-	first = firstAgain() // which writes what it had stored
+	first = firstAgain() // it writes the commands that it had stored
 	s.await(t, first, second)
 	first.terminate(t)
 	second.terminate(t)
@@ -370,7 +369,7 @@ func (c *kafkaCluster) killedMember(t *testing.T, program string) {
 
 func (c *kafkaCluster) killedCoordinator(t *testing.T, program string) {
 	s := c.newCommandScene(t, "commands-coordinator")
-	// The first broker is the controller, without which no other takes over.
+	// The first broker is the controller, without which no other can take over.
 	for n := 0; c.coordinator(t, s.group) == 1; n++ {
 		s.group = fmt.Sprintf("%scommands-coordinator-%d", c.prefix, n)
 	}

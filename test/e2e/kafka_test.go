@@ -22,8 +22,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// TestKafka holds the Kafka sink, the intake of ticket commands and the bridge that
-// runs them against Apache Kafka. What sets brokers up, or breaks them, needs a cluster of our own.
+// TestKafka tests the Kafka sink, the Kafka ticket intake and the bridge that runs them with
+// Apache Kafka. Tests that configure or kill brokers need a cluster started by the tests.
 func TestKafka(t *testing.T) {
 	c := newKafkaCluster(t)
 	program := buildBridge(t)
@@ -42,7 +42,7 @@ func TestKafka(t *testing.T) {
 	t.Run("ticket commands", func(t *testing.T) { c.ticketCommands(t, program) })
 }
 
-// inTheClear is the configuration of a sink that signs in nowhere.
+// inTheClear returns the configuration of a plaintext sink without authentication.
 func (c *kafkaCluster) inTheClear(topic, more string) string {
 	return fmt.Sprintf("kafka: {brokers: [%s], topic: %q%s}", strings.Join(c.brokers, ", "), topic, more)
 }
@@ -72,8 +72,8 @@ func (c *kafkaCluster) modesAndCodecs(t *testing.T) {
 	}
 }
 
-// deliver sends events until all are taken: brokers need a moment to know that
-// they lead a new topic's partitions.
+// deliver sends events until all are accepted: after a topic is created, brokers need a
+// moment to become the leaders of its partitions.
 func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
 	t.Helper()
 	eventually(t, 20*time.Second, func() error {
@@ -94,8 +94,8 @@ func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
 	})
 }
 
-// holds fails unless the records are the events, by the rules of CloudEvents'
-// binding, those of each key in one partition and in their order.
+// holds fails unless the records are the events in the form of CloudEvents' Kafka binding,
+// those of each key in one partition and in order.
 func holds(t *testing.T, records []record, events []transform.Event, mode transform.Mode) {
 	t.Helper()
 	type place struct {
@@ -164,7 +164,7 @@ func (c *kafkaCluster) tooLarge(t *testing.T, program string) {
 
 func (c *kafkaCluster) createTopic(t *testing.T, program string) {
 	topic := c.prefix + "made"
-	for _, partitions := range []int{5, 9} { // the second finds what the first has made
+	for _, partitions := range []int{5, 9} { // the second finds the existing topic
 		a, url := startAppliance(t)
 		a.AddMany(50)
 		b := startBridge(t, program, url, c.inTheClear(c.prefix+"made", fmt.Sprintf(", create_topic: {partitions: %d, replication: 1}", partitions)))
@@ -172,7 +172,7 @@ func (c *kafkaCluster) createTopic(t *testing.T, program string) {
 		b.terminate(t)
 		layout, err := c.layout(t, topic)
 		if err != nil || len(layout) != 5 || len(layout[0].Replicas) != 1 {
-			t.Errorf("told to make %d partitions, there are %d: %v", partitions, len(layout), err)
+			t.Errorf("%d partitions were requested, there are %d: %v", partitions, len(layout), err)
 		}
 	}
 	a, url := startAppliance(t)
@@ -220,7 +220,7 @@ func (c *kafkaCluster) waysIn(t *testing.T, program string) {
 	}
 }
 
-// through is the configuration of a sink that comes by a listener.
+// through returns the configuration of a sink that connects to a listener.
 func (c *kafkaCluster) through(listener, topic, keys string) string {
 	return fmt.Sprintf("kafka: {brokers: [%s], topic: %q, %s}", strings.Join(c.addresses(listener), ", "), topic, keys)
 }
@@ -282,7 +282,7 @@ func (c *kafkaCluster) deletedTopic(t *testing.T, program string) {
 	judge(t, ledger.VersionsOf(a, before), c.bodies(t, topic))
 }
 
-// live lets detections appear and change until stop is called.
+// live simulates new and changed detections until stop is called.
 func live(t *testing.T, a *standin.Appliance) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -299,9 +299,9 @@ func (c *kafkaCluster) movedLeader(t *testing.T, program string) {
 	b := startBridge(t, program, url, c.inTheClear(topic, "")+"\nbatch: {max_events: 50, linger: 0}")
 	stop := live(t, a)
 	for _, replicas := range [][][]int32{
-		{{2, 1}, {3, 2}, {1, 3}}, // to those that follow
-		{{3, 1}, {1, 2}, {2, 3}}, // to brokers that have to fetch all of it before
-		{{1, 3}, {1, 2}, {1, 3}}, // all to one
+		{{2, 1}, {3, 2}, {1, 3}}, // to followers
+		{{3, 1}, {1, 2}, {2, 3}}, // to brokers that must replicate all data first
+		{{1, 3}, {1, 2}, {1, 3}}, // all to one broker
 	} {
 		b.awaitMore(t, 100)
 		c.lead(t, topic, replicas)

@@ -14,18 +14,18 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// wayIntoNATS is how a server knows its clients, and how a sink and a reader
-// sign in there.
-type wayIntoNATS struct {
+// natsAuth is a method of authentication: the server's settings, and the credentials of a
+// sink and a reader.
+type natsAuth struct {
 	settings     string // of the server
 	scheme, keys string // of the sink
 	login        natsLogin
-	file         string // what the sink signs in with; empty: no such file
-	wrong        string // what the file may hold that is no good there
+	file         string // the sink's credentials file; empty: none
+	wrong        string // invalid contents of the file
 }
 
-// spoil puts what is wrong into the file. right undoes it.
-func (w wayIntoNATS) spoil(t testing.TB) (right func()) {
+// spoil writes the invalid contents to the file. right restores it.
+func (w natsAuth) spoil(t testing.TB) (right func()) {
 	t.Helper()
 	text, err := os.ReadFile(w.file)
 	if err != nil {
@@ -40,11 +40,11 @@ func (w wayIntoNATS) spoil(t testing.TB) (right func()) {
 	return func() { write(text) }
 }
 
-func waysIntoNATS(t testing.TB) map[string]wayIntoNATS {
+func waysIntoNATS(t testing.TB) map[string]natsAuth {
 	t.Helper()
 	const secret, wrong = "correct-horse", "battery-staple"
 	password, token := writeSecret(t, secret), writeSecret(t, secret)
-	nkey, stranger := newNkey(t, nkeys.CreateUser), newNkey(t, nkeys.CreateUser)
+	nkey, other := newNkey(t, nkeys.CreateUser), newNkey(t, nkeys.CreateUser)
 	seed := writeSecret(t, nkey.seed)
 
 	ours := newAuthority(t)
@@ -63,7 +63,7 @@ func waysIntoNATS(t testing.TB) map[string]wayIntoNATS {
 	operator := newNATSOperator(t)
 	user, foreigner := operator.user(t), newNATSOperator(t).user(t)
 	creds := writeSecret(t, user.creds)
-	return map[string]wayIntoNATS{
+	return map[string]natsAuth{
 		"user and password": {
 			settings: fmt.Sprintf("authorization {user: ana, password: %q}", secret),
 			scheme:   "nats", keys: fmt.Sprintf(", username: ana, password_file: %q", password),
@@ -77,7 +77,7 @@ func waysIntoNATS(t testing.TB) map[string]wayIntoNATS {
 		"nkey": {
 			settings: fmt.Sprintf("authorization {users: [{nkey: %s}]}", nkey.id),
 			scheme:   "nats", keys: fmt.Sprintf(", nkey_file: %q", seed),
-			login: natsLogin{Seed: nkey.seed}, file: seed, wrong: stranger.seed,
+			login: natsLogin{Seed: nkey.seed}, file: seed, wrong: other.seed,
 		},
 		"credentials of an operator": {
 			settings: operator.settings,
@@ -97,7 +97,7 @@ func waysIntoNATS(t testing.TB) map[string]wayIntoNATS {
 	}
 }
 
-// nkey is a key pair and its texts.
+// nkey is a key pair and its text forms.
 type nkey struct {
 	nkeys.KeyPair
 	id, seed string
@@ -120,8 +120,8 @@ func newNkey(t testing.TB, create func() (nkeys.KeyPair, error)) nkey {
 	return nkey{pair, id, string(seed)}
 }
 
-// natsOperator vouches for one account, whose users a server knows by what the
-// account has signed.
+// natsOperator is an operator with one account, whose users a server verifies by the
+// account's signatures.
 type natsOperator struct {
 	settings string // of the server
 	account  nkey
@@ -150,7 +150,7 @@ func newNATSOperator(t testing.TB) natsOperator {
 	}
 }
 
-// natsUser is what a user signs in with.
+// natsUser contains the credentials of a user.
 type natsUser struct{ jwt, seed, creds string }
 
 func (o natsOperator) user(t testing.TB) natsUser {

@@ -21,15 +21,15 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// natsLogin is how a reader signs in; the zero value does not.
+// natsLogin contains a reader's credentials; the zero value has none.
 type natsLogin struct {
 	User, Password, Token string
 	JWT, Seed             string // of a user's nkey
 	TLS                   *tls.Config
 }
 
-// natsReader speaks NATS' protocol for itself: of what the bridge's client
-// library takes for granted it shares nothing. It is for one goroutine.
+// natsReader is an independent implementation of NATS' protocol, which shares nothing with
+// the bridge's client library. It is not safe for concurrent use.
 type natsReader struct {
 	conn     net.Conn
 	in       *bufio.Reader
@@ -37,19 +37,18 @@ type natsReader struct {
 	requests int
 }
 
-// natsMessage is a message as it came. The names of its headers are as they were
-// sent.
+// natsMessage is a received message. The names of its headers are as sent.
 type natsMessage struct {
 	subject, reply string
-	status         string // what stands behind the version of the headers; mostly empty
+	status         string // the text after the version of the headers; usually empty
 	header         map[string][]string
 	data           []byte
 }
 
-// natsPatience bounds everything that a reader waits for.
+// natsPatience is the time limit of every wait of a reader.
 const natsPatience = 10 * time.Second
 
-// dialNATS signs a reader in, and subscribes to its inbox.
+// dialNATS connects a reader and subscribes to its inbox.
 func dialNATS(address string, login natsLogin) (_ *natsReader, err error) {
 	r := &natsReader{inbox: "_INBOX." + rand.Text() + "."}
 	if r.conn, err = net.DialTimeout("tcp", address, natsPatience); err != nil {
@@ -65,9 +64,9 @@ func dialNATS(address string, login natsLogin) (_ *natsReader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	told, ok := strings.CutPrefix(line, "INFO ")
+	text, ok := strings.CutPrefix(line, "INFO ")
 	var info struct{ Nonce string }
-	if err := json.Unmarshal([]byte(told), &info); !ok || err != nil {
+	if err := json.Unmarshal([]byte(text), &info); !ok || err != nil {
 		return nil, fmt.Errorf("%s begins with %q: %v", address, line, err)
 	}
 	if login.TLS != nil {
@@ -84,7 +83,7 @@ func dialNATS(address string, login natsLogin) (_ *natsReader, err error) {
 	return r, r.pong()
 }
 
-// pong waits for the answer to a PING, before which no message can come.
+// pong waits for the response to a PING.
 func (r *natsReader) pong() error {
 	for {
 		line, err := r.line()
@@ -97,7 +96,7 @@ func (r *natsReader) pong() error {
 	}
 }
 
-// connect is the argument of CONNECT, which answers a nonce.
+// connect returns the argument of CONNECT, which signs a nonce.
 func (l natsLogin) connect(nonce string) ([]byte, error) {
 	options := map[string]any{"verbose": false, "pedantic": true, "headers": true, "protocol": 1, "lang": "test", "version": "1"}
 	switch {
@@ -143,7 +142,7 @@ func (r *natsReader) line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// subscribe returns once the server knows of it.
+// subscribe subscribes and returns when the server has processed it.
 func (r *natsReader) subscribe(subject string) error {
 	if err := r.say("SUB %s 1\r\nPING\r\n", subject); err != nil {
 		return err
@@ -154,8 +153,8 @@ func (r *natsReader) subscribe(subject string) error {
 // next waits for a message.
 func (r *natsReader) next() (natsMessage, error) { return r.nextWithin(natsPatience) }
 
-// nextWithin is next for a time; what does not come then is os.ErrDeadlineExceeded,
-// and the reader is good for more.
+// nextWithin waits for a message for a limited time. After os.ErrDeadlineExceeded the reader
+// is still usable.
 func (r *natsReader) nextWithin(wait time.Duration) (natsMessage, error) {
 	for {
 		if err := r.conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
@@ -184,8 +183,8 @@ func (r *natsReader) nextWithin(wait time.Duration) (natsMessage, error) {
 	}
 }
 
-// message reads what follows the line of a message, which ends with one or two
-// lengths: that of the headers, and that of all.
+// message reads the rest of a message after its first line, which ends with one or two
+// lengths: that of the headers and the total.
 func (r *natsReader) message(args []string, lengths int) (m natsMessage, err error) {
 	at := len(args) - lengths
 	if at < 2 {
@@ -219,7 +218,7 @@ func (r *natsReader) message(args []string, lengths int) (m natsMessage, err err
 	return m, err
 }
 
-// natsHeader reads the headers of a message, which end with an empty line.
+// natsHeader parses the headers of a message, which end with an empty line.
 func natsHeader(text string) (status string, header map[string][]string, err error) {
 	text, ends := strings.CutSuffix(text, "\r\n\r\n")
 	lines := strings.Split(text, "\r\n")
@@ -238,7 +237,7 @@ func natsHeader(text string) (status string, header map[string][]string, err err
 	return strings.TrimSpace(status), header, nil
 }
 
-// request publishes a request, and waits for the answer.
+// request publishes a request and waits for the response.
 func (r *natsReader) request(subject string, payload []byte) (natsMessage, error) {
 	r.requests++
 	inbox := r.inbox + strconv.Itoa(r.requests)
@@ -253,7 +252,7 @@ func (r *natsReader) request(subject string, payload []byte) (natsMessage, error
 	}
 }
 
-// api asks JetStream. Its refusal is an error.
+// api sends a request to JetStream's API. An error response is returned as an error.
 func (r *natsReader) api(subject string, request, answer any) error {
 	payload, err := json.Marshal(request)
 	if err != nil {
@@ -278,7 +277,7 @@ func (r *natsReader) api(subject string, request, answer any) error {
 	return json.Unmarshal(m.data, answer)
 }
 
-// natsStream is what JetStream tells of a stream.
+// natsStream is the information about a stream.
 type natsStream struct {
 	Config  map[string]any
 	State   struct{ Messages, LastSeq uint64 }
@@ -295,7 +294,7 @@ func (r *natsReader) stream(name string) (s natsStream, err error) {
 	return s, r.api("STREAM.INFO."+name, struct{}{}, &s)
 }
 
-// makeStream makes a stream of the settings beside its name and ndr.>.
+// makeStream creates a stream of ndr.> with further settings.
 func (r *natsReader) makeStream(name string, settings map[string]any) error {
 	config := map[string]any{"name": name, "subjects": []string{"ndr.>"}, "storage": "file", "retention": "limits", "num_replicas": 1}
 	for key, value := range settings {
@@ -304,8 +303,7 @@ func (r *natsReader) makeStream(name string, settings map[string]any) error {
 	return r.api("STREAM.CREATE."+name, config, &struct{}{})
 }
 
-// read returns all that a stream holds now, in its order, by a consumer that
-// pulls.
+// read returns all messages in a stream, in order, with a pull consumer.
 func (r *natsReader) read(stream string) ([]natsMessage, error) {
 	var consumer struct {
 		Name    string
@@ -327,8 +325,8 @@ func (r *natsReader) read(stream string) ([]natsMessage, error) {
 		}
 		for range n {
 			m, err := r.nextWithin(natsPatience / 10)
-			// In a cluster, this server may yet have to hear of the consumer at another
-			// one: then the pull went nowhere.
+			// In a cluster, this server may not know yet of the consumer created at another
+			// one: then the pull is lost.
 			if errors.Is(err, os.ErrDeadlineExceeded) && lost < 10 {
 				lost++
 				break

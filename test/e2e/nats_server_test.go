@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// buildNATS builds the server that go.mod names.
+// buildNATS builds the server version in go.mod.
 func buildNATS(t testing.TB) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "nats-server")
@@ -23,14 +23,13 @@ func buildNATS(t testing.TB) (program string) {
 	return program
 }
 
-// natsServer is a server, which keeps its address and its streams when it is
-// killed and started again.
+// natsServer is a server that keeps its address and its streams when it is restarted.
 type natsServer struct {
 	program, config, address string
 	running                  *process
 }
 
-// startNATS starts a server with JetStream and more settings.
+// startNATS starts a server with JetStream and further settings.
 func startNATS(t testing.TB, program, settings string) *natsServer {
 	t.Helper()
 	folder := t.TempDir()
@@ -43,7 +42,7 @@ func startNATS(t testing.TB, program, settings string) *natsServer {
 	return s
 }
 
-// start starts the server, and waits until it takes connections.
+// start starts the server and waits until it accepts connections.
 func (s *natsServer) start(t testing.TB) {
 	t.Helper()
 	s.running = start(t, exec.Command(s.program, "-c", s.config))
@@ -59,7 +58,7 @@ func (s *natsServer) start(t testing.TB) {
 	})
 }
 
-// reader signs a reader in, until the test ends.
+// reader connects a reader until the test ends.
 func (s *natsServer) reader(t testing.TB, login natsLogin) *natsReader {
 	t.Helper()
 	r, err := dialNATS(s.address, login)

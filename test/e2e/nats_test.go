@@ -19,11 +19,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// natsPrograms are what the tests run.
+// natsPrograms are the programs that the tests run.
 type natsPrograms struct{ server, bridge string }
 
-// TestNATS holds the NATS sink, and the bridge that runs it, against the NATS
-// server as a program of its own.
+// TestNATS tests the NATS sink and the bridge that runs it with the NATS server in a process
+// of its own.
 func TestNATS(t *testing.T) {
 	p := natsPrograms{server: buildNATS(t), bridge: buildBridge(t)}
 	for name, test := range map[string]func(*testing.T){
@@ -43,7 +43,7 @@ func TestNATS(t *testing.T) {
 	}
 }
 
-// natsBodies are what messages carry, in their order.
+// natsBodies returns the bodies of messages, in order.
 func natsBodies(messages []natsMessage) [][]byte {
 	bodies := make([][]byte, len(messages))
 	for i, m := range messages {
@@ -52,7 +52,7 @@ func natsBodies(messages []natsMessage) [][]byte {
 	return bodies
 }
 
-// readNATS returns all that the stream of the bridge holds.
+// readNATS returns all messages in the bridge's stream.
 func readNATS(t testing.TB, r *natsReader) [][]byte {
 	t.Helper()
 	messages, err := r.read("NDR")
@@ -65,7 +65,7 @@ func readNATS(t testing.TB, r *natsReader) [][]byte {
 func (p natsPrograms) modes(t *testing.T) {
 	s := startNATS(t, p.server, "")
 	events := append(sinktest.Awkward(), sinktest.Events(200, 20, 2000)...)
-	events = append(events, events[0].Redeliver(7)) // which is no duplicate
+	events = append(events, events[0].Redeliver(7)) // a redelivery, not a duplicate
 	for _, mode := range []transform.Mode{transform.Structured, transform.Binary} {
 		for _, stream := range []string{"", "NDR-" + string(mode)} {
 			t.Run(fmt.Sprintf("%s, stream %q", mode, stream), func(t *testing.T) {
@@ -109,8 +109,8 @@ func (p natsPrograms) modes(t *testing.T) {
 	}
 }
 
-// isMessage fails unless a message has the headers of CloudEvents' binding and no
-// others, the event's data, and a subject that its values cannot have bent.
+// isMessage fails unless a message has exactly the headers of CloudEvents' binding, the
+// event's data, and a subject whose tokens contain no special characters of its values.
 func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mode, stored bool) {
 	t.Helper()
 	want := map[string]string{}
@@ -167,7 +167,7 @@ func isMessage(t *testing.T, m natsMessage, e transform.Event, mode transform.Mo
 	}
 }
 
-// percent encodes what may not stand in a header, as the HTTP binding says.
+// percent encodes the characters that are not allowed in a header, as in the HTTP binding.
 func percent(value string) string {
 	var b strings.Builder
 	for _, c := range []byte(value) {
@@ -180,7 +180,7 @@ func percent(value string) string {
 	return b.String()
 }
 
-// natsSink is the configuration of a sink that makes its stream.
+// natsSink returns the configuration of a sink that creates its stream.
 func natsSink(scheme, address, keys string) string {
 	return fmt.Sprintf("nats: {url: %q, stream: NDR, create_stream: true%s}", scheme+"://"+address, keys)
 }
@@ -224,7 +224,7 @@ func (p natsPrograms) wrongCredentials(t *testing.T) {
 	}
 }
 
-// slowly lets a drain last long enough to be broken in its middle.
+// slowly makes a drain last long enough to be interrupted.
 const slowly = "\nbatch: {max_events: 50}\nrate_limit: 800"
 
 func (p natsPrograms) killedServer(t *testing.T) {
@@ -286,7 +286,7 @@ func (p natsPrograms) killedLeader(t *testing.T) {
 	for range 2 {
 		b.awaitMore(t, 200)
 		servers[led].running.kill()
-		b.awaitMore(t, 400) // without it
+		b.awaitMore(t, 400) // without that server
 		servers[led].start(t)
 		led = leader()
 	}
@@ -339,7 +339,7 @@ func (p natsPrograms) fullStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A small one may have come since.
+		// A small one may have been sent since.
 		messages = messages[:stream.State.Messages]
 		if err := r.api("STREAM.PURGE.NDR", map[string]any{"seq": stream.State.LastSeq + 1}, &struct{}{}); err != nil {
 			t.Fatal(err)
@@ -389,8 +389,8 @@ func (p natsPrograms) deletedStream(t *testing.T) {
 	judge(t, ledger.VersionsOf(a, 0), append(arrived, readNATS(t, r)...))
 }
 
-// finish ends the bridge once it has delivered all, and judges what its stream
-// holds. It returns how many were repeated.
+// finish ends the bridge when it has delivered all events and checks its stream. It returns
+// the number of repeated events.
 func (b *bridge) finish(t testing.TB, a *standin.Appliance, r *natsReader) (repeated int) {
 	t.Helper()
 	b.awaitDrained(t, a)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// process is a program that a test started, in a process group of its own.
+// process is a program started by a test, in a process group of its own.
 type process struct {
 	name    string
 	command *exec.Cmd
@@ -19,8 +19,7 @@ type process struct {
 	ended   chan struct{} // closed when the program has ended
 }
 
-// start runs a program until it ends, the test ends, or the test's own process
-// dies in whatever way.
+// start runs a program until it ends, the test ends, or the test's own process dies.
 func start(t testing.TB, command *exec.Cmd) *process {
 	t.Helper()
 	p := &process{name: command.Args[0], command: command, output: new(output), ended: make(chan struct{})}
@@ -31,19 +30,19 @@ func start(t testing.TB, command *exec.Cmd) *process {
 	}
 	go func() {
 		defer close(p.ended)
-		_ = command.Wait() // its state tells
+		_ = command.Wait() // ProcessState is checked instead
 	}()
 	t.Cleanup(p.kill)
 	return p
 }
 
-// contain gives a program a process group of its own, and lets it die with the
-// test's process.
+// contain gives a program a process group of its own and makes it die with the test's
+// process.
 func contain(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// running reports whether the program has yet to end.
+// running reports whether the program is running.
 func (p *process) running() bool {
 	select {
 	case <-p.ended:
@@ -53,15 +52,15 @@ func (p *process) running() bool {
 	}
 }
 
-// kill ends the program and its children as a crash does, and waits for that.
+// kill kills the program and its children and waits for their end.
 func (p *process) kill() {
 	if p.running() {
-		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL) // or it has just ended
+		_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGKILL) // it may have ended
 	}
 	<-p.ended
 }
 
-// succeed waits until the program has done what it was started for.
+// succeed waits for the program to exit with success.
 func (p *process) succeed(t testing.TB, within time.Duration) {
 	t.Helper()
 	select {
@@ -74,7 +73,7 @@ func (p *process) succeed(t testing.TB, within time.Duration) {
 	}
 }
 
-// terminate asks the program to end, and waits until it has, well.
+// terminate sends SIGTERM and waits for the program to exit with success.
 func (p *process) terminate(t testing.TB) {
 	t.Helper()
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
@@ -83,7 +82,7 @@ func (p *process) terminate(t testing.TB) {
 	p.succeed(t, time.Minute)
 }
 
-// output is what a program has written so far.
+// output collects the output of a program.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -96,22 +95,22 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// String returns all of it.
+// String returns the whole output.
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// end returns the last of it.
+// end returns the end of the output.
 func (o *output) end() string {
 	const most = 6_000
 	text := o.String()
 	return text[max(0, len(text)-most):]
 }
 
-// eventually tries until check returns nil, and fails with what it said last
-// once the time is over.
+// eventually calls check until it returns nil. When the time is over, it fails with check's
+// last error.
 func eventually(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {

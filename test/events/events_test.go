@@ -16,10 +16,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// top is the top of the repository.
+// top is the root of the repository.
 const top = "../.."
 
-func TestPageSaysWhatTheCodeMakes(t *testing.T) {
+func TestPageIsCurrent(t *testing.T) {
 	want, err := page(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func TestExamplesAreCloudEvents(t *testing.T) {
 func TestEveryAttributeIsExplained(t *testing.T) {
 	_, table, _ := strings.Cut(text, "## Attributes")
 	table, _, _ = strings.Cut(table, "## Detections")
-	var told []string
+	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(table, -1) {
 		for name := range strings.SplitSeq(row[1], ", ") {
-			told = append(told, strings.Trim(name, "`"))
+			listed = append(listed, strings.Trim(name, "`"))
 		}
 	}
 	there := []string{"specversion", "datacontenttype"}
@@ -68,8 +68,8 @@ func TestEveryAttributeIsExplained(t *testing.T) {
 		there = append(there, strings.ToLower(attributes.Field(i).Name))
 	}
 	slices.Sort(there)
-	slices.Sort(told)
-	if !slices.Equal(there, told) {
-		t.Errorf("events have\n%v\nthe table of the page has\n%v", there, told)
+	slices.Sort(listed)
+	if !slices.Equal(there, listed) {
+		t.Errorf("events have\n%v\nthe table of the page has\n%v", there, listed)
 	}
 }

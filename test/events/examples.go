@@ -12,16 +12,16 @@ import (
 //go:embed fixtures
 var fixtures embed.FS
 
-// example is an event of the page, by the name that the page has for it.
+// example is an event of the page, by its name in the page.
 type example struct {
 	name  string
 	event transform.Event
 }
 
-// recorded is when the bridge saw what the examples tell.
+// recorded is the recordedtime of the examples.
 var recorded = time.Date(2026, time.March, 14, 9, 31, 41, 112e6, time.UTC)
 
-// examples makes the events of the page, as the bridge makes them.
+// examples returns the events of the page, created with the bridge's code.
 func examples() ([]example, error) {
 	m := maker{
 		appliance: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: "hq"},
@@ -34,7 +34,7 @@ func examples() ([]example, error) {
 	return m.made, m.err
 }
 
-// maker collects examples up to the first error.
+// maker collects examples until the first error.
 type maker struct {
 	appliance, bridge transform.Encoder
 	made              []example
@@ -49,8 +49,8 @@ func (m *maker) add(name string, event transform.Event, err error) transform.Eve
 	return event
 }
 
-// fixture is an object as an appliance answered it. repaired says that it held bytes
-// that were no UTF-8.
+// fixture returns an object as returned by an appliance. repaired reports whether it
+// contained bytes that are not UTF-8.
 func (m *maker) fixture(name string) (object []byte, repaired bool) {
 	object, err := fixtures.ReadFile("fixtures/" + name)
 	if err != nil && m.err == nil {

@@ -1,7 +1,6 @@
-// Command events makes the reference of the events: docs/events.md, whose examples are
-// events that the bridge's own code makes of the fixtures here, and messages that its
-// sinks sent to real receivers. It is run from the top of the repository, by make
-// reference.
+// Command events generates the reference of the events, docs/events.md. Its examples are
+// events created by the bridge's code from the fixtures here, and messages that its sinks
+// sent to real receivers. make reference runs it in the root of the repository.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 	"ndrbridge/transform"
 )
 
-// pageFile is the page, from the top of the repository.
+// pageFile is the path of the page, relative to the root of the repository.
 const pageFile = "docs/events.md"
 
 //go:embed page.md
@@ -34,7 +33,7 @@ func main() {
 	}
 }
 
-// page is what the page should hold.
+// page returns the expected contents of the page.
 func page(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -48,10 +47,10 @@ func page(ctx context.Context) ([]byte, error) {
 				return e.event, nil
 			}
 		}
-		return transform.Event{}, fmt.Errorf("there is no example %q", name)
+		return transform.Event{}, fmt.Errorf("unknown example %q", name)
 	}
 	parsed, err := template.New("page").Funcs(template.FuncMap{
-		// event is an example in structured mode.
+		// event returns an example in structured mode.
 		"event": func(name string) (string, error) {
 			e, err := named(name)
 			if err != nil {
@@ -59,7 +58,7 @@ func page(ctx context.Context) ([]byte, error) {
 			}
 			return indented(e.Structured())
 		},
-		// data is an example's data alone.
+		// data returns an example's data.
 		"data": func(name string) (string, error) {
 			e, err := named(name)
 			if err != nil {
@@ -67,7 +66,7 @@ func page(ctx context.Context) ([]byte, error) {
 			}
 			return indented(e.Data())
 		},
-		// sent is what a receiver gets of examples.
+		// sent returns the message with which a receiver gets examples.
 		"sent": func(sink, mode string, names ...string) (string, error) {
 			var events []transform.Event
 			for _, name := range names {
@@ -95,7 +94,7 @@ func page(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// indented is JSON for a reader: numbers and texts stay as they are written.
+// indented returns indented JSON, with numbers and strings as written.
 func indented(value []byte) (string, error) {
 	var b bytes.Buffer
 	err := json.Indent(&b, value, "", "  ")

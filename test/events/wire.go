@@ -23,10 +23,10 @@ import (
 	"ndrbridge/transform"
 )
 
-// patience bounds the way of an event to a broker and back.
+// patience is the time limit for sending an event and receiving it.
 const patience = 20 * time.Second
 
-// message is what a receiver got: lines of a header, and a body.
+// message is a received message: the lines of its header and its body.
 type message struct {
 	header []string
 	body   []byte
@@ -59,7 +59,7 @@ func throughKafka(ctx context.Context, mode transform.Mode, events ...transform.
 	defer client.Close()
 	records := client.PollRecords(ctx, 1).Records()
 	if len(records) == 0 {
-		return message{}, fmt.Errorf("no record came: %w", context.Cause(ctx))
+		return message{}, fmt.Errorf("no record arrived: %w", context.Cause(ctx))
 	}
 	got := message{header: []string{"topic: " + topic, "key: " + string(records[0].Key)}, body: records[0].Value}
 	for _, h := range records[0].Headers {
@@ -144,8 +144,8 @@ func throughWebhook(ctx context.Context, mode transform.Mode, events ...transfor
 	return <-got, nil
 }
 
-// lines are the fields of a header in order, the attributes in small letters, as
-// CloudEvents writes them, last.
+// lines returns the fields of a header in order, with the attributes last and in lower case,
+// as in CloudEvents.
 func lines(header http.Header) []string {
 	var all []string
 	for name, values := range header {

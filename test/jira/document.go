@@ -22,8 +22,8 @@ type node struct {
 	Content []node         `json:"content"`
 }
 
-// children says which nodes a node may hold; text is in none of those that are not
-// named.
+// children lists the nodes that a node may contain. Nodes that are not listed cannot contain
+// text.
 var children = map[string][]string{
 	"doc":        {"paragraph", "bulletList", "heading", "codeBlock", "rule"},
 	"bulletList": {"listItem"},
@@ -33,7 +33,7 @@ var children = map[string][]string{
 	"codeBlock":  {"text"},
 }
 
-// checkDocument reads a description.
+// checkDocument validates a description.
 func checkDocument(raw []byte) error {
 	if len(raw) > 32767 {
 		return errors.New("CONTENT_LIMIT_EXCEEDED")
@@ -73,7 +73,7 @@ func (n node) check() error {
 	return nil
 }
 
-// sign is X-Hub-Signature as WebSub writes it.
+// sign returns the X-Hub-Signature of a body, as in WebSub.
 func sign(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)

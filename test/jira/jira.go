@@ -1,6 +1,6 @@
-// Package jira is a small Jira Cloud for tests and the demo: as much of its REST
-// API, version 3, as opening and following an issue takes. It refuses what the
-// documentation does not allow, also where the original is lenient.
+// Package jira implements a stand-in for Jira Cloud for tests and the demo: the part of its
+// REST API, version 3, needed to create and follow an issue. It refuses what the
+// documentation does not allow, even if the original is lenient.
 package jira
 
 import (
@@ -18,24 +18,24 @@ import (
 	"time"
 )
 
-// Options say what a Jira has.
+// Options configures a Server.
 type Options struct {
-	URL          string // its own address, which self links begin with
-	Email, Token string // of the one account that may use the REST API
-	Account      string // that account's id, which webhooks name
-	Project      string // the key of its one project
-	ReadOnly     bool   // the account says that it may not open issues
-	// IndexDelay is how long an issue is not found by a search, as a search of the
-	// original may not show the newest.
+	URL          string // the server's own address, the prefix of self links
+	Email, Token string // of the account that may use the REST API
+	Account      string // that account's id, as in webhooks
+	Project      string // the key of the only project
+	ReadOnly     bool   // the account may not create issues
+	// IndexDelay is the time until a search finds a new issue: a search of the original may
+	// not return the newest.
 	IndexDelay time.Duration
-	// Webhook is where changes are sent; empty: nowhere.
+	// Webhook is the URL to which changes are sent; empty: none are sent.
 	Webhook string
-	// Secret signs what is sent.
+	// Secret signs the webhooks.
 	Secret string
 	Now    func() time.Time
 }
 
-// Issue is an issue as it is now.
+// Issue is the current state of an issue.
 type Issue struct {
 	ID, Key     string
 	Summary     string
@@ -57,7 +57,7 @@ type Status struct {
 // The statuses of a new project's workflow.
 var workflow = []Status{{"To Do", "new"}, {"In Progress", "indeterminate"}, {"Done", "done"}}
 
-// Server is a Jira. It is an http.Handler, and safe for concurrent use.
+// Server is a Jira server. It is an http.Handler and safe for concurrent use.
 type Server struct {
 	o      Options
 	mux    *http.ServeMux
@@ -66,7 +66,7 @@ type Server struct {
 	sent   int // webhooks
 }
 
-// New returns a Jira without issues.
+// New returns a server without issues.
 func New(o Options) *Server {
 	s := &Server{o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /rest/api/3/issue", s.create)
@@ -82,7 +82,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// ServeHTTP answers to the one account.
+// ServeHTTP implements http.Handler. It serves only the configured account.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if email, token, _ := r.BasicAuth(); email != s.o.Email || token != s.o.Token {
 		refuse(w, http.StatusUnauthorized, "Client must be authenticated to access this resource.", nil)
@@ -102,7 +102,7 @@ func (s *Server) Issues() []Issue {
 	return all
 }
 
-// refuse answers with the REST API's collection of errors.
+// refuse answers with an error collection of the REST API.
 func refuse(w http.ResponseWriter, status int, message string, fields map[string]string) {
 	messages := []string{}
 	if message != "" {
@@ -120,7 +120,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// reference names something by its id, its key or its name.
+// reference refers to an object by its id, its key or its name.
 type reference struct {
 	ID   string `json:"id"`
 	Key  string `json:"key"`
@@ -195,7 +195,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) self(i *Issue) string { return s.o.URL + "/rest/api/3/issue/" + i.ID }
 
-// read reads a body, in which nothing may be that is not known.
+// read decodes a body, which must not contain unknown fields.
 func read(w http.ResponseWriter, r *http.Request, body any) bool {
 	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); media != "application/json" {
 		w.WriteHeader(http.StatusUnsupportedMediaType)
@@ -221,7 +221,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, s.shown(i))
 }
 
-// find returns the issue with a key or an id, with the lock held.
+// find returns the issue with a key or an id. The lock must be held.
 func (s *Server) find(key string) *Issue {
 	for _, i := range s.issues {
 		if i.Key == key || i.ID == key {
@@ -231,7 +231,7 @@ func (s *Server) find(key string) *Issue {
 	return nil
 }
 
-// shown is an issue as the API and webhooks show it.
+// shown returns the JSON form of an issue in the API and webhooks.
 func (s *Server) shown(i *Issue) map[string]any {
 	var resolution any
 	if i.Resolution != "" {
@@ -273,7 +273,7 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 		if slices.Contains(i.Labels, label) && s.o.Now().Sub(i.Created) >= s.o.IndexDelay {
 			issue := s.shown(i)
 			if len(query.Fields) == 0 || query.Fields[0] == "" {
-				issue = map[string]any{"id": i.ID} // without fields the newer search shows nothing else
+				issue = map[string]any{"id": i.ID} // without fields, the newer search returns only ids
 			}
 			found = append(found, issue)
 		}
@@ -281,8 +281,8 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"issues": found, "isLast": true})
 }
 
-// label reads the one kind of query that is known: project = "P" AND labels = "L",
-// in either order, with an ORDER BY.
+// label parses the only supported query: project = "P" AND labels = "L", in either order,
+// with an ORDER BY.
 func (s *Server) label(jql string) (label string, err error) {
 	jql, _, _ = strings.Cut(jql, " ORDER BY ")
 	project := false
@@ -290,7 +290,7 @@ func (s *Server) label(jql string) (label string, err error) {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), " = ")
 		value, quoteErr := strconv.Unquote(value)
 		if !ok || quoteErr != nil {
-			return "", fmt.Errorf("%q is not understood here", part)
+			return "", fmt.Errorf("%q is not supported here", part)
 		}
 		switch name {
 		case "project":
@@ -301,7 +301,7 @@ func (s *Server) label(jql string) (label string, err error) {
 		case "labels":
 			label = value
 		default:
-			return "", fmt.Errorf("the field %q is not understood here", name)
+			return "", fmt.Errorf("the field %q is not supported here", name)
 		}
 	}
 	if label == "" || !project {
@@ -310,15 +310,15 @@ func (s *Server) label(jql string) (label string, err error) {
 	return label, nil
 }
 
-// Move does what a person does who moves an issue: the webhook that tells of it has
-// been answered with 2xx when Move returns nil.
+// Move moves an issue to another status, as a person does. If it returns nil, the webhook
+// about it was answered with 2xx.
 func (s *Server) Move(ctx context.Context, key, status, resolution, account string) error {
 	s.mu.Lock()
 	i := s.find(key)
 	to := slices.IndexFunc(workflow, func(w Status) bool { return w.Name == status })
 	if i == nil || to < 0 {
 		s.mu.Unlock()
-		return fmt.Errorf("there is no issue %s, or no status %s", key, status)
+		return fmt.Errorf("unknown issue %s or status %s", key, status)
 	}
 	from := i.Status
 	items := []any{map[string]any{
@@ -347,7 +347,7 @@ func (s *Server) Move(ctx context.Context, key, status, resolution, account stri
 	return s.send(ctx, body, identifier)
 }
 
-// send sends a webhook, signed.
+// send sends a signed webhook.
 func (s *Server) send(ctx context.Context, body []byte, identifier string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.Webhook, bytes.NewReader(body))
 	if err != nil {

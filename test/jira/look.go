@@ -2,12 +2,12 @@ package jira
 
 import "net/http"
 
-// myself shows the one account.
+// myself returns the account.
 func (s *Server) myself(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"accountId": s.o.Account, "emailAddress": s.o.Email, "displayName": "The bridge", "active": true})
 }
 
-// project shows the one project.
+// project returns the project.
 func (s *Server) project(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("key") != s.o.Project {
 		refuse(w, http.StatusNotFound, "No project could be found with key '"+r.PathValue("key")+"'.", nil)
@@ -18,7 +18,7 @@ func (s *Server) project(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// permissions says what the account may do, which has to be asked for by name.
+// permissions returns the requested permissions of the account.
 func (s *Server) permissions(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("permissions") != "CREATE_ISSUES" {
 		refuse(w, http.StatusBadRequest, "The query parameter 'permissions' is required.", nil)

@@ -1,6 +1,6 @@
-// Package loopback has what the tests of several packages meet on loopback: a NATS
-// server, a webhook's receiver, and addresses where nobody answers. All of it ends with
-// the test.
+// Package loopback provides servers on loopback for the tests of several packages: a NATS
+// server, a webhook receiver, and addresses that refuse or ignore connections. All of them
+// end with the test.
 package loopback
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Closed returns an address, host and port, where nobody listens.
+// Closed returns an address, host and port, that refuses connections.
 func Closed(t testing.TB) string {
 	t.Helper()
 	l := listen(t)
@@ -20,8 +20,8 @@ func Closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Free returns an address, host and port, that one process after the other can listen at:
-// its port is below those that the system gives to connections.
+// Free returns an address, host and port, at which one process after the other can listen:
+// its port is below the system's range of ephemeral ports.
 func Free(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -38,8 +38,8 @@ func Free(t testing.TB) string {
 	return ""
 }
 
-// Silent returns an address, host and port, where connections are made and never
-// answered, and that nobody else can listen at.
+// Silent returns an address, host and port, at which connections are accepted and never
+// answered.
 func Silent(t testing.TB) string {
 	t.Helper()
 	l := listen(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// NATS runs a NATS server with JetStream, on a free port and in a folder of its own
-// where change, which may be nil, chooses no other.
+// NATS runs a NATS server with JetStream, on a free port and in a folder of its own unless
+// change, which may be nil, sets others.
 func NATS(t testing.TB, change func(*server.Options)) *server.Server {
 	t.Helper()
 	o := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}
@@ -32,7 +32,7 @@ func NATS(t testing.TB, change func(*server.Options)) *server.Server {
 	return s
 }
 
-// JetStream returns a client of a server's streams, which connects with options.
+// JetStream returns a JetStream client of a server, connected with options.
 func JetStream(t testing.TB, s *server.Server, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	conn, err := nats.Connect(s.ClientURL(), options...)

@@ -11,8 +11,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Receiver receives a webhook's events, one a request in structured mode, and keeps
-// those that it takes. It is safe for concurrent use.
+// Receiver receives a webhook's events, one a request in structured mode, and keeps those
+// that it accepts. It is safe for concurrent use.
 type Receiver struct {
 	URL string
 
@@ -21,14 +21,14 @@ type Receiver struct {
 	answer int
 }
 
-// Receive starts a Receiver that takes what comes. What is no event fails the test.
+// Receive starts a Receiver that accepts all events. Any other request fails the test.
 func Receive(t testing.TB) *Receiver {
 	t.Helper()
 	r := new(Receiver)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)
 		if err != nil {
-			return // whoever sent it has gone
+			return // the sender is gone
 		}
 		e, err := transform.Parse(body)
 		if err != nil {
@@ -49,15 +49,15 @@ func Receive(t testing.TB) *Receiver {
 	return r
 }
 
-// Answer has each request answered by a status from now on, and its event not taken; 0:
-// what comes is taken.
+// Answer makes the Receiver answer each request with a status and not keep its event; 0:
+// accept events again.
 func (r *Receiver) Answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = status
 }
 
-// Events returns what was taken, in the order in which it came.
+// Events returns the accepted events, in the order of arrival.
 func (r *Receiver) Events() []transform.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

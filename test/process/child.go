@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// InChild runs the calling test in a child process with flags of its own, and fails the
-// test if it fails there. It reports whether this process is the child; the parent should
-// return. It is for tests that change what concerns a whole process, such as resource
-// limits: in the parent, these also hit the log that go test keeps of the files that a
-// test opens.
+// InChild runs the calling test in a child process with additional flags, and fails the test
+// if it fails there. It reports whether this process is the child; the parent should return.
+// It is for tests that change the whole process, such as its resource limits, which would
+// also affect the log that go test keeps of the files that a test opens.
 func InChild(t *testing.T, flags ...string) bool {
 	t.Helper()
 	const variable = "NDRBRIDGE_TEST_CHILD"

@@ -1,4 +1,4 @@
-// Package process reads what Linux knows of a process, and runs tests in processes of
+// Package process reads the memory of processes on Linux and runs tests in processes of
 // their own.
 package process
 
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Memory returns the anonymous memory that a process holds now (RssAnon), and the most
-// that was resident (VmHWM), files that are mapped included, in bytes. Both are 0 of a
-// process that has ended, and on other systems than Linux.
+// Memory returns the anonymous memory of a process (RssAnon) and its peak resident memory
+// (VmHWM), including mapped files, in bytes. Both are 0 if the process has ended, and on
+// systems other than Linux.
 func Memory(pid int) (anon, peak int64) {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

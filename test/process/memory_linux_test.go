@@ -12,6 +12,6 @@ func TestMemoryOfAProcess(t *testing.T) {
 		t.Errorf("own: anon %d, peak %d", anon, peak)
 	}
 	if anon, peak := process.Memory(1 << 30); anon != 0 || peak != 0 {
-		t.Errorf("of a process that there is not: anon %d, peak %d", anon, peak)
+		t.Errorf("of a process that does not exist: anon %d, peak %d", anon, peak)
 	}
 }

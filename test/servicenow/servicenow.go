@@ -1,7 +1,6 @@
-// Package servicenow is a small ServiceNow for tests and the demo: the part of its
-// Table API that opening and finding an incident takes, and a REST message that
-// tells of changes. It refuses columns that the table incident does not have, which
-// the original passes over.
+// Package servicenow implements a stand-in for ServiceNow for tests and the demo: the part
+// of its Table API needed to create and find an incident, and a REST message about changes.
+// It refuses columns that the table incident does not have, which the original ignores.
 package servicenow
 
 import (
@@ -20,14 +19,13 @@ import (
 	"time"
 )
 
-// Options say what a ServiceNow has.
+// Options configures a Server.
 type Options struct {
-	URL                string // its own address
-	Username, Password string // of the one account that may use the Table API
-	// Message is where its REST message goes when an incident changes; empty:
-	// nowhere.
+	URL                string // the server's own address
+	Username, Password string // of the account that may use the Table API
+	// Message is the URL of the REST message about changed incidents; empty: none is sent.
 	Message string
-	// Secret goes into the header X-Ndrbridge-Secret of the message.
+	// Secret is sent in the header X-Ndrbridge-Secret of the message.
 	Secret string
 	Now    func() time.Time
 }
@@ -35,8 +33,7 @@ type Options struct {
 // Incident is a record of the table incident: column → value.
 type Incident map[string]string
 
-// columns are those of the table that a client may set, with the most characters
-// that they hold.
+// columns are the columns that a client may set, with their maximum lengths in characters.
 var columns = map[string]int{
 	"short_description": 160, "description": 4000, "correlation_id": 100, "correlation_display": 100,
 	"urgency": 1, "impact": 1, "category": 40, "subcategory": 40, "assignment_group": 100, "assigned_to": 100,
@@ -44,7 +41,7 @@ var columns = map[string]int{
 	"state": 1, "close_code": 40, "close_notes": 4000,
 }
 
-// Server is a ServiceNow. It is an http.Handler, and safe for concurrent use.
+// Server is a ServiceNow server. It is an http.Handler and safe for concurrent use.
 type Server struct {
 	o         Options
 	mux       *http.ServeMux
@@ -52,7 +49,7 @@ type Server struct {
 	incidents []Incident
 }
 
-// New returns a ServiceNow without incidents.
+// New returns a server without incidents.
 func New(o Options) *Server {
 	s := &Server{o: o, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /api/now/table/incident", s.insert)
@@ -60,7 +57,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// ServeHTTP answers to the one account.
+// ServeHTTP implements http.Handler. It serves only the configured account.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if username, password, _ := r.BasicAuth(); username != s.o.Username || password != s.o.Password {
 		refuse(w, http.StatusUnauthorized, "User Not Authenticated", "Required to provide Auth information")
@@ -84,7 +81,7 @@ func (s *Server) Incidents() []Incident {
 	return all
 }
 
-// clone copies an incident, or some of its columns.
+// clone returns a copy of an incident, or of some of its columns.
 func (i Incident) clone(some []string) Incident {
 	c := Incident{}
 	for column, value := range i {
@@ -147,7 +144,7 @@ func (s *Server) insert(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, map[string]any{"result": shown})
 }
 
-// query answers queries for equal values, newest first as ORDERBYDESC says.
+// query answers queries for equal values, newest first for ORDERBYDESC.
 func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	limit := 10000
@@ -173,8 +170,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 			}
 			column, value, ok := strings.Cut(term, "=")
 			if _, known := columns[column]; !ok || !known {
-				// The original leaves a term out that it does not understand, and shows
-				// everything.
+				// The original ignores an unknown term and returns all incidents.
 				refuse(w, http.StatusBadRequest, "Invalid query detected", term)
 				return
 			}
@@ -187,14 +183,14 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"result": found})
 }
 
-// Close does what a person does who resolves an incident: the message that tells of
-// it has been answered with 2xx when Close returns nil.
+// Close resolves an incident, as a person does. If it returns nil, the message about it was
+// answered with 2xx.
 func (s *Server) Close(ctx context.Context, number, closeCode, user string) error {
 	s.mu.Lock()
 	at := slices.IndexFunc(s.incidents, func(i Incident) bool { return i["number"] == number })
 	if at < 0 {
 		s.mu.Unlock()
-		return fmt.Errorf("there is no incident %s", number)
+		return fmt.Errorf("unknown incident %s", number)
 	}
 	i := s.incidents[at]
 	count, _ := strconv.Atoi(i["sys_mod_count"])
