@@ -56,7 +56,7 @@ function fillSink(card, s) {
   const retry = part(card, "retry");
   // A focused button stays visible until it loses the focus.
   retry.hidden = s.state !== "halted" && document.activeElement !== retry;
-  label(retry, `Retry delivery to sink ${s.name} now`);
+  label(retry, `Retry now to deliver to sink ${s.name}`);
   showError(part(card, "error"), s.state, paused ? "" : s.error);
 
   write(part(card, "lag"), s.lag_events > 0 ? format.counted(s.lag_events, "event") : "none");

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
 
@@ -91,8 +92,9 @@ func (c *command) printEvent(e transform.Event) error {
 	if at.IsZero() {
 		at = e.RecordedTime
 	}
-	severity := fmt.Sprintf("%-5s", e.SeverityText)
-	if tint := severityColour(e.SeverityText); tint != "" && c.colours() {
+	word := card.SeverityOf(e)
+	severity := fmt.Sprintf("%-8s", word)
+	if tint := severityColour(word); tint != "" && c.colours() {
 		severity = string(tint) + severity + "\x1b[0m"
 	}
 	line := fmt.Sprintf("%s  %s  %-10s %-11s  %-14s  %s  %s",
@@ -102,11 +104,11 @@ func (c *command) printEvent(e transform.Event) error {
 	return err
 }
 
-func severityColour(text string) colour {
-	switch {
-	case strings.HasPrefix(text, "ERROR"), strings.HasPrefix(text, "FATAL"):
+func severityColour(severity string) colour {
+	switch severity {
+	case "critical", "high":
 		return red
-	case strings.HasPrefix(text, "WARN"):
+	case "medium":
 		return yellow
 	}
 	return ""

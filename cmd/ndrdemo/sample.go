@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
 
@@ -24,9 +25,9 @@ func sample(e transform.Event) (string, error) {
 			return "", fmt.Errorf("event %s: %w", e.ID, err)
 		}
 		b := data.Audit.Body
-		return printable(fmt.Sprintf("%s audit %-7s %s, %s, by %s", when, e.Action(), b.Operation, b.Component, b.User)), nil
+		return printable(fmt.Sprintf("%s audit    %-7s %s, %s, by %s", when, e.Action(), b.Operation, b.Component, b.User)), nil
 	case transform.StreamRecords:
-		return printable(fmt.Sprintf("%s       %-7s record %s, %s", when, e.Action(), e.Subject, e.ID)), nil
+		return printable(fmt.Sprintf("%s          %-7s record %s, %s", when, e.Action(), e.Subject, e.ID)), nil
 	}
 	if e.Stream() == transform.StreamEvents {
 		var data struct {
@@ -38,7 +39,7 @@ func sample(e transform.Event) (string, error) {
 		if err := json.Unmarshal(e.Data(), &data); err != nil {
 			return "", fmt.Errorf("event %s: %w", e.ID, err)
 		}
-		return printable(strings.TrimSpace(fmt.Sprintf("%s ticket %-8s %s %s", when, e.Action(), data.Ticket.ID, data.Ticket.Status))), nil
+		return printable(strings.TrimSpace(fmt.Sprintf("%s ticket   %-8s %s %s", when, e.Action(), data.Ticket.ID, data.Ticket.Status))), nil
 	}
 	var data struct {
 		Detection struct {
@@ -50,7 +51,7 @@ func sample(e transform.Event) (string, error) {
 	if err := json.Unmarshal(e.Data(), &data); err != nil {
 		return "", fmt.Errorf("event %s: %w", e.ID, err)
 	}
-	line := fmt.Sprintf("%s %-5s %-7s %-37s %s", when, e.SeverityText, e.Action(),
+	line := fmt.Sprintf("%s %-8s %-7s %-37s %s", when, card.SeverityOf(e), e.Action(),
 		data.Detection.Title, between(data.Detection.Participants))
 	if len(data.Changes) > 0 {
 		line += " (" + strings.Join(data.Changes, ", ") + ")"

@@ -88,13 +88,13 @@ func TestSample(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := transform.New(transform.Attributes{
-				ID: "1", Source: "s", Type: "io.ndrbridge.detection.updated", Time: time.UnixMilli(1), SeverityText: "WARN",
+				ID: "1", Source: "s", Type: "io.ndrbridge.detection.updated", Time: time.UnixMilli(1), SeverityNumber: 13,
 			}, []byte(c.data))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := sample(e)
-			if err != nil || !strings.Contains(got, " WARN  updated ") || !strings.Contains(got, c.want) {
+			if err != nil || !strings.Contains(got, " medium   updated ") || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
@@ -108,7 +108,7 @@ func TestSampleOfATicket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sample(e); err != nil || !strings.HasSuffix(got, " ticket applied  SEC-1 closed") {
+	if got, err := sample(e); err != nil || !strings.HasSuffix(got, " ticket   applied  SEC-1 closed") {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -40,7 +40,7 @@ func TestSinkFailureAndRecoveryAreShown(t *testing.T) {
 	p.await("it is announced", element("#announcer")+".textContent.includes('Halted')")
 	p.await("it shows in the title", "document.title.startsWith('✕')")
 	soc.Answer(0)
-	p.click(`[aria-label="Retry delivery to sink soc now"]`)
+	p.click(`[aria-label="Retry now to deliver to sink soc"]`)
 	p.awaitText(card("soc", ".state"), "Running")
 	p.awaitText("#verdict", allIsWell)
 	p.awaitText(card("soc", "[data-part=delivered]"), "3")

@@ -168,6 +168,23 @@ func score(riskScore text) string {
 	return string(riskScore)
 }
 
+// SeverityOf returns the severity of a detection's event in the words shown to people:
+// critical, high, medium or low, and unknown without a risk score. It returns "" for other
+// events.
+func SeverityOf(e transform.Event) string {
+	if e.SeverityNumber == 0 {
+		return ""
+	}
+	level := levelOf(e, false)
+	if level == Info { // the lowest number: a low score, or none
+		level = Of(e).Level
+	}
+	if level == Info {
+		return "unknown"
+	}
+	return strings.ToLower(level.String())
+}
+
 // levelOf returns the level for the severity of an event.
 func levelOf(e transform.Event, scored bool) Level {
 	switch {
