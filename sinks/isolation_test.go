@@ -40,10 +40,11 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 		answer func(int, []string) error
 		change func(*sinks.Options)
 		dead   []string
+		least  int // failures of its own before an event is given up
 		within time.Duration
 	}{
-		"one of a batch that fails as a whole": {answer: failsOn("5"), dead: []string{"5"}, within: 5 * time.Minute},
-		"several of them":                      {answer: failsOn("1", "4", "20"), dead: []string{"1", "4", "20"}, within: 10 * time.Minute},
+		"one of a batch that fails as a whole": {answer: failsOn("5"), dead: []string{"5"}, least: 20, within: 5 * time.Minute},
+		"several of them":                      {answer: failsOn("1", "4", "20"), dead: []string{"1", "4", "20"}, least: 20, within: 10 * time.Minute},
 		"one that the sink knows": {answer: func(_ int, ids []string) error {
 			if at := slices.Index(ids, "3"); at >= 0 {
 				each := make(sinks.EventErrors, len(ids))
@@ -51,9 +52,9 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 				return each
 			}
 			return nil
-		}, dead: []string{"3"}, within: 5 * time.Minute},
+		}, dead: []string{"3"}, least: 20, within: 5 * time.Minute},
 		"one that fails alone in its batch": {answer: failsOn("2"), change: func(o *sinks.Options) { o.Batch.MaxEvents = 1 },
-			dead: []string{"2"}, within: 5 * time.Minute},
+			dead: []string{"2"}, least: 20, within: 5 * time.Minute},
 		"one of a sink that stops behind it": {answer: func(_ int, ids []string) error {
 			at := slices.Index(ids, "7")
 			if at < 0 {
@@ -65,13 +66,26 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 				each[i] = sinks.ErrNotTried
 			}
 			return each
-		}, dead: []string{"7"}, within: 5 * time.Minute},
+		}, dead: []string{"7"}, least: 20, within: 5 * time.Minute},
 		"any, after so many attempts as are allowed": {answer: failsOn("2"),
-			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, within: 10 * time.Second},
+			change: func(o *sinks.Options) { o.MaxAttempts, o.Batch.MaxEvents = 3, 1 }, dead: []string{"2"}, least: 3, within: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFixtureWith(t, 40, &target{answer: c.answer}, c.change)
+				alone := make(map[string]int) // sends in which an event failed and no other did
+				f := newFixtureWith(t, 40, &target{answer: func(call int, ids []string) error {
+					err := c.answer(call, ids)
+					if each, ok := errors.AsType[sinks.EventErrors](err); ok {
+						for i, id := range ids {
+							if each[i] != nil && !errors.Is(each[i], sinks.ErrNotTried) {
+								alone[id]++
+							}
+						}
+					} else if err != nil && len(ids) == 1 {
+						alone[ids[0]]++
+					}
+					return err
+				}}, c.change)
 				stop := f.start()
 				// Events that arrive meanwhile show that the target is up.
 				for i := range 40 {
@@ -81,6 +95,11 @@ func TestEventThatKeepsFailingWhileOthersAreDeliveredIsGivenUp(t *testing.T) {
 				stop()
 				if got := f.dead(t); !slices.Equal(got, c.dead) {
 					t.Errorf("dead letters %v, want %v", got, c.dead)
+				}
+				for _, id := range c.dead {
+					if alone[id] < c.least {
+						t.Errorf("event %s was given up after %d failures of its own, want at least %d", id, alone[id], c.least)
+					}
 				}
 				if want := sorted(numbers(1, 80, c.dead...)); !slices.Equal(sorted(f.accepted)[:70], want[:70]) {
 					t.Errorf("accepted %v", f.accepted)
