@@ -43,9 +43,9 @@ type accepted struct {
 
 type acceptedCommand struct {
 	ID uint64 `json:"id"`
-	// Again reports whether the command had been accepted before.
-	Again    bool   `json:"again,omitempty"`
-	Location string `json:"location"` // the path of the command in the API
+	// Duplicate reports whether the command had been accepted before.
+	Duplicate bool   `json:"duplicate,omitempty"`
+	Location  string `json:"location"` // the path of the command in the API
 }
 
 // maxKey is the maximum length of an Idempotency-Key, in bytes.
@@ -171,7 +171,7 @@ func accept(acceptor Acceptor, w http.ResponseWriter, r *http.Request, a accepta
 	}
 	var answer accepted
 	for _, c := range acceptances {
-		answer.Commands = append(answer.Commands, acceptedCommand{c.ID, c.Again, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
+		answer.Commands = append(answer.Commands, acceptedCommand{c.ID, c.Duplicate, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
 	}
 	if len(answer.Commands) == 1 {
 		w.Header().Set("Location", answer.Commands[0].Location)

@@ -99,9 +99,9 @@ func issue(category, user string) string {
 // answered is the response of an intake.
 type answered struct {
 	Commands []struct {
-		ID       uint64
-		Again    bool
-		Location string
+		ID        uint64
+		Duplicate bool
+		Location  string
 	}
 	Ignored string
 }
@@ -150,7 +150,7 @@ func TestCommandsAreTakenIn(t *testing.T) {
 		for again := range 2 {
 			answer, body := post(t, server.URL+"/api/v1/tickets", `{"ticket_id": "SEC-2", "status": "new"}`, "Authorization", bearer, "Idempotency-Key", "k1")
 			a := accepted(t, answer, body)
-			if a.Commands[0].Again != (again == 1) {
+			if a.Commands[0].Duplicate != (again == 1) {
 				t.Errorf("%s", body)
 			}
 			ids = append(ids, a.Commands[0].ID)

@@ -236,8 +236,8 @@ func (a *accepting) write(r *writeRound) error {
 		if a.results[i], err = d.accept(c); err != nil {
 			return fmt.Errorf("a command: %w", err)
 		}
-		r.changed = r.changed || !a.results[i].Again
-		r.commanded = r.commanded || !a.results[i].Again
+		r.changed = r.changed || !a.results[i].Duplicate
+		r.commanded = r.commanded || !a.results[i].Duplicate
 	}
 	if err := d.forgetOldest(a.now.Add(-KeepCommands).UnixMilli(), max(forgetLeast, 2*len(a.commands))); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (a *accepting) write(r *writeRound) error {
 func (d *commandTable) accept(c Command) (Acceptance, error) {
 	if c.Key != "" {
 		if id := d.keys.Get([]byte(c.Key)); len(id) == 8 {
-			return Acceptance{ID: binary.BigEndian.Uint64(id), Again: true}, nil
+			return Acceptance{ID: binary.BigEndian.Uint64(id), Duplicate: true}, nil
 		}
 	}
 	id, err := d.commands.NextSequence()

@@ -62,9 +62,9 @@ type Command struct {
 // Acceptance is the result of accepting a command.
 type Acceptance struct {
 	ID uint64
-	// Again is true if a command with the same Key was accepted before: ID is that
+	// Duplicate is true if a command with the same Key was accepted before: ID is that
 	// command's, and nothing was stored.
-	Again bool
+	Duplicate bool
 }
 
 // Outcome is the result of a pending command.

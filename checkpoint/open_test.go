@@ -148,7 +148,7 @@ func TestFileOfLayout4IsRead(t *testing.T) {
 	if want := (checkpoint.CommandStats{Pending: 1, Done: 1}); err != nil || stats.Layout != 4 || stats.Commands != want {
 		t.Errorf("%+v, %v, want two commands", stats, err)
 	}
-	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Again {
+	if again, err := s.Accept(t.Context(), []checkpoint.Command{{Key: "k", Appliance: "hq", Body: []byte("{}")}}); err != nil || !again[0].Duplicate {
 		t.Errorf("%+v, %v, want a known key", again, err)
 	}
 	if values, err := s.RecallSink(t.Context(), "a", []string{"m"}); err != nil || string(values[0]) != "message" {

@@ -82,7 +82,7 @@ func (a *Acceptor) Accept(ctx context.Context, key string, commands []Command) (
 		return nil, fmt.Errorf("store ticket commands: %w", err)
 	}
 	for _, c := range accepted {
-		if c.Again {
+		if c.Duplicate {
 			a.Count(ReceivedDuplicate)
 		} else {
 			a.Count(ReceivedAccepted)

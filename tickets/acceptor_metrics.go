@@ -12,7 +12,7 @@ type Received string
 // counted only by its intake.
 const (
 	ReceivedAccepted   Received = "accepted"
-	ReceivedDuplicate  Received = "again"      // the command had been accepted before
+	ReceivedDuplicate  Received = "duplicate"  // the command had been accepted before
 	ReceivedRefused    Received = "refused"    // the call is invalid
 	ReceivedFull       Received = "full"       // there is no space for the call
 	ReceivedIgnored    Received = "ignored"    // the webhook requests no change
@@ -29,7 +29,7 @@ type AcceptorMetrics struct {
 func NewAcceptorMetrics(r prometheus.Registerer) *AcceptorMetrics {
 	m := &AcceptorMetrics{received: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ndrbridge_ticket_commands_received_total",
-		Help: "Ticket commands received, by result. Per command: accepted, again (accepted before). Per request, or per attempt at a message: refused (invalid; messages only if readable), full (no space), ignored (a webhook that requests no change), unverified (a webhook whose sender was not verified).",
+		Help: "Ticket commands received, by result. Per command: accepted, duplicate (accepted before). Per request, or per attempt at a message: refused (invalid; messages only if readable), full (no space), ignored (a webhook that requests no change), unverified (a webhook whose sender was not verified).",
 	}, []string{"result"})}
 	r.MustRegister(m.received)
 	// Create all series, so that the first count is an increase.

@@ -68,7 +68,7 @@ func TestACommandIsStoredWithItsAppliance(t *testing.T) {
 		{"SEC-2", `{"ticket_id":"SEC-2","appliance":"hq","assignee":""}`},
 	} {
 		c, found, err := d.store.Command(t.Context(), accepted[i].ID)
-		if err != nil || !found || accepted[i].Again {
+		if err != nil || !found || accepted[i].Duplicate {
 			t.Fatal(accepted[i], found, err)
 		}
 		if c.Appliance != "hq" || c.Subject != want.ticket || string(c.Body) != want.body || !c.Accepted.Equal(noon) || c.State != checkpoint.CommandPending {
@@ -141,17 +141,17 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 		t.Fatalf("%+v (%v), want two commands: they are one only where a client sends them again", first, err)
 	}
 	again, err := accept("http/k", closed("SEC-1"), closed("SEC-1"))
-	if err != nil || !again[0].Again || !again[1].Again || again[0].ID != first[0].ID || again[1].ID != first[1].ID {
+	if err != nil || !again[0].Duplicate || !again[1].Duplicate || again[0].ID != first[0].ID || again[1].ID != first[1].ID {
 		t.Errorf("%+v (%v), want %+v again", again, err, first)
 	}
-	if other, err := accept("http/k", closed("SEC-2")); err != nil || other[0].Again {
+	if other, err := accept("http/k", closed("SEC-2")); err != nil || other[0].Duplicate {
 		t.Errorf("%+v (%v): a key that was used before must not lose another command", other, err)
 	}
-	if other, err := accept("nats/k", closed("SEC-2")); err != nil || other[0].Again {
+	if other, err := accept("nats/k", closed("SEC-2")); err != nil || other[0].Duplicate {
 		t.Errorf("%+v (%v): the key of another intake is another", other, err)
 	}
 	for range 2 {
-		if other, err := accept("", closed("SEC-3")); err != nil || other[0].Again {
+		if other, err := accept("", closed("SEC-3")); err != nil || other[0].Duplicate {
 			t.Errorf("%+v (%v): without a key nothing comes again", other, err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestACallIsAcceptedWholeAndOnce(t *testing.T) {
 	if n := len(d.stored(t)); n != before {
 		t.Errorf("%d commands were stored of a call with a wrong one", n-before)
 	}
-	for result, want := range map[string]float64{"accepted": 6, "again": 2, "refused": 1} {
+	for result, want := range map[string]float64{"accepted": 6, "duplicate": 2, "refused": 1} {
 		if got := d.received(t, result); got != want {
 			t.Errorf("%g %s, want %g", got, result, want)
 		}

@@ -82,7 +82,7 @@ func (b Backend) testCommands(t *testing.T) {
 	})
 	t.Run("a command with a known key is the one that was accepted before", func(t *testing.T) {
 		got := s.accept(commandFor("hq", "k1", "SEC-9"), commandFor("hq", "k2", "SEC-4"), commandFor("hq", "k2", "SEC-4"))
-		if want := []checkpoint.Acceptance{{ID: 1, Again: true}, {ID: 4}, {ID: 4, Again: true}}; !reflect.DeepEqual(got, want) {
+		if want := []checkpoint.Acceptance{{ID: 1, Duplicate: true}, {ID: 4}, {ID: 4, Duplicate: true}}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
@@ -161,7 +161,7 @@ func (b Backend) testCommands(t *testing.T) {
 			t.Errorf("%d dropped, %v, want 2", n, err)
 		}
 		s.wantCommands(checkpoint.CommandFilter{}, 2, 4)
-		if got := s.accept(commandFor("hq", "k1", "SEC-1")); got[0].Again || got[0].ID != 5 {
+		if got := s.accept(commandFor("hq", "k1", "SEC-1")); got[0].Duplicate || got[0].ID != 5 {
 			t.Errorf("%+v, want a new one", got)
 		}
 	})
@@ -224,7 +224,7 @@ func (b Backend) testCommandSpace(t *testing.T) {
 	if _, err := s.Accept(t.Context(), []checkpoint.Command{commandFor("lab", "", "y")}); !errors.Is(err, checkpoint.ErrCommandsFull) {
 		t.Errorf("%v, want ErrCommandsFull", err)
 	}
-	if got := s.accept(many[0]); !got[0].Again {
+	if got := s.accept(many[0]); !got[0].Duplicate {
 		t.Error("a known command needs no space")
 	}
 	s.must(s.Finish(t.Context(), checkpoint.Outcome{ID: 1, State: checkpoint.CommandApplied, Done: noon}))
@@ -272,7 +272,7 @@ func (b Backend) testCommandProperties(t *testing.T) {
 				accepted, err := store.Accept(t.Context(), commands)
 				must(err)
 				for i, c := range commands {
-					want := checkpoint.Acceptance{ID: m.keys[c.Key], Again: true}
+					want := checkpoint.Acceptance{ID: m.keys[c.Key], Duplicate: true}
 					if c.Key == "" || m.keys[c.Key] == 0 {
 						m.last++
 						want = checkpoint.Acceptance{ID: m.last}
