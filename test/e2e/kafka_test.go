@@ -178,7 +178,7 @@ func (c *kafkaCluster) createTopic(t *testing.T, program string) {
 	a, url := startAppliance(t)
 	a.AddMany(5)
 	b := startBridge(t, program, url, c.inTheClear(c.prefix+"impossible", ", create_topic: {replication: 99}"))
-	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "making topic") || !strings.Contains(now.Error, "create_topic") {
+	if now := b.awaitState(t, "halted"); !strings.Contains(now.Error, "create topic") || !strings.Contains(now.Error, "create_topic") {
 		t.Errorf("refused: %s", now.Error)
 	}
 }
