@@ -244,16 +244,19 @@ func (c *kafkaCluster) committed(t testing.TB, group, topic string, partitions i
 		asked.Partitions = append(asked.Partitions, p)
 	}
 	request.Topics = append(request.Topics, asked)
-	response, err := request.RequestWith(t.Context(), c.admin)
-	if err != nil {
-		t.Fatalf("ask for the offsets of %s: %v", group, err)
-	}
 	offsets := map[int32]int64{}
-	for _, asked := range response.Topics {
-		for _, p := range asked.Partitions {
-			offsets[p.Partition] = p.Offset
+	askGroup(t, group, func() error {
+		response, err := request.RequestWith(t.Context(), c.admin)
+		if err != nil {
+			return err
 		}
-	}
+		for _, asked := range response.Topics {
+			for _, p := range asked.Partitions {
+				offsets[p.Partition] = p.Offset
+			}
+		}
+		return nil
+	})
 	return offsets
 }
 
@@ -262,18 +265,34 @@ func (c *kafkaCluster) members(t testing.TB, group string) (ids []string) {
 	t.Helper()
 	request := kmsg.NewPtrDescribeGroupsRequest()
 	request.Groups = []string{group}
-	response, err := request.RequestWith(t.Context(), c.admin)
-	if err == nil {
-		err = kerr.ErrorForCode(response.Groups[0].ErrorCode)
-	}
-	if err != nil {
-		t.Fatalf("describe the group %s: %v", group, err)
-	}
-	for _, m := range response.Groups[0].Members {
-		ids = append(ids, m.MemberID)
-	}
+	askGroup(t, group, func() error {
+		response, err := request.RequestWith(t.Context(), c.admin)
+		if err == nil {
+			err = kerr.ErrorForCode(response.Groups[0].ErrorCode)
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range response.Groups[0].Members {
+			ids = append(ids, m.MemberID)
+		}
+		return nil
+	})
 	slices.Sort(ids)
 	return ids
+}
+
+// askGroup repeats a request about a group until it is answered. kgo looks the group's
+// coordinator up only once, so that the request fails if the connection it uses for that
+// ended with a broker that was killed.
+func askGroup(t testing.TB, group string, ask func() error) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		if err := ask(); err != nil {
+			return fmt.Errorf("ask for the group %s: %w", group, err)
+		}
+		return nil
+	})
 }
 
 // coordinator returns the id of the broker that coordinates a group.
