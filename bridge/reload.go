@@ -112,7 +112,7 @@ func (b *Bridge) reload(l lifetimes) ([]string, error) {
 		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
 	}
 	for _, line := range changes {
-		b.log.Info("the configuration was loaded again", "change", line)
+		b.log.Info("configuration reloaded", "change", line)
 	}
 	return changes, nil
 }

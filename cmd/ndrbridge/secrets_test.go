@@ -138,7 +138,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	hook("basic", "/", "auth: {username: ana, password: "+quoted()+"}, gzip: true, concurrency: 3")
 	hook("headers", "/services/sesame900-sesame900-x", "headers: {X-Api-Key: "+quoted()+", Cookie: "+quoted()+"}, method: PUT")
 	hook("odd", "/x/ses9", "headers: {X-Org: "+quoted()+"}")
-	hook("desk", "/", `template: '{"a": {{json .event.id}}}', ticket: {system: generic, id: id, search_delay: 0s, lookup: {id: id, url: "SERVER/?k=`+inURL()+`&id={{.event.subject}}"}}`)
+	hook("tracker", "/", `template: '{"a": {{json .event.id}}}', ticket: {system: generic, id: id, search_delay: 0s, lookup: {id: id, url: "SERVER/?k=`+inURL()+`&id={{.event.subject}}"}}`)
 	hook("behind-proxy", "/", "proxy: "+proxy())
 	hook("signed", "/", "sign: {secrets: ["+sign()+", "+sign()+"], secret_files: ["+file("sign", sign()+"\n")+"]}")
 	hook("template", "/", "auth: {bearer: "+quoted()+"}, template: '{\"text\": {{json .event.id}}}'")
@@ -171,7 +171,7 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	}
 	fmt.Fprintf(&text, "tickets:\n  enabled: true\n  nats: {url: %q, stream: TICKETS, %s}\n", nats, intake)
 	fmt.Fprintf(&text, "  kafka: {brokers: [%q], sasl: {mechanism: plain, username: ana, password: %s}%s}\n", at.kafka, quoted(), kafka)
-	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: desk, secret: %s}]\n", quoted(), quoted(), quoted())
+	fmt.Fprintf(&text, "  webhooks:\n    jira: {secret: %s}\n    servicenow: {secret: %s}\n    generic: [{name: tracker, secret: %s}]\n", quoted(), quoted(), quoted())
 
 	fmt.Fprintf(&text, "tracing: {endpoint: %q, headers: {X-Api-Key: %s, Authorization: 'Bearer %s'}, tls: %s}\n", at.scheme+at.http("collector")+"/sesame905-sesame905-x", quoted(), secret(), certificate)
 

@@ -128,7 +128,8 @@ func newDialer(ctx context.Context, o Options) (string, *dialer, error) {
 	return strings.Join(servers, ","), d, nil
 }
 
-// SkipTLSHandshake tells the library that Dial performs the TLS handshake.
+// SkipTLSHandshake reports true: Dial performs the TLS handshake itself. nats.go asks it of
+// a nats.CustomDialer.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
 // Dial connects and performs the TLS handshake, within the timeout and until the context
