@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/loopback"
 )
 
 func TestUnsuccessfulAnswers(t *testing.T) {
@@ -168,26 +170,11 @@ func TestADetectionCutShortIsNotShown(t *testing.T) {
 // raw answers every connection with the same bytes and closes it.
 func raw(t *testing.T, text string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conn.SetDeadline(time.Now().Add(5 * time.Second))
-			conn.Read(make([]byte, 64<<10))
-			io.WriteString(conn, text)
-			conn.Close()
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
-	return "http://" + l.Addr().String()
+	return "http://" + loopback.Serve(t, func(conn net.Conn) {
+		conn.SetDeadline(time.Now().Add(5 * time.Second))
+		conn.Read(make([]byte, 64<<10))
+		io.WriteString(conn, text)
+	})
 }
 
 func TestAnswersCutShort(t *testing.T) {

@@ -53,35 +53,24 @@ func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
 // kafkaPort listens in front of a broker's plain port, and closes a connection whose first
 // request is above 100 MiB, as Kafka does. A TLS handshake reads as one.
 func kafkaPort(t *testing.T, broker string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				size := make([]byte, 4)
-				if _, err := io.ReadFull(c, size); err != nil || binary.BigEndian.Uint32(size) > 100<<20 {
-					return
-				}
-				to, err := net.Dial("tcp", broker)
-				if err != nil {
-					return
-				}
-				defer to.Close()
-				_, _ = to.Write(size)
-				go func() { _, _ = io.Copy(to, c) }()
-				_, _ = io.Copy(c, to)
-			}()
+	t.Helper()
+	return loopback.Serve(t, func(c net.Conn) {
+		size := make([]byte, 4)
+		if _, err := io.ReadFull(c, size); err != nil || binary.BigEndian.Uint32(size) > 100<<20 {
+			return
 		}
-	}()
-	return l.Addr().String()
+		to, err := net.Dial("tcp", broker)
+		if err != nil {
+			return
+		}
+		defer to.Close()
+		_, _ = to.Write(size)
+		go func() {
+			defer to.Close()
+			_, _ = io.Copy(to, c)
+		}()
+		_, _ = io.Copy(c, to)
+	})
 }
 
 func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
+	"ndrbridge/test/loopback"
 )
 
 // generously is far longer than any stop in these tests may take: half a second and
@@ -35,35 +34,6 @@ func (s *stuck) Write(p []byte) (int, error) {
 	}
 	<-s.free
 	return len(p), nil
-}
-
-// silent returns the address of a peer that accepts connections and never answers.
-func silent(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	done := make(chan struct{})
-	t.Cleanup(func() {
-		l.Close()
-		close(done)
-		serving.Wait()
-	})
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				<-done
-				conn.Close()
-			})
-		}
-	})
-	return l.Addr().String()
 }
 
 // ends cancels ctx and returns the error of Run, which must come.
@@ -137,7 +107,7 @@ func TestAStopEndsWhateverAPeerDoes(t *testing.T) {
 			a, url := startAppliance(t, 10)
 			_ = a
 			yaml := configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n")
-			added := c.yaml(silent(t))
+			added := c.yaml(loopback.Silent(t))
 			switch {
 			case strings.HasPrefix(added, "  - "):
 				yaml += added

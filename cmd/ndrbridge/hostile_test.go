@@ -19,6 +19,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ndrbridge/test/loopback"
 )
 
 // misdeed is how a hostile server answers. echo is all of the request, what signs it
@@ -166,38 +168,22 @@ func printableASCII(r rune) rune {
 // error. It returns its address.
 func hostileNATS(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for n := 0; ; n++ {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprint(c, `INFO {"server_id":"x","version":"2.11.0","proto":1,"host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"nonce":"bm9uY2U"}`+"\r\n")
-			connect, _ := bufio.NewReader(c).ReadString('\n')
-			connect = strings.TrimSpace(connect)
-			switch n % 5 {
-			case 0:
-				fmt.Fprintf(c, "-ERR 'Authorization Violation: %s'\r\n", connect)
-			case 1:
-				fmt.Fprintf(c, "-ERR '%s'\r\n", strconv.Quote(connect))
-			case 2:
-				fmt.Fprintf(c, "%s\r\n", connect)
-			case 3:
-				fmt.Fprintf(c, "-ERR 'User Authentication Expired'\r\n")
-			}
-			c.Close()
+	var served atomic.Int64
+	return loopback.Serve(t, func(c net.Conn) {
+		fmt.Fprint(c, `INFO {"server_id":"x","version":"2.11.0","proto":1,"host":"127.0.0.1","port":4222,"headers":true,"max_payload":1048576,"nonce":"bm9uY2U"}`+"\r\n")
+		connect, _ := bufio.NewReader(c).ReadString('\n')
+		connect = strings.TrimSpace(connect)
+		switch served.Add(1) % 5 {
+		case 0:
+			fmt.Fprintf(c, "-ERR 'Authorization Violation: %s'\r\n", connect)
+		case 1:
+			fmt.Fprintf(c, "-ERR '%s'\r\n", strconv.Quote(connect))
+		case 2:
+			fmt.Fprintf(c, "%s\r\n", connect)
+		case 3:
+			fmt.Fprintf(c, "-ERR 'User Authentication Expired'\r\n")
 		}
 	})
-	t.Cleanup(func() {
-		listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // hostileKafka is a broker that repeats the password. It returns its address.

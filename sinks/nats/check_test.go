@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"testing"
 	"time"
 
@@ -178,24 +179,8 @@ func TestCheck(t *testing.T) {
 		},
 		"a port for TLS": {
 			change: func(o *Options) {
-				l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				go func() {
-					for {
-						c, err := l.Accept()
-						if err != nil {
-							return
-						}
-						go func() {
-							defer c.Close()
-							_ = c.(*tls.Conn).Handshake()
-						}()
-					}
-				}()
-				o.URL = "nats://" + l.Addr().String()
+				config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+				o.URL = "nats://" + loopback.Serve(t, func(c net.Conn) { _ = tls.Server(c, config).Handshake() })
 			},
 			within: 3 * time.Second,
 			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "port for NATS"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/test/loopback"
 )
 
 // codes holds the server's error codes that are not plainly transient, and of the others
@@ -124,25 +124,7 @@ func TestReadAck(t *testing.T) {
 // the connection without a word.
 func scripted(t *testing.T, atConnect, atPublish string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(conn, atConnect, atPublish) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		serving.Wait()
-	})
-	return listener.Addr().String()
+	return loopback.Serve(t, func(conn net.Conn) { serve(conn, atConnect, atPublish) })
 }
 
 const hangsUp = "hangs up"

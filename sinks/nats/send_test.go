@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -331,26 +330,11 @@ func TestCredentials(t *testing.T) {
 
 func TestSecretsRepeatedByTheServerAreRedacted(t *testing.T) {
 	const secret = "correct-horse"
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"max_payload\":1000,\"headers\":true}\r\n")
-			connect, _ := bufio.NewReader(conn).ReadString('\n')
-			fmt.Fprintf(conn, "-ERR 'you sent %s'\r\n", strings.TrimSpace(connect))
-			conn.Close()
-		}
+	address := loopback.Serve(t, func(conn net.Conn) {
+		fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"max_payload\":1000,\"headers\":true}\r\n")
+		connect, _ := bufio.NewReader(conn).ReadString('\n')
+		fmt.Fprintf(conn, "-ERR 'you sent %s'\r\n", strings.TrimSpace(connect))
 	})
-	defer serving.Wait()
-	defer listener.Close()
-	address := listener.Addr().String()
 	for name, o := range map[string]Options{
 		"a password":            {URL: "nats://" + address, Username: "ana", Password: secret},
 		"a token":               {URL: "nats://" + address, Token: secret},

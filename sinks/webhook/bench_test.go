@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
@@ -68,21 +69,8 @@ func BenchmarkSendBatch(b *testing.B) {
 
 // sinkhole is a server that accepts every request. It returns its URL.
 func sinkhole(b *testing.B) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go swallow(conn)
-		}
-	}()
-	b.Cleanup(func() { listener.Close() })
-	return "http://" + listener.Addr().String() + "/hooks/x"
+	b.Helper()
+	return "http://" + loopback.Serve(b, swallow) + "/hooks/x"
 }
 
 // swallow answers requests until the connection ends.

@@ -14,67 +14,32 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/test/loopback"
 	"ndrbridge/transform"
 )
 
 // talk serves raw connections: it reads the request's header, and leaves the
 // rest to serve. It returns its address.
 func talk(t *testing.T, serve func(net.Conn)) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-				serve(conn)
-			}
-			conn.Close()
+	t.Helper()
+	return loopback.Serve(t, func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			serve(conn)
 		}
-	}()
-	t.Cleanup(func() {
-		listener.Close()
-		<-done
 	})
-	return listener.Addr().String()
 }
 
 // resets starts a listener that resets every connection immediately, and returns its
 // address.
 func resets(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conn.(*net.TCPConn).SetLinger(0)
-			conn.Close()
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		accepting.Wait()
-	})
-	return listener.Addr().String()
+	t.Helper()
+	return loopback.Serve(t, func(conn net.Conn) { conn.(*net.TCPConn).SetLinger(0) })
 }
 
 func TestNetworkFailuresAreTransient(t *testing.T) {
