@@ -9,13 +9,23 @@ import (
 	"testing"
 )
 
-// buildBridge builds the bridge with flags of go build.
-func buildBridge(t *testing.T, flags ...string) (program string) {
+// buildBridge builds the bridge and returns the command line that runs it.
+func buildBridge(t *testing.T) (program []string) {
+	t.Helper()
+	return []string{build(t, "ndrbridge/cmd/ndrbridge"), "run"}
+}
+
+// buildFaulty builds a bridge with a fault and returns the command line that runs it.
+func buildFaulty(t *testing.T, fault string) (program []string) {
+	t.Helper()
+	return []string{build(t, "ndrbridge/test/crash/faulty"), "--fault=" + fault}
+}
+
+func build(t *testing.T, command string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "ndrbridge")
-	command := exec.Command("go", append(append([]string{"build"}, flags...), "-o", program, "ndrbridge/cmd/ndrbridge")...)
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build the bridge: %v\n%s", err, output)
+	if output, err := exec.Command("go", "build", "-o", program, command).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", command, err, output)
 	}
 	return program
 }
@@ -31,9 +41,9 @@ func (s *scene) start(t *testing.T) *bridge {
 	return startBridge(t, s.program, s.config)
 }
 
-func startBridge(t *testing.T, program, config string) *bridge {
+func startBridge(t *testing.T, program []string, config string) *bridge {
 	t.Helper()
-	b := &bridge{command: exec.Command(program, "run", "--config", config), output: new(output)}
+	b := &bridge{command: exec.Command(program[0], append(program[1:len(program):len(program)], "--config", config)...), output: new(output)}
 	b.command.Stdout, b.command.Stderr = b.output, b.output
 	if err := b.command.Start(); err != nil {
 		t.Fatal(err)

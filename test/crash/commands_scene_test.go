@@ -47,12 +47,13 @@ type commandScene struct {
 	js        jetstream.JetStream
 	kafka     *kgo.Client
 
-	program, config, state string
+	program       []string // the bridge's command line
+	config, state string
 }
 
 const commandTopic = "ndr.tickets"
 
-func newCommandScene(t *testing.T, program string, seed uint64, intakes ...string) *commandScene {
+func newCommandScene(t *testing.T, program []string, seed uint64, intakes ...string) *commandScene {
 	t.Helper()
 	folder := t.TempDir()
 	s := &commandScene{

@@ -1,9 +1,6 @@
 package crash
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,38 +8,23 @@ import (
 	"ndrbridge/test/fault"
 )
 
-// TestSabotageIsDetected kills bridges with an injected defect and passes only if the broken
-// guarantee is detected.
+// TestSabotageIsDetected kills bridges with a fault and passes only if the broken guarantee is
+// detected. The same bridge without a fault keeps every guarantee.
 func TestSabotageIsDetected(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		file  string
-		edits []edit
+		fault string     // of the program faulty
 		plan  fault.Plan // of connections to the Kafka broker
 	}{
-		{
-			"a cursor that moves before its events are sent", "sinks/queue.go",
-			[]edit{
-				{
-					"\treturn b, q.read(ctx, b, q.cursor, q.o.Batch)\n",
-					"\tif err := q.read(ctx, b, q.cursor, q.o.Batch); err != nil || len(b.records) == 0 {\n\t\treturn b, err\n\t}\n" +
-						"\treturn b, q.commit(ctx, b, len(b.records), nil)\n",
-				},
-				{"Cursor: b.records[n-1].Seq,", "Cursor: max(q.cursor, b.records[n-1].Seq),"},
-			},
-			fault.Plan{},
-		},
-		{
-			"an event that is given up after one failure", "sinks/deliver.go",
-			[]edit{{"limit := w.r.o.MaxAttempts;", "limit := 1;"}},
-			fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Reset}},
-		},
+		{"no fault", "", fault.Plan{}},
+		{"a cursor that moves before its events are sent", "early-cursor", fault.Plan{}},
+		{"an event that is given up after one failure", "early-dead-letter", fault.Plan{Likely: 1, Kinds: []fault.Kind{fault.Reset}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const kills = 8
-			s := newScene(t, buildBridge(t, "-overlay", overlay(t, c.file, c.edits)), 1, t.TempDir())
+			s := newScene(t, buildFaulty(t, c.fault), 1, t.TempDir())
 			s.proxies[kafkaSink].Follow(c.plan)
 			stopLife := s.live(t, standin.Rates{Appear: 200, Update: 200, AuditEntries: 50, Records: 100})
 			for range kills {
@@ -54,6 +36,9 @@ func TestSabotageIsDetected(t *testing.T) {
 			b := s.start(t)
 			stopLife()
 			s.calm()
+			if c.fault == "" {
+				s.await(t, b)
+			}
 			s.quiet()
 			b.terminate(t)
 			faults := s.faults(t)
@@ -62,47 +47,55 @@ func TestSabotageIsDetected(t *testing.T) {
 					t.Fatalf("%s has %d events yet to deliver, which are not lost", sink, stats.LagEvents)
 				}
 			}
-			if text := strings.Join(faults, "\n"); !strings.Contains(text, "were committed and did not arrive") {
-				t.Errorf("it was not detected: %q", text)
-			}
+			expectFaults(t, faults, c.fault, "were committed and did not arrive")
 		})
 	}
 }
 
-// edit replaces a text that occurs once in a file.
-type edit struct{ before, then string }
+// TestLostCommandsAreDetected kills bridges that acknowledge commands before storing them,
+// and passes only if the lost commands are detected. The same bridge without the fault loses
+// none.
+func TestLostCommandsAreDetected(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		fault  string // of the program faulty
+		intake string
+	}{
+		{"no fault, HTTP", "", httpIntake},
+		{"no fault, NATS", "", natsIntake},
+		{"HTTP", "early-acceptance", httpIntake},
+		{"NATS", "early-acceptance", natsIntake},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newCommandScene(t, buildFaulty(t, c.fault), 1, c.intake)
+			stop := s.drive(t)
+			for range 2 {
+				b := s.start(t)
+				s.progress(t, b)
+				b.kill(t, false)
+			}
+			b := s.start(t)
+			stop()
+			if c.fault == "" {
+				s.await(t, b)
+			}
+			s.quiet(t)
+			b.terminate(t) // others may depend on the lost ones and be rejected
+			expectFaults(t, s.faults(), c.fault, "was acknowledged and never written")
+		})
+	}
+}
 
-// overlay writes an edited copy of a file of the module and returns the overlay file for go
-// build -overlay.
-func overlay(t *testing.T, file string, edits []edit) (description string) {
+// expectFaults fails unless one of the detected faults contains text, or there is none if the
+// bridge ran without a fault.
+func expectFaults(t *testing.T, detected []string, injected, text string) {
 	t.Helper()
-	original, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(file)))
-	if err != nil {
-		t.Fatal(err)
+	switch all := strings.Join(detected, "\n"); {
+	case injected == "" && all != "":
+		t.Errorf("detected in a bridge without a fault: %s", all)
+	case injected != "" && !strings.Contains(all, text):
+		t.Errorf("it was not detected: %q", all)
 	}
-	body, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(body)
-	for _, e := range edits {
-		if n := strings.Count(text, e.before); n != 1 {
-			t.Fatalf("%s contains %q %d times; adapt the edit", file, e.before, n)
-		}
-		text = strings.Replace(text, e.before, e.then, 1)
-	}
-	folder := t.TempDir()
-	replacement := filepath.Join(folder, filepath.Base(file))
-	if err := os.WriteFile(replacement, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	body, err = json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	description = filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(description, body, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return description
 }

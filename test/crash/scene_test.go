@@ -33,7 +33,8 @@ type scene struct {
 	kafka   *kafkaBroker
 	proxies map[string]*fault.Proxy // by sink; two sinks share that of NATS
 
-	program, config, state, file string
+	program             []string // the bridge's command line
+	config, state, file string
 
 	read     uint64 // the journal's last event in the ledger
 	repeated int    // repeated events at the webhook so far
@@ -43,7 +44,7 @@ type scene struct {
 }
 
 // newScene starts everything but the bridge, whose state and file are in folder.
-func newScene(t *testing.T, program string, seed uint64, folder string) *scene {
+func newScene(t *testing.T, program []string, seed uint64, folder string) *scene {
 	t.Helper()
 	s := &scene{
 		seed:     seed,

@@ -1,0 +1,216 @@
+// Command faulty is a bridge with a fault, which the crash tests must detect. It consists of
+// the parts of the real one, and runs its configuration as far as these tests need it.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	natsclient "github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/kafka"
+	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/tickets"
+	"ndrbridge/tickets/intake"
+	"ndrbridge/transform"
+)
+
+func main() {
+	b := &bridge{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	flag.StringVar(&b.fault, "fault", "", "early-cursor, early-dead-letter or early-acceptance; empty: none")
+	path := flag.String("config", "", "the configuration file")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := b.run(ctx, *path); err != nil {
+		fmt.Fprintln(os.Stderr, "faulty:", err)
+		os.Exit(1)
+	}
+}
+
+// bridge runs its parts until ctx is cancelled.
+type bridge struct {
+	fault   string
+	log     *slog.Logger
+	config  *configs.Config
+	store   *checkpoint.Store
+	running sync.WaitGroup
+}
+
+func (b *bridge) run(ctx context.Context, path string) (err error) {
+	if b.config, err = configs.Load(path, nil); err != nil {
+		return err
+	}
+	b.store, err = checkpoint.Open(b.config.State, checkpoint.Options{Limits: checkpoint.Limits{
+		MaxBytes: int64(b.config.Journal.MaxBytes), Retain: time.Duration(b.config.Journal.Retain),
+		DeadBytes: int64(b.config.DeadLetters.MaxBytes),
+	}})
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	if err := b.deliver(ctx, sinks.NewMetrics(registry)); err != nil {
+		return err
+	}
+	var names []string
+	pollers, writers := poller.NewMetrics(registry), tickets.NewWriterMetrics(registry)
+	for _, a := range b.config.Appliances {
+		names = append(names, a.Name)
+		if err := b.poll(ctx, a, pollers, writers); err != nil {
+			return err
+		}
+	}
+	server := admin.NewServer(admin.Options{
+		Metrics: registry,
+		Control: func() admin.Control { return struct{ admin.Control }{} }, // receiving tickets calls none of its methods
+		Tickets: b.receive(ctx, names, tickets.NewAcceptorMetrics(registry)),
+	})
+	listener, err := net.Listen("tcp", b.config.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	go func() { _ = server.Serve(listener) }() // until Close
+
+	<-ctx.Done()
+	err = server.Close()
+	b.running.Wait()
+	if err != nil {
+		return err
+	}
+	return b.store.Close()
+}
+
+// poll reads the streams of an appliance, and writes ticket changes to it.
+func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metrics, writers *tickets.WriterMetrics) error {
+	client, err := appliance.New(appliance.Options{URL: a.URL, Key: a.APIKey.Read, Timeout: time.Duration(a.Timeout), RateLimit: a.RateLimit})
+	if err != nil {
+		return err
+	}
+	ownWrites, err := tickets.LoadOwnWrites(ctx, b.store, a.Name)
+	if err != nil {
+		return err
+	}
+	if b.config.Tickets.Enabled {
+		w := tickets.NewWriter(client, b.store, ownWrites, tickets.WriterOptions{
+			Appliance: a.Name, RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
+			Probe: time.Duration(a.AuthRetry), Log: b.log, Metrics: writers,
+		})
+		b.running.Go(func() { w.Run(ctx, ctx) })
+	}
+	watch := poller.NewWatch(b.store, poller.WatchOptions{Appliance: a.Name, After: a.UnreachableAfter, Now: time.Now, Log: b.log})
+	start := func(s poller.Source, interval configs.Duration) {
+		p := poller.New(s, poller.Options{
+			Interval: time.Duration(interval), RetryInitial: time.Duration(a.Retry.Initial), RetryMax: time.Duration(a.Retry.Max),
+			AuthRetry: time.Duration(a.AuthRetry), Watch: watch, Log: b.log, Metrics: m,
+		})
+		b.running.Go(func() { p.Run(ctx) })
+	}
+	d := a.Detections
+	start(poller.NewDetections(client, b.store, poller.DetectionsOptions{
+		Appliance: a.Name, URL: a.URL, Start: d.Start.At, Overlap: time.Duration(d.Overlap), PageSize: d.PageSize,
+		ReconcileEvery: time.Duration(d.Reconcile.Every), ReconcileBack: time.Duration(d.Reconcile.Back),
+		ForgetAfter: time.Duration(d.ForgetAfter), OwnWrites: ownWrites, Now: time.Now, Log: b.log, Metrics: m,
+	}), d.Interval)
+	if a.Audit.Enabled {
+		start(poller.NewAudit(client, b.store, poller.AuditOptions{
+			Appliance: a.Name, URL: a.URL, Start: a.Audit.Start.At, PageSize: a.Audit.PageSize, Now: time.Now, Log: b.log, Metrics: m,
+		}), a.Audit.Interval)
+	}
+	for _, q := range a.Records {
+		start(poller.NewRecords(client, b.store, poller.RecordsOptions{
+			Appliance: a.Name, URL: a.URL, Query: q.Name, Types: q.Types, Start: q.Start.At, Window: time.Duration(q.Window),
+			Delay: time.Duration(q.Delay), Recheck: time.Duration(q.Recheck), ContextTTL: time.Duration(q.ContextTTL),
+			PageSize: q.PageSize, MaxWindowRecords: q.MaxWindowRecords, Store: poller.RecordStore(q.Store),
+			Now: time.Now, Log: b.log, Metrics: m,
+		}), q.Interval)
+	}
+	return nil
+}
+
+// deliver delivers the journal to the sinks.
+func (b *bridge) deliver(ctx context.Context, m *sinks.Metrics) error {
+	starts := make(map[string]checkpoint.Start)
+	for _, s := range b.config.Sinks {
+		starts[s.Name] = checkpoint.Start{}
+	}
+	if err := b.store.Configure(ctx, starts); err != nil {
+		return err
+	}
+	for _, s := range b.config.Sinks {
+		o := sinks.Options{
+			Name: s.Name, Open: func() (sinks.Sink, error) { return open(s) },
+			Batch:  checkpoint.Batch{MaxEvents: s.Batch.MaxEvents, MaxBytes: int(s.Batch.MaxBytes)},
+			Linger: time.Duration(s.Batch.Linger), RetryInitial: time.Duration(s.Retry.Initial), RetryMax: time.Duration(s.Retry.Max),
+			Probe: time.Duration(s.Probe), Log: b.log.With("sink", s.Name), Metrics: m,
+		}
+		if b.fault == "early-dead-letter" {
+			o.MaxAttempts = 1
+		}
+		r := sinks.NewRunner(b.journal(s.Name), o)
+		b.running.Go(func() { r.Run(ctx, ctx) })
+	}
+	return nil
+}
+
+// open opens a sink.
+func open(s configs.Sink) (sinks.Sink, error) {
+	mode := transform.Mode(s.Mode)
+	switch {
+	case s.Webhook != nil:
+		w := s.Webhook
+		return webhook.New(webhook.Options{
+			URL: w.URL.Value(), Method: w.Method, Mode: mode, Timeout: time.Duration(w.Timeout), Concurrency: w.Concurrency,
+			MaxBodyBytes: int(w.MaxBodyBytes),
+		})
+	case s.NATS != nil:
+		n := s.NATS
+		return nats.New(nats.Options{
+			Sink: s.Name, URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, CreateStream: n.CreateStream,
+			MaxPending: n.MaxPending, Mode: mode,
+		})
+	case s.Kafka != nil:
+		k := s.Kafka
+		return kafka.New(kafka.Options{
+			Brokers: k.Brokers, Topic: k.Topic, Mode: mode, Acks: k.Acks, Compression: k.Compression,
+			MaxMessageBytes: int(k.MaxMessageBytes), ClientID: k.ClientID,
+		})
+	}
+	return file.New(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})
+}
+
+// receive receives ticket commands from NATS. It returns the intake for HTTP.
+func (b *bridge) receive(ctx context.Context, appliances []string, m *tickets.AcceptorMetrics) func() admin.Tickets {
+	if !b.config.Tickets.Enabled {
+		return func() admin.Tickets { return admin.Tickets{} }
+	}
+	acceptor := tickets.NewAcceptor(b.commands(), tickets.AcceptorOptions{Appliances: appliances, Now: time.Now, Metrics: m})
+	n := b.config.Tickets.NATS
+	in := intake.NewNATS(intake.NATSOptions{
+		Options: intake.Options{
+			Acceptor: acceptor, Refuse: func(_ context.Context, r intake.Refusal) error { return fmt.Errorf("refused: %s", r.Reason) },
+			RetryInitial: 100 * time.Millisecond, RetryMax: time.Second, Log: b.log,
+		},
+		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
+		Connect: func() (*tls.Config, []natsclient.Option, error) { return nil, nil, nil },
+	})
+	b.running.Go(func() { in.Run(ctx) })
+	return func() admin.Tickets { return admin.Tickets{Acceptor: acceptor} }
+}
