@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
+	"ndrbridge/pipeline/identity"
+	"ndrbridge/preflight/finding"
 )
 
 // CheckOptions configure Check.
@@ -34,7 +35,7 @@ const configuration = "configuration"
 // trial checks one target.
 type trial struct {
 	target string
-	try    func(context.Context) []preflight.Finding
+	try    func(context.Context) []finding.Finding
 }
 
 // Check makes every part of a configuration as CheckSettings does, then tries the state
@@ -45,10 +46,10 @@ type trial struct {
 // no topics, streams or consumers, and only reads the state. It tests write access to
 // tickets with a ticket that no detection has. Findings contain no secrets. When ctx is
 // cancelled, the trials in progress fail.
-func Check(ctx context.Context, config *configs.Config, o CheckOptions) []preflight.Finding {
+func Check(ctx context.Context, config *configs.Config, o CheckOptions) []finding.Finding {
 	settings := checkParts(ctx, config, o.Version)
 	trials := checkTrials(config, keptIdentities(ctx, config), o)
-	results := make([][]preflight.Finding, len(trials))
+	results := make([][]finding.Finding, len(trials))
 	var running sync.WaitGroup
 	var counting sync.Mutex
 	done := 0
@@ -61,7 +62,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 			defer cancel()
 			results[i] = ofTarget(settings, t.target)
 			if len(results[i]) == 0 || t.target == configuration {
-				results[i] = append(results[i], preflight.Of(t.target, t.try(ctx))...)
+				results[i] = append(results[i], finding.Of(t.target, t.try(ctx))...)
 			}
 			counting.Lock()
 			defer counting.Unlock()
@@ -71,7 +72,7 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 		})
 	}
 	running.Wait()
-	found := preflight.Of(configuration, checkSecretFiles(config))
+	found := finding.Of(configuration, checkSecretFiles(config))
 	for _, target := range []string{"tracing", "tickets"} { // these are not tried
 		found = append(found, ofTarget(settings, target)...)
 	}
@@ -81,10 +82,10 @@ func Check(ctx context.Context, config *configs.Config, o CheckOptions) []prefli
 	return found
 }
 
-func checkTrials(config *configs.Config, kept map[string]identityPosition, o CheckOptions) []trial {
-	all := []trial{{configuration, func(context.Context) []preflight.Finding { return checkState(config, false) }}}
+func checkTrials(config *configs.Config, kept map[string]identity.Known, o CheckOptions) []trial {
+	all := []trial{{configuration, func(context.Context) []finding.Finding { return checkState(config, false) }}}
 	for _, a := range config.Appliances {
-		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []preflight.Finding {
+		all = append(all, trial{"appliance " + a.Name, func(ctx context.Context) []finding.Finding {
 			if of, ok := kept[a.Name]; ok {
 				return checkAppliance(ctx, a, &of, config.Tickets.Enabled, o)
 			}
@@ -92,7 +93,7 @@ func checkTrials(config *configs.Config, kept map[string]identityPosition, o Che
 		}})
 	}
 	for _, s := range config.Sinks {
-		all = append(all, trial{"sink " + s.Name, func(ctx context.Context) []preflight.Finding {
+		all = append(all, trial{"sink " + s.Name, func(ctx context.Context) []finding.Finding {
 			return checkSink(ctx, s, config, o)
 		}})
 	}
@@ -100,16 +101,16 @@ func checkTrials(config *configs.Config, kept map[string]identityPosition, o Che
 		return all
 	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
-		all = append(all, trial{intakeTarget(natsIntake), func(ctx context.Context) []preflight.Finding { return checkNATSIntake(ctx, n, o) }})
+		all = append(all, trial{intakeTarget(natsIntake), func(ctx context.Context) []finding.Finding { return checkNATSIntake(ctx, n, o) }})
 	}
 	if k := config.Tickets.Kafka; len(k.Brokers) > 0 {
-		all = append(all, trial{intakeTarget(kafkaIntake), func(ctx context.Context) []preflight.Finding { return checkKafkaIntake(ctx, k, o) }})
+		all = append(all, trial{intakeTarget(kafkaIntake), func(ctx context.Context) []finding.Finding { return checkKafkaIntake(ctx, k, o) }})
 	}
 	return all
 }
 
 // ofTarget returns the findings of a target.
-func ofTarget(found []preflight.Finding, target string) (of []preflight.Finding) {
+func ofTarget(found []finding.Finding, target string) (of []finding.Finding) {
 	for _, f := range found {
 		if f.Target == target {
 			of = append(of, f)
@@ -119,20 +120,20 @@ func ofTarget(found []preflight.Finding, target string) (of []preflight.Finding)
 }
 
 // unusable returns the finding for a part that cannot be made.
-func unusable(err error) []preflight.Finding {
-	return []preflight.Finding{{
-		Step: "settings", Result: preflight.Failed, Detail: err.Error(), Advice: "correct the named key, or the file it refers to",
+func unusable(err error) []finding.Finding {
+	return []finding.Finding{{
+		Step: "settings", Result: finding.Failed, Detail: err.Error(), Advice: "correct the named key, or the file it refers to",
 	}}
 }
 
 // checkSecretFiles returns a warning for each secret file that everybody may read.
-func checkSecretFiles(config *configs.Config) []preflight.Finding {
+func checkSecretFiles(config *configs.Config) []finding.Finding {
 	const others = 0o004
-	var found []preflight.Finding
+	var found []finding.Finding
 	for _, f := range config.SecretFiles() {
 		if info, err := os.Stat(f.Path); err == nil && info.Mode().Perm()&others != 0 {
-			found = append(found, preflight.Finding{
-				Step: f.Key, Result: preflight.Warning, Detail: fmt.Sprintf("everybody on this machine may read %s", f.Path),
+			found = append(found, finding.Finding{
+				Step: f.Key, Result: finding.Warning, Detail: fmt.Sprintf("everybody on this machine may read %s", f.Path),
 				Advice: "chmod o= " + f.Path,
 			})
 		}

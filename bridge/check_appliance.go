@@ -11,8 +11,10 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
 	"ndrbridge/poller"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 )
 
 // applianceTrial sends an appliance one request of each kind that a bridge sends.
@@ -21,31 +23,31 @@ type applianceTrial struct {
 	tickets bool
 	client  *appliance.Client
 	now     func() time.Time
-	found   []preflight.Finding
+	found   []finding.Finding
 	clock   bool   // the clocks were compared
 	raise   string // the setting that gives a request more time
 }
 
 // checkAppliance tries an appliance. kept is what the state knows of its identity, or
 // nil.
-func checkAppliance(ctx context.Context, a configs.Appliance, kept *identityPosition, tickets bool, o CheckOptions) []preflight.Finding {
+func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Known, tickets bool, o CheckOptions) []finding.Finding {
 	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
 	// A slow request must time out early enough to leave time for the next ones.
 	raise := "timeout"
 	if half := configs.Duration(o.Timeout / 2); half < a.Timeout {
 		a.Timeout, raise = half, "--timeout"
 	}
-	client, err := newClient(a, o.Version, nil, nil, nil)
+	client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: o.Version})
 	if err != nil {
 		return unusable(err)
 	}
 	defer client.Close()
 	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
 	if strings.HasPrefix(a.URL, "http://") {
-		t.add(preflight.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
+		t.add(finding.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
 	}
 	if strings.HasPrefix(a.OAuth.TokenURL.Value(), "http://") {
-		t.add(preflight.Warning, "token tls", "plain http: anyone on the network path can read the client secret", "use https in oauth.token_url")
+		t.add(finding.Warning, "token tls", "plain http: anyone on the network path can read the client secret", "use https in oauth.token_url")
 	}
 	if !t.signIn(ctx) {
 		return t.found
@@ -68,8 +70,8 @@ func checkAppliance(ctx context.Context, a configs.Appliance, kept *identityPosi
 	return t.found
 }
 
-func (t *applianceTrial) add(result preflight.Result, step, detail, advice string) {
-	t.found = append(t.found, preflight.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
+func (t *applianceTrial) add(result finding.Result, step, detail, advice string) {
+	t.found = append(t.found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
 }
 
 // signIn sends the first request and adds findings for every step of the connection.
@@ -89,7 +91,7 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 		}
 		found, why := p.Findings(cause)
 		if len(paths) > 1 && i == 0 {
-			found = preflight.At("token", found)
+			found = finding.At("token", found)
 		}
 		t.found = append(t.found, found...)
 		explained = explained || why
@@ -100,43 +102,43 @@ func (t *applianceTrial) signIn(ctx context.Context) bool {
 		}
 		return false
 	}
-	t.add(preflight.OK, "key", "the appliance accepts it", "")
+	t.add(finding.OK, "key", "the appliance accepts it", "")
 	if least := poller.MinFirmware(); t.config.Detections.Enabled && firmware.Compare(least) < 0 {
-		t.add(preflight.Failed, "firmware", fmt.Sprintf("%s has no mod_time on detections, which the bridge reads them by", firmware),
+		t.add(finding.Failed, "firmware", fmt.Sprintf("%s has no mod_time on detections, which the bridge reads them by", firmware),
 			fmt.Sprintf("upgrade the appliance to %s or later, or set detections.enabled to false", least))
 		return false
 	}
-	t.add(preflight.OK, "firmware", firmware.String(), "")
+	t.add(finding.OK, "firmware", firmware.String(), "")
 	return true
 }
 
 // paths returns the path to the appliance, preceded by the path to the token endpoint
 // if that is at another address.
-func (t *applianceTrial) paths() []*preflight.Path {
-	to := func(text, key string) *preflight.Path {
+func (t *applianceTrial) paths() []*finding.Path {
+	to := func(text, key string) *finding.Path {
 		u, err := url.Parse(text)
 		if err != nil {
 			u = &url.URL{} // it was checked when the configuration was read
 		}
-		p := &preflight.Path{Address: preflight.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
-		proxy, err := proxyURL(t.config.Proxy)
+		p := &finding.Path{Address: finding.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
+		proxy, err := endpoint.ProxyURL(t.config.Proxy)
 		if proxy == nil && err == nil {
 			proxy, _ = http.ProxyFromEnvironment(&http.Request{URL: u})
 		}
 		if proxy != nil {
-			p.Proxy = preflight.HostPort(proxy)
+			p.Proxy = finding.HostPort(proxy)
 		}
 		return p
 	}
 	own := to(t.config.URL, "url")
 	if !t.config.OAuth.IsSet() {
-		return []*preflight.Path{own}
+		return []*finding.Path{own}
 	}
 	token := to(t.config.OAuth.TokenURL.Value(), "oauth.token_url")
 	if token.Address == own.Address {
-		return []*preflight.Path{own}
+		return []*finding.Path{own}
 	}
-	return []*preflight.Path{token, own}
+	return []*finding.Path{token, own}
 }
 
 // forToken reports whether the first request failed because no token could be obtained:
@@ -147,38 +149,38 @@ func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
 func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok {
-		t.found = append(t.found, preflight.Failure("answer", err))
+		t.found = append(t.found, finding.Failure("answer", err))
 		return
 	}
 	token, _ := url.Parse(t.config.OAuth.TokenURL.Value())
 	own, _ := url.Parse(t.config.URL)
 	plain := !forToken(e) && own.Scheme == "http" && t.config.Proxy.Value() == ""
-	if plain && (e.Status == 0 || e.Status == http.StatusBadRequest) && preflight.ExpectsTLS(ctx, preflight.HostPort(own)) {
-		t.found = append(t.found, preflight.PlainToTLS("https"))
+	if plain && (e.Status == 0 || e.Status == http.StatusBadRequest) && finding.ExpectsTLS(ctx, finding.HostPort(own)) {
+		t.found = append(t.found, finding.PlainToTLS("https"))
 		return
 	}
 	detail := answerText(e)
 	switch {
 	case forToken(e):
-		t.add(preflight.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
+		t.add(finding.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
 	case e.Refused() && t.config.OAuth.IsSet():
-		t.add(preflight.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
+		t.add(finding.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
 	case e.Refused():
-		t.add(preflight.Failed, "key", "the appliance "+detail,
+		t.add(finding.Failed, "key", "the appliance "+detail,
 			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization")
 	case e.Status == http.StatusNotFound:
-		t.add(preflight.Failed, "product", detail+" at "+e.Path,
+		t.add(finding.Failed, "product", detail+" at "+e.Path,
 			"set product to the product's word, which "+t.config.URL+"/api/v1/explore/ shows in its paths, and check url")
 	case e.Status/100 == 2:
-		t.add(preflight.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
+		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
 	case e.Status/100 == 3:
-		t.add(preflight.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
+		t.add(finding.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
 	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
-		t.add(preflight.Failed, "interface", detail, "see whether the appliance is starting up or overloaded, and check again")
+		t.add(finding.Failed, "interface", detail, "see whether the appliance is starting up or overloaded, and check again")
 	case errors.Is(e.Err, context.DeadlineExceeded):
-		t.add(preflight.Failed, "answer", "the connection is established, but no answer arrives within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
+		t.add(finding.Failed, "answer", "the connection is established, but no answer arrives within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
 	default:
-		t.add(preflight.Failed, "answer", detail, "check url, proxy, and the files of secrets")
+		t.add(finding.Failed, "answer", detail, "check url, proxy, and the files of secrets")
 	}
 }
 
@@ -206,7 +208,7 @@ func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return false
 	}
-	t.add(preflight.Untried, step, "the time of the trial ended before an answer arrived", "raise --timeout")
+	t.add(finding.Untried, step, "the time of the trial ended before an answer arrived", "raise --timeout")
 	return true
 }
 
@@ -217,12 +219,12 @@ func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err
 	switch {
 	case t.outOfTime(ctx, step):
 	case !ok:
-		t.found = append(t.found, preflight.Failure(step, err))
+		t.found = append(t.found, finding.Failure(step, err))
 	case e.Refused():
-		t.add(preflight.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege)
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege)
 	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
-		t.add(preflight.Failed, step, "the appliance "+answerText(e), "see "+filter)
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "see "+filter)
 	default:
-		t.add(preflight.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
+		t.add(finding.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
 	}
 }

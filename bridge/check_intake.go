@@ -4,7 +4,8 @@ import (
 	"context"
 
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
 	"ndrbridge/transform"
@@ -12,8 +13,8 @@ import (
 
 // checkNATSIntake tries an intake by means of a sink on the same servers that does not
 // publish.
-func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) []preflight.Finding {
-	options, err := natsConnection(n.Connection())
+func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) []finding.Finding {
+	options, err := endpoint.NATS(n.Connection())
 	if err != nil {
 		return unusable(err)
 	}
@@ -29,8 +30,8 @@ func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o CheckOptions) 
 
 // checkKafkaIntake tries an intake by means of a sink on the same brokers that does not
 // produce.
-func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions) []preflight.Finding {
-	options, err := kafkaConnection(k.Connection())
+func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions) []finding.Finding {
+	options, err := endpoint.Kafka(k.Connection())
 	if err != nil {
 		return unusable(err)
 	}
@@ -42,8 +43,8 @@ func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o CheckOptions
 	defer sink.Close()
 	// Any event will do: the topic name has no placeholders.
 	found := sink.Check(ctx, kafka.Trial{Sure: make([]transform.Event, 1), Reads: true, Now: o.Now})
-	return append(found, preflight.Finding{
-		Step: "group " + k.Group, Result: preflight.Untried, Detail: "whether the user may join the group is not known until it joins",
+	return append(found, finding.Finding{
+		Step: "group " + k.Group, Result: finding.Untried, Detail: "whether the user may join the group is not known until it joins",
 		Advice: "give the user the operation Read on the group, and see tickets from kafka in ndrbridge status",
 	})
 }

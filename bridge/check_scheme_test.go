@@ -18,8 +18,8 @@ import (
 
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/sinktest"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
@@ -32,12 +32,12 @@ func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
 	defer secured.Close()
 	for name, test := range map[string]struct {
 		url  string
-		want preflighttest.Row
+		want findingtest.Row
 	}{
-		"http to a port that expects TLS":  {strings.Replace(secured.URL, "https:", "http:", 1), preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "https://"}},
-		"https to a port that is in plain": {strings.Replace(plain.URL, "http:", "https:", 1), preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "speaks HTTP instead of TLS", Advice: "scheme"}},
-		"http to a port that is in plain":  {plain.URL, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "accepts"}},
-		"https to a port that expects TLS": {secured.URL, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "accepts"}},
+		"http to a port that expects TLS":  {strings.Replace(secured.URL, "https:", "http:", 1), findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "https://"}},
+		"https to a port that is in plain": {strings.Replace(plain.URL, "http:", "https:", 1), findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "speaks HTTP instead of TLS", Advice: "scheme"}},
+		"http to a port that is in plain":  {plain.URL, findingtest.Row{Step: "key", Result: finding.OK, Detail: "accepts"}},
+		"https to a port that expects TLS": {secured.URL, findingtest.Row{Step: "key", Result: finding.OK, Detail: "accepts"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			yaml := "state: " + t.TempDir() + "/state.db\nappliances: [{name: hq, url: \"" + test.url + "\", api_key: " + standin.DefaultAPIKey + ", tls: {insecure_skip_verify: true}}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
@@ -45,7 +45,7 @@ func TestCheckReportsTheWrongSchemeOfAnAppliance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			preflighttest.Expect(t, bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 20 * time.Second, Now: time.Now}), test.want)
+			findingtest.Expect(t, bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 20 * time.Second, Now: time.Now}), test.want)
 		})
 	}
 }
@@ -105,12 +105,12 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 		inNATS, inNATSTLS, inWSS  = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"tls://ADDRESS\"}", "nats: {stream: NDR, subject: ndr.tickets, url: \"wss://ADDRESS\"}"
 		inNATSTLSKey, inWebSocket = "nats: {stream: NDR, subject: ndr.tickets, url: \"nats://ADDRESS\", tls: {insecure_skip_verify: true}}", "nats: {stream: NDR, subject: ndr.tickets, url: \"ws://ADDRESS\"}"
 	)
-	failed := func(step, detail, advice string) preflighttest.Row {
-		return preflighttest.Row{Step: step, Result: preflight.Failed, Detail: detail, Advice: advice}
+	failed := func(step, detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: step, Result: finding.Failed, Detail: detail, Advice: advice}
 	}
 	for name, test := range map[string]struct {
 		peer, address string
-		want          preflighttest.Row
+		want          findingtest.Row
 	}{
 		"Kafka in plain text to a port for TLS":             {inKafka, secureKafka, failed("tls", "expects TLS", "set tls")},
 		"Kafka in plain text to a port for HTTPS":           {inKafka, secureWeb, failed("tls", "expects TLS", "in brokers")},
@@ -144,7 +144,7 @@ func TestCheckReportsThatABrokersPortSpeaksAnotherProtocol(t *testing.T) {
 			}
 			all := bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 5 * time.Second, Now: time.Now})
 			for _, target := range []string{"sink bus", "tickets from "} {
-				preflighttest.Expect(t, slices.DeleteFunc(slices.Clone(all), func(f preflight.Finding) bool { return !strings.HasPrefix(f.Target, target) }), test.want)
+				findingtest.Expect(t, slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return !strings.HasPrefix(f.Target, target) }), test.want)
 			}
 		})
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/file"
 	"ndrbridge/sinks/kafka"
 	"ndrbridge/sinks/nats"
@@ -16,8 +17,8 @@ import (
 )
 
 // checkSink tries a sink, opened as a runner opens it.
-func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []preflight.Finding {
-	sink, err := openSink(s, nil, nil, o.Version, io.Discard, slog.New(slog.DiscardHandler))
+func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o CheckOptions) []finding.Finding {
+	sink, err := endpoint.OpenSink(s, endpoint.SinkOptions{Version: o.Version, Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return unusable(err)
 	}
@@ -42,7 +43,7 @@ func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Ch
 // produce: sure are the ones that the sink takes, possible the ones whose sample its
 // match rejects, which proves little about real events.
 func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
-	wanted, err := matchFor(s)
+	wanted, err := endpoint.Match(s)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
 )
@@ -16,9 +16,9 @@ import (
 // returns one finding. It changes nothing. It reads the file as a start does, which
 // takes a while if the file is large and was not closed cleanly; if quick is set, it
 // does not read such a file in full. No bridge can start with the state meanwhile.
-func checkState(config *configs.Config, quick bool) []preflight.Finding {
-	found := preflight.Of(configuration, []preflight.Finding{checkStatePath(config.State)})
-	if found[0].Result != preflight.OK {
+func checkState(config *configs.Config, quick bool) []finding.Finding {
+	found := finding.Of(configuration, []finding.Finding{checkStatePath(config.State)})
+	if found[0].Result != finding.OK {
 		return found
 	}
 	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
@@ -28,13 +28,13 @@ func checkState(config *configs.Config, quick bool) []preflight.Finding {
 	if err == nil {
 		err = store.Close()
 	}
-	f := preflight.Finding{Target: found[0].Target, Step: "state", Result: preflight.Failed}
+	f := finding.Finding{Target: found[0].Target, Step: "state", Result: finding.Failed}
 	switch {
 	case err == nil:
 		return found
 	case errors.Is(err, checkpoint.ErrLocked):
 		// Expected beside a running bridge.
-		f.Result, f.Detail = preflight.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was neither checked nor compared with the appliances; ndrbridge status shows the appliances that were replaced"
+		f.Result, f.Detail = finding.Remark, config.State+" is in use, most likely by the running bridge: no second bridge can start with it, and its content was neither checked nor compared with the appliances; ndrbridge status shows the appliances that were replaced"
 	case errors.Is(err, checkpoint.ErrNewer):
 		f.Detail, f.Advice = err.Error(), "run the version that wrote it, or restore a backup made by this version"
 	case errors.Is(err, checkpoint.ErrDamaged):
@@ -42,16 +42,16 @@ func checkState(config *configs.Config, quick bool) []preflight.Finding {
 	default:
 		f.Detail, f.Advice = err.Error(), "let the user that the bridge runs as read and write it, or correct state"
 	}
-	return []preflight.Finding{f}
+	return []finding.Finding{f}
 }
 
 // checkStatePath checks whether the state could be created or written. It neither opens
 // nor creates a file.
-func checkStatePath(path string) preflight.Finding {
+func checkStatePath(path string) finding.Finding {
 	f := file.CheckPath("state", path, "state")[0]
 	_, missing := os.Stat(path)
-	if _, err := os.Lstat(path); f.Result == preflight.OK && errors.Is(missing, fs.ErrNotExist) && err == nil {
-		f.Result, f.Detail, f.Advice = preflight.Failed, path+" is a link to a file that does not exist", "remove the link, or correct state"
+	if _, err := os.Lstat(path); f.Result == finding.OK && errors.Is(missing, fs.ErrNotExist) && err == nil {
+		f.Result, f.Detail, f.Advice = finding.Failed, path+" is a link to a file that does not exist", "remove the link, or correct state"
 	}
 	return f
 }
@@ -59,7 +59,7 @@ func checkStatePath(path string) preflight.Finding {
 // openState opens the state for a start. It calls checkStatePath first because its
 // findings give better advice than the error of opening.
 func openState(config *configs.Config) (*checkpoint.Store, error) {
-	if f := checkStatePath(config.State); f.Result == preflight.Failed {
+	if f := checkStatePath(config.State); f.Result == finding.Failed {
 		return nil, &partError{f.Step, &sinks.Advised{Err: errors.New(f.Detail), To: f.Advice}}
 	}
 	return checkpoint.Open(config.State, checkpoint.Options{Limits: limits(config)})

@@ -10,8 +10,8 @@ import (
 
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 )
 
 // withoutCapabilities calls f on a thread that may do no more than its user, even if that
@@ -48,7 +48,7 @@ func TestCheckReportsAFolderThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []preflight.Finding
+	var found []finding.Finding
 	withoutCapabilities(t, func() { found = bridge.CheckSettings(t.Context(), config, "test") })
-	preflighttest.Expect(t, found, preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: "no file can be created in " + locked, Advice: "user"})
+	findingtest.Expect(t, found, findingtest.Row{Step: "state", Result: finding.Failed, Detail: "no file can be created in " + locked, Advice: "user"})
 }

@@ -15,8 +15,8 @@ import (
 	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 )
 
 func TestCheckTriesTheStatesFolderWithoutMakingAnything(t *testing.T) {
@@ -27,23 +27,23 @@ func TestCheckTriesTheStatesFolderWithoutMakingAnything(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		state string
-		want  preflighttest.Row
+		want  findingtest.Row
 	}{
-		"a folder that is there":       {filepath.Join(folder, "state.db"), preflighttest.Row{Step: "state", Result: preflight.OK, Detail: "can be written"}},
-		"a folder that is missing":     {filepath.Join(folder, "none", "state.db"), preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: "does not exist", Advice: "state"}},
-		"a file in a folder's place":   {filepath.Join(text, "state.db"), preflighttest.Row{Step: "state", Result: preflight.Failed, Advice: "state"}},
-		"a folder in the file's place": {folder, preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: "is a folder", Advice: "state"}},
+		"a folder that is there":       {filepath.Join(folder, "state.db"), findingtest.Row{Step: "state", Result: finding.OK, Detail: "can be written"}},
+		"a folder that is missing":     {filepath.Join(folder, "none", "state.db"), findingtest.Row{Step: "state", Result: finding.Failed, Detail: "does not exist", Advice: "state"}},
+		"a file in a folder's place":   {filepath.Join(text, "state.db"), findingtest.Row{Step: "state", Result: finding.Failed, Advice: "state"}},
+		"a folder in the file's place": {folder, findingtest.Row{Step: "state", Result: finding.Failed, Detail: "is a folder", Advice: "state"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := checkWithState(t, test.state)
-			preflighttest.Expect(t, found, test.want)
+			findingtest.Expect(t, found, test.want)
 		})
 	}
 }
 
 // checkWithState checks a configuration with a state. It fails the test if the check
 // changes, makes or removes a file beside it.
-func checkWithState(t *testing.T, state string) []preflight.Finding {
+func checkWithState(t *testing.T, state string) []finding.Finding {
 	t.Helper()
 	yaml := "state: " + state + "\nappliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
@@ -74,8 +74,8 @@ func filesOf(folder string) map[string]string {
 }
 
 func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
-	refused := func(detail, advice string) preflighttest.Row {
-		return preflighttest.Row{Step: "state", Result: preflight.Failed, Detail: detail, Advice: advice}
+	refused := func(detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: "state", Result: finding.Failed, Detail: detail, Advice: advice}
 	}
 	open := func(t *testing.T, path string) *checkpoint.Store {
 		s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
@@ -92,11 +92,11 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, path string) // of a state that was closed in order
-		want    preflighttest.Row
+		want    findingtest.Row
 	}{
-		"a state that was closed in order": {func(*testing.T, string) {}, preflighttest.Row{Step: "state", Result: preflight.OK, Detail: "can be written"}},
+		"a state that was closed in order": {func(*testing.T, string) {}, findingtest.Row{Step: "state", Result: finding.OK, Detail: "can be written"}},
 		"a state that a running bridge has open": {func(t *testing.T, path string) { open(t, path) },
-			preflighttest.Row{Step: "state", Result: preflight.Remark, Detail: "is in use"}},
+			findingtest.Row{Step: "state", Result: finding.Remark, Detail: "is in use"}},
 		"a state of a newer version": {func(t *testing.T, path string) {
 			db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
 			if err == nil {
@@ -127,13 +127,13 @@ func TestCheckReportsTheErrorsOfAStart(t *testing.T) {
 			}
 			test.prepare(t, path)
 			found := checkWithState(t, path)
-			preflighttest.Expect(t, found, test.want)
+			findingtest.Expect(t, found, test.want)
 			// The same answer as that of a start.
 			s, err := checkpoint.Open(path, checkpoint.Options{LockWait: -1})
 			if err == nil {
 				s.Close()
 			}
-			if (err == nil) != (test.want.Result == preflight.OK) {
+			if (err == nil) != (test.want.Result == finding.OK) {
 				t.Errorf("a start says %v", err)
 			}
 		})

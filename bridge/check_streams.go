@@ -9,16 +9,17 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/poller"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 )
 
 // detections requests one detection with the stream's filter.
 func (t *applianceTrial) detections(ctx context.Context) {
 	const step = "detections"
-	filter, err := filterJSON(t.config.Detections.Filter)
+	filter, err := endpoint.Filter(t.config.Detections.Filter)
 	if err != nil {
-		t.found = append(t.found, preflight.Failure(step, err))
+		t.found = append(t.found, finding.Failure(step, err))
 		return
 	}
 	var page appliance.Page
@@ -27,7 +28,7 @@ func (t *applianceTrial) detections(ctx context.Context) {
 		t.explainUnreadable(ctx, step, err, "access to detections: the NDR module, or the NPM module for performance alone", "detections.filter")
 		return
 	}
-	t.add(preflight.OK, step, "they can be read", "")
+	t.add(finding.OK, step, "they can be read", "")
 	t.compareClocks(page.Date)
 }
 
@@ -39,7 +40,7 @@ func (t *applianceTrial) audit(ctx context.Context) {
 		t.explainUnreadable(ctx, step, err, "system and access administration privileges; or set audit.enabled to false", "audit")
 		return
 	}
-	t.add(preflight.OK, step, "it can be read", "")
+	t.add(finding.OK, step, "it can be read", "")
 	t.compareClocks(page.Date)
 }
 
@@ -47,9 +48,9 @@ func (t *applianceTrial) audit(ctx context.Context) {
 // record store that supports cursors returns if more records match.
 func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	step := "records " + q.Name
-	filter, err := filterJSON(q.Filter)
+	filter, err := endpoint.Filter(q.Filter)
 	if err != nil {
-		t.found = append(t.found, preflight.Failure(step, err))
+		t.found = append(t.found, finding.Failure(step, err))
 		return
 	}
 	var page appliance.RecordPage
@@ -70,21 +71,21 @@ func (t *applianceTrial) records(ctx context.Context, q configs.RecordQuery) {
 	}
 	switch {
 	case e != nil && e.Status == http.StatusNotFound:
-		t.add(preflight.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "it has no record store and none is connected: connect one, or remove the query from records")
 		return
 	case err != nil:
 		t.explainUnreadable(ctx, step, err, "full write privileges", "types and filter of the query")
 		return
 	case refused && q.Store == string(poller.StoreOwn):
-		t.add(preflight.Failed, step, "store is own, but asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
+		t.add(finding.Failed, step, "store is own, but asked for a cursor, the appliance "+answerText(e), "set store to auto or third_party")
 	default:
-		t.add(preflight.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
+		t.add(finding.OK, step, "they can be read, "+kindOfStore(q, page, refused), "")
 	}
 	if q.Store == string(poller.StoreOwn) && !refused && page.Cursor == "" && page.Total > 1 {
-		t.add(preflight.Warning, step, "store is own, but the record store returns no cursor", "set store to auto or third_party")
+		t.add(finding.Warning, step, "store is own, but the record store returns no cursor", "set store to auto or third_party")
 	}
 	if len(page.Warnings) > 0 {
-		t.add(preflight.Warning, step, "the record store warns about the query", "see types and filter of the query; a running bridge logs the warnings")
+		t.add(finding.Warning, step, "the record store warns about the query", "see types and filter of the query; a running bridge logs the warnings")
 	}
 	t.compareClocks(page.Date)
 }
@@ -118,10 +119,10 @@ func (t *applianceTrial) compareClocks(theirs time.Time) {
 	detail := fmt.Sprintf("the appliance's is %s %s this machine's", apart.Abs(), word)
 	switch {
 	case apart.Abs() > much:
-		t.add(preflight.Warning, step, detail+": no events are lost, but lags and event times cannot be compared", "synchronize both by NTP, starting with the one that is wrong")
+		t.add(finding.Warning, step, detail+": no events are lost, but lags and event times cannot be compared", "synchronize both by NTP, starting with the one that is wrong")
 	case apart.Abs() > slight:
-		t.add(preflight.Warning, step, detail, "check that both are synchronized by NTP")
+		t.add(finding.Warning, step, detail, "check that both are synchronized by NTP")
 	default:
-		t.add(preflight.OK, step, "the appliance's agrees with this machine's", "")
+		t.add(finding.OK, step, "the appliance's agrees with this machine's", "")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"ndrbridge/appliance"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 )
 
 // ticketing checks whether the appliance accepts ticket changes.
@@ -17,17 +17,17 @@ func (t *applianceTrial) ticketing(ctx context.Context) {
 	e, _ := errors.AsType[*appliance.Error](err)
 	switch {
 	case e != nil && e.Refused():
-		t.add(preflight.Remark, step, "the key may not read whether external ticket tracking is on: the appliance "+answerText(e), "")
+		t.add(finding.Remark, step, "the key may not read whether external ticket tracking is on: the appliance "+answerText(e), "")
 	case err != nil && t.outOfTime(ctx, step):
 	case err != nil:
-		t.add(preflight.Warning, step, err.Error(), "check again; if the error persists, see the appliance's own log")
+		t.add(finding.Warning, step, err.Error(), "check again; if the error persists, see the appliance's own log")
 	case !known:
-		t.add(preflight.Remark, step, "the appliance's answer does not show whether external ticket tracking is on", "")
+		t.add(finding.Remark, step, "the appliance's answer does not show whether external ticket tracking is on", "")
 	case !enabled:
-		t.add(preflight.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; for a console, also on its sensors")
+		t.add(finding.Failed, step, "external ticket tracking is off", "switch it on in the appliance's administration settings; for a console, also on its sensors")
 		return
 	default:
-		t.add(preflight.OK, step, "external ticket tracking is on", "")
+		t.add(finding.OK, step, "external ticket tracking is on", "")
 	}
 	t.write(ctx, tracked)
 }
@@ -46,11 +46,11 @@ func (t *applianceTrial) write(ctx context.Context, tracked bool) {
 	}
 	switch {
 	case e != nil && e.Refused():
-		t.add(preflight.Failed, step, "the key may not write tickets: the appliance "+answer, "the owner of the key needs the write privilege")
+		t.add(finding.Failed, step, "the key may not write tickets: the appliance "+answer, "the owner of the key needs the write privilege")
 	case err == nil, e != nil && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity && tracked):
-		t.add(preflight.Remark, step, "the key may write, as far as can be tested without changing anything: asked to change a ticket that no detection has, the appliance "+answer, "")
+		t.add(finding.Remark, step, "the key may write, as far as can be tested without changing anything: asked to change a ticket that no detection has, the appliance "+answer, "")
 	case t.outOfTime(ctx, step):
 	default:
-		t.add(preflight.Warning, step, err.Error(), "check again; if the error persists, no ticket can be written: see the appliance's own log")
+		t.add(finding.Warning, step, err.Error(), "check again; if the error persists, no ticket can be written: see the appliance's own log")
 	}
 }

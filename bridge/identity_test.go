@@ -14,8 +14,8 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/ledger"
 )
@@ -219,19 +219,19 @@ func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.
 	for name, test := range map[string]struct {
 		identity standin.Identity
 		known    bool // the bridge has seen it, too
-		want     preflighttest.Row
+		want     findingtest.Row
 	}{
 		"another one": {
 			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"},
-			want:     preflighttest.Row{Step: "identity", Result: preflight.Warning, Detail: "hostname was appliance.example and is sensor2.example", Advice: "state forget --appliance"},
+			want:     findingtest.Row{Step: "identity", Result: finding.Warning, Detail: "hostname was appliance.example and is sensor2.example", Advice: "state forget --appliance"},
 		},
 		"another one that the bridge has seen": {
 			identity: standin.Identity{Host: "sensor2.example", Address: "192.0.2.99"}, known: true,
-			want: preflighttest.Row{Step: "identity", Result: preflight.Warning, Detail: replacedLine, Advice: "state forget --appliance"},
+			want: findingtest.Row{Step: "identity", Result: finding.Warning, Detail: replacedLine, Advice: "state forget --appliance"},
 		},
 		"one that was renamed": {
 			identity: standin.Identity{Host: "renamed.example"},
-			want:     preflighttest.Row{Step: "identity", Result: preflight.Remark, Detail: "has a new name or address", Advice: "took its place"},
+			want:     findingtest.Row{Step: "identity", Result: finding.Remark, Detail: "has a new name or address", Advice: "took its place"},
 		},
 		"the same": {},
 	} {
@@ -250,8 +250,8 @@ func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.
 			}
 			found := bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 20 * time.Second, Now: time.Now})
 			if test.want.Step != "" {
-				preflighttest.Expect(t, found, test.want)
-			} else if slices.ContainsFunc(found, func(f preflight.Finding) bool { return f.Step == "identity" }) {
+				findingtest.Expect(t, found, test.want)
+			} else if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Step == "identity" }) {
 				t.Errorf("%+v", found)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/internal/redact"
+	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/tickets"
 	"ndrbridge/tickets/intake"
 	"ndrbridge/transform"
@@ -84,12 +85,12 @@ func (p *intakePart) start(ctx context.Context, ps *parts) {
 
 func (b *Bridge) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
 	// Report configuration errors now, not while running.
-	if _, err := natsConnection(n.Connection()); err != nil {
+	if _, err := endpoint.NATS(n.Connection()); err != nil {
 		return nil, err
 	}
 	return intake.NewNATS(intake.NATSOptions{
 		Options: b.intakeOptions(natsIntake, func() redact.Secrets {
-			o, err := natsConnection(n.Connection())
+			o, err := endpoint.NATS(n.Connection())
 			if err != nil {
 				return redact.Secrets{}
 			}
@@ -97,7 +98,7 @@ func (b *Bridge) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
 		}),
 		URL: n.URL.Value(), Stream: n.Stream, Subject: n.Subject, Durable: n.Durable,
 		Connect: func() (*tls.Config, []natsclient.Option, error) {
-			o, err := natsConnection(n.Connection())
+			o, err := endpoint.NATS(n.Connection())
 			if err != nil {
 				return nil, nil, err
 			}
@@ -108,12 +109,12 @@ func (b *Bridge) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
 }
 
 func (b *Bridge) openKafkaIntake(k configs.TicketKafka) (ticketIntake, error) {
-	if _, err := kafkaConnection(k.Connection()); err != nil {
+	if _, err := endpoint.Kafka(k.Connection()); err != nil {
 		return nil, err
 	}
 	return intake.NewKafka(intake.KafkaOptions{
 		Options: b.intakeOptions(kafkaIntake, func() redact.Secrets {
-			o, err := kafkaConnection(k.Connection())
+			o, err := endpoint.Kafka(k.Connection())
 			if err != nil || o.SASL == nil {
 				return redact.Secrets{}
 			}
@@ -121,7 +122,7 @@ func (b *Bridge) openKafkaIntake(k configs.TicketKafka) (ticketIntake, error) {
 		}),
 		Brokers: k.Brokers, Topic: k.Topic, Group: k.Group,
 		Connect: func() (*tls.Config, *kafkawire.SASL, error) {
-			o, err := kafkaConnection(k.Connection())
+			o, err := endpoint.Kafka(k.Connection())
 			return o.TLS, o.SASL, err
 		},
 	}), nil

@@ -11,6 +11,8 @@ import (
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
 	"ndrbridge/transform"
 )
 
@@ -39,7 +41,7 @@ func OpenOffline(config *configs.Config, o Options) (*Offline, error) {
 	f := &Offline{store: store, operator: operator{config: config, version: o.Version, log: o.Log}}
 	f.state = f.open
 	f.client = func(a configs.Appliance) (*appliance.Client, error) {
-		client, err := newClient(a, o.Version, nil, nil, nil)
+		client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: o.Version})
 		if err == nil {
 			f.clients = append(f.clients, client)
 		}
@@ -137,15 +139,11 @@ func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	source := identitySource(name)
-	position, _, err := readIdentity(ctx, store, source)
-	if err == nil && position == nil {
+	found, err := identity.Forget(ctx, store, name)
+	if err == nil && !found {
 		err = fmt.Errorf("%w appliance %q: the state holds no identity of it", admin.ErrUnknown, name)
 	}
-	if err != nil {
-		return err
-	}
-	return store.Commit(ctx, checkpoint.Commit{Source: source, Expect: position, Position: []byte("{}")})
+	return err
 }
 
 // Rename moves everything that the state holds of a sink to another name, so that a

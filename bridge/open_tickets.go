@@ -3,11 +3,9 @@ package bridge
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
-	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/ticket"
@@ -15,26 +13,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// linkFunc is ticket.Options.Link.
-type linkFunc = func(context.Context, transform.Event, ticket.Ticket) error
-
-// ticketPreset returns the preset that opens tickets.
-func ticketPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
-	system, err := w.TicketSystem()
-	if err != nil {
-		return nil, fmt.Errorf("ticket: %w", err)
-	}
-	if !w.Ticket.Link {
-		link = nil
-	}
-	return ticket.New(ticket.Options{
-		System: system, Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
-	}), nil
-}
-
 // linkFor returns a function that passes the tickets a sink opened to the current
 // acceptor, as commands that link them with their detections.
-func (b *Bridge) linkFor(sink string) linkFunc {
+func (b *Bridge) linkFor(sink string) endpoint.Link {
 	return func(ctx context.Context, e transform.Event, t ticket.Ticket) error {
 		acceptor := b.tickets().Acceptor
 		if acceptor == nil {

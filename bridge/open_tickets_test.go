@@ -264,19 +264,3 @@ func remember(t *testing.T, path, detection, ticket string) {
 		t.Fatal(err)
 	}
 }
-
-func TestRenderShowsTheRequestThatOpensATicket(t *testing.T) {
-	r := renderer(t, `webhook: {url: "https://corp.example", ticket: {system: jira, project: SEC, link: false}}`)
-	n := 0
-	for request, err := range r.Render([]transform.Event{detectionEvent(t, 1, 90), detectionEvent(t, 2, 90)}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; request.URL != "https://corp.example/rest/api/3/issue" || !strings.Contains(string(request.Body), fmt.Sprintf(`"ndrbridge-hq-%d"`, n)) {
-			t.Errorf("%s: %s", request.URL, request.Body)
-		}
-	}
-	if n != 2 {
-		t.Errorf("%d requests", n)
-	}
-}

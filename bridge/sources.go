@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +9,8 @@ import (
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
 	"ndrbridge/poller"
 	"ndrbridge/tickets"
 )
@@ -51,13 +52,16 @@ func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config
 	}
 	p := &appliancePart{config: a, fingerprint: fp}
 	tracer := b.tracer()
-	p.client, err = newClient(a, b.version, func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() }, tracer, b.log.With("appliance", a.Name))
+	p.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
+		Version: b.version, Tracer: tracer, Log: b.log.With("appliance", a.Name),
+		Observe: func(code string) { b.metrics.requests.WithLabelValues(a.Name, code).Inc() },
+	})
 	if err != nil {
 		return nil, err
 	}
 	p.firmware = newFirmware(p.client, b.log.With("appliance", a.Name))
-	known := newIdentity(a.Name, b.store, b.log.With("appliance", a.Name))
-	p.firmware.system = known.observe
+	known := identity.NewDetector(a.Name, b.store, b.log.With("appliance", a.Name))
+	p.firmware.system = known.Observe
 	p.watch = poller.NewWatch(b.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
 		Reached: p.firmware.reached, Now: time.Now, Log: b.log.With("appliance", a.Name),
@@ -70,7 +74,7 @@ func (b *Bridge) buildAppliance(ctx context.Context, a configs.Appliance, config
 	s := streams{
 		appliance: a, prefix: config.Events.TypePrefix,
 		client: p.client.Within(b.pages), store: poller.Traced(b.store, tracer), metrics: b.metrics.sources, log: b.log,
-		ownWrites: p.ownWrites, reused: known.reused,
+		ownWrites: p.ownWrites, reused: known.Reused,
 	}
 	sources, err := s.sources()
 	if err != nil {
@@ -162,7 +166,7 @@ func (s *streams) streamLog(stream string) *slog.Logger {
 
 func (s *streams) detections() (poller.DetectionsOptions, error) {
 	d := s.appliance.Detections
-	filter, err := filterJSON(d.Filter)
+	filter, err := endpoint.Filter(d.Filter)
 	if err != nil {
 		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
 	}
@@ -201,7 +205,7 @@ func (s *streams) audit() poller.AuditOptions {
 }
 
 func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
-	filter, err := filterJSON(q.Filter)
+	filter, err := endpoint.Filter(q.Filter)
 	if err != nil {
 		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
 	}
@@ -221,17 +225,4 @@ func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) 
 		Log:              s.streamLog("records/" + q.Name),
 		Metrics:          s.metrics,
 	}, nil
-}
-
-// filterJSON returns a filter as the appliance's REST interface expects it, or nil if
-// it is empty.
-func filterJSON(f any) (json.RawMessage, error) {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return nil, err
-	}
-	if s := string(b); s == "{}" || s == "null" {
-		return nil, nil
-	}
-	return b, nil
 }

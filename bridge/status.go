@@ -10,6 +10,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/identity"
 	"ndrbridge/poller"
 	"ndrbridge/sinks"
 )
@@ -32,8 +33,8 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
-		if _, identity, err := readIdentity(ctx, store, identitySource(a.Name)); err == nil {
-			of.Replaced = identity.Replaced
+		if known, _, err := identity.Read(ctx, store, a.Name); err == nil {
+			of.Replaced = known.Replaced
 		}
 		for _, stream := range streamsOf(a) {
 			source := checkpoint.Source{Appliance: a.Name, Stream: stream}

@@ -11,7 +11,7 @@ import (
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 )
 
 func (c *command) checkCommand() *cobra.Command {
@@ -81,7 +81,7 @@ The exit code is 1 if anything failed, and 0 otherwise.`,
 
 // printSettings prints the failures and warnings in found. It reports whether a bridge
 // would start.
-func (c *command) printSettings(found []preflight.Finding) bool {
+func (c *command) printSettings(found []finding.Finding) bool {
 	good := true
 	for _, f := range found {
 		name := f.Target
@@ -89,9 +89,9 @@ func (c *command) printSettings(found []preflight.Finding) bool {
 			name = f.Step
 		}
 		switch f.Result {
-		case preflight.Failed:
+		case finding.Failed:
 			good = false
-		case preflight.Warning:
+		case finding.Warning:
 			name = "warning: " + name
 		default:
 			continue
@@ -120,9 +120,9 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 	failed, warned := 0, 0
 	for _, f := range found {
 		switch f.Result {
-		case preflight.Failed:
+		case finding.Failed:
 			failed++
-		case preflight.Warning:
+		case finding.Warning:
 			warned++
 		}
 		if c.asJSON {
@@ -143,7 +143,7 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 
 // findingsTable returns a table with a row for each finding, followed by a row with its
 // advice, if any. A target is named in its first row only.
-func findingsTable(found []preflight.Finding) *table {
+func findingsTable(found []finding.Finding) *table {
 	t := newTable("TARGET", "STEP", "RESULT", "FOUND")
 	last := ""
 	for _, f := range found {
@@ -160,8 +160,8 @@ func findingsTable(found []preflight.Finding) *table {
 	return t
 }
 
-func resultCell(r preflight.Result) cell {
-	colours := map[preflight.Result]colour{preflight.OK: green, preflight.Untried: yellow, preflight.Warning: yellow, preflight.Failed: red}
+func resultCell(r finding.Result) cell {
+	colours := map[finding.Result]colour{finding.OK: green, finding.Untried: yellow, finding.Warning: yellow, finding.Failed: red}
 	return cell{string(r), colours[r]}
 }
 

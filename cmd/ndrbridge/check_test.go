@@ -20,7 +20,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )
@@ -123,7 +123,7 @@ func TestCheckConnectReportsSuccess(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for line := range strings.Lines(out) {
-			var f preflight.Finding
+			var f finding.Finding
 			decoder := json.NewDecoder(strings.NewReader(line))
 			decoder.DisallowUnknownFields()
 			if err := decoder.Decode(&f); err != nil || f.Target == "" || f.Step == "" || f.Result == "" || f.Detail == "" {

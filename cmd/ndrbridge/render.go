@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/transform"
 )
 
@@ -69,7 +69,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if batch > 0 {
 				s.Batch.MaxEvents = batch
 			}
-			r, err := bridge.NewRenderer(s)
+			r, err := endpoint.NewRenderer(s)
 			if err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ func sampleSink(preset string) configs.Sink {
 
 // render prints the requests for events, in batches, until the end of events or until
 // ctx is cancelled.
-func (c *command) render(ctx context.Context, r *bridge.Renderer, most configs.Batch, events io.Reader) error {
+func (c *command) render(ctx context.Context, r *endpoint.Renderer, most configs.Batch, events io.Reader) error {
 	var batch []transform.Event
 	size := 0
 	flush := func() error {
@@ -179,7 +179,7 @@ func (c *command) render(ctx context.Context, r *bridge.Renderer, most configs.B
 	return flush()
 }
 
-func (c *command) printRequest(r bridge.Rendered) error {
+func (c *command) printRequest(r endpoint.Rendered) error {
 	body := shownBody(r.Body)
 	if c.terminal {
 		body = printableLines(body)

@@ -7,16 +7,16 @@ import (
 	"os"
 	"path/filepath"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 )
 
 // Check checks that the file can be written, without creating or changing it.
-func Check(o Options) []preflight.Finding {
+func Check(o Options) []finding.Finding {
 	if o.Path == Stdout {
-		return []preflight.Finding{{Step: "file", Result: preflight.OK, Detail: "events go to standard output"}}
+		return []finding.Finding{{Step: "file", Result: finding.OK, Detail: "events go to standard output"}}
 	}
 	found := CheckPath("file", o.Path, "path")
-	if free, ok := freeBytes(filepath.Dir(o.Path)); ok && found[0].Result == preflight.OK {
+	if free, ok := freeBytes(filepath.Dir(o.Path)); ok && found[0].Result == finding.OK {
 		found = append(found, freeSpace(o, free))
 	}
 	return found
@@ -25,10 +25,10 @@ func Check(o Options) []preflight.Finding {
 // CheckPath checks that the file at path can be written, or created if it is missing,
 // and that other files can be created in its folder. It creates and changes nothing.
 // It returns one finding, for step. key is the configuration key of the path.
-func CheckPath(step, path, key string) []preflight.Finding {
+func CheckPath(step, path, key string) []finding.Finding {
 	folder := filepath.Dir(path)
-	failed := func(detail, advice string) []preflight.Finding {
-		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: detail, Advice: advice}}
+	failed := func(detail, advice string) []finding.Finding {
+		return []finding.Finding{{Step: step, Result: finding.Failed, Detail: detail, Advice: advice}}
 	}
 	switch info, err := os.Stat(folder); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -50,14 +50,14 @@ func CheckPath(step, path, key string) []preflight.Finding {
 	case !writable(path):
 		return failed(path+" cannot be written", "make it writable for the user that the bridge runs as")
 	}
-	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: path + " can be written"}}
+	return []finding.Finding{{Step: step, Result: finding.OK, Detail: path + " can be written"}}
 }
 
 // freeSpace compares the free bytes with the largest total size of the files.
-func freeSpace(o Options, free uint64) preflight.Finding {
+func freeSpace(o Options, free uint64) finding.Finding {
 	const mega = 1 << 20
 	most := uint64(o.MaxBytes) * uint64(o.Keep+1)
-	f := preflight.Finding{Step: "space", Result: preflight.Remark, Detail: fmt.Sprintf("%d MiB are free", free/mega)}
+	f := finding.Finding{Step: "space", Result: finding.Remark, Detail: fmt.Sprintf("%d MiB are free", free/mega)}
 	if o.MaxBytes > 0 {
 		f.Detail += fmt.Sprintf("; the files may take %d MiB", most/mega)
 		if free < most {

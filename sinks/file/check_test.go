@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/file"
 )
 
@@ -14,23 +14,23 @@ func TestCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		path   func(folder string) string
 		change func(t *testing.T, folder string)
-		want   preflighttest.Row
+		want   findingtest.Row
 	}{
 		"a missing file": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
-			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "can be written"},
+			want: findingtest.Row{Step: "file", Result: finding.OK, Detail: "can be written"},
 		},
 		"free space": {
 			path: func(folder string) string { return filepath.Join(folder, "events.jsonl") },
-			want: preflighttest.Row{Step: "space", Result: preflight.Remark, Detail: "MiB are free; the files may take 6 MiB"},
+			want: findingtest.Row{Step: "space", Result: finding.Remark, Detail: "MiB are free; the files may take 6 MiB"},
 		},
 		"standard output": {
 			path: func(string) string { return file.Stdout },
-			want: preflighttest.Row{Step: "file", Result: preflight.OK, Detail: "standard output"},
+			want: findingtest.Row{Step: "file", Result: finding.OK, Detail: "standard output"},
 		},
 		"a missing folder": {
 			path: func(folder string) string { return filepath.Join(folder, "nowhere", "events.jsonl") },
-			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "does not exist", Advice: "create it"},
+			want: findingtest.Row{Step: "file", Result: finding.Failed, Detail: "does not exist", Advice: "create it"},
 		},
 		"a file instead of the folder": {
 			path: func(folder string) string { return filepath.Join(folder, "x", "events.jsonl") },
@@ -39,11 +39,11 @@ func TestCheck(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is not a folder", Advice: "correct path"},
+			want: findingtest.Row{Step: "file", Result: finding.Failed, Detail: "is not a folder", Advice: "correct path"},
 		},
 		"a folder instead of the file": {
 			path: func(folder string) string { return folder },
-			want: preflighttest.Row{Step: "file", Result: preflight.Failed, Detail: "is a folder", Advice: "correct path"},
+			want: findingtest.Row{Step: "file", Result: finding.Failed, Detail: "is a folder", Advice: "correct path"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 				test.change(t, folder)
 			}
 			before, _ := os.ReadDir(folder)
-			preflighttest.Expect(t, file.Check(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}), test.want)
+			findingtest.Expect(t, file.Check(file.Options{Path: test.path(folder), MaxBytes: 1 << 20, Keep: 5}), test.want)
 			if after, _ := os.ReadDir(folder); len(after) != len(before) {
 				t.Error("the folder was changed")
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -32,10 +32,10 @@ type Trial struct {
 
 // Check checks the brokers and the topics of the events, as Send would use them. It
 // writes nothing and creates no topic. It must not be called concurrently with Send.
-func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
+func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 	found := s.try(ctx, t)
 	if login := s.cluster.dialer.Login; login != nil {
-		preflight.Hide(found, login.Hide)
+		finding.Hide(found, login.Hide)
 	}
 	return found
 }
@@ -43,15 +43,15 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 // maxTried bounds the number of advertised brokers that are checked.
 const maxTried = 100
 
-func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
+func (s *Sink) try(ctx context.Context, t Trial) []finding.Finding {
 	found, alive := s.tryBrokers(ctx, t.Now, s.cluster.seeds)
 	if len(alive) == 0 {
 		return found
 	}
 	// One broker that answers is enough to start.
 	for i, f := range found {
-		if f.Result == preflight.Failed {
-			found[i].Result = preflight.Warning
+		if f.Result == finding.Failed {
+			found[i].Result = finding.Warning
 		}
 	}
 	sure := map[string]bool{} // by topic; false: only possible
@@ -67,7 +67,7 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	request.IncludeTopicAuthorizedOperations = true
 	answer, err := s.cluster.link(alive[0]).Exchange(ctx, request)
 	if err != nil {
-		f := preflight.Failure("topics", err)
+		f := finding.Failure("topics", err)
 		if f.Advice == "" {
 			f.Advice = "read the broker's log, and check again"
 		}
@@ -81,10 +81,10 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 	more := len(others) - maxTried
 	advertised, _ := s.tryBrokers(ctx, t.Now, others[:min(len(others), maxTried)])
 	if more > 0 {
-		advertised = append(advertised, preflight.Finding{Step: "brokers", Result: preflight.Remark, Detail: fmt.Sprintf("%d more brokers of the cluster were not checked", more)})
+		advertised = append(advertised, finding.Finding{Step: "brokers", Result: finding.Remark, Detail: fmt.Sprintf("%d more brokers of the cluster were not checked", more)})
 	}
 	for i, f := range advertised {
-		if f.Result == preflight.Failed {
+		if f.Result == finding.Failed {
 			advertised[i].Advice = "the cluster advertises this address: check advertised.listeners of that broker; " + f.Advice
 		}
 	}
@@ -99,8 +99,8 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 			continue
 		}
 		f := s.tryTopic(ctx, t, name, topic, settings[name])
-		if f.Result == preflight.Failed && !sure[name] {
-			f.Result, f.Detail = preflight.Warning, f.Detail+"; only events that match may filter out go there"
+		if f.Result == finding.Failed && !sure[name] {
+			f.Result, f.Detail = finding.Warning, f.Detail+"; only events that match may filter out go there"
 		}
 		found = append(found, f)
 	}
@@ -109,8 +109,8 @@ func (s *Sink) try(ctx context.Context, t Trial) []preflight.Finding {
 
 // tryBrokers connects to all addresses concurrently. alive are the addresses that are
 // ready for requests.
-func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses []string) (found []preflight.Finding, alive []string) {
-	results := make([][]preflight.Finding, len(addresses))
+func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses []string) (found []finding.Finding, alive []string) {
+	results := make([][]finding.Finding, len(addresses))
 	errs := make([]error, len(addresses))
 	var trials sync.WaitGroup
 	for i, address := range addresses {
@@ -118,7 +118,7 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 	}
 	trials.Wait()
 	for i, address := range addresses {
-		found = append(found, preflight.At("broker "+address, results[i])...)
+		found = append(found, finding.At("broker "+address, results[i])...)
 		if errs[i] == nil {
 			alive = append(alive, address)
 		}
@@ -128,12 +128,12 @@ func (s *Sink) tryBrokers(ctx context.Context, now func() time.Time, addresses [
 
 // tryBroker connects and signs in to the broker at address. It returns an error if the
 // broker is not ready for requests.
-func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]preflight.Finding, error) {
+func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address string) ([]finding.Finding, error) {
 	d := *s.cluster.dialer
-	path := &preflight.Path{Address: address, Key: "brokers", Now: now}
+	path := &finding.Path{Address: address, Key: "brokers", Now: now}
 	d.TLS = path.Secure(d.TLS)
 	parent := ctx
-	ctx, cancel := preflight.Half(parent)
+	ctx, cancel := finding.Half(parent)
 	defer cancel()
 	conn, err := d.Dial(path.Watch(ctx), address)
 	found, explained := path.Findings(err)
@@ -141,18 +141,18 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 		// Before ctx is done, because probing the port takes time.
 		broken := kafkawire.ErrorOfConnection(ctx, err, "the connection broke")
 		if _, refused := errors.AsType[*sinks.Error](err); refused {
-			found = append(found, preflight.Failure("sign-in", err))
+			found = append(found, finding.Failure("sign-in", err))
 		} else if explained {
 			return found, err
 		} else if wrong, ok := s.wrongPort(parent, address); ok {
 			found = append(found, wrong)
 		} else if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
-			found = append(found, preflight.Finding{
-				Step: "sign-in", Result: preflight.Failed, Detail: "connected, but the broker does not answer",
+			found = append(found, finding.Finding{
+				Step: "sign-in", Result: finding.Failed, Detail: "connected, but the broker does not answer",
 				Advice: "is it a Kafka broker, and the port for what tls and sasl say?",
 			})
 		} else {
-			f := preflight.Failure("sign-in", broken)
+			f := finding.Failure("sign-in", broken)
 			if f.Advice == "" {
 				f.Advice = "is it a Kafka broker, and the port for what tls and sasl say? The broker's log may say why it closed the connection"
 			}
@@ -161,11 +161,11 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 		return found, err
 	}
 	conn.Close()
-	signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "the broker requires no sign-in, or accepts the client certificate"}
+	signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "the broker requires no sign-in, or accepts the client certificate"}
 	if d.Login != nil {
 		signIn.Detail = fmt.Sprintf("%s is accepted by %s", d.Login.Username, d.Login.Name())
 		if d.TLS == nil && d.Login.Name() == "PLAIN" {
-			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", but the password is sent in plain text"
+			signIn.Result, signIn.Detail = finding.Warning, signIn.Detail+", but the password is sent in plain text"
 			signIn.Advice = "set tls, or a SCRAM mechanism"
 		}
 	}
@@ -174,10 +174,10 @@ func (s *Sink) tryBroker(ctx context.Context, now func() time.Time, address stri
 
 // wrongPort checks whether the server at address speaks another protocol than the
 // options say. It does not sign in.
-func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Finding, found bool) {
-	f = preflight.Finding{Step: "tls", Result: preflight.Failed}
+func (s *Sink) wrongPort(ctx context.Context, address string) (f finding.Finding, found bool) {
+	f = finding.Finding{Step: "tls", Result: finding.Failed}
 	if s.cluster.dialer.TLS != nil {
-		ctx, cancel := preflight.Half(ctx)
+		ctx, cancel := finding.Half(ctx)
 		defer cancel()
 		ctx, cancel = context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -191,7 +191,7 @@ func (s *Sink) wrongPort(ctx context.Context, address string) (f preflight.Findi
 		f.Advice = "use the broker's port for TLS in brokers, or remove tls"
 		return f, true
 	}
-	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
+	switch expectsTLS, answersHTTP := finding.Recognize(ctx, address); {
 	case expectsTLS:
 		f.Detail = "the server expects TLS, and tls is not set"
 		f.Advice = "set tls, or use the port without TLS in brokers"
@@ -211,16 +211,16 @@ const (
 )
 
 // tryTopic checks a topic by its metadata and settings.
-func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.MetadataResponseTopic, settings map[string]int) preflight.Finding {
+func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.MetadataResponseTopic, settings map[string]int) finding.Finding {
 	step := "topic " + name
 	layout := layoutOf(name, topic)
 	switch {
 	case layout.missing && s.create != nil && !t.Reads:
 		return s.tryCreation(ctx, step, name)
 	case layout.err != nil:
-		return preflight.Failure(step, layout.err)
+		return finding.Failure(step, layout.err)
 	}
-	f := preflight.Finding{Step: step, Result: preflight.OK, Detail: "1 partition"}
+	f := finding.Finding{Step: step, Result: finding.OK, Detail: "1 partition"}
 	if n := len(layout.leaders); n > 1 {
 		f.Detail = fmt.Sprintf("%d partitions", n)
 	}
@@ -241,38 +241,38 @@ func (s *Sink) tryTopic(ctx context.Context, t Trial, name string, topic kmsg.Me
 		operation, word = mayRead, "Read"
 	}
 	known := topic.AuthorizedOperations > 0 // unknown: the smallest number, or 0 from an old broker
-	worse := func(result preflight.Result, detail, advice string) preflight.Finding {
-		return preflight.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
+	worse := func(result finding.Result, detail, advice string) finding.Finding {
+		return finding.Finding{Step: step, Result: result, Detail: f.Detail + ", and " + detail, Advice: advice}
 	}
 	limit := settings[maxMessage]
 	switch {
 	case known && int(topic.AuthorizedOperations)&operation == 0:
-		return worse(preflight.Failed, "the user lacks the operation "+word+" on it", "grant the user the operations "+word+" and Describe on the topic")
+		return worse(finding.Failed, "the user lacks the operation "+word+" on it", "grant the user the operations "+word+" and Describe on the topic")
 	case len(headless) > 0:
-		return worse(preflight.Failed, fmt.Sprintf("%v have no leader", headless), "check that all brokers run")
+		return worse(finding.Failed, fmt.Sprintf("%v have no leader", headless), "check that all brokers run")
 	case len(short) > 0 && !t.Reads:
-		return worse(preflight.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "check that all brokers run")
+		return worse(finding.Failed, fmt.Sprintf("%v have fewer replicas in sync than min.insync.replicas, which is %d", short, least), "check that all brokers run")
 	case limit > 0 && limit < s.maxBytes && !t.Reads:
-		return worse(preflight.Warning, fmt.Sprintf("its limit is %d bytes, so that larger compressed messages are rejected although max_message_bytes is %d", limit, s.maxBytes),
+		return worse(finding.Warning, fmt.Sprintf("its limit is %d bytes, so that larger compressed messages are rejected although max_message_bytes is %d", limit, s.maxBytes),
 			"raise max.message.bytes of the topic, or lower max_message_bytes")
 	case len(behind) > 0:
-		return worse(preflight.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "check that all brokers run")
+		return worse(finding.Warning, fmt.Sprintf("replicas of %v are not in sync", behind), "check that all brokers run")
 	case !known:
-		f.Result, f.Detail = preflight.Remark, f.Detail+", and the broker does not report whether the user has the operation "+word
+		f.Result, f.Detail = finding.Remark, f.Detail+", and the broker does not report whether the user has the operation "+word
 	}
 	return f
 }
 
 // tryCreation checks whether the topic could be created, without creating it.
-func (s *Sink) tryCreation(ctx context.Context, step, topic string) preflight.Finding {
+func (s *Sink) tryCreation(ctx context.Context, step, topic string) finding.Finding {
 	refused, err := s.cluster.create(ctx, *s.create, []string{topic}, true)
 	if err != nil {
-		return preflight.Failure(step, err)
+		return finding.Failure(step, err)
 	}
 	if err := refused[topic]; err != nil {
-		return preflight.Failure(step, err)
+		return finding.Failure(step, err)
 	}
-	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist; the first event creates it"}
+	return finding.Finding{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it"}
 }
 
 // minInSync is the topic setting for the number of replicas that must store a record

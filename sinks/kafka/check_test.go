@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
 )
@@ -36,106 +36,106 @@ func TestCheck(t *testing.T) {
 		change  func(*Options)
 		trial   Trial
 		within  time.Duration // 0: as long as it takes
-		want    preflighttest.Row
+		want    findingtest.Row
 	}{
 		"a topic that is there": {
-			want: preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
+			want: findingtest.Row{Step: "topic ndr.detections", Result: finding.OK, Detail: "3 partitions"},
 		},
 		"a missing topic": {
 			change: func(o *Options) { o.Topic = "other.{stream}" },
-			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "does not exist", Advice: "create_topic"},
+			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Failed, Detail: "does not exist", Advice: "create_topic"},
 		},
 		"a missing topic that only filtered events may need": {
 			change: func(o *Options) { o.Topic = "other.{stream}" },
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
-			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Warning, Detail: "match", Advice: "create_topic"},
+			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Warning, Detail: "match", Advice: "create_topic"},
 		},
 		"a topic that the first event creates": {
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
-			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Remark, Detail: "the first event creates it"},
+			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Remark, Detail: "the first event creates it"},
 		},
 		"a topic that may not be created": {
 			fault:  &kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1},
 			change: func(o *Options) { o.Topic, o.CreateTopic = "other.{stream}", &CreateTopic{Partitions: 1} },
-			want:   preflighttest.Row{Step: "topic other.detections", Result: preflight.Failed, Detail: "[29]", Advice: "Write and Describe"},
+			want:   findingtest.Row{Step: "topic other.detections", Result: finding.Failed, Detail: "[29]", Advice: "Write and Describe"},
 		},
 		"a topic with a lower limit": {
 			change: func(o *Options) { o.MaxMessageBytes = 2 << 20 },
-			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Warning, Detail: "1048588 bytes", Advice: "max.message.bytes"},
+			want:   findingtest.Row{Step: "topic ndr.detections", Result: finding.Warning, Detail: "1048588 bytes", Advice: "max.message.bytes"},
 		},
 		"a user who may write": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
-			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
+			want:    findingtest.Row{Step: "topic ndr.detections", Result: finding.OK, Detail: "3 partitions"},
 		},
 		"a user who may only describe": {
 			cluster: may(kmsg.ACLOperationDescribe),
 			change:  func(o *Options) { o.SASL = ana },
-			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Write", Advice: "Write and Describe"},
+			want:    findingtest.Row{Step: "topic ndr.detections", Result: finding.Failed, Detail: "lacks the operation Write", Advice: "Write and Describe"},
 		},
 		"a user who may not read": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
 			trial:   Trial{Sure: sinktest.Events(1, 1, 10), Reads: true},
-			want:    preflighttest.Row{Step: "topic ndr.detections", Result: preflight.Failed, Detail: "lacks the operation Read", Advice: "Read and Describe"},
+			want:    findingtest.Row{Step: "topic ndr.detections", Result: finding.Failed, Detail: "lacks the operation Read", Advice: "Read and Describe"},
 		},
 		"a password in plain text": {
 			cluster: may(kmsg.ACLOperationDescribe, kmsg.ACLOperationWrite),
 			change:  func(o *Options) { o.SASL = ana },
-			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in plain text", Advice: "set tls"},
+			want:    findingtest.Row{Step: "sign-in", Result: finding.Warning, Detail: "in plain text", Advice: "set tls"},
 		},
 		"a wrong password": {
 			cluster: may(),
 			change:  func(o *Options) { o.SASL = &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "wrong"} },
-			want:    preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.username"},
+			want:    findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "SASL authentication of ana", Advice: "sasl.username"},
 		},
 		"a mechanism that the broker does not have": {
 			cluster: may(),
 			change: func(o *Options) {
 				o.SASL = &kafkawire.SASL{Mechanism: "scram-sha-512", Username: "ana", Password: password}
 			},
-			want: preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
+			want: findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "SASL authentication of ana", Advice: "sasl.mechanism"},
 		},
 		"a broker that is down": {
 			change: func(o *Options) { o.Brokers = []string{loopback.Closed(t)} },
-			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "brokers"},
+			want:   findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "brokers"},
 		},
 		"a broker that is down beside another": {
 			change: func(o *Options) { o.Brokers = append(o.Brokers, loopback.Closed(t)) },
-			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "brokers"},
+			want:   findingtest.Row{Step: "connect", Result: finding.Warning, Detail: "refuses connections", Advice: "brokers"},
 		},
 		"a broker that is silent before another": {
 			change: func(o *Options) { o.Brokers = append([]string{loopback.Silent(t)}, o.Brokers...) },
 			within: 2 * time.Second,
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "does not answer", Advice: "tls and sasl"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Warning, Detail: "does not answer", Advice: "tls and sasl"},
 		},
 		"a topic behind a broker that is silent": {
 			change: func(o *Options) { o.Brokers = append([]string{loopback.Silent(t)}, o.Brokers...) },
 			within: 2 * time.Second,
-			want:   preflighttest.Row{Step: "topic ndr.detections", Result: preflight.OK, Detail: "3 partitions"},
+			want:   findingtest.Row{Step: "topic ndr.detections", Result: finding.OK, Detail: "3 partitions"},
 		},
 		"a broker with an unknown name": {
 			change: func(o *Options) { o.Brokers = []string{"no-such-host.invalid:9092"} },
-			want:   preflighttest.Row{Step: "address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+			want:   findingtest.Row{Step: "address", Result: finding.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
 		},
 		"a broker that requires TLS": {
 			cluster: []kfake.Opt{secured},
-			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "set tls"},
+			want:    findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "set tls"},
 		},
 		"TLS to a broker without it": {
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
 			within: 3 * time.Second,
-			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "a Kafka broker without TLS", Advice: "remove tls"},
+			want:   findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "a Kafka broker without TLS", Advice: "remove tls"},
 		},
 		"a certificate that is trusted": {
 			cluster: []kfake.Opt{secured},
 			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
-			want:    preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
+			want:    findingtest.Row{Step: "tls", Result: finding.OK, Detail: "is trusted"},
 		},
 		"a certificate of an unknown authority": {
 			cluster: []kfake.Opt{secured},
 			change:  func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
-			want:    preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+			want:    findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestCheck(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, test.within)
 				defer cancel()
 			}
-			preflighttest.Expect(t, s.Check(ctx, test.trial), test.want)
+			findingtest.Expect(t, s.Check(ctx, test.trial), test.want)
 			if info := c.TopicInfo("other.detections"); info != nil {
 				t.Error("a topic was created")
 			}
@@ -170,7 +170,7 @@ func TestSinkDeliversAfterCheck(t *testing.T) {
 	c := startCluster(t)
 	s := open(t, Options{Brokers: c.ListenAddrs(), Topic: "ndr.{stream}"})
 	events := sinktest.Events(3, 1, 100)
-	preflighttest.ExpectGood(t, s.Check(t.Context(), Trial{Sure: events, Now: time.Now}))
+	findingtest.ExpectGood(t, s.Check(t.Context(), Trial{Sure: events, Now: time.Now}))
 	if got, err := c.records(streamTopics); err != nil || len(got) > 0 {
 		t.Errorf("the check left %d records, %v", len(got), err)
 	}

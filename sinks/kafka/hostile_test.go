@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ndrbridge/internal/kafkawire"
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/hostile"
@@ -145,7 +145,7 @@ func TestCheckOfAHostileBroker(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			var found []preflight.Finding
+			var found []finding.Finding
 			if bytes := taken(func() { found = open(t, o).Check(ctx, Trial{Sure: sinktest.Events(1, 1, 10), Now: time.Now}) }); bytes > 128<<20 { // all that is allocated, by the broker too
 				t.Errorf("%d bytes were allocated", bytes)
 			}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/transform"
 )
 
@@ -36,9 +36,9 @@ type Trial struct {
 // Check checks each of the servers and the stream, as Send would use them. It publishes no
 // event and creates neither stream nor consumer. It must not be called concurrently with
 // Send.
-func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
+func (s *Sink) Check(ctx context.Context, t Trial) []finding.Finding {
 	servers := strings.Split(s.options.URL, ",")
-	results := make([][]preflight.Finding, len(servers))
+	results := make([][]finding.Finding, len(servers))
 	conns := make([]*conn, len(servers))
 	var trials sync.WaitGroup
 	for i, server := range servers {
@@ -46,11 +46,11 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 	}
 	trials.Wait()
 	alive := slices.IndexFunc(conns, func(c *conn) bool { return c != nil })
-	var found []preflight.Finding
+	var found []finding.Finding
 	for _, result := range results {
 		for _, f := range result {
-			if alive >= 0 && f.Result == preflight.Failed { // another server is enough
-				f.Result = preflight.Warning
+			if alive >= 0 && f.Result == finding.Failed { // another server is enough
+				f.Result = finding.Warning
 			}
 			found = append(found, f)
 		}
@@ -66,13 +66,13 @@ func (s *Sink) Check(ctx context.Context, t Trial) []preflight.Finding {
 			c.end()
 		}
 	}
-	return preflight.Hide(found, s.options.Secrets().Hide)
+	return finding.Hide(found, s.options.Secrets().Hide)
 }
 
 // tryServer connects to one server. The returned connection is nil if that fails.
-func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflight.Finding, *conn) {
+func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]finding.Finding, *conn) {
 	address := s.addressOf(server)
-	path := &preflight.Path{Address: address, Key: "url", Now: t.Now}
+	path := &finding.Path{Address: address, Key: "url", Now: t.Now}
 	alone := &Sink{options: s.options, subject: s.subject}
 	alone.options.URL = server
 	scheme, _, _ := strings.Cut(server, "://")
@@ -81,12 +81,12 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 	}
 	alone.options.TLS = path.Secure(alone.options.TLS)
 	parent := ctx
-	ctx, cancel := preflight.Half(parent)
+	ctx, cancel := finding.Half(parent)
 	defer cancel()
 	c, err := alone.dial(path.Watch(ctx))
 	found, explained := path.Findings(err)
 	if err != nil && !explained {
-		f, late := preflight.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
+		f, late := finding.Failure("sign-in", alone.wrap(ctx, err)), ctx.Err() != nil
 		if wrong, ok := wrongPort(parent, scheme, address); ok {
 			f = wrong
 		} else if late {
@@ -101,25 +101,25 @@ func (s *Sink) tryServer(ctx context.Context, t Trial, server string) ([]preflig
 		found = append(found, f)
 	}
 	if err == nil {
-		signIn := preflight.Finding{Step: "sign-in", Result: preflight.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " accepts the connection"}
+		signIn := finding.Finding{Step: "sign-in", Result: finding.OK, Detail: "nats-server " + c.ConnectedServerVersion() + " accepts the connection"}
 		secret := s.options.Password != "" || s.options.Token != "" || strings.Contains(server, "@")
 		if !c.Secure() && secret {
-			signIn.Result, signIn.Detail = preflight.Warning, signIn.Detail+", but the password or token is sent in plain text"
+			signIn.Result, signIn.Detail = finding.Warning, signIn.Detail+", but the password or token is sent in plain text"
 			signIn.Advice = "use tls:// in url, or creds_file or nkey_file, which send no secret"
 		}
 		found = append(found, signIn)
 	}
-	return preflight.At("server "+address, found), c
+	return finding.At("server "+address, found), c
 }
 
 // wrongPort checks whether the server at address speaks another protocol than the scheme
 // says.
-func wrongPort(ctx context.Context, scheme, address string) (f preflight.Finding, found bool) {
+func wrongPort(ctx context.Context, scheme, address string) (f finding.Finding, found bool) {
 	if scheme == "wss" { // its handshake reports that
 		return f, false
 	}
-	f = preflight.PlainToTLS("wss")
-	switch expectsTLS, answersHTTP := preflight.Recognize(ctx, address); {
+	f = finding.PlainToTLS("wss")
+	switch expectsTLS, answersHTTP := finding.Recognize(ctx, address); {
 	case expectsTLS && scheme == "ws":
 	case expectsTLS:
 		f.Detail = "the server expects TLS from the first byte, and NATS begins in plain text"
@@ -169,13 +169,13 @@ func (s *Sink) subjectsOutside(events []transform.Event, allowed func(subject st
 // outsideFinding returns a finding if allowed returns false for subjects of events that
 // the sink will or may publish: the text words, followed by these subjects. It returns nil
 // if there are none.
-func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string) bool, words, advice string) []preflight.Finding {
+func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string) bool, words, advice string) []finding.Finding {
 	if sure := s.subjectsOutside(t.Sure, allowed); len(sure) > 0 {
-		return []preflight.Finding{{Step: step, Result: preflight.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
+		return []finding.Finding{{Step: step, Result: finding.Failed, Detail: words + " " + strings.Join(sure, ", "), Advice: advice}}
 	}
 	if possible := s.subjectsOutside(t.Possible, allowed); len(possible) > 0 {
-		return []preflight.Finding{{
-			Step: step, Result: preflight.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may filter out go there",
+		return []finding.Finding{{
+			Step: step, Result: finding.Warning, Detail: words + " " + strings.Join(possible, ", ") + "; only events that match may filter out go there",
 			Advice: advice,
 		}}
 	}
@@ -183,10 +183,10 @@ func (s *Sink) outsideFinding(t Trial, step string, allowed func(subject string)
 }
 
 // tryStream checks the stream, or describes core NATS if there is none.
-func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Finding {
+func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []finding.Finding {
 	if s.options.Stream == "" {
-		return []preflight.Finding{{
-			Step: "stream", Result: preflight.Remark,
+		return []finding.Finding{{
+			Step: "stream", Result: finding.Remark,
 			Detail: fmt.Sprintf("core NATS: events are not stored, and offline subscribers miss them; messages may have up to %d bytes", c.MaxPayload()),
 		}}
 	}
@@ -198,79 +198,79 @@ func (s *Sink) tryStream(ctx context.Context, t Trial, c *conn) []preflight.Find
 	checker.options.CreateStream = false
 	stream, err := checker.findStream(ctx, c, subjects)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && (s.options.CreateStream || checker.ownerOf(ctx, c, subjects) != "") {
-		return []preflight.Finding{checker.tryCreation(ctx, c, step, subjects)}
+		return []finding.Finding{checker.tryCreation(ctx, c, step, subjects)}
 	}
 	// A sink that may create the stream requires all subjects of its template.
 	if all := s.options.CreateStream || t.Reads != ""; all || err != nil {
 		if err := checker.checkStream(ctx, stream, subjects, err); err != nil {
-			f := preflight.Failure(step, err)
+			f := finding.Failure(step, err)
 			if f.Advice == "" {
 				f.Advice = "read the server's log, and check again"
 			}
-			return []preflight.Finding{f}
+			return []finding.Finding{f}
 		}
 	}
 	config := stream.CachedInfo().Config
-	found := []preflight.Finding{{Step: step, Result: preflight.OK, Detail: fmt.Sprintf("its subjects are %q", config.Subjects)}}
+	found := []finding.Finding{{Step: step, Result: finding.OK, Detail: fmt.Sprintf("its subjects are %q", config.Subjects)}}
 	if t.Reads == "" {
 		captured := func(subject string) bool { return anyCaptures(config.Subjects, subject) }
 		if wrong := s.outsideFinding(t, step, captured, fmt.Sprintf("its subjects are %q, which do not include", config.Subjects), "check subject, or add them to the stream"); wrong != nil {
 			found = wrong
 		}
 	}
-	add := func(result preflight.Result, detail, advice string) {
-		found = append(found, preflight.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
+	add := func(result finding.Result, detail, advice string) {
+		found = append(found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
 	}
 	if t.Reads != "" {
 		if _, err := stream.Consumer(ctx, t.Durable); errors.Is(err, jetstream.ErrConsumerNotFound) {
-			add(preflight.Remark, "the consumer "+t.Durable+" does not exist; the bridge creates it", "")
+			add(finding.Remark, "the consumer "+t.Durable+" does not exist; the bridge creates it", "")
 		} else if err != nil {
-			found = append(found, preflight.Failure(step, checker.errorOf(ctx, err)))
+			found = append(found, finding.Failure(step, checker.errorOf(ctx, err)))
 		}
 		return found
 	}
 	if config.Sealed {
-		add(preflight.Failed, "it is sealed and accepts no more messages", "create another stream, and set stream to it")
+		add(finding.Failed, "it is sealed and accepts no more messages", "create another stream, and set stream to it")
 	}
 	const small = 256 << 10
 	if limit := int64(config.MaxMsgSize); limit > 0 && limit < small {
-		add(preflight.Warning, fmt.Sprintf("it rejects messages of more than %d bytes", limit), "raise the stream's max_msg_size")
+		add(finding.Warning, fmt.Sprintf("it rejects messages of more than %d bytes", limit), "raise the stream's max_msg_size")
 	}
 	if config.Duplicates <= t.RetryMax {
-		add(preflight.Warning, fmt.Sprintf("its duplicate window is %s, but an event may be sent again after %s and would then be stored twice", config.Duplicates, t.RetryMax),
+		add(finding.Warning, fmt.Sprintf("its duplicate window is %s, but an event may be sent again after %s and would then be stored twice", config.Duplicates, t.RetryMax),
 			"raise the stream's duplicate window, or lower retry.max")
 	}
 	if config.Storage == jetstream.MemoryStorage {
-		add(preflight.Remark, "it is kept in memory: its messages are lost if the server stops", "")
+		add(finding.Remark, "it is kept in memory: its messages are lost if the server stops", "")
 	} else if config.Replicas < 2 {
-		add(preflight.Remark, "it has one replica: a power loss may lose messages acknowledged in the two minutes before it, unless the server has sync_interval: always", "")
+		add(finding.Remark, "it has one replica: a power loss may lose messages acknowledged in the two minutes before it, unless the server has sync_interval: always", "")
 	}
 	return found
 }
 
 // tryCreation checks for known obstacles to creating the stream. The protocol cannot
 // validate a request without creating the stream.
-func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) preflight.Finding {
+func (s *Sink) tryCreation(ctx context.Context, c *conn, step, subjects string) finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	js, err := jetstream.New(c.Conn.Conn)
 	if err != nil {
-		return preflight.Failure(step, s.errorOf(ctx, err))
+		return finding.Failure(step, s.errorOf(ctx, err))
 	}
 	if other := s.ownerOf(ctx, c, subjects); other != "" {
-		return preflight.Finding{
-			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", other, subjects),
+		return finding.Finding{
+			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist and cannot be created: the stream %s has subjects of %s", other, subjects),
 			Advice: "name that stream, or use another subject",
 		}
 	}
 	account, err := js.AccountInfo(ctx)
 	if err == nil && account.Limits.MaxStreams >= 0 && account.Streams >= account.Limits.MaxStreams {
-		return preflight.Finding{
-			Step: step, Result: preflight.Failed, Detail: fmt.Sprintf("it does not exist, and the account has reached its limit of %d streams", account.Streams),
+		return finding.Finding{
+			Step: step, Result: finding.Failed, Detail: fmt.Sprintf("it does not exist, and the account has reached its limit of %d streams", account.Streams),
 			Advice: createByHand,
 		}
 	}
-	return preflight.Finding{Step: step, Result: preflight.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}
+	return finding.Finding{Step: step, Result: finding.Remark, Detail: "it does not exist; the first event creates it for " + subjects + " if the user may"}
 }
 
 // ownerOf returns the name of a stream that overlaps subjects, "" if the server reports
@@ -293,7 +293,7 @@ func (s *Sink) ownerOf(ctx context.Context, c *conn, subjects string) string {
 
 // tryPermission checks whether the user may publish. Older servers do not report
 // permissions, nor do servers on which the user may not request them.
-func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.Finding {
+func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []finding.Finding {
 	const step = "permissions"
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -306,7 +306,7 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.
 	}
 	reply, err := c.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
 	if err != nil || json.Unmarshal(reply.Data, &answer) != nil {
-		return []preflight.Finding{{Step: step, Result: preflight.Untried, Detail: "the server does not report what the user may publish"}}
+		return []finding.Finding{{Step: step, Result: finding.Untried, Detail: "the server does not report what the user may publish"}}
 	}
 	if p := answer.Data.Permissions; p != nil {
 		may := func(subject string) bool {
@@ -316,5 +316,5 @@ func (s *Sink) tryPermission(ctx context.Context, t Trial, c *conn) []preflight.
 			return wrong
 		}
 	}
-	return []preflight.Finding{{Step: step, Result: preflight.OK, Detail: "the user may publish what the sink sends"}}
+	return []finding.Finding{{Step: step, Result: finding.OK, Detail: "the user may publish what the sink sends"}}
 }

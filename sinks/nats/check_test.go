@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/loopback"
 )
@@ -41,141 +41,141 @@ func TestCheck(t *testing.T) {
 		change func(*Options)
 		trial  Trial
 		within time.Duration // 0: as long as it takes
-		want   preflighttest.Row
+		want   findingtest.Row
 	}{
 		"a stream with the subjects": {
 			stream: &ndr,
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `its subjects are ["ndr.*"]`},
+			want:   findingtest.Row{Step: step, Result: finding.OK, Detail: `its subjects are ["ndr.*"]`},
 		},
 		"a missing stream, and another has a subject of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
 		"a stream to be created, and another has a subject of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.detections"} }),
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
 		"a stream to be created, and another has more than the subjects of the sink": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name, c.Subjects = "OTHER", []string{"ndr.>"} }),
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
 		"a stream on one replica": {
 			stream: &ndr,
-			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "one replica"},
+			want:   findingtest.Row{Step: step, Result: finding.Remark, Detail: "one replica"},
 		},
 		"a stream in memory": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "kept in memory"},
+			want:   findingtest.Row{Step: step, Result: finding.Remark, Detail: "kept in memory"},
 		},
 		"a stream that accepts only small messages": {
 			stream: with(func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "more than 1000 bytes", Advice: "max_msg_size"},
+			want:   findingtest.Row{Step: step, Result: finding.Warning, Detail: "more than 1000 bytes", Advice: "max_msg_size"},
 		},
 		"a stream with a short duplicate window": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "twice", Advice: "duplicate window"},
+			want:   findingtest.Row{Step: step, Result: finding.Warning, Detail: "twice", Advice: "duplicate window"},
 		},
 		"a stream that is sealed": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Sealed = true }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "sealed", Advice: "another stream"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "sealed", Advice: "another stream"},
 		},
 		"no stream": {
-			want: preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "does not exist", Advice: "create_stream"},
+			want: findingtest.Row{Step: step, Result: finding.Failed, Detail: "does not exist", Advice: "create_stream"},
 		},
 		"a stream that the first event creates": {
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the first event creates it"},
+			want:   findingtest.Row{Step: step, Result: finding.Remark, Detail: "the first event creates it"},
 		},
 		"a stream that another prevents": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Name = "OTHER" }),
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "the stream OTHER has subjects of ndr.*", Advice: "another subject"},
 		},
 		"a stream without the subject": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "do not include ndr.detections", Advice: "check subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "do not include ndr.detections", Advice: "check subject"},
 		},
 		"a stream with the subjects of the events, but not all of the template": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: "ndr.detections"},
+			want:   findingtest.Row{Step: step, Result: finding.OK, Detail: "ndr.detections"},
 		},
 		"the same stream if the sink may create it": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"ndr.detections"} }),
 			change: func(o *Options) { o.CreateStream = true },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "but not ndr.*", Advice: "check subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "but not ndr.*", Advice: "check subject"},
 		},
 		"a stream without the subjects of filtered events": {
 			stream: with(func(c *jetstream.StreamConfig) { c.Subjects = []string{"other.*"} }),
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
-			want:   preflighttest.Row{Step: step, Result: preflight.Warning, Detail: "match may filter out", Advice: "check subject"},
+			want:   findingtest.Row{Step: step, Result: finding.Warning, Detail: "match may filter out", Advice: "check subject"},
 		},
 		"a stream for an intake without a consumer": {
 			stream: &ndr,
 			trial:  Trial{Reads: "ndr.tickets", Durable: "ndrbridge"},
-			want:   preflighttest.Row{Step: step, Result: preflight.Remark, Detail: "the consumer ndrbridge"},
+			want:   findingtest.Row{Step: step, Result: finding.Remark, Detail: "the consumer ndrbridge"},
 		},
 		"no JetStream": {
 			server: func(o *server.Options) { o.JetStream = false },
-			want:   preflighttest.Row{Step: step, Result: preflight.Failed, Detail: "JetStream does not answer", Advice: "enable it"},
+			want:   findingtest.Row{Step: step, Result: finding.Failed, Detail: "JetStream does not answer", Advice: "enable it"},
 		},
 		"core NATS": {
 			change: func(o *Options) { o.Stream = "" },
-			want:   preflighttest.Row{Step: "stream", Result: preflight.Remark, Detail: "core NATS"},
+			want:   findingtest.Row{Step: "stream", Result: finding.Remark, Detail: "core NATS"},
 		},
 		"a wrong password": {
 			server: guarded(nil),
 			change: func(o *Options) { o.Username, o.Password = username, "wrong" },
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Failed, Detail: "Authorization Violation", Advice: "password_file"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Failed, Detail: "Authorization Violation", Advice: "password_file"},
 		},
 		"a password in plain text": {
 			server: guarded(nil),
 			stream: &ndr,
 			change: signedIn,
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "in plain text", Advice: "tls://"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Warning, Detail: "in plain text", Advice: "tls://"},
 		},
 		"a user who may publish": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"ndr.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.OK, Detail: "may publish what the sink sends"},
+			want:   findingtest.Row{Step: "permissions", Result: finding.OK, Detail: "may publish what the sink sends"},
 		},
 		"a user who may not publish there": {
 			server: guarded(&server.SubjectPermission{Allow: []string{"other.>", "$JS.API.>", "$SYS.REQ.USER.INFO"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
+			want:   findingtest.Row{Step: "permissions", Result: finding.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a user with a deny rule": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
+			want:   findingtest.Row{Step: "permissions", Result: finding.Failed, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a user with a deny rule for filtered events": {
 			server: guarded(&server.SubjectPermission{Deny: []string{"ndr.>"}}),
 			change: func(o *Options) { signedIn(o); o.CreateStream = true },
 			trial:  Trial{Possible: sinktest.Events(1, 1, 10)},
-			want:   preflighttest.Row{Step: "permissions", Result: preflight.Warning, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
+			want:   findingtest.Row{Step: "permissions", Result: finding.Warning, Detail: "may not publish to ndr.detections", Advice: "allow the user to publish"},
 		},
 		"a server that is down": {
 			change: func(o *Options) { o.URL = "nats://" + loopback.Closed(t) },
-			want:   preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "url"},
+			want:   findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "url"},
 		},
 		"a server that is down beside another": {
 			stream: &ndr,
 			change: func(o *Options) { o.URL += ",nats://" + loopback.Closed(t) },
-			want:   preflighttest.Row{Step: "connect", Result: preflight.Warning, Detail: "refuses connections", Advice: "url"},
+			want:   findingtest.Row{Step: "connect", Result: finding.Warning, Detail: "refuses connections", Advice: "url"},
 		},
 		"a server that is silent before another": {
 			stream: &ndr,
 			change: func(o *Options) { o.URL = "nats://" + loopback.Silent(t) + "," + o.URL },
 			within: 2 * time.Second,
-			want:   preflighttest.Row{Step: "sign-in", Result: preflight.Warning, Detail: "the server does not answer", Advice: "port for clients"},
+			want:   findingtest.Row{Step: "sign-in", Result: finding.Warning, Detail: "the server does not answer", Advice: "port for clients"},
 		},
 		"a stream behind a server that is silent": {
 			stream: &ndr,
 			change: func(o *Options) { o.URL = "nats://" + loopback.Silent(t) + "," + o.URL },
 			within: 2 * time.Second,
-			want:   preflighttest.Row{Step: step, Result: preflight.OK, Detail: `its subjects are ["ndr.*"]`},
+			want:   findingtest.Row{Step: step, Result: finding.OK, Detail: `its subjects are ["ndr.*"]`},
 		},
 		"a port for TLS": {
 			change: func(o *Options) {
@@ -183,21 +183,21 @@ func TestCheck(t *testing.T) {
 				o.URL = "nats://" + loopback.Serve(t, func(c net.Conn) { _ = tls.Server(c, config).Handshake() })
 			},
 			within: 3 * time.Second,
-			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "port for NATS"},
+			want:   findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "port for NATS"},
 		},
 		"a server with an unknown name": {
 			change: func(o *Options) { o.URL = "nats://no-such-host.invalid" },
-			want:   preflighttest.Row{Step: "server no-such-host.invalid:4222 address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+			want:   findingtest.Row{Step: "server no-such-host.invalid:4222 address", Result: finding.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
 		},
 		"a certificate that is trusted": {
 			server: secured,
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: pool} },
-			want:   preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "is trusted"},
+			want:   findingtest.Row{Step: "tls", Result: finding.OK, Detail: "is trusted"},
 		},
 		"a certificate of an unknown authority": {
 			server: secured,
 			change: func(o *Options) { o.TLS = &tls.Config{RootCAs: x509.NewCertPool()} },
-			want:   preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+			want:   findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestCheck(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, test.within)
 				defer cancel()
 			}
-			preflighttest.Expect(t, open(t, o).Check(ctx, test.trial), test.want)
+			findingtest.Expect(t, open(t, o).Check(ctx, test.trial), test.want)
 			if is, err := s.Jsz(&server.JSzOptions{}); err == nil && test.stream == nil && is.Streams > 0 {
 				t.Error("a stream was created")
 			}

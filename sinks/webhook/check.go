@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks"
 )
 
@@ -36,19 +36,19 @@ type CheckRequest struct {
 	Body   []byte
 	// Judge interprets the answer. It leaves Step unset. Secrets are removed from the
 	// Finding afterwards.
-	Judge func(Answer) preflight.Finding
+	Judge func(Answer) finding.Finding
 }
 
 // Finding classifies the answer by its status: OK with good as its detail, a warning if
 // the service is temporarily unavailable, or a failure with advice.
-func (a Answer) Finding(good, advice string) preflight.Finding {
+func (a Answer) Finding(good, advice string) finding.Finding {
 	err := a.Refusal()
 	if err == nil {
-		return preflight.Finding{Result: preflight.OK, Detail: good}
+		return finding.Finding{Result: finding.OK, Detail: good}
 	}
-	f := preflight.Finding{Result: preflight.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + string(a.Body[:min(len(a.Body), maxDrained)])), Advice: advice}
+	f := finding.Finding{Result: finding.Failed, Detail: strings.TrimSpace(statusText(a.Status) + " " + string(a.Body[:min(len(a.Body), maxDrained)])), Advice: advice}
 	if class, _ := sinks.ClassOf(err); class == sinks.Transient || class == sinks.Throttled {
-		f.Result, f.Advice = preflight.Warning, "it may be temporary; check again later"
+		f.Result, f.Advice = finding.Warning, "it may be temporary; check again later"
 	}
 	return f
 }
@@ -56,29 +56,29 @@ func (a Answer) Finding(good, advice string) preflight.Finding {
 // Check connects to the target and checks what it can without sending an event: by the
 // handshake, or by the preset's check requests. It must not be called concurrently with
 // Send.
-func (s *Sink) Check(ctx context.Context, now func() time.Time) []preflight.Finding {
-	return preflight.Hide(s.check(ctx, now), s.secrets.Hide)
+func (s *Sink) Check(ctx context.Context, now func() time.Time) []finding.Finding {
+	return finding.Hide(s.check(ctx, now), s.secrets.Hide)
 }
 
-func (s *Sink) check(ctx context.Context, now func() time.Time) []preflight.Finding {
+func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Finding {
 	found, reached := s.reach(ctx, now)
 	if !reached {
 		return found
 	}
 	if s.template.URL.Scheme == "http" {
-		found = append(found, preflight.Finding{
-			Step: "tls", Result: preflight.Warning, Detail: "plain http: anyone on the network path can read and change the requests, secrets included",
+		found = append(found, finding.Finding{
+			Step: "tls", Result: finding.Warning, Detail: "plain http: anyone on the network path can read and change the requests, secrets included",
 			Advice: "use https in url",
 		})
 	}
 	if s.handshake != nil {
 		if err := s.ensureHandshake(ctx); err != nil {
-			return append(found, preflight.Finding{
-				Step: "handshake", Result: preflight.Failed, Detail: err.Error(),
+			return append(found, finding.Finding{
+				Step: "handshake", Result: finding.Failed, Detail: err.Error(),
 				Advice: "let the receiver allow this bridge, or remove handshake if the receiver does not support it",
 			})
 		}
-		return append(found, preflight.Finding{Step: "handshake", Result: preflight.OK, Detail: "the receiver allows events from " + s.handshake.Origin})
+		return append(found, finding.Finding{Step: "handshake", Result: finding.OK, Detail: "the receiver allows events from " + s.handshake.Origin})
 	}
 	var requests []CheckRequest
 	if checker, ok := s.preset.(Checker); ok {
@@ -89,15 +89,15 @@ func (s *Sink) check(ctx context.Context, now func() time.Time) []preflight.Find
 		if s.transport.Proxy != nil {
 			detail = "its proxy can be reached; the target behind it cannot be checked without sending an event"
 		}
-		return append(found, preflight.Finding{
-			Step: "delivery", Result: preflight.Untried, Detail: detail,
+		return append(found, finding.Finding{
+			Step: "delivery", Result: finding.Untried, Detail: detail,
 			Advice: "preview the request with ndrbridge render, and " + TryByReplay,
 		})
 	}
 	for _, r := range requests {
 		f := s.sendCheck(ctx, r)
 		found = append(found, f)
-		if f.Result == preflight.Failed {
+		if f.Result == finding.Failed {
 			break
 		}
 	}
@@ -105,16 +105,16 @@ func (s *Sink) check(ctx context.Context, now func() time.Time) []preflight.Find
 }
 
 // reach connects as a request would, to the proxy if there is one, and sends nothing.
-func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflight.Finding, reached bool) {
+func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding.Finding, reached bool) {
 	d := newDeadline(ctx, s.timeout)
 	defer d.stop()
 	target := s.template.URL
-	path := &preflight.Path{Address: preflight.HostPort(target), Key: "url", Now: now}
+	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now}
 	address := path.Address
 	secure := target.Scheme == "https"
 	if s.transport.Proxy != nil {
 		if proxy, err := s.transport.Proxy(s.template); err == nil && proxy != nil {
-			path.Proxy = preflight.HostPort(proxy)
+			path.Proxy = finding.HostPort(proxy)
 			address, secure = path.Proxy, false
 		}
 	}
@@ -138,22 +138,22 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []preflig
 		return tls.Client(conn, config).HandshakeContext(d.ctx)
 	}()
 	found, explained := path.Findings(err)
-	if err == nil && !secure && path.Proxy == "" && preflight.ExpectsTLS(d.ctx, address) {
-		return append(found, preflight.PlainToTLS("https")), false
+	if err == nil && !secure && path.Proxy == "" && finding.ExpectsTLS(d.ctx, address) {
+		return append(found, finding.PlainToTLS("https")), false
 	}
 	if err != nil && !explained {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(d.ctx), errNoAnswer) {
 			err = errors.New("the server did not answer the TLS handshake")
 		}
-		found = append(found, preflight.Finding{
-			Step: "tls", Result: preflight.Failed, Detail: excerpt(strings.NewReader(err.Error()), s.secrets), Advice: "check that the server speaks TLS on this port, and the scheme and port in url",
+		found = append(found, finding.Finding{
+			Step: "tls", Result: finding.Failed, Detail: excerpt(strings.NewReader(err.Error()), s.secrets), Advice: "check that the server speaks TLS on this port, and the scheme and port in url",
 		})
 	}
 	return found, err == nil
 }
 
 // sendCheck sends a check request and judges the answer.
-func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) preflight.Finding {
+func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
 	d := newDeadline(ctx, s.timeout)
 	defer d.stop()
 	header := s.header.Clone()
@@ -166,16 +166,16 @@ func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) preflight.Finding 
 	}
 	answer, err := s.do(d.ctx, method, r.URL, header, r.Body)
 	if err != nil {
-		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.notAnswered(d.ctx, err).Error(), Advice: "check url, proxy and tls"}
+		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.notAnswered(d.ctx, err).Error(), Advice: "check url, proxy and tls"}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
-		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.refused(answer).Error(), Advice: "check url"}
+		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.refused(answer).Error(), Advice: "check url"}
 	}
 	const maxBody = 1 << 20 // no answer is larger
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
 	if err != nil {
-		return preflight.Finding{Step: r.Step, Result: preflight.Failed, Detail: s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)).Error(), Advice: "check url and proxy"}
+		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)).Error(), Advice: "check url and proxy"}
 	}
 	f := r.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
 	f.Step = r.Step

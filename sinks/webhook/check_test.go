@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
 )
@@ -51,39 +51,39 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 	trusting := &tls.Config{RootCAs: pool}
 	for name, test := range map[string]struct {
 		options func(t *testing.T) webhook.Options
-		want    preflighttest.Row
+		want    findingtest.Row
 	}{
 		"a receiver that cannot be asked": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
-			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"},
+			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"},
 		},
 		"plain http to a port for TLS": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "http" + strings.TrimPrefix(secure(t), "https")}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "expects TLS", Advice: "https://"},
+			findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "expects TLS", Advice: "https://"},
 		},
 		"a certificate that is trusted": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: secure(t), TLS: trusting} },
-			preflighttest.Row{Step: "tls", Result: preflight.OK, Detail: "TLS 1.3"},
+			findingtest.Row{Step: "tls", Result: finding.OK, Detail: "TLS 1.3"},
 		},
 		"a certificate that nobody vouches for": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: secure(t), TLS: &tls.Config{RootCAs: x509.NewCertPool()}}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
+			findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "self-signed", Advice: "tls.ca_file"},
 		},
 		"a certificate for another name": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: secure(t), TLS: &tls.Config{RootCAs: pool, ServerName: "hooks.example"}}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "not for hooks.example, but for 127.0.0.1", Advice: "tls.server_name"},
+			findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "not for hooks.example, but for 127.0.0.1", Advice: "tls.server_name"},
 		},
 		"a certificate that is not looked at": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: secure(t), TLS: &tls.Config{InsecureSkipVerify: true}}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "any certificate is accepted", Advice: "tls.ca_file"},
+			findingtest.Row{Step: "tls", Result: finding.Warning, Detail: "any certificate is accepted", Advice: "tls.ca_file"},
 		},
 		"nobody listens": {
 			func(t *testing.T) webhook.Options {
@@ -91,43 +91,43 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 				l.Close()
 				return webhook.Options{URL: "http://" + l.Addr().String()}
 			},
-			preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "refuses connections", Advice: "port in url"},
+			findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "refuses connections", Advice: "port in url"},
 		},
 		"somebody who accepts and says nothing": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "https://" + listen(t).Addr().String(), Timeout: 50 * time.Millisecond}
 			},
-			preflighttest.Row{Step: "tls", Result: preflight.Failed, Detail: "did not answer", Advice: "speaks TLS"},
+			findingtest.Row{Step: "tls", Result: finding.Failed, Detail: "did not answer", Advice: "speaks TLS"},
 		},
 		"a name that is not known": {
 			func(*testing.T) webhook.Options { return webhook.Options{URL: "https://no-such-host.invalid/hook"} },
-			preflighttest.Row{Step: "address", Result: preflight.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
+			findingtest.Row{Step: "address", Result: finding.Failed, Detail: "no-such-host.invalid", Advice: "name servers"},
 		},
 		"where clouds keep the credentials of machines": {
 			func(*testing.T) webhook.Options { return webhook.Options{URL: "http://169.254.169.254/hook"} },
-			preflighttest.Row{Step: "connect", Result: preflight.Failed, Detail: "link-local or metadata", Advice: "allow_link_local"},
+			findingtest.Row{Step: "connect", Result: finding.Failed, Detail: "link-local or metadata", Advice: "allow_link_local"},
 		},
 		"plain http": {
 			func(t *testing.T) webhook.Options { return webhook.Options{URL: "http://" + listen(t).Addr().String()} },
-			preflighttest.Row{Step: "tls", Result: preflight.Warning, Detail: "plain http", Advice: "https"},
+			findingtest.Row{Step: "tls", Result: finding.Warning, Detail: "plain http", Advice: "https"},
 		},
 		"a proxy, up to which it is tried": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: "https://hooks.example", Proxy: &url.URL{Scheme: "http", Host: listen(t).Addr().String(), User: url.UserPassword("ana", "sesame")}}
 			},
-			preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "its proxy can be reached", Advice: "ndrbridge render"},
+			findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "its proxy can be reached", Advice: "ndrbridge render"},
 		},
 		"a receiver that allows the bridge": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: receiver(t, "*"), Handshake: &webhook.Handshake{Origin: "bridge.example", Rate: 60}}
 			},
-			preflighttest.Row{Step: "handshake", Result: preflight.OK, Detail: "bridge.example"},
+			findingtest.Row{Step: "handshake", Result: finding.OK, Detail: "bridge.example"},
 		},
 		"a receiver that allows another": {
 			func(t *testing.T) webhook.Options {
 				return webhook.Options{URL: receiver(t, "other.example"), Handshake: &webhook.Handshake{Origin: "bridge.example", Rate: 60}}
 			},
-			preflighttest.Row{Step: "handshake", Result: preflight.Failed, Detail: "other.example", Advice: "allow this bridge"},
+			findingtest.Row{Step: "handshake", Result: finding.Failed, Detail: "other.example", Advice: "allow this bridge"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestCheckConnectsAndSendsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			preflighttest.Expect(t, s.Check(t.Context(), time.Now), test.want)
+			findingtest.Expect(t, s.Check(t.Context(), time.Now), test.want)
 		})
 	}
 }

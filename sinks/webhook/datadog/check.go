@@ -4,7 +4,7 @@ import (
 	"net/url"
 	"strings"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -23,7 +23,7 @@ func (p *Preset) CheckRequests() []webhook.CheckRequest {
 	}
 	target.Host = "api." + site
 	target.Path, target.RawPath, target.RawQuery, target.User = "/api/v1/validate", "", "", nil
-	return []webhook.CheckRequest{{Step: "key", URL: target, Judge: func(a webhook.Answer) preflight.Finding {
+	return []webhook.CheckRequest{{Step: "key", URL: target, Judge: func(a webhook.Answer) finding.Finding {
 		return a.Finding("the site knows the API key", "check key, which must be an API key, not an application key, and that url belongs to the key's site")
 	}}}
 }

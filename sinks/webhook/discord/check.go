@@ -1,7 +1,7 @@
 package discord
 
 import (
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -11,7 +11,7 @@ var _ webhook.Checker = (*Preset)(nil)
 func (p *Preset) CheckRequests() []webhook.CheckRequest {
 	target := *p.url
 	target.RawQuery = ""
-	return []webhook.CheckRequest{{Step: "webhook", URL: &target, Judge: func(a webhook.Answer) preflight.Finding {
+	return []webhook.CheckRequest{{Step: "webhook", URL: &target, Judge: func(a webhook.Answer) finding.Finding {
 		return a.Finding("Discord knows the webhook", "copy url again from the channel's settings, Integrations, Webhooks")
 	}}}
 }

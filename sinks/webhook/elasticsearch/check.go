@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -33,54 +33,54 @@ func (p *Preset) CheckRequests() []webhook.CheckRequest {
 
 const checkKey = "check key, or auth"
 
-func judgeCluster(a webhook.Answer) preflight.Finding {
+func judgeCluster(a webhook.Answer) finding.Finding {
 	var reply struct {
 		Version struct{ Number, Distribution string }
 	}
 	switch {
 	case a.Status == http.StatusForbidden:
-		return preflight.Finding{Result: preflight.Remark, Detail: "the key is accepted, but may not read the cluster's version"}
+		return finding.Finding{Result: finding.Remark, Detail: "the key is accepted, but may not read the cluster's version"}
 	case a.Status/100 != 2:
 		return a.Finding("", checkKey)
 	case json.Unmarshal(a.Body, &reply) != nil || reply.Version.Number == "":
-		return preflight.Finding{Result: preflight.Failed, Detail: "the server is neither Elasticsearch nor OpenSearch", Advice: "check url"}
+		return finding.Finding{Result: finding.Failed, Detail: "the server is neither Elasticsearch nor OpenSearch", Advice: "check url"}
 	case reply.Version.Distribution != "":
-		return preflight.Finding{Result: preflight.OK, Detail: reply.Version.Distribution + " " + reply.Version.Number}
+		return finding.Finding{Result: finding.OK, Detail: reply.Version.Distribution + " " + reply.Version.Number}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "Elasticsearch " + reply.Version.Number}
+	return finding.Finding{Result: finding.OK, Detail: "Elasticsearch " + reply.Version.Number}
 }
 
-func judgeIndex(a webhook.Answer) preflight.Finding {
+func judgeIndex(a webhook.Answer) finding.Finding {
 	var reply struct {
 		Indices, Aliases []struct{ Name string }
 		Streams          []struct{ Name string } `json:"data_streams"`
 	}
 	switch {
 	case a.Status == http.StatusForbidden:
-		return preflight.Finding{Result: preflight.Untried, Detail: "the key may not read it, which delivery does not require"}
+		return finding.Finding{Result: finding.Untried, Detail: "the key may not read it, which delivery does not require"}
 	case a.Status == http.StatusNotFound: // same as no match
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &reply) != nil:
 		return a.Finding("it exists", checkKey)
 	case len(reply.Streams) > 0:
-		return preflight.Finding{Result: preflight.OK, Detail: "it is a data stream"}
+		return finding.Finding{Result: finding.OK, Detail: "it is a data stream"}
 	case len(reply.Indices)+len(reply.Aliases) > 0:
-		return preflight.Finding{Result: preflight.OK, Detail: "it exists"}
+		return finding.Finding{Result: finding.OK, Detail: "it exists"}
 	}
-	return preflight.Finding{Result: preflight.Remark, Detail: "it does not exist, and is created with the first event if action.auto_create_index and the key allow it"}
+	return finding.Finding{Result: finding.Remark, Detail: "it does not exist, and is created with the first event if action.auto_create_index and the key allow it"}
 }
 
-func judgePrivileges(a webhook.Answer) preflight.Finding {
+func judgePrivileges(a webhook.Answer) finding.Finding {
 	var reply struct {
 		All *bool `json:"has_all_requested"`
 	}
 	switch {
 	case a.Status/100 != 2 || json.Unmarshal(a.Body, &reply) != nil || reply.All == nil:
-		return preflight.Finding{
-			Result: preflight.Untried, Detail: "the key's privileges cannot be read: the server is OpenSearch, or has security disabled",
+		return finding.Finding{
+			Result: finding.Untried, Detail: "the key's privileges cannot be read: the server is OpenSearch, or has security disabled",
 			Advice: webhook.TryByReplay,
 		}
 	case !*reply.All:
-		return preflight.Finding{Result: preflight.Failed, Detail: "the key may not create documents there", Advice: "give its role the index privilege create_doc, and auto_configure if the index is to be created"}
+		return finding.Finding{Result: finding.Failed, Detail: "the key may not create documents there", Advice: "give its role the index privilege create_doc, and auto_configure if the index is to be created"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "the key may create documents there"}
+	return finding.Finding{Result: finding.OK, Detail: "the key may create documents there"}
 }

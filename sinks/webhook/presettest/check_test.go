@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ndrbridge/preflight"
-	"ndrbridge/preflight/preflighttest"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/preflight/finding/findingtest"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
 	"ndrbridge/sinks/webhook/discord"
@@ -129,54 +129,54 @@ func TestCheckOfEachPreset(t *testing.T) {
 	now := servicenow.New(servicenow.Options{Username: "ana", Password: key, Now: time.Now})
 	acks, noAcks := `200 {"acks":{"0":false}}`, `400 {"text":"ACK is disabled","code":14}`
 	stream, allowed := `200 {"indices":[],"aliases":[],"data_streams":[{"name":"ndr"}]}`, `200 {"has_all_requested":true}`
-	row := func(step string, result preflight.Result, detail, advice string) preflighttest.Row {
-		return preflighttest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
+	row := func(step string, result finding.Result, detail, advice string) findingtest.Row {
+		return findingtest.Row{Step: step, Result: result, Detail: detail, Advice: advice}
 	}
 	for name, test := range map[string]struct {
 		server   http.Handler
 		preset   func(url string) (webhook.Preset, error)
 		password string // of the account ana
-		want     preflighttest.Row
+		want     findingtest.Row
 	}{
-		"splunk, a token with acknowledgement":      {hec(acks), toSplunk(key), "", row("token", preflight.OK, "with indexer acknowledgement", "")},
-		"splunk, a token without it":                {hec(noAcks), toSplunk(key), "", row("token", preflight.Remark, "without indexer acknowledgement", "")},
-		"splunk, a wrong token":                     {hec(acks), toSplunk("wrong-token"), "", row("collector", preflight.Failed, "Invalid token", "port 8088")},
-		"splunk, no collector":                      {http.NotFoundHandler(), toSplunk(key), "", row("collector", preflight.Failed, "404", "HTTP Event Collector")},
-		"splunk, a collector whose queues are full": {strictly("", "", nil, map[string]string{"GET /services/collector/health": `503 {"text":"HEC is unhealthy","code":18}`}), toSplunk(key), "", row("collector", preflight.Warning, "503", "later")},
+		"splunk, a token with acknowledgement":      {hec(acks), toSplunk(key), "", row("token", finding.OK, "with indexer acknowledgement", "")},
+		"splunk, a token without it":                {hec(noAcks), toSplunk(key), "", row("token", finding.Remark, "without indexer acknowledgement", "")},
+		"splunk, a wrong token":                     {hec(acks), toSplunk("wrong-token"), "", row("collector", finding.Failed, "Invalid token", "port 8088")},
+		"splunk, no collector":                      {http.NotFoundHandler(), toSplunk(key), "", row("collector", finding.Failed, "404", "HTTP Event Collector")},
+		"splunk, a collector whose queues are full": {strictly("", "", nil, map[string]string{"GET /services/collector/health": `503 {"text":"HEC is unhealthy","code":18}`}), toSplunk(key), "", row("collector", finding.Warning, "503", "later")},
 
-		"elasticsearch, a data stream":              {elastic(stream, allowed), toElastic(key), "", row("index ndr", preflight.OK, "data stream", "")},
-		"elasticsearch, a key that may write":       {elastic(stream, allowed), toElastic(key), "", row("privileges", preflight.OK, "may create", "")},
-		"elasticsearch, an index that will be made": {elastic(`404 {"status":404}`, allowed), toElastic(key), "", row("index ndr", preflight.Remark, "is created with", "")},
-		"elasticsearch, a wrong key":                {elastic(stream, allowed), toElastic("wrong-key"), "", row("cluster", preflight.Failed, "unable to authenticate", "check key")},
-		"elasticsearch, a key that may not write":   {elastic(stream, `200 {"has_all_requested":false}`), toElastic(key), "", row("privileges", preflight.Failed, "may not create", "create_doc")},
-		"opensearch, without privileges":            {elastic(stream, `405 {}`), toElastic(key), "", row("privileges", preflight.Untried, "OpenSearch", "replay")},
-		"elasticsearch, something else":             {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }), toElastic(key), "", row("cluster", preflight.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
+		"elasticsearch, a data stream":              {elastic(stream, allowed), toElastic(key), "", row("index ndr", finding.OK, "data stream", "")},
+		"elasticsearch, a key that may write":       {elastic(stream, allowed), toElastic(key), "", row("privileges", finding.OK, "may create", "")},
+		"elasticsearch, an index that will be made": {elastic(`404 {"status":404}`, allowed), toElastic(key), "", row("index ndr", finding.Remark, "is created with", "")},
+		"elasticsearch, a wrong key":                {elastic(stream, allowed), toElastic("wrong-key"), "", row("cluster", finding.Failed, "unable to authenticate", "check key")},
+		"elasticsearch, a key that may not write":   {elastic(stream, `200 {"has_all_requested":false}`), toElastic(key), "", row("privileges", finding.Failed, "may not create", "create_doc")},
+		"opensearch, without privileges":            {elastic(stream, `405 {}`), toElastic(key), "", row("privileges", finding.Untried, "OpenSearch", "replay")},
+		"elasticsearch, something else":             {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, "{}") }), toElastic(key), "", row("cluster", finding.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
 
-		"slack, a bot in its channel":        {workspace(member), toSlack(key, "C012AB3CD"), "", row("channel", preflight.OK, "alerts", "")},
-		"slack, who the bot is":              {workspace(member), toSlack(key, "C012AB3CD"), "", row("token", preflight.OK, "ndrbridge in SOC", "")},
-		"slack, a wrong token":               {workspace(member), toSlack("wrong-token", "C012AB3CD"), "", row("token", preflight.Failed, "invalid_auth", "xoxb-")},
-		"slack, a bot that was not invited":  {workspace(strings.Replace(member, `"is_member":true`, `"is_member":false`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Warning, "alerts", "invite")},
-		"slack, a direct message":            {workspace(`{"ok":true,"channel":{"id":"D012AB3CD","is_im":true,"user":"U012AB3CD","is_archived":false}}`), toSlack(key, "D012AB3CD"), "", row("channel", preflight.OK, "direct message", "")},
-		"slack, a channel that is archived":  {workspace(strings.Replace(member, `"is_archived":false`, `"is_archived":true`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Failed, "archived", "check channel")},
-		"slack, a channel that nobody knows": {workspace(member), toSlack(key, "C0000"), "", row("channel", preflight.Failed, "channel_not_found", "invite")},
-		"slack, a channel by its name":       {workspace(member), toSlack(key, "#alerts"), "", row("channel", preflight.Untried, "not an id", "channel's id")},
-		"slack, a bot without the scope":     {workspace(`{"ok":false,"error":"missing_scope"}`), toSlack(key, "C012AB3CD"), "", row("channel", preflight.Untried, "missing_scope", "channels:read")},
-		"slack, an incoming webhook":         {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return slack.New(slack.Options{}) }, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
-		"teams":                              {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return teams.Preset{}, nil }, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
+		"slack, a bot in its channel":        {workspace(member), toSlack(key, "C012AB3CD"), "", row("channel", finding.OK, "alerts", "")},
+		"slack, who the bot is":              {workspace(member), toSlack(key, "C012AB3CD"), "", row("token", finding.OK, "ndrbridge in SOC", "")},
+		"slack, a wrong token":               {workspace(member), toSlack("wrong-token", "C012AB3CD"), "", row("token", finding.Failed, "invalid_auth", "xoxb-")},
+		"slack, a bot that was not invited":  {workspace(strings.Replace(member, `"is_member":true`, `"is_member":false`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", finding.Warning, "alerts", "invite")},
+		"slack, a direct message":            {workspace(`{"ok":true,"channel":{"id":"D012AB3CD","is_im":true,"user":"U012AB3CD","is_archived":false}}`), toSlack(key, "D012AB3CD"), "", row("channel", finding.OK, "direct message", "")},
+		"slack, a channel that is archived":  {workspace(strings.Replace(member, `"is_archived":false`, `"is_archived":true`, 1)), toSlack(key, "C012AB3CD"), "", row("channel", finding.Failed, "archived", "check channel")},
+		"slack, a channel that nobody knows": {workspace(member), toSlack(key, "C0000"), "", row("channel", finding.Failed, "channel_not_found", "invite")},
+		"slack, a channel by its name":       {workspace(member), toSlack(key, "#alerts"), "", row("channel", finding.Untried, "not an id", "channel's id")},
+		"slack, a bot without the scope":     {workspace(`{"ok":false,"error":"missing_scope"}`), toSlack(key, "C012AB3CD"), "", row("channel", finding.Untried, "missing_scope", "channels:read")},
+		"slack, an incoming webhook":         {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return slack.New(slack.Options{}) }, "", row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
+		"teams":                              {http.NotFoundHandler(), func(string) (webhook.Preset, error) { return teams.Preset{}, nil }, "", row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
 		"pagerduty": {http.NotFoundHandler(), func(u string) (webhook.Preset, error) {
 			return pagerduty.New(pagerduty.Options{URL: u, RoutingKey: strings.Repeat("a", 32)})
-		}, "", row("delivery", preflight.Untried, "cannot be checked", "ndrbridge render")},
-		"discord, a webhook that is there":       {discordAPI, toDiscord("/api/webhooks/1/token-token"), "", row("webhook", preflight.OK, "knows the webhook", "")},
-		"discord, a webhook that was removed":    {discordAPI, toDiscord("/api/webhooks/1/another-token"), "", row("webhook", preflight.Failed, "404", "copy url")},
-		"jira, an account that may open issues":  {acceptor, toJira("SEC", "Task"), key, row("permission", preflight.OK, "may open", "")},
-		"jira, a wrong token":                    {acceptor, toJira("SEC", "Task"), "wrong-token", row("account", preflight.Failed, "401", "check auth")},
-		"jira, another project":                  {acceptor, toJira("OPS", "Task"), key, row("project OPS", preflight.Failed, "404", "ticket.project")},
-		"jira, a type that the project lacks":    {acceptor, toJira("SEC", "Epic"), key, row("project SEC", preflight.Failed, "type Epic", "Task, Bug")},
-		"jira, an account that only reads":       {readOnly, toJira("SEC", "Task"), key, row("permission", preflight.Failed, "may not open", "Create issues")},
-		"servicenow, an account that may read":   {now, toServiceNow("incident"), key, row("table incident", preflight.OK, "may read", "")},
-		"servicenow, a wrong password":           {now, toServiceNow("incident"), "wrong-password", row("table incident", preflight.Failed, "401", "check auth")},
-		"servicenow, a table that is not there":  {now, toServiceNow("nothing"), key, row("table nothing", preflight.Failed, "404", "ticket.type")},
-		"a service that hangs up on its callers": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), toDiscord("/api/webhooks/1/token-token"), "", row("webhook", preflight.Failed, "EOF", "check url")},
+		}, "", row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
+		"discord, a webhook that is there":       {discordAPI, toDiscord("/api/webhooks/1/token-token"), "", row("webhook", finding.OK, "knows the webhook", "")},
+		"discord, a webhook that was removed":    {discordAPI, toDiscord("/api/webhooks/1/another-token"), "", row("webhook", finding.Failed, "404", "copy url")},
+		"jira, an account that may open issues":  {acceptor, toJira("SEC", "Task"), key, row("permission", finding.OK, "may open", "")},
+		"jira, a wrong token":                    {acceptor, toJira("SEC", "Task"), "wrong-token", row("account", finding.Failed, "401", "check auth")},
+		"jira, another project":                  {acceptor, toJira("OPS", "Task"), key, row("project OPS", finding.Failed, "404", "ticket.project")},
+		"jira, a type that the project lacks":    {acceptor, toJira("SEC", "Epic"), key, row("project SEC", finding.Failed, "type Epic", "Task, Bug")},
+		"jira, an account that only reads":       {readOnly, toJira("SEC", "Task"), key, row("permission", finding.Failed, "may not open", "Create issues")},
+		"servicenow, an account that may read":   {now, toServiceNow("incident"), key, row("table incident", finding.OK, "may read", "")},
+		"servicenow, a wrong password":           {now, toServiceNow("incident"), "wrong-password", row("table incident", finding.Failed, "401", "check auth")},
+		"servicenow, a table that is not there":  {now, toServiceNow("nothing"), key, row("table nothing", finding.Failed, "404", "ticket.type")},
+		"a service that hangs up on its callers": {http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), toDiscord("/api/webhooks/1/token-token"), "", row("webhook", finding.Failed, "EOF", "check url")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,8 +201,8 @@ func TestCheckOfEachPreset(t *testing.T) {
 			}
 			defer s.Close()
 			found := s.Check(t.Context(), time.Now)
-			preflighttest.Expect(t, found, test.want)
-			if text := preflighttest.Lines(found); strings.Contains(text, "wrong-") || strings.Contains(text, key) {
+			findingtest.Expect(t, found, test.want)
+			if text := findingtest.Lines(found); strings.Contains(text, "wrong-") || strings.Contains(text, key) {
 				t.Errorf("a secret is shown: %s", text)
 			}
 		})
@@ -227,11 +227,11 @@ func TestDatadogIsCheckedAtTheAPIOfTheSite(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		host, key string
-		want      preflighttest.Row
+		want      findingtest.Row
 	}{
-		"a valid key":                  {intake, key, preflighttest.Row{Step: "key", Result: preflight.OK, Detail: "knows"}},
-		"a wrong key":                  {intake, "wrong-key", preflighttest.Row{Step: "key", Result: preflight.Failed, Detail: "403", Advice: "application key"}},
-		"a relay, which is not a site": {"relay.example", key, preflighttest.Row{Step: "delivery", Result: preflight.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"}},
+		"a valid key":                  {intake, key, findingtest.Row{Step: "key", Result: finding.OK, Detail: "knows"}},
+		"a wrong key":                  {intake, "wrong-key", findingtest.Row{Step: "key", Result: finding.Failed, Detail: "403", Advice: "application key"}},
+		"a relay, which is not a site": {"relay.example", key, findingtest.Row{Step: "delivery", Result: finding.Untried, Detail: "cannot be checked", Advice: "ndrbridge render"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset, err := datadog.New(datadog.Options{URL: "http://" + test.host + "/api/v2/logs", APIKey: test.key})
@@ -244,8 +244,8 @@ func TestDatadogIsCheckedAtTheAPIOfTheSite(t *testing.T) {
 			}
 			defer s.Close()
 			found := s.Check(t.Context(), time.Now)
-			preflighttest.Expect(t, found, test.want)
-			if text := preflighttest.Lines(found); strings.Contains(text, test.key) {
+			findingtest.Expect(t, found, test.want)
+			if text := findingtest.Lines(found); strings.Contains(text, test.key) {
 				t.Errorf("a secret is shown: %s", text)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"slices"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -42,50 +42,50 @@ type reply struct {
 	}
 }
 
-func readReply(a webhook.Answer) (s reply, refused *preflight.Finding) {
+func readReply(a webhook.Answer) (s reply, refused *finding.Finding) {
 	if a.Status/100 != 2 {
 		f := a.Finding("", "check that url is the base of Slack's methods, https://slack.com/api/")
 		return s, &f
 	}
 	if json.Unmarshal(a.Body, &s) != nil {
-		return s, &preflight.Finding{Result: preflight.Failed, Detail: "the answer is not from Slack", Advice: "check that url is the base of Slack's methods, https://slack.com/api/"}
+		return s, &finding.Finding{Result: finding.Failed, Detail: "the answer is not from Slack", Advice: "check that url is the base of Slack's methods, https://slack.com/api/"}
 	}
 	return s, nil
 }
 
-func judgeToken(a webhook.Answer) preflight.Finding {
+func judgeToken(a webhook.Answer) finding.Finding {
 	s, refused := readReply(a)
 	switch {
 	case refused != nil:
 		return *refused
 	case !s.OK:
-		return preflight.Finding{Result: preflight.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it must be the bot's token, which begins with xoxb-"}
+		return finding.Finding{Result: finding.Failed, Detail: "Slack refuses the token: " + s.Error, Advice: "check key: it must be the bot's token, which begins with xoxb-"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "the token belongs to " + s.User + " in " + s.Team}
+	return finding.Finding{Result: finding.OK, Detail: "the token belongs to " + s.User + " in " + s.Team}
 }
 
-func (p *Preset) judgeChannel(a webhook.Answer) preflight.Finding {
+func (p *Preset) judgeChannel(a webhook.Answer) finding.Finding {
 	s, refused := readReply(a)
 	lacks := []string{"missing_scope", "not_allowed_token_type", "no_permission"}
 	switch {
 	case refused != nil:
 		return *refused
 	case s.OK && s.Channel.IsArchived:
-		return preflight.Finding{Result: preflight.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "check channel"}
+		return finding.Finding{Result: finding.Failed, Detail: "the channel " + s.Channel.Name + " is archived", Advice: "check channel"}
 	case s.OK && s.Channel.IsIM:
-		return preflight.Finding{Result: preflight.OK, Detail: "the channel is a direct message with the bot"}
+		return finding.Finding{Result: finding.OK, Detail: "the channel is a direct message with the bot"}
 	case s.OK && !s.Channel.IsMember:
-		return preflight.Finding{
-			Result: preflight.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
+		return finding.Finding{
+			Result: finding.Warning, Detail: "the bot is not in the channel " + s.Channel.Name,
 			Advice: "invite it there, unless it has the scope chat:write.public",
 		}
 	case s.OK:
-		return preflight.Finding{Result: preflight.OK, Detail: "the bot is in the channel " + s.Channel.Name}
+		return finding.Finding{Result: finding.OK, Detail: "the bot is in the channel " + s.Channel.Name}
 	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.o.Channel):
-		return preflight.Finding{
-			Result: preflight.Untried, Detail: "the bot may not read channels, or channel is not an id: " + s.Error,
+		return finding.Finding{
+			Result: finding.Untried, Detail: "the bot may not read channels, or channel is not an id: " + s.Error,
 			Advice: "set channel to the channel's id and give the bot the scope channels:read, or send one event to be sure",
 		}
 	}
-	return preflight.Finding{Result: preflight.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "check channel, and invite the bot to it"}
+	return finding.Finding{Result: finding.Failed, Detail: "Slack does not show the channel: " + s.Error, Advice: "check channel, and invite the bot to it"}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ndrbridge/preflight"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 )
 
@@ -34,20 +34,20 @@ func (j *Jira) checkRequests() []webhook.CheckRequest {
 	}
 }
 
-func judgeAccount(a webhook.Answer) preflight.Finding {
+func judgeAccount(a webhook.Answer) finding.Finding {
 	var reply struct{ DisplayName string }
-	if f := a.Finding("", checkAccount); f.Result != preflight.OK {
+	if f := a.Finding("", checkAccount); f.Result != finding.OK {
 		return f
 	}
 	if json.Unmarshal(a.Body, &reply) != nil || reply.DisplayName == "" {
-		return preflight.Finding{Result: preflight.Failed, Detail: "the server is not Jira", Advice: "check url"}
+		return finding.Finding{Result: finding.Failed, Detail: "the server is not Jira", Advice: "check url"}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "the account is " + reply.DisplayName}
+	return finding.Finding{Result: finding.OK, Detail: "the account is " + reply.DisplayName}
 }
 
-func (j *Jira) judgeProject(a webhook.Answer) preflight.Finding {
+func (j *Jira) judgeProject(a webhook.Answer) finding.Finding {
 	f := a.Finding("", "check ticket.project, and that the account has access to the project")
-	if f.Result != preflight.OK {
+	if f.Result != finding.OK {
 		return f
 	}
 	var reply struct {
@@ -55,30 +55,30 @@ func (j *Jira) judgeProject(a webhook.Answer) preflight.Finding {
 		IssueTypes []struct{ Name string }
 	}
 	if err := json.Unmarshal(a.Body, &reply); err != nil {
-		return preflight.Finding{Result: preflight.Failed, Detail: "the project cannot be read: " + err.Error(), Advice: "check url"}
+		return finding.Finding{Result: finding.Failed, Detail: "the project cannot be read: " + err.Error(), Advice: "check url"}
 	}
 	var types []string
 	for _, t := range reply.IssueTypes {
 		types = append(types, t.Name)
 	}
 	if !slices.Contains(types, j.o.Type) {
-		return preflight.Finding{Result: preflight.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.o.Type), Advice: "set ticket.type to one of " + strings.Join(types, ", ")}
+		return finding.Finding{Result: finding.Failed, Detail: fmt.Sprintf("the project has no issues of type %s", j.o.Type), Advice: "set ticket.type to one of " + strings.Join(types, ", ")}
 	}
-	return preflight.Finding{Result: preflight.OK, Detail: "it has issues of type " + j.o.Type}
+	return finding.Finding{Result: finding.OK, Detail: "it has issues of type " + j.o.Type}
 }
 
-func judgePermission(a webhook.Answer) preflight.Finding {
+func judgePermission(a webhook.Answer) finding.Finding {
 	f := a.Finding("", checkAccount)
-	if f.Result != preflight.OK {
+	if f.Result != finding.OK {
 		return f
 	}
 	var reply struct {
 		Permissions map[string]struct{ HavePermission bool }
 	}
 	if json.Unmarshal(a.Body, &reply) == nil && reply.Permissions["CREATE_ISSUES"].HavePermission {
-		return preflight.Finding{Result: preflight.OK, Detail: "the account may open issues"}
+		return finding.Finding{Result: finding.OK, Detail: "the account may open issues"}
 	}
-	return preflight.Finding{Result: preflight.Failed, Detail: "the account may not open issues in the project", Advice: "grant it the permission Create issues there"}
+	return finding.Finding{Result: finding.Failed, Detail: "the account may not open issues in the project", Advice: "grant it the permission Create issues there"}
 }
 
 // checkRequests reads one record of the table. The Table API does not reveal whether
@@ -86,7 +86,7 @@ func judgePermission(a webhook.Answer) preflight.Finding {
 func (s *ServiceNow) checkRequests() []webhook.CheckRequest {
 	target := *s.table
 	target.RawQuery = url.Values{"sysparm_fields": {ticketColumns}, "sysparm_limit": {"1"}}.Encode()
-	return []webhook.CheckRequest{{Step: "table " + s.o.Table, URL: &target, Judge: func(a webhook.Answer) preflight.Finding {
+	return []webhook.CheckRequest{{Step: "table " + s.o.Table, URL: &target, Judge: func(a webhook.Answer) finding.Finding {
 		advice := checkAccount
 		switch a.Status {
 		case http.StatusForbidden:

@@ -1,4 +1,4 @@
-package bridge
+package endpoint
 
 import (
 	"errors"
@@ -54,10 +54,10 @@ func NewRenderer(s configs.Sink) (*Renderer, error) {
 			return webhook.Request{Events: 1, Body: body}, err
 		}
 	}
-	if r.matches, err = matchFor(s); err != nil {
+	if r.matches, err = Match(s); err != nil {
 		return nil, err
 	}
-	if r.prepare, err = prepareFor(s); err != nil {
+	if r.prepare, err = Prepare(s); err != nil {
 		return nil, err
 	}
 	return r, nil

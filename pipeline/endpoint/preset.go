@@ -1,7 +1,9 @@
-package bridge
+package endpoint
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook"
@@ -12,11 +14,13 @@ import (
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/sinks/webhook/teams"
+	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/transform"
 )
 
 // openPreset returns the preset of a webhook, or nil if it has none. It reads the key
 // again on each call. link is used if the preset opens tickets.
-func openPreset(w configs.Webhook, link linkFunc) (webhook.Preset, error) {
+func openPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
 	if w.Ticket != nil {
 		return ticketPreset(w, link)
 	}
@@ -52,4 +56,21 @@ func orNil[P webhook.Preset](preset P, err error) (webhook.Preset, error) {
 		return nil, err
 	}
 	return preset, nil
+}
+
+// Link links a detection with the ticket that a sink opened for it, as ticket.Options.Link.
+type Link = func(context.Context, transform.Event, ticket.Ticket) error
+
+// ticketPreset returns the preset that opens tickets.
+func ticketPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
+	system, err := w.TicketSystem()
+	if err != nil {
+		return nil, fmt.Errorf("ticket: %w", err)
+	}
+	if !w.Ticket.Link {
+		link = nil
+	}
+	return ticket.New(ticket.Options{
+		System: system, Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
+	}), nil
 }

@@ -1,6 +1,6 @@
-// Package preflight describes the results of connection trials: whether a connection
+// Package finding describes the results of connection trials: whether a connection
 // works and, if not, what to do about it.
-package preflight
+package finding
 
 import (
 	"errors"

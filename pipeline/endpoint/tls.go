@@ -1,4 +1,4 @@
-package bridge
+package endpoint
 
 import (
 	"crypto/tls"
@@ -9,9 +9,9 @@ import (
 	"ndrbridge/configs"
 )
 
-// clientTLS returns the TLS configuration that t describes. A client certificate is
+// TLS returns the TLS configuration that t describes. A client certificate is
 // read again on each handshake, so that it can be renewed in place.
-func clientTLS(t configs.TLS) (*tls.Config, error) {
+func TLS(t configs.TLS) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         t.ServerName,
@@ -41,4 +41,13 @@ func clientTLS(t configs.TLS) (*tls.Config, error) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return c, nil
+}
+
+// optionalTLS returns nil if there is no tls block; the scheme of the address then
+// decides whether TLS is used.
+func optionalTLS(t *configs.TLS) (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	return TLS(*t)
 }

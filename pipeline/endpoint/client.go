@@ -1,6 +1,7 @@
-package bridge
+package endpoint
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -13,39 +14,47 @@ import (
 	"ndrbridge/configs"
 )
 
-// newClient returns the client of an appliance. It is not traced if tracer is nil.
-func newClient(a configs.Appliance, version string, observe func(code string), tracer trace.Tracer, log *slog.Logger) (*appliance.Client, error) {
-	tlsConfig, err := clientTLS(a.TLS)
+// ClientOptions configure NewClient beyond the appliance's configuration.
+type ClientOptions struct {
+	Version string
+	Observe func(code string) // appliance.Options.Observe; may be nil
+	Tracer  trace.Tracer      // nil: requests are not traced
+	Log     *slog.Logger      // receives anomalies of the appliance's clock; may be nil
+}
+
+// NewClient returns the client of an appliance.
+func NewClient(a configs.Appliance, o ClientOptions) (*appliance.Client, error) {
+	tlsConfig, err := TLS(a.TLS)
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := proxyURL(a.Proxy)
+	proxy, err := ProxyURL(a.Proxy)
 	if err != nil {
 		return nil, err
 	}
-	o := appliance.Options{
+	to := appliance.Options{
 		URL: a.URL, Product: a.Product, SchemeWord: a.SchemeWord,
 		Timeout: time.Duration(a.Timeout), RateLimit: a.RateLimit,
 		TLS: tlsConfig, Proxy: proxy,
-		UserAgent: "ndrbridge/" + version,
-		Observe:   observe,
-		Tracer:    tracer,
+		UserAgent: "ndrbridge/" + o.Version,
+		Observe:   o.Observe,
+		Tracer:    o.Tracer,
 	}
-	if log != nil {
-		logClock(&o, log)
+	if o.Log != nil {
+		logClock(&to, o.Log)
 	}
 	if a.OAuth.IsSet() {
-		o.OAuth = &appliance.OAuth{
+		to.OAuth = &appliance.OAuth{
 			TokenURL: a.OAuth.TokenURL.Value(), ClientID: a.OAuth.ClientID, ClientSecret: a.OAuth.ClientSecret.Read,
 		}
 	} else {
-		o.Key = a.APIKey.Read
+		to.Key = a.APIKey.Read
 	}
-	return appliance.New(o)
+	return appliance.New(to)
 }
 
-// proxyURL returns nil if the proxy of the environment is to be used.
-func proxyURL(u configs.URL) (*url.URL, error) {
+// ProxyURL returns nil if the proxy of the environment is to be used.
+func ProxyURL(u configs.URL) (*url.URL, error) {
 	if u.Value() == "" {
 		return nil, nil
 	}
@@ -85,4 +94,17 @@ func logClock(o *appliance.Options, log *slog.Logger) {
 			log.Info("the appliance's clock was set", "ahead_of_this_machine", ahead.Round(time.Second))
 		}
 	}
+}
+
+// Filter returns a filter as the appliance's REST interface expects it, or nil if
+// it is empty.
+func Filter(f any) (json.RawMessage, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	if s := string(b); s == "{}" || s == "null" {
+		return nil, nil
+	}
+	return b, nil
 }

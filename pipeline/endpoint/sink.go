@@ -1,0 +1,113 @@
+package endpoint
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+	"ndrbridge/transform/match"
+)
+
+// memoryKept is the least time that a sink keeps its memory of a detection after the
+// last new version of it. The memory of a detection that is still tracked is kept
+// longer.
+const memoryKept = 90 * 24 * time.Hour
+
+// SinkOptions configure OpenSink beyond the sink's configuration.
+type SinkOptions struct {
+	Version  string
+	Memories checkpoint.Memories // where a sink remembers detections
+	Link     Link                // used by sinks that open tickets
+	Stdout   io.Writer           // used by file sinks with the path -
+	Log      *slog.Logger
+}
+
+// OpenSink makes a sink. It reads the secrets again on each call.
+func OpenSink(s configs.Sink, o SinkOptions) (sinks.Sink, error) {
+	mode := transform.Mode(s.Mode)
+	switch {
+	case s.Kafka != nil:
+		return openKafka(*s.Kafka, mode)
+	case s.NATS != nil:
+		return openNATS(s.Name, *s.NATS, mode)
+	case s.Webhook != nil:
+		memory := &webhook.Memory{Store: o.Memories, Sink: s.Name, Keep: memoryKept}
+		return openWebhook(*s.Webhook, mode, memory, o.Link, o.Version)
+	default:
+		return file.New(file.Options{
+			Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep, Out: o.Stdout, Log: o.Log,
+		})
+	}
+}
+
+// Match returns the predicate that selects the sink's events, or nil if it takes
+// all.
+func Match(s configs.Sink) (func(transform.Event) (bool, error), error) {
+	if s.Match == "" {
+		return nil, nil
+	}
+	wanted, err := match.Compile(s.Match)
+	if err != nil {
+		return nil, fmt.Errorf("match: %w", err)
+	}
+	return wanted.Matches, nil
+}
+
+// Prepare returns the function that redacts an event before it is sent, or nil if
+// nothing is redacted.
+func Prepare(s configs.Sink) (func(transform.Event) (transform.Event, error), error) {
+	if len(s.Redact) == 0 {
+		return nil, nil
+	}
+	redaction, err := transform.ParseRedaction(s.Redact)
+	if err != nil {
+		return nil, fmt.Errorf("redact: %w", err)
+	}
+	return redaction.Apply, nil
+}
+
+// SpanAttributes returns the attributes of every delivery to a sink, by OpenTelemetry's
+// semantic conventions for messaging (1.43.0). They include the server address if there
+// is exactly one.
+func SpanAttributes(s configs.Sink) []attribute.KeyValue {
+	attributes := []attribute.KeyValue{attribute.String("messaging.system", s.Kind())}
+	host, port := "", ""
+	switch {
+	case s.Kafka != nil && len(s.Kafka.Brokers) == 1:
+		host, port, _ = net.SplitHostPort(s.Kafka.Brokers[0])
+	case s.NATS != nil:
+		host, port = addressOf(s.NATS.URL)
+	case s.Webhook != nil:
+		host, port = addressOf(s.Webhook.URL)
+	}
+	if host != "" {
+		attributes = append(attributes, attribute.String("server.address", host))
+	}
+	if n, err := strconv.Atoi(port); err == nil {
+		attributes = append(attributes, attribute.Int("server.port", n))
+	}
+	return attributes
+}
+
+// addressOf returns a URL's host and port, each empty if absent; both are empty if the
+// URL has several hosts.
+func addressOf(u configs.URL) (host, port string) {
+	parsed, err := url.Parse(u.Value())
+	if err != nil || strings.Contains(parsed.Host, ",") {
+		return "", ""
+	}
+	return parsed.Hostname(), parsed.Port()
+}

@@ -1,0 +1,85 @@
+package endpoint
+
+import (
+	"fmt"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/transform"
+)
+
+func openWebhook(w configs.Webhook, mode transform.Mode, memory *webhook.Memory, link Link, version string) (sinks.Sink, error) {
+	tlsConfig, err := TLS(w.TLS)
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := ProxyURL(w.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	bearer, err := w.Auth.Bearer.Read()
+	if err != nil {
+		return nil, fmt.Errorf("auth.bearer: %w", err)
+	}
+	password, err := w.Auth.Password.Read()
+	if err != nil {
+		return nil, fmt.Errorf("auth.password: %w", err)
+	}
+	preset, err := openPreset(w, link)
+	if err != nil {
+		return nil, err
+	}
+	headers, err := ReadHeaders(w.Headers)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := w.Sign.Read()
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	var template *render.Template
+	if preset == nil {
+		if template, err = webhookTemplate(w); err != nil {
+			return nil, fmt.Errorf("template: %w", err)
+		}
+	}
+	var handshake *webhook.Handshake
+	if h := w.Handshake; h != nil {
+		handshake = &webhook.Handshake{Origin: h.Origin, Rate: h.Rate}
+	}
+	return webhook.New(webhook.Options{
+		URL: w.URL.Value(), Method: w.Method, Headers: headers,
+		Bearer: bearer, Username: w.Auth.Username, Password: password,
+		Mode: mode, Preset: preset, Memory: memory, Timeout: time.Duration(w.Timeout), TLS: tlsConfig, Proxy: proxy,
+		UserAgent:   "ndrbridge/" + version,
+		Concurrency: w.Concurrency, Gzip: w.Gzip,
+		Template: template, SignSecrets: secrets, Handshake: handshake,
+		MaxBodyBytes: int(w.MaxBodyBytes), AllowLinkLocal: w.AllowLinkLocal,
+	})
+}
+
+// webhookTemplate returns the template that renders bodies, or nil if bodies are
+// CloudEvents.
+func webhookTemplate(w configs.Webhook) (*render.Template, error) {
+	text, err := w.ReadTemplate()
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return render.Compile(text, w.JSON())
+}
+
+// ReadHeaders returns the values of headers, reading those that are in files.
+func ReadHeaders(headers configs.Headers) (map[string]string, error) {
+	read := make(map[string]string, len(headers))
+	for name, value := range headers {
+		text, err := value.Read()
+		if err != nil {
+			return nil, fmt.Errorf("headers.%s: %w", name, err)
+		}
+		read[name] = text
+	}
+	return read, nil
+}
