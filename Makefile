@@ -12,8 +12,8 @@ demo:
 	go run ./cmd/ndrdemo $(if $(FOR),--for $(FOR))
 
 # Renders a few events of the stand-in appliance with a webhook's preset:
-# make render PRESET=slack, or teams, discord, pagerduty, splunk_hec, elasticsearch,
-# datadog; BATCH=1 renders each event separately.
+# make render PRESET=slack, or another name that ndrbridge render --help lists; BATCH=1
+# renders each event separately.
 render:
 	@go run ./cmd/ndrdemo events | go run ./cmd/ndrbridge render $(or $(PRESET),slack) $(if $(BATCH),--batch $(BATCH))
 

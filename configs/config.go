@@ -4,9 +4,10 @@
 // The yaml tag of a field is its key in the file. Its environment variable is
 // NDRBRIDGE_ followed by the key's path in capitals, joined by underscores. A default
 // tag holds the value of a key that is not set, and a oneof tag lists the permitted
-// values. The min and max tags are inclusive bounds, and the above tag is an exclusive
-// lower bound. A field whose required tag is true must not be empty. A field of type
-// Secret stands for two keys: its own, and the same with the suffix _file.
+// values; {presets} in it stands for the names of all presets. The min and max tags are
+// inclusive bounds, and the above tag is an exclusive lower bound. A field whose required
+// tag is true must not be empty. A field of type Secret stands for two keys: its own, and
+// the same with the suffix _file.
 //
 // The configuration reference and the JSON Schema are generated from the doc comments
 // of the structs and their fields, without the leading name. An indented block is an
@@ -408,8 +409,7 @@ func (s Sink) Kind() string {
 type Batch struct {
 	// MaxEvents is the maximum number of events in a batch.
 	MaxEvents int `yaml:"max_events" env:"MAX_EVENTS" default:"500" min:"1"`
-	// MaxBytes is the maximum size of a batch; a larger event is sent alone. Absent, with
-	// the presets splunk_hec, elasticsearch and datadog: 4MiB.
+	// MaxBytes is the maximum size of a batch; a larger event is sent alone.
 	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"1MiB" above:"0"`
 	// Linger is how long a batch that is not full waits for more events.
 	Linger Duration `yaml:"linger" env:"LINGER" default:"50ms" min:"0"`
@@ -431,8 +431,8 @@ const (
 )
 
 // Lag limits how far the sink may fall behind, and sets what happens if it falls further
-// behind. If it is absent, the presets slack, teams and discord skip events that are
-// older than 6h or exceed a quarter of the journal.
+// behind. If it is absent, the presets of chats skip events that are older than 6h or
+// exceed a quarter of the journal.
 type Lag struct {
 	// MaxAge is the maximum age of the oldest undelivered event. 0: no limit.
 	MaxAge Duration `yaml:"max_age" env:"MAX_AGE" default:"0" min:"0"`
@@ -540,16 +540,14 @@ type NATS struct {
 //	    webhook: {preset: slack, url: "https://hooks.slack.example/services/a-hook"}
 //	    match: detection.risk_score >= 80
 type Webhook struct {
-	// URL is the URL to send requests to: http or https. It is required, except with the
-	// preset pagerduty, which has a default.
+	// URL is the URL to send requests to: http or https. It is required, unless the preset
+	// has a default.
 	URL URL `yaml:"url" env:"URL"`
 	// Preset is the service whose own format is sent instead of CloudEvents. It determines
 	// which of the keys from [Webhook.Key] to [Webhook.Tags] may be set, and the defaults
 	// of other keys of the sink.
-	Preset string `yaml:"preset" env:"PRESET" oneof:"slack,teams,discord,pagerduty,splunk_hec,elasticsearch,datadog"`
-	// Key is the secret of a preset, in addition to secrets in its URL: a bot token
-	// (slack), the routing key (pagerduty, required), the collector token (splunk_hec,
-	// required), an API key (elasticsearch; datadog, required).
+	Preset string `yaml:"preset" env:"PRESET" oneof:"{presets}"`
+	// Key is the secret of a preset, in addition to secrets in its URL.
 	Key Secret `yaml:"key" env:"KEY" envPrefix:"KEY_"`
 	// Channel is the channel in which the slack bot posts; it requires [Webhook.Key].
 	Channel string `yaml:"channel" env:"CHANNEL"`
@@ -571,8 +569,8 @@ type Webhook struct {
 	// if the receiver accepts them there.
 	Headers Headers     `yaml:"headers" env:"HEADERS"`
 	Auth    WebhookAuth `yaml:"auth" envPrefix:"AUTH_"`
-	// Timeout is how long one request may take, including reading the response. Absent,
-	// with splunk_hec: 5m, which includes waiting until the events are indexed.
+	// Timeout is how long one request may take, including reading the response and, with
+	// splunk_hec, waiting until the events are indexed.
 	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
 	TLS     TLS      `yaml:"tls" envPrefix:"TLS_"`
 	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
@@ -581,8 +579,7 @@ type Webhook struct {
 	// Concurrency is the maximum number of requests in flight. Events with the same
 	// partition key stay in order. [Batch.MaxEvents] should be at least 20 times as large.
 	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"1" min:"1"`
-	// Gzip compresses bodies of 1 KiB or more. Absent, with elasticsearch and datadog:
-	// true.
+	// Gzip compresses bodies of 1 KiB or more.
 	Gzip bool `yaml:"gzip" env:"GZIP"`
 	// MaxBodyBytes is the maximum size of a request body before compression. An event that
 	// needs a larger body is dead-lettered.

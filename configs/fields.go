@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
+
+	"ndrbridge/sinks/webhook/presets"
 )
 
 // field describes a field of a struct by its type and tags.
@@ -25,7 +26,7 @@ func fieldsOf(t reflect.Type) []field {
 		f := t.Field(i)
 		fields[i] = field{index: i, typ: f.Type, name: f.Tag.Get("yaml"), fallback: f.Tag.Get("default")}
 		if values := f.Tag.Get("oneof"); values != "" {
-			fields[i].oneof = strings.Split(values, ",")
+			fields[i].oneof = presets.Expand(values)
 		}
 		fields[i].bounds = bounds{min: f.Tag.Get("min"), max: f.Tag.Get("max"), above: f.Tag.Get("above")}
 		fields[i].required = f.Tag.Get("required") == "true"

@@ -1,25 +1,21 @@
 package configs
 
 import (
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
-	"ndrbridge/sinks/webhook/pagerduty"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presets"
 )
 
-// Values of Webhook.Preset.
-const (
-	PresetSlack         = "slack"
-	PresetTeams         = "teams"
-	PresetDiscord       = "discord"
-	PresetPagerDuty     = "pagerduty"
-	PresetSplunkHEC     = "splunk_hec"
-	PresetElasticsearch = "elasticsearch"
-	PresetDatadog       = "datadog"
-)
-
-// Presets returns the names of the presets, in the order in which they are listed.
-func Presets() []string {
-	return []string{PresetSlack, PresetTeams, PresetDiscord, PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}
+// PresetSettings returns the settings of the webhook's preset, with key as its secret.
+func (w Webhook) PresetSettings(key string) webhook.PresetSettings {
+	return webhook.PresetSettings{
+		URL: w.URL.Value(), Key: key, Channel: w.Channel, Updates: w.Updates,
+		Index: w.Index, SourceType: w.SourceType, Service: w.Service, Tags: w.Tags,
+	}
 }
 
 // sinkDefaults sets the defaults that depend on other keys of a sink: on its preset, or on
@@ -38,22 +34,31 @@ func (p *sourceLines) sinkDefaults(config *Config) {
 		if s.Webhook == nil {
 			continue
 		}
-		switch s.Webhook.Preset {
-		case PresetSlack, PresetTeams, PresetDiscord:
-			p.chatLag(path+".lag", &s.Lag, config.Journal.MaxBytes)
-			if s.Webhook.Preset == PresetSlack && s.Webhook.Key.IsSet() {
-				fallback(p, path+".webhook.updates", &s.Webhook.Updates, "edit")
-			}
-		case PresetPagerDuty:
-			fallback(p, path+".webhook.url", &s.Webhook.URL, NewURL(pagerduty.URL))
-		case PresetSplunkHEC:
-			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
-			// This includes the time that an indexer has to acknowledge.
-			fallback(p, path+".webhook.timeout", &s.Webhook.Timeout, Duration(5*time.Minute))
-		case PresetElasticsearch, PresetDatadog:
-			fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, 4*MiB)
-			fallback(p, path+".webhook.gzip", &s.Webhook.Gzip, true)
+		if preset, found := presets.Find(s.Webhook.Preset); found {
+			p.presetDefaults(path, s, preset, config.Journal.MaxBytes)
 		}
+	}
+}
+
+func (p *sourceLines) presetDefaults(path string, s *Sink, preset webhook.PresetSpec, journal Size) {
+	if preset.Chat {
+		p.chatLag(path+".lag", &s.Lag, journal)
+	}
+	w, d := s.Webhook, preset.Defaults
+	if d.URL != "" {
+		fallback(p, path+".webhook.url", &w.URL, NewURL(d.URL))
+	}
+	if d.Updates != "" && w.Key.IsSet() {
+		fallback(p, path+".webhook.updates", &w.Updates, d.Updates)
+	}
+	if d.MaxBatchBytes != 0 {
+		fallback(p, path+".batch.max_bytes", &s.Batch.MaxBytes, Size(d.MaxBatchBytes))
+	}
+	if d.Timeout != 0 {
+		fallback(p, path+".webhook.timeout", &w.Timeout, Duration(d.Timeout))
+	}
+	if d.Gzip {
+		fallback(p, path+".webhook.gzip", &w.Gzip, true)
 	}
 }
 
@@ -71,5 +76,86 @@ func (p *sourceLines) chatLag(path string, l *Lag, journal Size) {
 func fallback[T any](p *sourceLines, path string, to *T, value T) {
 	if !p.isSet(path) {
 		*to = value
+	}
+}
+
+// preset checks the keys of presets, and the other keys whose values a preset restricts.
+func (c checks) preset(path string, w Webhook) {
+	preset, found := presets.Find(w.Preset)
+	if !found && w.Preset != "" {
+		return // reported as a value that is not permitted
+	}
+	c.presetOnly(path, w, preset)
+	if w.Preset == "" {
+		return
+	}
+	if w.Method != "POST" {
+		c.wrong(path+".method", "%q is not supported by preset %s, which supports POST", w.Method, w.Preset)
+	}
+	key := ""
+	if w.Key.IsSet() || c.failedSecret(path+".key") {
+		key = "set"
+	}
+	if preset.KeyRequired && key == "" {
+		c.wrong(path+".key_file", "is missing; preset %s needs %s: set it, or the variable %s", w.Preset, preset.Key, variableOf(path+".key_file"))
+	}
+	if preset.KeyAuthorizes && w.Key.IsSet() {
+		c.authorizesOnce(path, w)
+	}
+	if preset.Check == nil {
+		return
+	}
+	for _, e := range preset.Check(w.PresetSettings(key)) {
+		c.wrong(join(path, e.Key), "%s", e.Problem)
+	}
+}
+
+// presetOnly reports keys that the preset does not support, or that require a preset.
+func (c checks) presetOnly(path string, w Webhook, preset webhook.PresetSpec) {
+	allowed := preset.Keys
+	if preset.Key != "" {
+		allowed = append([]string{"key"}, allowed...)
+	}
+	for _, key := range []struct {
+		name string
+		set  bool
+	}{
+		{"key", w.Key.IsSet()},
+		{"channel", w.Channel != ""},
+		{"updates", w.Updates != ""},
+		{"index", w.Index != ""},
+		{"source_type", w.SourceType != ""},
+		{"service", w.Service != ""},
+		{"tags", len(w.Tags) > 0},
+	} {
+		at := path + "." + key.name
+		if key.name == "key" && w.Key.File != "" {
+			at += fileSuffix
+		}
+		switch {
+		case !key.set || slices.Contains(allowed, key.name):
+		case w.Preset == "":
+			c.wrong(at, "requires preset; set preset, or leave it out")
+		case len(allowed) == 0:
+			c.wrong(at, "is not supported by preset %s, which takes everything from url; leave it out", w.Preset)
+		default:
+			c.wrong(at, "is not supported by preset %s, which supports %s; leave it out", w.Preset, strings.Join(allowed, ", "))
+		}
+	}
+}
+
+// authorizesOnce reports other keys that set the Authorization header, which key sets too.
+func (c checks) authorizesOnce(path string, w Webhook) {
+	const one = "is set, and so is key, which preset %s sends in the Authorization header; keep one of them"
+	if w.Auth != (WebhookAuth{}) {
+		c.wrong(path+".auth", one, w.Preset)
+	}
+	for name := range w.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			c.wrong(join(path+".headers", printable(name)), one, w.Preset)
+		}
+	}
+	if parsed, err := url.Parse(w.URL.Value()); err == nil && parsed.User != nil {
+		c.wrong(path+".url", "has a user name, and key is set, which preset %s sends in the Authorization header; keep one of them", w.Preset)
 	}
 }

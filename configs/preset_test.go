@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"ndrbridge/sinks/webhook/presets"
 	"reflect"
 	"slices"
 	"strings"
@@ -107,15 +108,18 @@ func TestOnErrorDefaultDependsOnRedact(t *testing.T) {
 }
 
 func TestEveryPresetCanBeConfigured(t *testing.T) {
-	for _, f := range fieldsOf(reflect.TypeFor[Webhook]()) {
-		if f.name == "preset" && !slices.Equal(f.oneof, Presets()) {
-			t.Errorf("the key takes %v, the presets are %v", f.oneof, Presets())
-		}
-	}
-	for _, name := range Presets() {
-		if _, known := keysOfPreset(name); !known {
-			t.Errorf("the keys of %s are not known", name)
-		}
+	for _, preset := range presets.All() {
+		t.Run(preset.Name, func(t *testing.T) {
+			keys := "preset: " + preset.Name + ", url: \"" + preset.Sample.URL + "\""
+			withKey := keys + ", key: " + preset.Sample.Key
+			parse(t, sink("webhook: {"+withKey+"}"))
+			if !preset.KeyRequired {
+				return
+			}
+			if _, err := Parse("f.yaml", []byte(sink("webhook: {"+keys+"}")), nil); err == nil || !strings.Contains(err.Error(), preset.Key) {
+				t.Errorf("without its key: %v", err)
+			}
+		})
 	}
 }
 
@@ -160,7 +164,7 @@ func TestPresetsInTheEnvironment(t *testing.T) {
 func TestPresetKeyErrors(t *testing.T) {
 	const at = "sinks[0].webhook"
 	for _, test := range []struct{ name, webhook, want string }{
-		{"a preset that is none", `preset: slak, url: "https://h"`, at + `.preset: "slak" is not one of slack, teams, discord, pagerduty, splunk_hec, elasticsearch, datadog; did you mean slack?`},
+		{"a preset that is none", `preset: slak, url: "https://h"`, at + `.preset: "slak" is not one of ` + strings.Join(presets.Names(), ", ") + `; did you mean slack?`},
 		{"no address, where the preset knows none", `preset: slack`, at + ".url: is missing"},
 		{"a key without a preset", `url: "https://h", key: k`, at + ".key: requires preset"},
 		{"the file of one", `url: "https://h", key_file: f.yaml`, at + ".key_file: requires preset"},

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ndrbridge/internal/redact"
+	"ndrbridge/sinks/webhook/presets"
 )
 
 // Print writes the effective configuration as YAML, with its secrets hidden: *** for a
@@ -63,9 +64,8 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 // ShownURL returns the URL of a request of w with its secrets hidden. It shows the path
 // only for services whose key is not part of the URL.
 func (w Webhook) ShownURL(address string) string {
-	keyBeside := slices.Contains([]string{PresetPagerDuty, PresetSplunkHEC, PresetElasticsearch, PresetDatadog}, w.Preset) ||
-		w.Ticket != nil && w.Ticket.System != TicketGeneric
-	return NewURL(address).shown(keyBeside)
+	preset, _ := presets.Find(w.Preset)
+	return NewURL(address).shown(preset.PublicPath || w.Ticket != nil && w.Ticket.System != TicketGeneric)
 }
 
 func printValue(value reflect.Value) (*yaml.Node, error) {

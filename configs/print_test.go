@@ -200,12 +200,12 @@ func TestPrintReadsBackAsTheSame(t *testing.T) {
 
 func TestURLPathIsShownIfItContainsNoKey(t *testing.T) {
 	for preset, want := range map[string]string{
-		PresetSplunkHEC:     "https://***@a.example/services/x?***",
-		PresetElasticsearch: "https://***@a.example/services/x?***",
-		PresetTeams:         "https://***@a.example/***?***",
-		PresetDiscord:       "https://***@a.example/***?***",
-		PresetSlack:         "https://***@a.example/***?***",
-		"":                  "https://***@a.example/***?***",
+		"splunk_hec":    "https://***@a.example/services/x?***",
+		"elasticsearch": "https://***@a.example/services/x?***",
+		"teams":         "https://***@a.example/***?***",
+		"discord":       "https://***@a.example/***?***",
+		"slack":         "https://***@a.example/***?***",
+		"":              "https://***@a.example/***?***",
 	} {
 		config := Config{Sinks: []Sink{{Webhook: &Webhook{URL: NewURL("https://u:p@a.example/services/x?k=v"), Preset: preset}}}}
 		var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/sinks/webhook/presets"
 )
 
 func TestNamesAreCompleted(t *testing.T) {
@@ -22,7 +23,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	}{
 		{"the sinks", []string{"pause", ""}, "log"},
 		{"one argument alone", []string{"pause", "log", ""}, ""},
-		{"the presets", []string{"render", ""}, "slack teams discord pagerduty splunk_hec elasticsearch datadog"},
+		{"the presets", []string{"render", ""}, strings.Join(presets.Names(), " ")},
 		{"one preset alone", []string{"render", "slack", ""}, ""},
 		{"the appliances", []string{"verify", ""}, "hq dc"},
 		{"the owners of dead letters", []string{"dead", "list", ""}, "log hq/detections hq/audit hq/records/dns hq/records/rest dc/detections"},

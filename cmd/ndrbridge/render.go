@@ -12,6 +12,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/sinks/webhook/presets"
 	"ndrbridge/transform"
 )
 
@@ -26,7 +27,7 @@ tail --json and by file sinks, and print each request that a webhook with this p
 with a template would send for them: its URL and its body, without secrets. Nothing is
 sent.
 
-PRESET is one of ` + strings.Join(configs.Presets(), ", ") + `.
+PRESET is one of ` + strings.Join(presets.Names(), ", ") + `.
 
 With --config, the settings of the sink with this preset are used: its match, redact,
 index, tags and so on. Without --config, all events and fields are shown, and the URL and
@@ -46,14 +47,14 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return configs.Presets(), cobra.ShellCompDirectiveNoFileComp
+			return presets.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(cmd *cobra.Command, args []string) error {
-			known := strings.Join(configs.Presets(), ", ")
+			known := strings.Join(presets.Names(), ", ")
 			if len(args) > 1 || len(args) == 0 && c.configFile == "" {
 				return fmt.Errorf("%w: %s requires --config or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, counted(len(args), "argument"))
 			}
-			if len(args) == 1 && !slices.Contains(configs.Presets(), args[0]) {
+			if len(args) == 1 && !slices.Contains(presets.Names(), args[0]) {
 				return fmt.Errorf("%w: %q is not one of %s", commandline.ErrUsage, args[0], known)
 			}
 			return nil
@@ -127,16 +128,9 @@ func (c *command) sinkWith(preset, name string) (configs.Sink, error) {
 // sampleSink returns a sink with the preset and placeholders for its URL and key.
 func sampleSink(preset string) configs.Sink {
 	const events, bytes = 500, configs.MiB
-	w := configs.Webhook{Preset: preset, Method: "POST", URL: configs.NewURL("https://" + preset + ".example/events")}
-	switch preset {
-	case configs.PresetPagerDuty:
-		w.URL = configs.NewURL("https://pagerduty.example/v2/enqueue")
-		w.Key = configs.NewSecret("routing-key")
-	case configs.PresetSplunkHEC:
-		w.URL = configs.NewURL("https://splunk.example:8088")
-		w.Key = configs.NewSecret("token")
-	case configs.PresetDatadog:
-		w.Key = configs.NewSecret("api-key")
+	spec, _ := presets.Find(preset)
+	w := configs.Webhook{
+		Preset: preset, Method: "POST", URL: configs.NewURL(spec.Sample.URL), Key: configs.NewSecret(spec.Sample.Key),
 	}
 	return configs.Sink{Webhook: &w, Batch: configs.Batch{MaxEvents: events, MaxBytes: bytes}}
 }

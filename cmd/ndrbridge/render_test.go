@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
-	"ndrbridge/configs"
+	"ndrbridge/sinks/webhook/presets"
 )
 
-const presets = `
+const presetSinks = `
 appliances:
   - {name: hq, url: "https://sensor.example", api_key: s3cret-key}
 sinks:
@@ -27,7 +27,7 @@ sinks:
 
 func TestRenderCommand(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "ndrbridge.yaml")
-	if err := os.WriteFile(config, []byte(presets), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(presetSinks), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	events := strings.Join([]string{highLine, "", lowLine, textLine, auditLine}, "\n")
@@ -95,7 +95,7 @@ func TestRenderCommand(t *testing.T) {
 			}
 		})
 	}
-	for _, preset := range configs.Presets() {
+	for _, preset := range presets.Names() {
 		t.Run(preset+" needs no configuration", func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			c := &command{stdout: &stdout, stderr: &stderr, terminal: true}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	"ndrbridge/sinks/sinktest"
+	"ndrbridge/sinks/webhook/presets"
 	standin "ndrbridge/test/appliance"
 	"ndrbridge/test/loopback"
 )
@@ -36,6 +38,7 @@ type confidential struct {
 	needles    []string
 	names      []string // of those appliances and sinks that speak HTTP
 	sinks      []string
+	limited    []string // of those sinks whose rate is limited
 }
 
 // addresses say where appliances and sinks are. A name is that of an appliance or a
@@ -143,14 +146,31 @@ func confide(t *testing.T, good string, at addresses) confidential {
 	hook("signed", "/", "sign: {secrets: ["+sign()+", "+sign()+"], secret_files: ["+file("sign", sign()+"\n")+"]}")
 	hook("template", "/", "auth: {bearer: "+quoted()+"}, template: '{\"text\": {{json .event.id}}}'")
 	hook("handshake", "/", "auth: {bearer: "+quoted()+"}, handshake: {origin: bridge.example}")
-	hook("slack", "/services/T0/B0/sesame901-sesame901-x", "preset: slack")
 	hook("bot", "/api/chat.postMessage", "preset: slack, channel: C1, key: "+quoted())
-	hook("teams", "/workflows/sesame902-sesame902-x", "preset: teams")
-	hook("discord", "/api/webhooks/1/sesame903-sesame903-x", "preset: discord")
-	hook("pagerduty", "/v2/enqueue", "preset: pagerduty, key: "+quoted())
-	hook("splunk", "", "preset: splunk_hec, key: "+quoted())
-	hook("elastic", "/ndr", "preset: elasticsearch, key: "+quoted())
-	hook("datadog", "/api/v2/logs", "preset: datadog, key: "+quoted())
+	all.limited = append(all.limited, "bot")
+	for _, preset := range presets.All() {
+		name := strings.ReplaceAll(preset.Name, "_", "-")
+		sample, err := url.Parse(preset.Sample.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, keys := sample.Path, "preset: "+preset.Name
+		if !preset.PublicPath {
+			n++
+			path += fmt.Sprintf("/sesame%03d-sesame%03d-x", n, n)
+		}
+		if preset.PublicPath && preset.Key != "" {
+			keys += ", key: " + quoted()
+		}
+		hook(name, path, keys)
+		open, err := preset.Open(preset.Sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open.Service().RequestsPerSecond > 0 {
+			all.limited = append(all.limited, name)
+		}
+	}
 
 	nats, intake := "nats://"+at.nats, ""
 	switch at.intake {
@@ -287,10 +307,10 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	c := confide(t, good, addresses{
 		scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t),
 	})
-	// Who is behind a proxy, or first fetches a token, speaks to that; and chats and
-	// pagers take their time.
+	// Who is behind a proxy, or first fetches a token, speaks to that; and who is limited
+	// takes its time.
 	servers := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool {
-		return slices.Contains([]string{"cloud", "behind", "behind-proxy", "slack", "bot", "teams", "discord", "pagerduty"}, name)
+		return slices.Contains([]string{"cloud", "behind", "behind-proxy"}, name) || slices.Contains(c.limited, name)
 	})
 	servers = append(servers, "proxy", "token")
 	s := serve(t, c)
@@ -324,7 +344,7 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	if err := os.WriteFile(address[3], []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"status"}, {"dead", "list", "basic"}, {"dead", "list", "elastic"}} {
+	for _, args := range [][]string{{"status"}, {"dead", "list", "basic"}, {"dead", "list", "elasticsearch"}} {
 		command := &command{stdout: &out, stderr: &errs}
 		if code := commandline.Run(t.Context(), command.root(), append(args, address...), &out, &errs); code != 0 {
 			t.Errorf("%v: exit code %d: %s", args, code, &errs)

@@ -140,7 +140,7 @@ func TestRender(t *testing.T) {
 		}
 	})
 	t.Run("a key that cannot be read is an error", func(t *testing.T) {
-		w := &configs.Webhook{Preset: configs.PresetSlack, Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
+		w := &configs.Webhook{Preset: "slack", Key: configs.Secret{File: filepath.Join(t.TempDir(), "none")}}
 		if _, err := endpoint.NewRenderer(configs.Sink{Webhook: w}); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}

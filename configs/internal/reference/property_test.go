@@ -1,6 +1,7 @@
 package main
 
 import (
+	"ndrbridge/sinks/webhook/presets"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func TestSchemaAcceptsGeneratedConfigurations(t *testing.T) {
 			k := rapid.SampledFrom(keys).Draw(t, "key")
 			var values []any
 			if tag := k.field.Tag.Get("oneof"); tag != "" {
-				for value := range strings.SplitSeq(tag, ",") {
+				for _, value := range presets.Expand(tag) {
 					values = append(values, value, []any{value})
 				}
 			}

@@ -1,5 +1,11 @@
 package main
 
+import (
+	"slices"
+
+	"ndrbridge/sinks/webhook"
+)
+
 // Rules between keys that package configs validates but does not express in tags. Tests
 // compare each of them with the validation.
 
@@ -49,7 +55,7 @@ func rules() map[string][]object {
 			when(with("webhook", some(presetSet, hasTemplate, there("ticket"))), not(is("mode", "binary", "batch"))),
 			when(with("webhook", signs), not(is("mode", "binary"))),
 			when(
-				all(with("lag", is("policy", "skip")), not(with("webhook", is("preset", "slack", "teams", "discord")))),
+				all(with("lag", is("policy", "skip")), not(with("webhook", presetWith(isChat)))),
 				with("lag", some(with("max_age", not(zero)), with("max_bytes", not(zero)))),
 			),
 		},
@@ -75,27 +81,28 @@ func rules() map[string][]object {
 }
 
 func webhookRules() []object {
-	preset := func(names ...any) object { return is("preset", names...) }
-	return []object{
-		some(set("url"), preset("pagerduty")),
+	rules := []object{
+		some(set("url"), presetWith(hasURL)),
 		when(presetSet, all(
 			not(is("method", "PUT", "PATCH")),
 			none(hasTemplate, signs, there("handshake"), there("ticket")),
 		)),
-		when(secret("key"), preset("slack", "pagerduty", "splunk_hec", "elasticsearch", "datadog")),
-		when(preset("pagerduty", "splunk_hec", "datadog"), secret("key")),
-		when(all(preset("slack", "splunk_hec", "elasticsearch"), secret("key")), not(authSet)),
-		onlyWith(preset("slack"), "channel", "updates"),
+		when(secret("key"), presetWith(hasKey)),
+		when(presetWith(requiresKey), secret("key")),
+		when(all(presetWith(keyAuthorizes), secret("key")), not(authSet)),
 		onlyWith(secret("key"), "channel", "updates"),
-		when(all(preset("slack"), secret("key")), set("channel")),
-		onlyWith(preset("splunk_hec"), "index", "source_type"),
-		onlyWith(preset("datadog"), "service", "tags"),
+		when(all(is("preset", "slack"), secret("key")), set("channel")),
 		excludes(set("template"), set("template_file")),
 		excludes(signs, is("gzip", true)),
 		when(there("ticket"), none(signs, there("handshake"))),
 		when(all(there("ticket"), not(generic)), none(is("method", "PUT", "PATCH"), hasTemplate)),
 		when(generic, hasTemplate),
 	}
+	for _, key := range presetKeys() {
+		supports := func(p webhook.PresetSpec) bool { return slices.Contains(p.Keys, key) }
+		rules = append(rules, onlyWith(presetWith(supports), key))
+	}
+	return rules
 }
 
 func ticketWebhookRules() []object {

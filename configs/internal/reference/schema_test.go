@@ -1,6 +1,7 @@
 package main
 
 import (
+	"ndrbridge/sinks/webhook/presets"
 	"testing"
 )
 
@@ -180,7 +181,7 @@ func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 	sink := func(keys string) string {
 		return `{appliances: [{name: hq, url: "https://sensor.example", api_key: k}], sinks: [{name: s, ` + keys + `}]}`
 	}
-	for _, test := range []struct{ name, text string }{
+	tests := []struct{ name, text string }{
 		{"the least", valid},
 		{"keys without values", "{log: , state: , journal: {retain: }, tickets: {nats: {url: }}, " + sink(`file: {path: "-"}, mode: , lag: `)[1:]},
 		{"text that YAML takes for numbers", sink(`kafka: {brokers: ["h:9092"], client_id: 5, sasl: {mechanism: plain, username: 1, password: 12345}}`)},
@@ -194,7 +195,12 @@ func TestSchemaAcceptsWhatLoadAccepts(t *testing.T) {
 		{"loopback by its other addresses", "admin: {listen: '[::1]:9600'}" + valid},
 		{"no filter", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: a, filter: {}}, {name: b, filter: }]}], sinks: [{name: s, file: {path: "-"}}]}`},
 		{"a filter of everything", `{appliances: [{name: hq, url: "https://sensor.example", api_key: k, records: [{name: a, filter: {operator: not, rules: [{field: a, operator: in, operand: {type: number, value: [1, 2]}}, {field: b, operator: exists}]}}]}], sinks: [{name: s, file: {path: "-"}}]}`},
-	} {
+	}
+	for _, p := range presets.All() {
+		keys := sink(`webhook: {preset: ` + p.Name + `, url: "` + p.Sample.URL + `", key: "` + p.Sample.Key + `"}`)
+		tests = append(tests, struct{ name, text string }{"the sample of " + p.Name, keys})
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			config := writeFiles(t).replace(tree(t, test.text))
 			if _, err := load(t, config); err != nil {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ndrbridge/sinks/webhook/presets"
 )
 
 // block is a struct of the configuration.
@@ -115,8 +117,9 @@ func (s *source) read(name string, types map[string]*ast.StructType, docs map[st
 		}
 		made.doc, _ = forUsers(f.Doc.Text(), made.name)
 		if values := tags.Get("oneof"); values != "" {
-			made.oneof = strings.Split(values, ",")
+			made.oneof = presets.Expand(values)
 		}
+		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(name+"."+made.name))
 		if !slices.Contains(scalars, made.typ) {
 			made.list, made.option = strings.HasPrefix(made.typ, "[]"), strings.HasPrefix(made.typ, "*")
 			made.typ = strings.TrimLeft(made.typ, "[]*")

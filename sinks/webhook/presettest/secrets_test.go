@@ -14,13 +14,7 @@ import (
 
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/datadog"
-	"ndrbridge/sinks/webhook/discord"
-	"ndrbridge/sinks/webhook/elasticsearch"
-	"ndrbridge/sinks/webhook/pagerduty"
-	"ndrbridge/sinks/webhook/slack"
-	"ndrbridge/sinks/webhook/splunk"
-	"ndrbridge/sinks/webhook/teams"
+	"ndrbridge/sinks/webhook/presets"
 )
 
 // unlimited is a preset without a rate limit.
@@ -34,22 +28,19 @@ func (p unlimited) Service() webhook.Service {
 
 func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 	const key = `sesame/+&"<%>sesame`
-	type made struct {
-		webhook.Preset
-		err error
+	type test struct {
+		name string
+		open func(webhook.PresetSettings) (webhook.Preset, error)
+		webhook.PresetSettings
 	}
-	of := func(p webhook.Preset, err error) made { return made{p, err} }
-	presets := map[string]func(url string) made{
-		"slack": func(string) made { return of(slack.New(slack.Options{})) },
-		"bot": func(url string) made {
-			return of(slack.New(slack.Options{URL: url + "/api/chat.postMessage", Token: key, Channel: "C1"}))
-		},
-		"teams":         func(string) made { return made{teams.Preset{}, nil} },
-		"discord":       func(url string) made { return of(discord.New(url)) },
-		"pagerduty":     func(url string) made { return of(pagerduty.New(pagerduty.Options{URL: url, RoutingKey: key})) },
-		"splunk_hec":    func(url string) made { return of(splunk.New(splunk.Options{URL: url, Token: key})) },
-		"elasticsearch": func(url string) made { return of(elasticsearch.New(elasticsearch.Options{URL: url, APIKey: key})) },
-		"datadog":       func(string) made { return of(datadog.New(datadog.Options{APIKey: key})) },
+	var tests []test
+	for _, p := range presets.All() {
+		if !p.KeyRequired {
+			tests = append(tests, test{p.Name, p.Open, webhook.PresetSettings{}})
+		}
+		if p.Key != "" {
+			tests = append(tests, test{p.Name + " with its key", p.Open, webhook.PresetSettings{Key: key, Channel: "C1"}})
+		}
 	}
 	inJSON := func(repeated string) string {
 		text, _ := json.Marshal(map[string]any{ // texts and numbers cannot fail
@@ -58,8 +49,8 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 		})
 		return string(text)
 	}
-	for name, preset := range presets {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
 			var status int
 			var form func(string) string
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +64,12 @@ func TestNoErrorOfAPresetShowsASecret(t *testing.T) {
 			}))
 			defer server.Close()
 			address := server.URL + "/services/collector/sesame-and-more?k=" + url.QueryEscape(key)
-			p := preset(address)
-			if p.err != nil {
-				t.Fatal(p.err)
+			test.URL = address
+			p, err := test.open(test.PresetSettings)
+			if err != nil {
+				t.Fatal(err)
 			}
-			s, err := webhook.New(webhook.Options{URL: address, Preset: unlimited{p.Preset}})
+			s, err := webhook.New(webhook.Options{URL: address, Preset: unlimited{p}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ndrbridge/configs"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presets"
+)
+
+func isChat(p webhook.PresetSpec) bool        { return p.Chat }
+func hasURL(p webhook.PresetSpec) bool        { return p.Defaults.URL != "" }
+func hasKey(p webhook.PresetSpec) bool        { return p.Key != "" }
+func requiresKey(p webhook.PresetSpec) bool   { return p.KeyRequired }
+func keyAuthorizes(p webhook.PresetSpec) bool { return p.KeyAuthorizes }
+
+// presetWith requires a preset for which has reports true.
+func presetWith(has func(webhook.PresetSpec) bool) object {
+	var names []any
+	for _, p := range presets.All() {
+		if has(p) {
+			names = append(names, p.Name)
+		}
+	}
+	return is("preset", names...)
+}
+
+// presetKeys returns the keys that only some presets support.
+func presetKeys() []string {
+	var keys []string
+	for _, p := range presets.All() {
+		for _, key := range p.Keys {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// presetDoc returns the sentence that the presets add to the documentation of a field, or
+// "" if there is none.
+func presetDoc(path string) string {
+	const absent = "Absent, with a preset: "
+	switch path {
+	case "Webhook.Key":
+		return "By preset: " + byPreset(func(p webhook.PresetSpec) string {
+			if p.KeyRequired {
+				return p.Key + ", required"
+			}
+			return p.Key
+		})
+	case "Webhook.URL":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return p.Defaults.URL })
+	case "Webhook.Timeout":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Duration(p.Defaults.Timeout)) })
+	case "Webhook.Gzip":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(p.Defaults.Gzip) })
+	case "Batch.MaxBytes":
+		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Size(p.Defaults.MaxBatchBytes)) })
+	}
+	return ""
+}
+
+func unlessZero[T comparable](value T) string {
+	if value == *new(T) {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// byPreset lists the texts of all presets, each with the presets that have it. It leaves
+// out empty texts.
+func byPreset(textOf func(webhook.PresetSpec) string) string {
+	var texts []string
+	names := make(map[string][]string)
+	for _, p := range presets.All() {
+		text := textOf(p)
+		if text == "" {
+			continue
+		}
+		if names[text] == nil {
+			texts = append(texts, text)
+		}
+		names[text] = append(names[text], p.Name)
+	}
+	for i, text := range texts {
+		texts[i] = text + " (" + strings.Join(names[text], ", ") + ")"
+	}
+	return strings.Join(texts, "; ") + "."
+}
+
+// presetTable returns a table of the presets in Markdown.
+func presetTable() string {
+	var b strings.Builder
+	b.WriteString("| preset | `url` | `key` | other keys | sends at most |\n|---|---|---|---|---|\n")
+	for _, p := range presets.All() {
+		key, others := p.Key, ""
+		if key != "" && !p.KeyRequired {
+			key += ", optional"
+		}
+		if len(p.Keys) > 0 {
+			others = "`" + strings.Join(p.Keys, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, p.Address, key, others, p.Limits)
+	}
+	return b.String()
+}

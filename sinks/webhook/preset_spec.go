@@ -1,0 +1,62 @@
+package webhook
+
+import "time"
+
+// PresetSpec describes a preset: how it is configured, documented and opened. Every
+// preset's package has one, and package presets lists them.
+type PresetSpec struct {
+	// Name is the value of the key preset in the configuration.
+	Name string
+	// Address describes the key url in the documentation; Limits, how much the preset
+	// sends at most.
+	Address, Limits string
+	// Key describes the key named key, such as "the collector token"; empty means that
+	// the preset does not support it.
+	Key string
+	// KeyRequired means that the key must be set.
+	KeyRequired bool
+	// KeyAuthorizes means that the key is sent in the Authorization header.
+	KeyAuthorizes bool
+	// Keys are the names of the other keys of PresetSettings that the preset supports.
+	Keys []string
+	// Chat means that people read what is sent: by default, old events are skipped.
+	Chat bool
+	// PublicPath means that the path of the URL contains no secret, so it may be shown.
+	PublicPath bool
+	// Defaults are used for keys that are not set.
+	Defaults PresetDefaults
+	// Sample are valid settings with placeholders, and without keys that are optional.
+	Sample PresetSettings
+	// Check returns the errors in settings that do not follow from the fields above; nil
+	// means that there are none. In its argument, only the presence of Key counts: the
+	// value may be a placeholder.
+	Check func(PresetSettings) []SettingError
+	// Open returns the preset. The error names the faulty setting, without its value.
+	Open func(PresetSettings) (Preset, error)
+}
+
+// PresetSettings are the keys of a webhook's configuration that presets read.
+type PresetSettings struct {
+	URL               string
+	Key               string // the secret
+	Channel, Updates  string
+	Index, SourceType string
+	Service           string
+	Tags              []string
+}
+
+// PresetDefaults are defaults that a preset has instead of those of every webhook. A zero
+// value leaves the webhook's default.
+type PresetDefaults struct {
+	URL           string
+	Updates       string // only if the key is set
+	MaxBatchBytes int64
+	Timeout       time.Duration
+	Gzip          bool
+}
+
+// SettingError is an error in a preset's settings.
+type SettingError struct {
+	Key     string // relative to the webhook, such as url or tags[1]
+	Problem string // what is wrong and what to write instead, without secrets
+}
