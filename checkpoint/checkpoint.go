@@ -24,8 +24,6 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"ndrbridge/transform"
 )
 
 // Errors that callers act on. They are returned wrapped.
@@ -59,32 +57,21 @@ type Source struct {
 // String returns appliance/stream.
 func (s Source) String() string { return s.Appliance + "/" + s.Stream }
 
-// Commit is what a source writes in one transaction: events, and the position that covers
-// them.
-type Commit struct {
-	Source Source
-	// Expect is the position that the caller believes to be current, nil if there is none yet.
-	Expect []byte
-	// Position is the new position, in the source's own encoding. Never empty.
-	Position []byte
-	// Events are appended to the journal in this order.
-	Events []transform.Event
-	// Remember sets remembered entries, by key.
-	Remember []Entry
-	// ForgetBefore lets the store forget entries whose At is lower, a bounded number with each
-	// commit. 0 forgets nothing.
-	ForgetBefore int64
-	// Dead holds objects that could not be made into events. Older dead letters give way to
-	// them (see Limits).
-	Dead []DeadLetter
-	// NoWait makes the commit fail with ErrFull if the journal has no space, instead of
-	// waiting for space.
-	NoWait bool
-	// Reserve lets the events use half of the space that the journal reserves for the bridge's
-	// own events (see Space.HasSpace). It is meant for small events that others wait for. The
-	// other half is left to Commands.Finish.
-	Reserve bool
-}
+// Owner identifies the owner of dead letters: a sink or a source.
+type Owner string
+
+// SinkOwner returns the owner of a sink's dead letters.
+func SinkOwner(sink string) Owner { return Owner("sink/" + sink) }
+
+// Sink returns the name of the sink that owns the dead letters; ok is false if a source
+// owns them.
+func (o Owner) Sink() (name string, ok bool) { return strings.CutPrefix(string(o), "sink/") }
+
+// sourceOwners is the prefix of owners that are sources.
+const sourceOwners = "source/"
+
+// SourceOwner returns the owner of a source's dead letters.
+func SourceOwner(s Source) Owner { return Owner(sourceOwners + s.String()) }
 
 // Entry is what a source remembers about one object between polls. The source owns the
 // encoding of Value.
@@ -106,6 +93,41 @@ type DeadLetter struct {
 	Body   []byte    `json:"body"`   // the event in structured form, or the object as received
 }
 
+// DeadKey returns the key of the dead letter of an event in the journal.
+func DeadKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
+
+// DeadOverhead is how many bytes a source's dead letter takes of the sources' share in
+// addition to its body.
+const DeadOverhead = 512
+
+// Limits bound the journal and the dead letters.
+type Limits struct {
+	// MaxBytes bounds the bytes of events; 0: no bound. Events that every sink has
+	// committed give way first; if the others alone reach the bound, Commit waits. One
+	// commit may exceed the bound by its own size, so that a page larger than the space
+	// left does not block its source for ever. Cursors, positions and dead letters are
+	// not counted: delivery continues with a full journal.
+	MaxBytes int64
+	// Retain is how long committed events are kept after RecordedTime. Like every age here it
+	// is elapsed time, even if the clock was set in the meantime.
+	Retain time.Duration
+	// DeadBytes bounds the bodies of all dead letters; 0: no bound. Each configured sink has
+	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. All sources
+	// together have one share too. Their dead letters are never refused, since no object may
+	// block a stream: the oldest dead letters of the source with the most give way to newer
+	// ones, and are counted.
+	DeadBytes int64
+}
+
+// DeadShare returns how many of DeadBytes each of so many sinks has, and all sources
+// together; at least one, or 0 for no bound.
+func (l Limits) DeadShare(sinks int) int64 {
+	if l.DeadBytes <= 0 {
+		return 0
+	}
+	return max(1, l.DeadBytes/int64(sinks+1))
+}
+
 // Sources is the part of a store that sources use. Its methods are safe for concurrent
 // use. An error other than ErrFenced and ErrClosed (such as a full disk) may be temporary:
 // the caller retries.
@@ -124,36 +146,6 @@ type Sources interface {
 	// delivers, so that the backlog does not outrun it. It returns ErrFenced if the position
 	// is not c.Expect.
 	Commit(ctx context.Context, c Commit) error
-}
-
-// Record is an event in the journal.
-type Record struct {
-	Seq   uint64 // increases by one with every event, from 1
-	Event transform.Event
-}
-
-// Batch bounds what Read returns. If there is an event at all, at least one is returned,
-// however large it is.
-type Batch struct {
-	MaxEvents int // 0: no bound
-	MaxBytes  int // of structured events; 0: no bound
-}
-
-// Delivery is what a sink has done with the events after its cursor.
-type Delivery struct {
-	Sink string
-	// Expect is the cursor that the caller believes to be current.
-	Expect uint64
-	// Cursor is the sequence number of the last event that is acknowledged or
-	// among Dead. Cursor >= Expect.
-	Cursor uint64
-	Dead   []DeadLetter
-}
-
-// Start sets where a sink that the state has never seen begins.
-type Start struct {
-	Now   bool      // with the first event appended from now on
-	Since time.Time // with the first event recorded at or after this; zero: with everything that the journal holds
 }
 
 // Journal is the part of a store that sinks use. Its methods are safe for
@@ -184,38 +176,6 @@ type Journal interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
-// Skip is what a sink's lag policy does: it leaves events after the sink's cursor
-// undelivered, and reports that by an event.
-type Skip struct {
-	Sink string
-	// Expect is the cursor that the caller believes to be current.
-	Expect uint64
-	// Cursor is the sequence number of the last skipped event. Events that were
-	// already trimmed count as skipped too. Cursor > Expect.
-	Cursor uint64
-	// Event reports what was skipped. It is appended to the journal for every
-	// sink, this one included.
-	Event transform.Event
-}
-
-// Budget bounds the events that a sink has not committed yet.
-type Budget struct {
-	Since    time.Time // events recorded before it are too old; zero: no bound
-	MaxBytes int64     // of events; 0: no bound
-}
-
-// Excess is what a sink has not committed yet beyond a Budget. Nothing is beyond it if
-// Cursor equals Expect.
-type Excess struct {
-	Expect uint64 // the cursor
-	Cursor uint64 // the sequence number of the last event beyond the budget
-	Events uint64 // includes events that were already trimmed
-	Bytes  int64  // of the events that were not trimmed
-	// Oldest and Newest bound from above when the first and the last event that were
-	// not trimmed were recorded; zero if all were trimmed.
-	Oldest, Newest time.Time
-}
-
 // Skips is the part of a store that lag policies use. It is safe for concurrent use.
 type Skips interface {
 	// Over returns what a sink would have to skip to be within a budget. Its cost does not
@@ -225,50 +185,6 @@ type Skips interface {
 	// transaction. It needs no space in the journal. It returns ErrFenced if the cursor is not
 	// s.Expect, and an error if s.Cursor is beyond the journal.
 	Skip(ctx context.Context, s Skip) error
-}
-
-// RedeliveryOffset is an offset in a sink's redelivery queue. Callers only compare offsets
-// and pass them back.
-type RedeliveryOffset struct {
-	// Item increases with every item queued, from 1. Queues never share a number, even if one
-	// sink has the name that another had.
-	Item uint64
-	Seq  uint64 // the event's sequence number within a replayed range; else 0
-}
-
-// Redelivered is an event to be delivered to a sink again.
-type Redelivered struct {
-	// Record is the original event. Seq is 0 if it was a dead letter.
-	Record
-	Offset RedeliveryOffset
-	// Key is the key of the event's dead letter if it is rejected again: the key
-	// that its dead letter had before, else DeadKey of Seq.
-	Key string
-}
-
-// Redelivery is the next part of a sink's redelivery queue.
-type Redelivery struct {
-	Offset  RedeliveryOffset // where the queue begins; before Records if some events were trimmed
-	Records []Redelivered
-}
-
-// RedeliveryCommit is what a sink has done with the leading events of a
-// Redelivery.
-type RedeliveryCommit struct {
-	Sink string
-	// Expect is where the caller believes the queue to begin: Redelivery.Offset.
-	Expect RedeliveryOffset
-	// Last is the offset of the last event that is acknowledged or among Dead, and
-	// Events is how many there are. Other events up to Last had been trimmed, and
-	// count as skipped.
-	Last   RedeliveryOffset
-	Events int
-	Dead   []DeadLetter
-}
-
-// Range is a range of the journal; the zero value is empty.
-type Range struct {
-	First, Last uint64 // sequence numbers
 }
 
 // Redeliveries is the part of a store that delivers events again. Each sink that has a
@@ -333,96 +249,69 @@ type Operations interface {
 	Backup(ctx context.Context, w io.Writer) (int64, error)
 }
 
-// DeadKey returns the key of the dead letter of an event in the journal.
-func DeadKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
-
-// Owner identifies the owner of dead letters: a sink or a source.
-type Owner string
-
-// SinkOwner returns the owner of a sink's dead letters.
-func SinkOwner(sink string) Owner { return Owner("sink/" + sink) }
-
-// Sink returns the name of the sink that owns the dead letters; ok is false if a source
-// owns them.
-func (o Owner) Sink() (name string, ok bool) { return strings.CutPrefix(string(o), "sink/") }
-
-// sourceOwners is the prefix of owners that are sources.
-const sourceOwners = "source/"
-
-// SourceOwner returns the owner of a source's dead letters.
-func SourceOwner(s Source) Owner { return Owner(sourceOwners + s.String()) }
-
-// Stats is the size of the state at one moment.
-type Stats struct {
-	First, Last uint64 // sequence numbers of the journal's ends; First = Last+1 if it is empty
-	Events      uint64 // in the journal
-	Bytes       int64  // of events in the journal
-	MaxBytes    int64
-	Sinks       map[string]SinkStats // by name, sinks that are no longer configured included
-	DeadLetters map[Owner]DeadStats
-	Commands    CommandStats
-	FileBytes   int64 // size of the file on disk
-	Layout      int   // version of the file's layout
-	SourcesWait bool  // sources wait for space in the journal
+// Memories is the part of a store in which sinks keep what they created at their targets,
+// such as the message or the ticket of a detection. Its methods are safe for concurrent
+// use.
+//
+// A sink's memory is forgotten and renamed with the sink.
+type Memories interface {
+	// RecallSink returns a sink's remembered values for the keys, in their order; nil for an
+	// unknown key. The caller owns the result.
+	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
+	// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
+	// entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
+	// An entry under the SourceKey of an object that a source still knows is kept. It returns
+	// an error if the sink was never configured.
+	RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error
+	// RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
+	// due. It writes nothing if no entry is due.
+	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
 }
 
-// SinkStats is the state of one sink.
-type SinkStats struct {
-	Cursor     uint64
-	LagEvents  uint64    // events after the cursor
-	LagBytes   int64     // their bytes
-	Oldest     time.Time // RecordedTime of the first of them, by the clock as it is now; zero if there is none
-	Configured bool
-	// PausedSince is when an operator paused it; zero if it is not paused.
-	PausedSince time.Time
-	// Trimmed counts events after the cursor that were trimmed while the sink was
-	// not configured: it will never get them. A Skip over them counts them.
-	Trimmed     uint64
-	Queued      uint64 // events in the redelivery queue
-	QueuedBytes int64  // their bytes
-	// Skipped counts all events that the sink never got: those that a Skip moved
-	// its cursor over, and those of its redelivery queue that were trimmed. It
-	// never decreases.
-	Skipped uint64
+// Commands is the part of a store that keeps commands for appliances. Its methods are safe
+// for concurrent use.
+type Commands interface {
+	Space
+	// Accept stores commands, all of them or none, and returns the result of each, in their
+	// order. Two commands of one call with the same Key are one command. The fields ID, State,
+	// Note, Reason and Done are ignored. Accept returns ErrCommandsFull if more than
+	// MaxCommands would be pending.
+	Accept(ctx context.Context, commands []Command) ([]Acceptance, error)
+	// Commands returns up to limit commands that f selects with an ID above after, in the
+	// order of their IDs. The caller owns the result. If f has a Subject, or selects pending
+	// commands, the cost does not depend on how many other commands there are.
+	Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error)
+	// Command returns one command; found is false if there is none.
+	Command(ctx context.Context, id uint64) (c Command, found bool, err error)
+	// Note stores a note with a pending command, and expected changes as Outcome does. It
+	// returns ErrFenced if the command is no longer pending.
+	Note(ctx context.Context, id uint64, note []byte, expect []Entry) error
+	// Finish ends a pending command. It returns ErrFenced if the command is no longer pending.
+	// Its events are appended even if the journal is full: the caller must not begin a command
+	// unless HasSpace reports space in the reserve.
+	Finish(ctx context.Context, o Outcome) error
+	// RetryCommand makes a rejected command pending again, with its old ID. It returns an
+	// error if there is no such command, or it is not rejected.
+	RetryCommand(ctx context.Context, id uint64) error
+	// DropCommands drops commands, pending ones too, and ignores unknown IDs. n is how many
+	// were dropped.
+	DropCommands(ctx context.Context, ids []uint64) (n int, err error)
+	// Expected returns the expected changes of an appliance's commands, in the order of their
+	// keys.
+	Expected(ctx context.Context, appliance string) ([]Entry, error)
+	// DropExpected drops the expected changes with the given keys, and those whose At is below
+	// before.
+	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
+	// WaitCommands blocks until a command with an ID above after is stored, a command was made
+	// pending again since the call, or ctx is done.
+	WaitCommands(ctx context.Context, after uint64) error
 }
 
-// DeadStats counts dead letters.
-type DeadStats struct {
-	Count uint64
-	Bytes int64 // of their bodies
-	// Dropped counts all dead letters of a source that gave way to newer ones. It
-	// never decreases.
-	Dropped uint64
-}
-
-// DeadOverhead is how many bytes a source's dead letter takes of the sources' share in
-// addition to its body.
-const DeadOverhead = 512
-
-// Limits bound the journal and the dead letters.
-type Limits struct {
-	// MaxBytes bounds the bytes of events; 0: no bound. Events that every sink has
-	// committed give way first; if the others alone reach the bound, Commit waits. One
-	// commit may exceed the bound by its own size, so that a page larger than the space
-	// left does not block its source for ever. Cursors, positions and dead letters are
-	// not counted: delivery continues with a full journal.
-	MaxBytes int64
-	// Retain is how long committed events are kept after RecordedTime. Like every age here it
-	// is elapsed time, even if the clock was set in the meantime.
-	Retain time.Duration
-	// DeadBytes bounds the bodies of all dead letters; 0: no bound. Each configured sink has
-	// its DeadShare: a commit that would exceed it fails with ErrDeadFull. All sources
-	// together have one share too. Their dead letters are never refused, since no object may
-	// block a stream: the oldest dead letters of the source with the most give way to newer
-	// ones, and are counted.
-	DeadBytes int64
-}
-
-// DeadShare returns how many of DeadBytes each of so many sinks has, and all sources
-// together; at least one, or 0 for no bound.
-func (l Limits) DeadShare(sinks int) int64 {
-	if l.DeadBytes <= 0 {
-		return 0
-	}
-	return max(1, l.DeadBytes/int64(sinks+1))
+// Space is the part of a store that reports whether its journal is full. It is safe
+// for concurrent use.
+type Space interface {
+	// HasSpace reports whether the journal accepts more events. If reserved is true, it
+	// reports it for the events of finished commands (see Commands.Finish), which may use the
+	// whole reserve: a sixteenth of Limits.MaxBytes beyond it, and at least 64 KiB.
+	HasSpace(ctx context.Context, reserved bool) (bool, error)
 }

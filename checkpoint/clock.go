@@ -7,6 +7,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Events carry the time of a clock that may be set while they are in the journal.
@@ -85,7 +87,7 @@ const correctionSize = 24
 
 // correctionsOf reads the corrections, in the order in which they were made.
 func correctionsOf(tx *bolt.Tx) []correction {
-	value := tx.Bucket(metaBucket).Get(clockKey)
+	value := tx.Bucket(boltfile.MetaBucket).Get(clockKey)
 	var all []correction
 	for ; len(value) >= correctionSize; value = value[correctionSize:] {
 		all = append(all, correction{
@@ -108,7 +110,7 @@ func putCorrections(tx *bolt.Tx, all []correction, first uint64) error {
 		value = binary.BigEndian.AppendUint64(value, uint64(c.by))
 		value = binary.BigEndian.AppendUint64(value, uint64(c.at))
 	}
-	if err := tx.Bucket(metaBucket).Put(clockKey, value); err != nil {
+	if err := tx.Bucket(boltfile.MetaBucket).Put(clockKey, value); err != nil {
 		return fmt.Errorf("corrections of the clock: %w", err)
 	}
 	return nil

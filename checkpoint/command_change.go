@@ -5,9 +5,105 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
+
+// Accept implements Commands.
+func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, error) {
+	a := &accepting{commands: commands, now: s.clock.now()}
+	err := a.validate()
+	if err == nil {
+		err = s.do(ctx, a)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("accept commands: %w", err)
+	}
+	return a.results, nil
+}
+
+// accepting is the change that Accept makes.
+type accepting struct {
+	commands []Command
+	now      time.Time
+	results  []Acceptance
+}
+
+// maxSubject is the longest subject: it leaves space for the rest of a subject's key.
+const maxSubject = maxKey - 9
+
+func (a *accepting) validate() error {
+	for _, c := range a.commands {
+		if c.Appliance == "" || len(c.Appliance) > maxKey || len(c.Key) > maxKey || len(c.Subject) > maxSubject || len(c.Body) == 0 {
+			return fmt.Errorf("a command of appliance %.40q, with a key of %d, a subject of %d and a body of %d bytes, cannot be kept",
+				c.Appliance, len(c.Key), len(c.Subject), len(c.Body))
+		}
+	}
+	return nil
+}
+
+// check counts the new commands, since nothing may have been written if there is no space.
+func (a *accepting) check(r *writeRound) error {
+	d := openCommandTable(r.tx)
+	fresh := map[string]bool{}
+	count := uint64(0)
+	for _, c := range a.commands {
+		if c.Key != "" && (fresh[c.Key] || d.keys.Get([]byte(c.Key)) != nil) {
+			continue
+		}
+		fresh[c.Key] = true
+		count++
+	}
+	if count > 0 && d.pending+count > MaxCommands {
+		return ErrCommandsFull
+	}
+	return nil
+}
+
+func (a *accepting) write(r *writeRound) error {
+	d := openCommandTable(r.tx)
+	d.commands.FillPercent = appendFill
+	a.results = make([]Acceptance, len(a.commands))
+	for i, c := range a.commands {
+		var err error
+		if a.results[i], err = d.accept(c); err != nil {
+			return fmt.Errorf("a command: %w", err)
+		}
+		r.changed = r.changed || !a.results[i].Duplicate
+		r.commanded = r.commanded || !a.results[i].Duplicate
+	}
+	if err := d.forgetOldest(a.now.Add(-KeepCommands).UnixMilli(), max(forgetLeast, 2*len(a.commands))); err != nil {
+		return err
+	}
+	return d.close()
+}
+
+func (d *commandTable) accept(c Command) (Acceptance, error) {
+	if c.Key != "" {
+		if id := d.keys.Get([]byte(c.Key)); len(id) == 8 {
+			return Acceptance{ID: binary.BigEndian.Uint64(id), Duplicate: true}, nil
+		}
+	}
+	id, err := d.commands.NextSequence()
+	if err != nil {
+		return Acceptance{}, err
+	}
+	k := &keptCommand{
+		Key: c.Key, Appliance: c.Appliance, Subject: c.Subject, Body: c.Body,
+		Accepted: c.Accepted.UnixMilli(), State: CommandPending,
+	}
+	err = errors.Join(d.put(id, k), d.indexPending(id, k))
+	if c.Key != "" && err == nil {
+		err = d.keys.Put([]byte(c.Key), appendUint64(id))
+	}
+	if c.Subject != "" && err == nil {
+		err = d.subjects.Put(subjectKey(c.Subject, id), []byte{})
+	}
+	return Acceptance{ID: id}, err
+}
 
 // commandChange is a change to one command.
 type commandChange struct {
@@ -177,7 +273,7 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 		}
 		return known.ForEach(func(key, value []byte) error {
 			if len(value) <= 8 {
-				return fmt.Errorf("%w: expected change %.40q", errUnreadable, key)
+				return fmt.Errorf("%w: expected change %.40q", boltfile.ErrUnreadable, key)
 			}
 			entries = append(entries, Entry{Key: string(key), Value: append([]byte(nil), value[8:]...), At: int64(binary.BigEndian.Uint64(value))})
 			return nil
@@ -208,7 +304,7 @@ func (u *droppingExpected) check(*writeRound) error { return nil }
 
 func (u *droppingExpected) write(r *writeRound) error {
 	name := expectedName(u.appliance)
-	known, forget := r.tx.table(knownBucket).inside(name), r.tx.table(forgetBucket).inside(name)
+	known, forget := r.tx.Table(knownBucket).Inside(name), r.tx.Table(forgetBucket).Inside(name)
 	if known == nil || forget == nil {
 		return nil
 	}
@@ -219,7 +315,7 @@ func (u *droppingExpected) write(r *writeRound) error {
 			continue
 		}
 		queued := append(append([]byte(nil), value[:8]...), key...)
-		if err := errors.Join(forget.remove(queued), known.remove([]byte(key))); err != nil {
+		if err := errors.Join(forget.Delete(queued), known.Delete([]byte(key))); err != nil {
 			return fmt.Errorf("expected change %.40q: %w", key, err)
 		}
 	}

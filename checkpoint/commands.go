@@ -1,9 +1,15 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"iter"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"ndrbridge/transform"
 )
@@ -93,41 +99,144 @@ type CommandStats struct {
 	Done    uint64 // those that the state still keeps
 }
 
-// Commands is the part of a store that keeps commands for appliances. Its methods are safe
-// for concurrent use.
-type Commands interface {
-	Space
-	// Accept stores commands, all of them or none, and returns the result of each, in their
-	// order. Two commands of one call with the same Key are one command. The fields ID, State,
-	// Note, Reason and Done are ignored. Accept returns ErrCommandsFull if more than
-	// MaxCommands would be pending.
-	Accept(ctx context.Context, commands []Command) ([]Acceptance, error)
-	// Commands returns up to limit commands that f selects with an ID above after, in the
-	// order of their IDs. The caller owns the result. If f has a Subject, or selects pending
-	// commands, the cost does not depend on how many other commands there are.
-	Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error)
-	// Command returns one command; found is false if there is none.
-	Command(ctx context.Context, id uint64) (c Command, found bool, err error)
-	// Note stores a note with a pending command, and expected changes as Outcome does. It
-	// returns ErrFenced if the command is no longer pending.
-	Note(ctx context.Context, id uint64, note []byte, expect []Entry) error
-	// Finish ends a pending command. It returns ErrFenced if the command is no longer pending.
-	// Its events are appended even if the journal is full: the caller must not begin a command
-	// unless HasSpace reports space in the reserve.
-	Finish(ctx context.Context, o Outcome) error
-	// RetryCommand makes a rejected command pending again, with its old ID. It returns an
-	// error if there is no such command, or it is not rejected.
-	RetryCommand(ctx context.Context, id uint64) error
-	// DropCommands drops commands, pending ones too, and ignores unknown IDs. n is how many
-	// were dropped.
-	DropCommands(ctx context.Context, ids []uint64) (n int, err error)
-	// Expected returns the expected changes of an appliance's commands, in the order of their
-	// keys.
-	Expected(ctx context.Context, appliance string) ([]Entry, error)
-	// DropExpected drops the expected changes with the given keys, and those whose At is below
-	// before.
-	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
-	// WaitCommands blocks until a command with an ID above after is stored, a command was made
-	// pending again since the call, or ctx is done.
-	WaitCommands(ctx context.Context, after uint64) error
+// Command implements Commands.
+func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		k, err := parseCommand(commands.Get(appendUint64(id)))
+		if k != nil {
+			c, found = k.command(id), true
+		}
+		return err
+	})
+	if err != nil {
+		return Command{}, false, fmt.Errorf("command %d: %w", id, err)
+	}
+	return c, found, nil
+}
+
+// Commands implements Commands.
+func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error) {
+	var found []Command
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		commands := tx.Bucket(commandsBucket)
+		if commands == nil {
+			return nil
+		}
+		for key := range f.keys(tx, after) {
+			if len(found) >= limit {
+				break
+			}
+			k, err := parseCommand(commands.Get(key))
+			if err != nil {
+				return err
+			}
+			if k != nil && f.selects(k) {
+				found = append(found, k.command(binary.BigEndian.Uint64(key)))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list commands: %w", err)
+	}
+	return found, nil
+}
+
+func (f CommandFilter) selects(k *keptCommand) bool {
+	return (f.Appliance == "" || f.Appliance == k.Appliance) &&
+		(f.Subject == "" || f.Subject == k.Subject) &&
+		(f.State == "" || f.State == k.State)
+}
+
+// keys yields, in order, the keys of all commands with an ID above after that f may
+// select, from the smallest index available.
+func (f CommandFilter) keys(tx *bolt.Tx, after uint64) iter.Seq[[]byte] {
+	waiting := tx.Bucket(waitingBucket)
+	switch {
+	case f.Subject != "":
+		return keysAfter(tx.Bucket(subjectsBucket), subjectKey(f.Subject, after))
+	case f.State != CommandPending:
+		return keysAfter(tx.Bucket(commandsBucket), appendUint64(after))
+	case f.Appliance == "":
+		return keysOfAll(waiting, after)
+	}
+	if of := waiting.Bucket([]byte(f.Appliance)); of != nil {
+		return keysAfter(of, appendUint64(after))
+	}
+	return func(func([]byte) bool) {}
+}
+
+// keysAfter yields the IDs at the ends of the keys of a bucket after mark, of those keys
+// that differ from mark in the ID only.
+func keysAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
+	prefix := mark[:len(mark)-8]
+	return func(yield func([]byte) bool) {
+		cursor := b.Cursor()
+		key, _ := cursor.Seek(mark)
+		for ; key != nil && bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
+			// A subject can begin with another one and a zero byte.
+			if len(key) == len(mark) && !bytes.Equal(key, mark) && !yield(key[len(prefix):]) {
+				return
+			}
+		}
+	}
+}
+
+// keysOfAll yields, in order, the keys above after of all buckets in a bucket.
+func keysOfAll(b *bolt.Bucket, after uint64) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var cursors []*bolt.Cursor
+		var heads [][]byte // nil at the end of a bucket
+		mark := appendUint64(after)
+		all := b.Cursor()
+		for name, _ := all.First(); name != nil; name, _ = all.Next() {
+			cursor := b.Bucket(name).Cursor()
+			head, _ := cursor.Seek(mark)
+			if bytes.Equal(head, mark) {
+				head, _ = cursor.Next()
+			}
+			cursors, heads = append(cursors, cursor), append(heads, head)
+		}
+		for {
+			least := -1
+			for i, head := range heads {
+				if head != nil && (least < 0 || bytes.Compare(head, heads[least]) < 0) {
+					least = i
+				}
+			}
+			if least < 0 || !yield(heads[least]) {
+				return
+			}
+			heads[least], _ = cursors[least].Next()
+		}
+	}
+}
+
+// WaitCommands implements Commands.
+func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
+	s.mu.Lock()
+	changed := s.commanded
+	s.mu.Unlock()
+	last := uint64(0)
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		if commands := tx.Bucket(commandsBucket); commands != nil {
+			last = commands.Sequence()
+		}
+		return nil
+	})
+	if err != nil || last > after {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return ErrClosed
+	case <-changed:
+		return nil
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Dead implements Journal.
@@ -38,6 +40,27 @@ func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]D
 		return nil, fmt.Errorf("dead letters of %s: %w", o, err)
 	}
 	return deadLetters, nil
+}
+
+// DeadLetterOf implements Operations.
+func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		if dead == nil {
+			return nil
+		}
+		value := dead.Get([]byte(key))
+		if value == nil {
+			return nil
+		}
+		deadLetter, err = decodeDead([]byte(key), value)
+		found = err == nil
+		return err
+	})
+	if err != nil {
+		return DeadLetter{}, false, fmt.Errorf("dead letter %.40q of %s: %w", key, o, err)
+	}
+	return deadLetter, found, nil
 }
 
 // deadHead is the head of a stored dead letter, before its body.
@@ -95,11 +118,11 @@ func validateDead(deadLetters []DeadLetter) error {
 }
 
 // putDead writes an owner's dead letters and counts them.
-func putDead(tx *writeTx, o Owner, deadLetters []DeadLetter) error {
+func putDead(tx *boltfile.Tx, o Owner, deadLetters []DeadLetter) error {
 	if len(deadLetters) == 0 {
 		return nil
 	}
-	dead, err := tx.table(deadBucket).make([]byte(o))
+	dead, err := tx.Table(deadBucket).Make([]byte(o))
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
@@ -111,7 +134,7 @@ func putDead(tx *writeTx, o Owner, deadLetters []DeadLetter) error {
 		}
 		value, err := encodeDead(d)
 		if err == nil {
-			err = dead.put([]byte(d.Key), value)
+			err = dead.Put([]byte(d.Key), value)
 		}
 		if err != nil {
 			return fmt.Errorf("dead letter %.40q: %w", d.Key, err)
@@ -120,17 +143,6 @@ func putDead(tx *writeTx, o Owner, deadLetters []DeadLetter) error {
 		size.Bytes += int64(len(d.Body))
 	}
 	return size.put(tx, o)
-}
-
-func (d DeadStats) put(tx *writeTx, o Owner) error {
-	value := binary.BigEndian.AppendUint64(appendUint64(d.Count), uint64(d.Bytes))
-	if d.Dropped > 0 {
-		value = binary.BigEndian.AppendUint64(value, d.Dropped)
-	}
-	if err := tx.table(deadSizeBucket).put([]byte(o), value); err != nil {
-		return fmt.Errorf("dead letters: %w", err)
-	}
-	return nil
 }
 
 // deadSpace returns ErrDeadFull if a sink's dead letters would exceed its share.
@@ -153,6 +165,17 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 	}
 	if then > now && then > share {
 		return fmt.Errorf("%w: %d bytes of them, and %d more, exceed the sink's share of %d", ErrDeadFull, now, then-now, share)
+	}
+	return nil
+}
+
+func (d DeadStats) put(tx *boltfile.Tx, o Owner) error {
+	value := binary.BigEndian.AppendUint64(appendUint64(d.Count), uint64(d.Bytes))
+	if d.Dropped > 0 {
+		value = binary.BigEndian.AppendUint64(value, d.Dropped)
+	}
+	if err := tx.Table(deadSizeBucket).Put([]byte(o), value); err != nil {
+		return fmt.Errorf("dead letters: %w", err)
 	}
 	return nil
 }

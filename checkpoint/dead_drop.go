@@ -1,8 +1,12 @@
 package checkpoint
 
 import (
+	"bytes"
+	"container/heap"
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -13,27 +17,6 @@ const (
 	takeDeadLetters = 1000
 	takeBytes       = 4 << 20
 )
-
-// DeadLetterOf implements Operations.
-func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
-		if dead == nil {
-			return nil
-		}
-		value := dead.Get([]byte(key))
-		if value == nil {
-			return nil
-		}
-		deadLetter, err = decodeDead([]byte(key), value)
-		found = err == nil
-		return err
-	})
-	if err != nil {
-		return DeadLetter{}, false, fmt.Errorf("dead letter %.40q of %s: %w", key, o, err)
-	}
-	return deadLetter, found, nil
-}
 
 // DropDead implements Operations.
 func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, err error) {
@@ -96,7 +79,7 @@ func (t *taking) check(*writeRound) error { return nil }
 
 func (t *taking) write(r *writeRound) error {
 	t.seen, t.taken = len(t.keys), 0
-	dead := r.tx.table(deadBucket).inside([]byte(t.owner))
+	dead := r.tx.Table(deadBucket).Inside([]byte(t.owner))
 	if dead == nil {
 		return nil
 	}
@@ -121,7 +104,7 @@ func (t *taking) write(r *writeRound) error {
 		}
 		size.Count--
 		size.Bytes -= deadBody(value)
-		if err := dead.remove([]byte(key)); err != nil {
+		if err := dead.Delete([]byte(key)); err != nil {
 			return fmt.Errorf("dead letter %.40q: %w", key, err)
 		}
 		t.taken++
@@ -133,14 +116,127 @@ func (t *taking) write(r *writeRound) error {
 	if size.Count > 0 {
 		return size.put(r.tx, t.owner)
 	}
-	if err := r.tx.table(deadBucket).removeAll([]byte(t.owner)); err != nil {
+	if err := r.tx.Table(deadBucket).DeleteBucket([]byte(t.owner)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	if size.Dropped > 0 {
 		return size.put(r.tx, t.owner)
 	}
-	if err := r.tx.table(deadSizeBucket).remove([]byte(t.owner)); err != nil {
+	if err := r.tx.Table(deadSizeBucket).Delete([]byte(t.owner)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	return nil
+}
+
+// boundSourceDead drops dead letters if the sources exceed their share: the oldest ones of
+// the source with the most, and slightly more than necessary, so that many new ones do not
+// each cost a search.
+func (r *writeRound) boundSourceDead() error {
+	share := r.limits.DeadShare(len(r.configured))
+	if share == 0 {
+		return nil
+	}
+	sizes := make(map[Owner]DeadStats)
+	total := int64(0)
+	cursor := r.tx.Bucket(deadSizeBucket).Cursor()
+	for key, value := cursor.Seek([]byte(sourceOwners)); strings.HasPrefix(string(key), sourceOwners); key, value = cursor.Next() {
+		size := decodeDeadStats(value)
+		sizes[Owner(key)] = size
+		total += size.taken()
+	}
+	if total <= share {
+		return nil
+	}
+	target := share - share/16
+	least := target / int64(len(sizes)) // bytes that each source may keep
+	for total > target {
+		var most Owner
+		for o, size := range sizes {
+			if most == "" || size.taken() > sizes[most].taken() || size.taken() == sizes[most].taken() && o < most {
+				most = o
+			}
+		}
+		size := sizes[most]
+		dropped, err := r.dropOldest(most, &size, min(total-target, size.taken()-least))
+		if err != nil {
+			return err
+		}
+		total -= dropped
+		sizes[most] = size
+	}
+	return nil
+}
+
+// taken returns how many bytes of the sources' share a source's dead letters take.
+func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*DeadOverhead }
+
+// dropOldest drops as many of an owner's oldest dead letters as make up need bytes, and
+// returns how many bytes they took. It updates size.
+func (r *writeRound) dropOldest(o Owner, size *DeadStats, need int64) (dropped int64, err error) {
+	dead := r.tx.Table(deadBucket).Inside([]byte(o))
+	if dead == nil {
+		return 0, fmt.Errorf("%w: dead letters of %s are counted, but there are none", ErrDamaged, o)
+	}
+	var oldest deadByAge
+	cursor := dead.Cursor()
+	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
+		head, content, err := splitDead(key, value)
+		if err != nil {
+			return 0, err
+		}
+		if dropped >= need && !oldest.younger(head.Time, key) {
+			continue
+		}
+		body := int64(len(content))
+		heap.Push(&oldest, agedDead{head.Time, bytes.Clone(key), body})
+		dropped += body + DeadOverhead
+		for dropped-oldest[0].body-DeadOverhead >= need {
+			dropped -= heap.Pop(&oldest).(agedDead).body + DeadOverhead
+		}
+	}
+	for _, d := range oldest {
+		if err := dead.Delete(d.key); err != nil {
+			return 0, fmt.Errorf("dead letter %.40q: %w", d.key, err)
+		}
+		size.Count--
+		size.Bytes -= d.body
+		size.Dropped++
+	}
+	return dropped, size.put(r.tx, o)
+}
+
+// agedDead is a dead letter that may be dropped.
+type agedDead struct {
+	at   time.Time
+	key  []byte
+	body int64
+}
+
+// deadByAge is a heap with the youngest dead letter on top.
+type deadByAge []agedDead
+
+func (h deadByAge) Len() int { return len(h) }
+
+func (h deadByAge) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h deadByAge) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.After(h[j].at)
+	}
+	return bytes.Compare(h[i].key, h[j].key) > 0
+}
+
+// younger reports whether the heap's youngest dead letter is younger than another one.
+func (h deadByAge) younger(at time.Time, key []byte) bool {
+	return len(h) > 0 && (h[0].at.After(at) || h[0].at.Equal(at) && bytes.Compare(h[0].key, key) > 0)
+}
+
+// Push implements heap.Interface.
+func (h *deadByAge) Push(x any) { *h = append(*h, x.(agedDead)) }
+
+// Pop implements heap.Interface.
+func (h *deadByAge) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }

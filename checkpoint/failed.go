@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"ndrbridge/checkpoint/internal/boltfile"
 	"os"
 	"syscall"
 	"time"
@@ -47,7 +48,7 @@ func (s *Store) setFailure(err error) (first bool) {
 // judge returns the error of a transaction as callers get it. If the error means that the
 // file cannot be read, judge fails the store.
 func (s *Store) judge(err error) error {
-	if !errors.Is(err, errUnreadable) {
+	if !errors.Is(err, boltfile.ErrUnreadable) {
 		return err
 	}
 	if cut := s.whole(); cut != nil {
@@ -66,7 +67,7 @@ func (s *Store) whole() error {
 	if err != nil || info.Size() >= s.least.Load() {
 		return nil // a file whose size is not known may still be readable
 	}
-	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", errUnreadable, info.Size(), s.least.Load())
+	return fmt.Errorf("%w: it was cut short to %d of at least %d bytes while it was open", boltfile.ErrUnreadable, info.Size(), s.least.Load())
 }
 
 // watch fails the store if its file is no longer at its path. Only the writer calls it.
@@ -118,7 +119,7 @@ func (s *Store) save() (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir, name := split(s.path)
+	dir, name := boltfile.Split(s.path)
 	file, err := os.CreateTemp(dir, name+".*.saved.new") // of mode 0600
 	if err != nil {
 		return "", err
@@ -135,7 +136,7 @@ func (s *Store) save() (path string, err error) {
 	for n := 1; ; n++ {
 		err := os.Link(file.Name(), path)
 		if err == nil {
-			return path, syncDir(dir)
+			return path, boltfile.SyncDir(dir)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return "", err

@@ -2,12 +2,14 @@ package checkpoint
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sort"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"ndrbridge/checkpoint/internal/boltfile"
 	"ndrbridge/transform"
 )
 
@@ -27,7 +29,8 @@ type ends struct {
 	recorded      int64
 }
 
-func (e ends) empty() bool  { return e.first > e.last }
+func (e ends) empty() bool { return e.first > e.last }
+
 func (e ends) bytes() int64 { return int64(e.total - e.before) }
 
 // openJournal reads the journal's ends. It costs two lookups.
@@ -59,7 +62,7 @@ func openJournal(tx *bolt.Tx) (journal, error) {
 
 // append adds events to the journal's table and returns how many bytes they have. bbolt
 // keeps the events' bytes until the transaction ends, and copies them once, into pages.
-func (j *journal) append(to *table, events []transform.Event, now time.Time) (size int64, err error) {
+func (j *journal) append(to *boltfile.Table, events []transform.Event, now time.Time) (size int64, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
@@ -77,7 +80,7 @@ func (j *journal) append(to *table, events []transform.Event, now time.Time) (si
 			j.recorded = max(j.recorded, recorded.UnixMilli())
 		}
 		key = mark{j.last, j.total, j.recorded}.append(key[:0])
-		if err := to.add(key, e.Structured()); err != nil {
+		if err := to.Add(key, e.Structured()); err != nil {
 			return size, fmt.Errorf("event %d: %w", j.last, err)
 		}
 		size += int64(len(e.Structured()))
@@ -164,4 +167,79 @@ func parseEvent(b []byte) (transform.Event, error) {
 		return e, fmt.Errorf("%d bytes are not an event: %w", len(b), err)
 	}
 	return e, nil
+}
+
+// mark is a journal key: an event's number and the sums up to it.
+type mark struct {
+	seq      uint64
+	total    uint64
+	recorded int64
+}
+
+const markSize = 24
+
+func (m mark) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, m.seq)
+	b = binary.BigEndian.AppendUint64(b, m.total)
+	return binary.BigEndian.AppendUint64(b, uint64(m.recorded))
+}
+
+func parseMark(key []byte) (mark, error) {
+	if len(key) != markSize {
+		return mark{}, fmt.Errorf("a journal key of %d bytes", len(key))
+	}
+	return mark{
+		seq:      binary.BigEndian.Uint64(key),
+		total:    binary.BigEndian.Uint64(key[8:]),
+		recorded: int64(binary.BigEndian.Uint64(key[16:])),
+	}, nil
+}
+
+// journalCheck checks that the keys of a range of the journal follow each other. It is a
+// boltfile.Visitor.
+type journalCheck struct {
+	first     mark
+	firstSize uint64 // of the value of first
+	last      mark
+	err       error // the first fault
+}
+
+// Visit implements boltfile.Visitor.
+func (c *journalCheck) Visit(bucket string, key []byte, size uint64) {
+	if bucket != journalPath || c.err != nil {
+		return
+	}
+	m, err := parseMark(key)
+	if err == nil && m.seq == 0 {
+		err = errors.New("event 0 in the journal")
+	}
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.join(journalCheck{first: m, firstSize: size, last: m})
+}
+
+// journalPath is the path of the journal's bucket, as passed to Visit.
+const journalPath = "/journal"
+
+// Fork implements boltfile.Visitor.
+func (c *journalCheck) Fork() boltfile.Visitor { return new(journalCheck) }
+
+// Join implements boltfile.Visitor.
+func (c *journalCheck) Join(fork boltfile.Visitor) { c.join(*fork.(*journalCheck)) }
+
+// join appends the range that follows.
+func (c *journalCheck) join(next journalCheck) {
+	switch first, last := next.first, c.last; {
+	case c.err != nil:
+	case last == mark{}:
+		*c = next
+	case next.last == mark{}:
+		c.err = next.err
+	case first.seq != last.seq+1, first.total != last.total+next.firstSize:
+		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
+	default:
+		c.last, c.err = next.last, next.err
+	}
 }

@@ -1,13 +1,14 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // The file is a bbolt database with these buckets. Integers are 64 bits,
@@ -60,7 +61,6 @@ import (
 //	recorded   the latest RecordedTime up to and including this one, milliseconds since
 //	           1970. It decreases only after a correction
 var (
-	metaBucket      = []byte("meta")
 	positionsBucket = []byte("positions")
 	knownBucket     = []byte("known")
 	forgetBucket    = []byte("forget")
@@ -82,7 +82,7 @@ var (
 	// buckets holds the buckets of version 1, then those that each version added.
 	buckets = [layoutVersion][][]byte{
 		{
-			metaBucket, positionsBucket, knownBucket, forgetBucket,
+			boltfile.MetaBucket, positionsBucket, knownBucket, forgetBucket,
 			journalBucket, cursorsBucket, deadBucket, deadSizeBucket,
 		},
 		{requeuedBucket, replayedBucket, countsBucket, pausedBucket},
@@ -92,7 +92,6 @@ var (
 
 	versionKey = []byte("version")
 	closedKey  = []byte("closed")
-	sumKey     = []byte("sum")
 	clockKey   = []byte("clock")
 )
 
@@ -122,21 +121,10 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 			}
 		}
 	}
-	if err := tx.Bucket(metaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10)); err != nil {
+	if err := tx.Bucket(boltfile.MetaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10)); err != nil {
 		return err
 	}
-	w := &writeTx{Tx: tx}
-	for _, added := range buckets {
-		for _, name := range added {
-			if bytes.Equal(name, metaBucket) {
-				continue
-			}
-			if err := w.table(name).sumUp(); err != nil {
-				return fmt.Errorf("bucket %s: %w", name, err)
-			}
-		}
-	}
-	return w.put()
+	return boltfile.PutSum(tx)
 }
 
 // checkLayout returns the version of the layout, and an error unless the file is a state
@@ -161,7 +149,7 @@ func checkLayout(tx *bolt.Tx) (version int, err error) {
 
 // layoutOf returns the version of a file's layout.
 func layoutOf(tx *bolt.Tx) (int, error) {
-	meta := tx.Bucket(metaBucket)
+	meta := tx.Bucket(boltfile.MetaBucket)
 	if meta == nil || meta.Get(versionKey) == nil {
 		return 0, errors.New("this is a bbolt file, but not the state of ndrbridge")
 	}
@@ -219,71 +207,6 @@ func checkEnds(tx *bolt.Tx) error {
 			return nil
 		})
 	})
-}
-
-// journalCheck checks that the keys of a range of the journal, passed to it in order,
-// follow each other.
-type journalCheck struct {
-	first     mark
-	firstSize uint64 // of the value of first
-	last      mark
-	err       error // the first fault
-}
-
-func (c *journalCheck) next(key []byte, size uint64) {
-	if c.err != nil {
-		return
-	}
-	m, err := parseMark(key)
-	if err == nil && m.seq == 0 {
-		err = errors.New("event 0 in the journal")
-	}
-	if err != nil {
-		c.err = err
-		return
-	}
-	c.join(journalCheck{first: m, firstSize: size, last: m})
-}
-
-// join appends the range that follows.
-func (c *journalCheck) join(next journalCheck) {
-	switch first, last := next.first, c.last; {
-	case c.err != nil:
-	case last == mark{}:
-		*c = next
-	case next.last == mark{}:
-		c.err = next.err
-	case first.seq != last.seq+1, first.total != last.total+next.firstSize:
-		c.err = fmt.Errorf("event %d of the journal does not follow event %d", first.seq, last.seq)
-	default:
-		c.last, c.err = next.last, next.err
-	}
-}
-
-// mark is a journal key: an event's number and the sums up to it.
-type mark struct {
-	seq      uint64
-	total    uint64
-	recorded int64
-}
-
-const markSize = 24
-
-func (m mark) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, m.seq)
-	b = binary.BigEndian.AppendUint64(b, m.total)
-	return binary.BigEndian.AppendUint64(b, uint64(m.recorded))
-}
-
-func parseMark(key []byte) (mark, error) {
-	if len(key) != markSize {
-		return mark{}, fmt.Errorf("a journal key of %d bytes", len(key))
-	}
-	return mark{
-		seq:      binary.BigEndian.Uint64(key),
-		total:    binary.BigEndian.Uint64(key[8:]),
-		recorded: int64(binary.BigEndian.Uint64(key[16:])),
-	}, nil
 }
 
 func appendUint64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

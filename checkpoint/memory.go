@@ -4,28 +4,55 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// Memories is the part of a store in which sinks keep what they created at their targets,
-// such as the message or the ticket of a detection. Its methods are safe for concurrent
-// use.
-//
-// A sink's memory is forgotten and renamed with the sink.
-type Memories interface {
-	// RecallSink returns a sink's remembered values for the keys, in their order; nil for an
-	// unknown key. The caller owns the result.
-	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
-	// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
-	// entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
-	// An entry under the SourceKey of an object that a source still knows is kept. It returns
-	// an error if the sink was never configured.
-	RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error
-	// RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
-	// due. It writes nothing if no entry is due.
-	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
+// Recall implements Sources.
+func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
+	values, err := s.recall(ctx, []byte(source.String()), keys)
+	if err != nil {
+		return nil, fmt.Errorf("recall of %s: %w", source, err)
+	}
+	return values, nil
+}
+
+// Known implements Sources.
+func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error) {
+	var entries []Entry
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+		if known == nil {
+			return nil
+		}
+		// The bucket forget has the requested order.
+		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
+		begin := binary.BigEndian.AppendUint64(nil, uint64(max(after.At, 0)))
+		begin = append(begin, after.Key...)
+		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
+			if len(queued) <= 8 {
+				return fmt.Errorf("forget: a key of %d bytes", len(queued))
+			}
+			at, key := queued[:8], queued[8:]
+			value := known.Get(key)
+			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
+				continue // remembered again since, under another At
+			}
+			entries = append(entries, Entry{
+				Key: string(key), Value: bytes.Clone(value[8:]), At: int64(binary.BigEndian.Uint64(at)),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("known of %s: %w", source, err)
+	}
+	return entries, nil
 }
 
 // SourceKey returns the key under which a sink remembers something about an object that a
@@ -38,13 +65,13 @@ func SourceKey(source Source, id string) string {
 const sourceKeyPrefix = "ndrbridge://"
 
 // isKnown reports whether a key is the SourceKey of an object that its source knows.
-func isKnown(tx *writeTx, key []byte) bool {
+func isKnown(tx *boltfile.Tx, key []byte) bool {
 	rest, is := bytes.CutPrefix(key, []byte(sourceKeyPrefix))
 	end := bytes.LastIndexByte(rest, '/')
 	if !is || end < 0 {
 		return false
 	}
-	known := tx.table(knownBucket).inside(rest[:end])
+	known := tx.Table(knownBucket).Inside(rest[:end])
 	return known != nil && known.Get(rest[end+1:]) != nil
 }
 
@@ -61,6 +88,41 @@ func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][
 	return values, nil
 }
 
+// recall returns the known values under a name.
+func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		known := tx.Bucket(knownBucket).Bucket(name)
+		if known == nil {
+			return nil
+		}
+		size := 0
+		cursor := known.Cursor()
+		for i, key := range keys {
+			if found, value := cursor.Seek([]byte(key)); string(found) == key && len(value) > 8 {
+				values[i] = value[8:]
+				size += len(values[i])
+			}
+		}
+		own(values, size)
+		return nil
+	})
+	return values, err
+}
+
+// own replaces values of a transaction with copies of them, size bytes in all, in one
+// allocation.
+func own(values [][]byte, size int) {
+	all := make([]byte, 0, size)
+	for i, b := range values {
+		if b != nil {
+			start := len(all)
+			all = append(all, b...)
+			values[i] = all[start:len(all):len(all)]
+		}
+	}
+}
+
 // RememberSink implements Memories.
 func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
 	err := validateEntries(entries)
@@ -71,6 +133,24 @@ func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, 
 		return fmt.Errorf("remember for %s: %w", sink, err)
 	}
 	return nil
+}
+
+// remembering is the change that RememberSink makes.
+type remembering struct {
+	sink         string
+	entries      []Entry
+	forgetBefore int64
+}
+
+func (m *remembering) check(r *writeRound) error {
+	_, err := cursorOf(r.tx.Tx, m.sink)
+	return err
+}
+
+func (m *remembering) write(r *writeRound) error {
+	r.changed = true
+	isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
+	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
 }
 
 // RefreshSink implements Memories.
@@ -109,7 +189,7 @@ func (f *refreshing) isDue(value []byte) bool {
 func (f *refreshing) check(*writeRound) error { return nil }
 
 func (f *refreshing) write(r *writeRound) error {
-	known := r.tx.table(knownBucket).inside(memoryName(f.sink))
+	known := r.tx.Table(knownBucket).Inside(memoryName(f.sink))
 	if known == nil {
 		return nil
 	}
@@ -126,29 +206,91 @@ func (f *refreshing) write(r *writeRound) error {
 	return remember(r.tx, memoryName(f.sink), entries, 0, nil)
 }
 
-// remembering is the change that RememberSink makes.
-type remembering struct {
-	sink         string
-	entries      []Entry
-	forgetBefore int64
-}
+// forgetLeast is the minimum number of entries that a commit may forget. It may always
+// forget twice as many as it remembers, so that forgetting keeps up.
+const forgetLeast = 64
 
-func (m *remembering) check(r *writeRound) error {
-	_, err := cursorOf(r.tx.Tx, m.sink)
-	return err
-}
-
-func (m *remembering) write(r *writeRound) error {
-	r.changed = true
-	isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
-	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
-}
+// keepDuplicate is how long a kept entry stays before it is checked again, in
+// milliseconds, the unit of At in sinks' memories.
+const keepDuplicate = 24 * 60 * 60 * 1000
 
 // validateEntries rejects entries that cannot be stored.
 func validateEntries(entries []Entry) error {
 	for _, e := range entries {
 		if e.Key == "" || len(e.Key) > maxKey || len(e.Value) == 0 || e.At < 0 {
 			return fmt.Errorf("the entry %.40q (value of %d bytes, At %d) cannot be kept", e.Key, len(e.Value), e.At)
+		}
+	}
+	return nil
+}
+
+// remember stores known entries under a name, and forgets some old ones, except the keys
+// for which keep returns true; nil keeps none.
+func remember(tx *boltfile.Tx, name []byte, entries []Entry, forgetBefore int64, keep func(key []byte) bool) error {
+	known, err := tx.Table(knownBucket).Make(name)
+	if err != nil {
+		return fmt.Errorf("known: %w", err)
+	}
+	forget, err := tx.Table(forgetBucket).Make(name)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	forget.FillPercent = appendFill
+	known.FillPercent = knownFill
+
+	size := 0
+	for _, e := range entries {
+		size += 8 + len(e.Value)
+	}
+	values := make([]byte, 0, size) // bbolt refers to them until the transaction ends
+	var queued []byte
+	for _, e := range entries {
+		start := len(values)
+		values = binary.BigEndian.AppendUint64(values, uint64(e.At))
+		values = append(values, e.Value...)
+		if err := known.Put([]byte(e.Key), values[start:len(values):len(values)]); err != nil {
+			return fmt.Errorf("known: %w", err)
+		}
+		queued = binary.BigEndian.AppendUint64(queued[:0], uint64(e.At))
+		queued = append(queued, e.Key...)
+		if err := forget.Put(queued, []byte{}); err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
+	}
+	return forgetOld(known, forget, forgetBefore, max(forgetLeast, 2*len(entries)), keep)
+}
+
+// forgetOld takes at most limit entries older than before from the queue, and forgets
+// those that were not remembered again since. Entries for which keep returns true are
+// checked again when before is keepDuplicate later.
+func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func(key []byte) bool) error {
+	var old [][]byte
+	cursor := forget.Cursor()
+	for queued, _ := cursor.First(); queued != nil && len(old) < limit; queued, _ = cursor.Next() {
+		if len(queued) <= 8 {
+			return fmt.Errorf("forget: a key of %d bytes", len(queued))
+		}
+		if int64(binary.BigEndian.Uint64(queued)) >= before {
+			break
+		}
+		old = append(old, bytes.Clone(queued))
+	}
+	for _, queued := range old {
+		key := queued[8:]
+		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
+			var err error
+			if keep != nil && keep(key) {
+				at := appendUint64(uint64(before + keepDuplicate))
+				err = errors.Join(known.Put(key, append(at, value[8:]...)), forget.Put(slices.Concat(at[:8], key), []byte{}))
+			} else {
+				err = known.Delete(key)
+			}
+			if err != nil {
+				return fmt.Errorf("known: %w", err)
+			}
+		}
+		if err := forget.Delete(queued); err != nil {
+			return fmt.Errorf("forget: %w", err)
 		}
 	}
 	return nil

@@ -3,10 +3,32 @@ package checkpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/transform"
 )
+
+// Record is an event in the journal.
+type Record struct {
+	Seq   uint64 // increases by one with every event, from 1
+	Event transform.Event
+}
+
+// Batch bounds what Read returns. If there is an event at all, at least one is returned,
+// however large it is.
+type Batch struct {
+	MaxEvents int // 0: no bound
+	MaxBytes  int // of structured events; 0: no bound
+}
+
+// admits reports whether a batch of so many events and bytes may take one more of next
+// bytes.
+func (b Batch) admits(events, bytes, next int) bool {
+	return events == 0 || (b.MaxEvents <= 0 || events < b.MaxEvents) && (b.MaxBytes <= 0 || bytes+next <= b.MaxBytes)
+}
 
 // Read implements Journal.
 func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, error) {
@@ -48,23 +70,6 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 	return records, nil
 }
 
-// Since implements Operations.
-func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		j, err := openJournal(tx)
-		if err != nil {
-			return err
-		}
-		j.correct(s.clock)
-		seq, err = j.since(t)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("find the first event since %s: %w", t, err)
-	}
-	return seq, nil
-}
-
 // readTail reads events from memory. It returns none if Read must not return an event.
 func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record {
 	s.mu.Lock()
@@ -95,4 +100,72 @@ func (s *Store) Wait(ctx context.Context, after uint64) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Since implements Operations.
+func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		j, err := openJournal(tx)
+		if err != nil {
+			return err
+		}
+		j.correct(s.clock)
+		seq, err = j.since(t)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find the first event since %s: %w", t, err)
+	}
+	return seq, nil
+}
+
+// tailBytes is how many bytes of events a tail keeps: about two full pages of detections.
+const tailBytes = 4 << 20
+
+// tail keeps the end of the journal in memory, the events committed last, for sinks that
+// keep up. It holds only events that are in the file or were trimmed from it.
+type tail struct {
+	limit   int      // in bytes
+	records []Record // with consecutive sequence numbers
+	bytes   int      // of their events
+}
+
+// append adds committed events, the last of which has the number last, and drops the
+// oldest ones beyond the limit.
+func (t *tail) append(rounds [][]transform.Event, last uint64) {
+	seq := last + 1
+	for _, events := range rounds {
+		seq -= uint64(len(events))
+	}
+	for _, events := range rounds {
+		for _, e := range events {
+			t.records = append(t.records, Record{Seq: seq, Event: e})
+			t.bytes += len(e.Structured())
+			seq++
+		}
+	}
+	old := 0
+	for ; t.bytes > t.limit; old++ {
+		t.bytes -= len(t.records[old].Event.Structured())
+	}
+	clear(t.records[:old])
+	t.records = t.records[old:]
+}
+
+// drop drops all events.
+func (t *tail) drop() { t.records, t.bytes = nil, 0 }
+
+// read returns events after a number as Journal.Read does, or none if the first of them is
+// not in the tail.
+func (t *tail) read(after uint64, max Batch) []Record {
+	if len(t.records) == 0 || after+1 < t.records[0].Seq || after >= t.records[len(t.records)-1].Seq {
+		return nil
+	}
+	records := t.records[after+1-t.records[0].Seq:]
+	n, size := 0, 0
+	for n < len(records) && max.admits(n, size, len(records[n].Event.Structured())) {
+		size += len(records[n].Event.Structured())
+		n++
+	}
+	return slices.Clone(records[:n])
 }

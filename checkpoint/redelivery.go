@@ -10,6 +10,87 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// RedeliveryOffset is an offset in a sink's redelivery queue. Callers only compare offsets
+// and pass them back.
+type RedeliveryOffset struct {
+	// Item increases with every item queued, from 1. Queues never share a number, even if one
+	// sink has the name that another had.
+	Item uint64
+	Seq  uint64 // the event's sequence number within a replayed range; else 0
+}
+
+// Redelivered is an event to be delivered to a sink again.
+type Redelivered struct {
+	// Record is the original event. Seq is 0 if it was a dead letter.
+	Record
+	Offset RedeliveryOffset
+	// Key is the key of the event's dead letter if it is rejected again: the key
+	// that its dead letter had before, else DeadKey of Seq.
+	Key string
+}
+
+// Redelivery is the next part of a sink's redelivery queue.
+type Redelivery struct {
+	Offset  RedeliveryOffset // where the queue begins; before Records if some events were trimmed
+	Records []Redelivered
+}
+
+// RedeliveryCommit is what a sink has done with the leading events of a
+// Redelivery.
+type RedeliveryCommit struct {
+	Sink string
+	// Expect is where the caller believes the queue to begin: Redelivery.Offset.
+	Expect RedeliveryOffset
+	// Last is the offset of the last event that is acknowledged or among Dead, and
+	// Events is how many there are. Other events up to Last had been trimmed, and
+	// count as skipped.
+	Last   RedeliveryOffset
+	Events int
+	Dead   []DeadLetter
+}
+
+// Range is a range of the journal; the zero value is empty.
+type Range struct {
+	First, Last uint64 // sequence numbers
+}
+
+// Requeue implements Redeliveries.
+func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		_, err := cursorOf(tx, sink)
+		return err
+	})
+	if err == nil {
+		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *writeRound, key string, value []byte) (bool, error) {
+			_, event, _ := bytes.Cut(value, []byte{'\n'})
+			if _, err := parseEvent(event); err != nil {
+				return false, nil
+			}
+			return true, r.requeue(sink, key, event)
+		})
+	}
+	if err != nil {
+		return n, fmt.Errorf("requeue dead letters of %s: %w", sink, err)
+	}
+	return n, nil
+}
+
+// requeue appends an event to a sink's queue.
+func (r *writeRound) requeue(sink, key string, event []byte) error {
+	requeued, _, number, err := nextItem(r.tx, sink)
+	if err != nil {
+		return err
+	}
+	if err := requeued.Add(number, appendRequeued(key, event)); err != nil {
+		return fmt.Errorf("redelivery queue: %w", err)
+	}
+	c := countsOf(r.tx.Tx, sink)
+	c.requeued++
+	c.requeuedBytes += int64(len(event))
+	r.queued = true
+	return c.put(r.tx, sink)
+}
+
 // Replay implements Redeliveries.
 func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range, error) {
 	r := &replay{sink: sink, since: since}
@@ -45,7 +126,7 @@ func (p *replay) write(r *writeRound) error {
 	if err != nil {
 		return err
 	}
-	if err := replayed.add(number, appendReplayed(first, last)); err != nil {
+	if err := replayed.Add(number, appendReplayed(first, last)); err != nil {
 		return fmt.Errorf("redelivery queue: %w", err)
 	}
 	p.queued = Range{First: first, Last: last}
@@ -175,6 +256,42 @@ func (s *redeliveryChange) check(r *writeRound) error {
 	return r.deadSpace(s.Sink, s.Dead)
 }
 
+func (s *redeliveryChange) write(r *writeRound) error {
+	r.changed = true
+	q := openQueue(r.tx.Tx, s.Sink)
+	l, err := q.upTo(s.Last, s.Events)
+	if err != nil {
+		return err
+	}
+	requeued := r.tx.Table(requeuedBucket).Inside([]byte(s.Sink))
+	for _, number := range l.requeued {
+		if err := requeued.Delete(number); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	replayed := r.tx.Table(replayedBucket).Inside([]byte(s.Sink))
+	for _, number := range l.replayed {
+		if err := replayed.Delete(number); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	if l.left != nil {
+		if err := replayed.Put(appendUint64(l.left.number), appendReplayed(l.left.first, l.left.last)); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+	}
+	if len(l.requeued) > 0 || l.skipped > 0 {
+		c := countsOf(r.tx.Tx, s.Sink)
+		c.requeued -= uint64(len(l.requeued))
+		c.requeuedBytes -= l.bytes
+		c.skipped += l.skipped
+		if err := c.put(r.tx, s.Sink); err != nil {
+			return err
+		}
+	}
+	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+}
+
 // leading is the part of a queue that a commit removes.
 type leading struct {
 	requeued [][]byte // numbers of items, copied
@@ -226,77 +343,4 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, er
 	}
 	l.skipped = total - uint64(delivered)
 	return l, nil
-}
-
-func (s *redeliveryChange) write(r *writeRound) error {
-	r.changed = true
-	q := openQueue(r.tx.Tx, s.Sink)
-	l, err := q.upTo(s.Last, s.Events)
-	if err != nil {
-		return err
-	}
-	requeued := r.tx.table(requeuedBucket).inside([]byte(s.Sink))
-	for _, number := range l.requeued {
-		if err := requeued.remove(number); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	replayed := r.tx.table(replayedBucket).inside([]byte(s.Sink))
-	for _, number := range l.replayed {
-		if err := replayed.remove(number); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	if l.left != nil {
-		if err := replayed.put(appendUint64(l.left.number), appendReplayed(l.left.first, l.left.last)); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	if len(l.requeued) > 0 || l.skipped > 0 {
-		c := countsOf(r.tx.Tx, s.Sink)
-		c.requeued -= uint64(len(l.requeued))
-		c.requeuedBytes -= l.bytes
-		c.skipped += l.skipped
-		if err := c.put(r.tx, s.Sink); err != nil {
-			return err
-		}
-	}
-	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
-}
-
-// Requeue implements Redeliveries.
-func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
-		_, err := cursorOf(tx, sink)
-		return err
-	})
-	if err == nil {
-		n, err = s.takeDead(ctx, SinkOwner(sink), keys, func(r *writeRound, key string, value []byte) (bool, error) {
-			_, event, _ := bytes.Cut(value, []byte{'\n'})
-			if _, err := parseEvent(event); err != nil {
-				return false, nil
-			}
-			return true, r.requeue(sink, key, event)
-		})
-	}
-	if err != nil {
-		return n, fmt.Errorf("requeue dead letters of %s: %w", sink, err)
-	}
-	return n, nil
-}
-
-// requeue appends an event to a sink's queue.
-func (r *writeRound) requeue(sink, key string, event []byte) error {
-	requeued, _, number, err := nextItem(r.tx, sink)
-	if err != nil {
-		return err
-	}
-	if err := requeued.add(number, appendRequeued(key, event)); err != nil {
-		return fmt.Errorf("redelivery queue: %w", err)
-	}
-	c := countsOf(r.tx.Tx, sink)
-	c.requeued++
-	c.requeuedBytes += int64(len(event))
-	r.queued = true
-	return c.put(r.tx, sink)
 }

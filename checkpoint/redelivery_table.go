@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // redeliveryTable is a sink's redelivery queue within one transaction: requeued events and
@@ -104,9 +106,9 @@ func (q redeliveryTable) ranges(do func(item)) error {
 
 // nextItem assigns the next number of a sink's queue, and creates the queue if there is
 // none.
-func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byte, err error) {
-	if requeued, err = tx.table(requeuedBucket).make([]byte(sink)); err == nil {
-		replayed, err = tx.table(replayedBucket).make([]byte(sink))
+func nextItem(tx *boltfile.Tx, sink string) (requeued, replayed *boltfile.Table, number []byte, err error) {
+	if requeued, err = tx.Table(requeuedBucket).Make([]byte(sink)); err == nil {
+		replayed, err = tx.Table(replayedBucket).Make([]byte(sink))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
@@ -114,7 +116,7 @@ func nextItem(tx *writeTx, sink string) (requeued, replayed *table, number []byt
 	// No number is assigned twice, even if a sink was forgotten or renamed and another
 	// has its name now: a target may identify a redelivery by the sink's name and this
 	// number.
-	all := tx.table(requeuedBucket)
+	all := tx.Table(requeuedBucket)
 	n := max(all.Sequence(), requeued.Sequence()) + 1
 	if err := errors.Join(all.SetSequence(n), requeued.SetSequence(n)); err != nil {
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
@@ -174,10 +176,10 @@ func countsOf(tx *bolt.Tx, sink string) counts {
 	}
 }
 
-func (c counts) put(tx *writeTx, sink string) error {
+func (c counts) put(tx *boltfile.Tx, sink string) error {
 	value := binary.BigEndian.AppendUint64(appendUint64(c.requeued), uint64(c.requeuedBytes))
 	value = binary.BigEndian.AppendUint64(value, c.skipped)
-	if err := tx.table(countsBucket).put([]byte(sink), value); err != nil {
+	if err := tx.Table(countsBucket).Put([]byte(sink), value); err != nil {
 		return fmt.Errorf("counts of %s: %w", sink, err)
 	}
 	return nil

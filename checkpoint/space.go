@@ -2,19 +2,13 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
-
-// Space is the part of a store that reports whether its journal is full. It is safe
-// for concurrent use.
-type Space interface {
-	// HasSpace reports whether the journal accepts more events. If reserved is true, it
-	// reports it for the events of finished commands (see Commands.Finish), which may use the
-	// whole reserve: a sixteenth of Limits.MaxBytes beyond it, and at least 64 KiB.
-	HasSpace(ctx context.Context, reserved bool) (bool, error)
-}
 
 // reserveOf returns how many bytes beyond maxBytes a journal holds for the bridge's own
 // events: enough for at least a hundred events of some hundred bytes.
@@ -60,4 +54,150 @@ func (s *Store) HasSpace(ctx context.Context, reserved bool) (has bool, err erro
 		return false, fmt.Errorf("space in the journal: %w", err)
 	}
 	return has, nil
+}
+
+// These bound what one round trims, so that operations need not wait long; a round may
+// always trim twice what it has appended, so that trimming keeps up with any input.
+const (
+	trimEvents = 1000
+	trimBytes  = 4 << 20
+)
+
+// trimming is the result of a round's trimming.
+type trimming struct {
+	more bool          // there is more to trim at once
+	next time.Duration // when to check again; 0: not before something was written
+}
+
+// trim removes events from the journal's beginning that every configured sink has
+// committed: those older than Retain that no such sink is to get again, and further ones
+// while the journal holds more than MaxBytes. It never removes an event that a configured
+// sink has not committed, and removes nothing before Configure.
+func (r *writeRound) trim(now time.Time) (trimming, error) {
+	acknowledged := r.journal.acknowledged(r.tx.Tx, r.configured)
+	held, err := r.held()
+	if err != nil {
+		return trimming{}, err
+	}
+	maxEvents, maxBytes := max(trimEvents, 2*r.appendedEvents), max(trimBytes, 2*r.appendedBytes)
+	expired := now.Add(-r.limits.Retain).UnixMilli()
+
+	var (
+		rest trimming
+		keys []byte // one after the other
+		gone int64
+	)
+	events := r.tx.Table(journalBucket)
+	cursor := events.Cursor()
+	for key, value := cursor.First(); key != nil; key, value = cursor.Next() {
+		m, err := parseMark(key)
+		if err != nil {
+			return rest, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		if m.seq > acknowledged {
+			break
+		}
+		full := r.limits.MaxBytes > 0 && r.journal.bytes()-gone > r.limits.MaxBytes
+		if !full && m.seq >= held {
+			break // until it was redelivered, which is a write that trims again
+		}
+		if recorded := r.journal.recordedBy(m.seq, m.recorded); !full && recorded > expired {
+			wait := min(recorded-expired, time.Hour.Milliseconds()) // the clock may be set meanwhile
+			rest.next = max(time.Duration(wait)*time.Millisecond, retentionPause)
+			break
+		}
+		if len(keys) >= maxEvents*markSize || gone > 0 && gone+int64(len(value)) > maxBytes {
+			rest.more = true
+			break
+		}
+		keys = append(keys, key...)
+		gone += int64(len(value))
+	}
+	for key := range slices.Chunk(keys, markSize) {
+		if err := events.Delete(key); err != nil {
+			return rest, fmt.Errorf("an event: %w", err)
+		}
+	}
+	if len(keys) > 0 {
+		r.journal.first += uint64(len(keys) / markSize)
+		r.journal.before += uint64(gone)
+		r.changed = true
+	}
+	return rest, nil
+}
+
+// A source with a backlog appends whole pages, while each sink commits a batch per
+// transaction: a sink would fall behind however fast it is, and the events that it has
+// not committed yet would fill the file. So while sinks deliver, sources go no faster
+// than the fastest of them.
+const (
+	// leadBytes is how far the fastest sink may be behind before commits wait for it.
+	leadBytes = 32 << 20
+	// leadWait is how long a commit waits for that sink at most, and how recently its
+	// cursor must have moved: a sink that is down or slow delays no source.
+	leadWait = 250 * time.Millisecond
+)
+
+// lead is how far the journal is ahead of the fastest sink.
+type lead struct {
+	bytes  int64
+	cursor uint64 // of that sink
+}
+
+// leadOf returns the journal's lead, or none if there is no sink.
+func (j *journal) leadOf(tx *bolt.Tx, configured map[string]bool) (l lead, err error) {
+	if len(configured) == 0 {
+		return l, nil
+	}
+	cursors := tx.Bucket(cursorsBucket)
+	for sink := range configured {
+		if value := cursors.Get([]byte(sink)); value != nil {
+			l.cursor = max(l.cursor, binary.BigEndian.Uint64(value))
+		}
+	}
+	from, err := j.totalAt(l.cursor)
+	l.bytes = int64(j.total - from)
+	return l, err
+}
+
+// setLead sets the lead after a round. The caller holds mu.
+func (s *Store) setLead(l lead) {
+	moved := l.cursor != s.lead.cursor
+	s.lead = l
+	if moved {
+		s.ledAt = time.Now()
+		close(s.led)
+		s.led = make(chan struct{})
+	}
+}
+
+// waitForSinks waits while the journal is far ahead of the fastest sink and that sink
+// delivers, but at most for leadWait.
+func (s *Store) waitForSinks(ctx context.Context) {
+	var late <-chan time.Time
+	for {
+		s.mu.Lock()
+		far := s.lead.bytes > leadBytes && time.Since(s.ledAt) < leadWait && !s.closed
+		led := s.led
+		s.mu.Unlock()
+		if !far {
+			return
+		}
+		if late == nil {
+			timer := time.NewTimer(leadWait)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-led:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		case <-s.closing:
+			return
+		case <-s.failed:
+			return
+		}
+	}
 }

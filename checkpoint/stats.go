@@ -11,6 +11,49 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// Stats is the size of the state at one moment.
+type Stats struct {
+	First, Last uint64 // sequence numbers of the journal's ends; First = Last+1 if it is empty
+	Events      uint64 // in the journal
+	Bytes       int64  // of events in the journal
+	MaxBytes    int64
+	Sinks       map[string]SinkStats // by name, sinks that are no longer configured included
+	DeadLetters map[Owner]DeadStats
+	Commands    CommandStats
+	FileBytes   int64 // size of the file on disk
+	Layout      int   // version of the file's layout
+	SourcesWait bool  // sources wait for space in the journal
+}
+
+// SinkStats is the state of one sink.
+type SinkStats struct {
+	Cursor     uint64
+	LagEvents  uint64    // events after the cursor
+	LagBytes   int64     // their bytes
+	Oldest     time.Time // RecordedTime of the first of them, by the clock as it is now; zero if there is none
+	Configured bool
+	// PausedSince is when an operator paused it; zero if it is not paused.
+	PausedSince time.Time
+	// Trimmed counts events after the cursor that were trimmed while the sink was
+	// not configured: it will never get them. A Skip over them counts them.
+	Trimmed     uint64
+	Queued      uint64 // events in the redelivery queue
+	QueuedBytes int64  // their bytes
+	// Skipped counts all events that the sink never got: those that a Skip moved
+	// its cursor over, and those of its redelivery queue that were trimmed. It
+	// never decreases.
+	Skipped uint64
+}
+
+// DeadStats counts dead letters.
+type DeadStats struct {
+	Count uint64
+	Bytes int64 // of their bodies
+	// Dropped counts all dead letters of a source that gave way to newer ones. It
+	// never decreases.
+	Dropped uint64
+}
+
 // Stats implements Journal. It costs a few lookups for every sink and every owner of dead
 // letters that the state knows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {

@@ -11,6 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Options configures a Store.
@@ -192,7 +194,7 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 	if err == nil {
 		var tx *bolt.Tx
 		if tx, err = s.begin(false); err == nil {
-			err = guard(func() error { return do(tx) })
+			err = boltfile.Guard(func() error { return do(tx) })
 			s.end(tx)
 		}
 	}
@@ -203,9 +205,6 @@ func (s *Store) read(do func(tx *bolt.Tx) error) error {
 	return s.judge(err)
 }
 
-// errStuck is returned if bbolt panicked with its locks held: it must not be called again.
-var errStuck = fmt.Errorf("%w: the first pages", errUnreadable)
-
 // begin begins a transaction. bbolt then reads the file's first pages, holding locks that
 // it does not release if that panics: every later caller that needs one of them would
 // block for ever. So transactions begin one at a time, and none begins after a panic.
@@ -213,10 +212,10 @@ func (s *Store) begin(writable bool) (*bolt.Tx, error) {
 	s.begins.Lock()
 	defer s.begins.Unlock()
 	if s.stuck.Load() {
-		return nil, errStuck
+		return nil, boltfile.ErrStuck
 	}
-	tx, err := begin(s.db, writable)
-	s.stuck.Store(errors.Is(err, errStuck))
+	tx, err := boltfile.Begin(s.db, writable)
+	s.stuck.Store(errors.Is(err, boltfile.ErrStuck))
 	return tx, err
 }
 
@@ -239,44 +238,6 @@ func (s *Store) end(tx *bolt.Tx) {
 	case <-ended:
 	case <-s.failed:
 	}
-}
-
-// begin begins a transaction. It returns errStuck if bbolt panics.
-func begin(db *bolt.DB, writable bool) (tx *bolt.Tx, err error) {
-	err = guard(func() error {
-		tx, err = db.Begin(writable)
-		return err
-	})
-	if errors.Is(err, errUnreadable) {
-		err = fmt.Errorf("%w: %w", errStuck, err)
-	}
-	return tx, err
-}
-
-// update runs do in one write transaction.
-func update(db *bolt.DB, do func(tx *bolt.Tx) error) error {
-	tx, err := begin(db, true)
-	if err != nil {
-		return err
-	}
-	return write(tx, do)
-}
-
-// write runs do in a transaction, and commits it or rolls it back. It is like bbolt's own
-// Update, except after a panic: Update would then read more of a damaged file, and might
-// panic again with its locks held.
-func write(tx *bolt.Tx, do func(tx *bolt.Tx) error) error {
-	err := guard(func() error {
-		if err := do(tx); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	if err != nil {
-		// A failed commit has rolled itself back already, and refuses to do so again.
-		_ = guard(tx.Rollback)
-	}
-	return err
 }
 
 // readEnds reads the journal's ends and the minimum size of the file.

@@ -10,6 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"ndrbridge/checkpoint/internal/boltfile"
 	"ndrbridge/transform"
 )
 
@@ -40,14 +41,14 @@ var errNoSpace = errors.New("the journal is full")
 var errUnchanged = errors.New("nothing to write")
 
 // errOverwritten means that the file holds something that this store did not write.
-var errOverwritten = fmt.Errorf("%w: another program wrote to it while it was open", errUnreadable)
+var errOverwritten = fmt.Errorf("%w: another program wrote to it while it was open", boltfile.ErrUnreadable)
 
 // errReadOnly is returned if a store that was opened read-only is asked to write.
 var errReadOnly = errors.New("the state is open read-only")
 
 // writeRound is one transaction: the queued operations, then some trimming.
 type writeRound struct {
-	tx         *writeTx
+	tx         *boltfile.Tx
 	journal    journal
 	configured map[string]bool
 	limits     Limits
@@ -186,17 +187,17 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 	if err := s.Err(); err != nil {
 		return trimmed, err
 	}
-	keepFreelist(s.db)
+	boltfile.KeepFreelist(s.db)
 	tx, err := s.begin(true)
 	if err != nil {
 		return trimmed, s.judge(err)
 	}
 	number := uint64(tx.ID())
-	err = write(tx, func(tx *bolt.Tx) (err error) {
+	err = boltfile.Write(tx, func(tx *bolt.Tx) (err error) {
 		if s.committed != 0 && number != s.committed+1 {
 			return errOverwritten
 		}
-		r.tx = openSum(tx)
+		r.tx = boltfile.NewTx(tx)
 		if r.journal, err = openJournal(tx); err != nil {
 			return err
 		}
@@ -226,7 +227,7 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 				return err
 			}
 		}
-		return r.tx.put()
+		return r.tx.PutSum()
 	})
 	switch {
 	case err == errUnchanged:
@@ -267,7 +268,7 @@ func (r *writeRound) do(ops []*operation, results []error) error {
 
 // append adds events to the journal.
 func (r *writeRound) append(events []transform.Event) error {
-	size, err := r.journal.append(r.tx.table(journalBucket), events, r.now)
+	size, err := r.journal.append(r.tx.Table(journalBucket), events, r.now)
 	r.appended = append(r.appended, events)
 	r.appendedEvents += len(events)
 	r.appendedBytes += size

@@ -109,7 +109,7 @@ type fail struct{ err error }
 func (fail) check(*writeRound) error { return nil }
 func (f fail) write(r *writeRound) error {
 	r.changed = true
-	if err := r.tx.table(positionsBucket).put([]byte("half"), []byte("x")); err != nil {
+	if err := r.tx.Table(positionsBucket).Put([]byte("half"), []byte("x")); err != nil {
 		return err
 	}
 	return f.err

@@ -11,6 +11,73 @@ import (
 	"ndrbridge/transform"
 )
 
+// Delivery is what a sink has done with the events after its cursor.
+type Delivery struct {
+	Sink string
+	// Expect is the cursor that the caller believes to be current.
+	Expect uint64
+	// Cursor is the sequence number of the last event that is acknowledged or
+	// among Dead. Cursor >= Expect.
+	Cursor uint64
+	Dead   []DeadLetter
+}
+
+// CommitDelivery implements Journal.
+func (s *Store) CommitDelivery(ctx context.Context, acknowledged Delivery) error {
+	err := validateDead(acknowledged.Dead)
+	if err == nil {
+		err = s.do(ctx, &deliveryChange{acknowledged})
+	}
+	if err != nil {
+		return fmt.Errorf("commit the delivery to %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
+	}
+	return nil
+}
+
+// deliveryChange is the change that CommitDelivery makes.
+type deliveryChange struct{ Delivery }
+
+func (s *deliveryChange) check(r *writeRound) error {
+	cursor, err := cursorOf(r.tx.Tx, s.Sink)
+	switch {
+	case err != nil:
+		return err
+	case cursor != s.Expect:
+		return ErrFenced
+	case s.Cursor < s.Expect:
+		return fmt.Errorf("a cursor cannot go back from %d", s.Expect)
+	case s.Cursor > r.journal.last:
+		return fmt.Errorf("the journal ends at %d", r.journal.last)
+	}
+	return r.deadSpace(s.Sink, s.Dead)
+}
+
+func (s *deliveryChange) write(r *writeRound) error {
+	r.changed = true
+	if err := r.tx.Table(cursorsBucket).Put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+}
+
+// Budget bounds the events that a sink has not committed yet.
+type Budget struct {
+	Since    time.Time // events recorded before it are too old; zero: no bound
+	MaxBytes int64     // of events; 0: no bound
+}
+
+// Excess is what a sink has not committed yet beyond a Budget. Nothing is beyond it if
+// Cursor equals Expect.
+type Excess struct {
+	Expect uint64 // the cursor
+	Cursor uint64 // the sequence number of the last event beyond the budget
+	Events uint64 // includes events that were already trimmed
+	Bytes  int64  // of the events that were not trimmed
+	// Oldest and Newest bound from above when the first and the last event that were
+	// not trimmed were recorded; zero if all were trimmed.
+	Oldest, Newest time.Time
+}
+
 // Over implements Skips.
 func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
@@ -68,6 +135,20 @@ func (j *journal) over(cursor uint64, b Budget) (Excess, error) {
 	over.Bytes = int64(newest.total - before)
 	over.Oldest, over.Newest = time.UnixMilli(j.recordedBy(first, oldest.recorded)), time.UnixMilli(j.recordedBy(over.Cursor, newest.recorded))
 	return over, err
+}
+
+// Skip is what a sink's lag policy does: it leaves events after the sink's cursor
+// undelivered, and reports that by an event.
+type Skip struct {
+	Sink string
+	// Expect is the cursor that the caller believes to be current.
+	Expect uint64
+	// Cursor is the sequence number of the last skipped event. Events that were
+	// already trimmed count as skipped too. Cursor > Expect.
+	Cursor uint64
+	// Event reports what was skipped. It is appended to the journal for every
+	// sink, this one included.
+	Event transform.Event
 }
 
 // Skip implements Skips.

@@ -5,9 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
+
+// Start sets where a sink that the state has never seen begins.
+type Start struct {
+	Now   bool      // with the first event appended from now on
+	Since time.Time // with the first event recorded at or after this; zero: with everything that the journal holds
+}
 
 // Configure implements Journal.
 func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
@@ -28,7 +35,7 @@ type configuration map[string]Start
 func (configuration) check(*writeRound) error { return nil }
 
 func (c configuration) write(r *writeRound) error {
-	cursors := r.tx.table(cursorsBucket)
+	cursors := r.tx.Table(cursorsBucket)
 	r.configured = make(map[string]bool, len(c))
 	for sink, start := range c {
 		r.configured[sink] = true
@@ -37,7 +44,7 @@ func (c configuration) write(r *writeRound) error {
 		}
 		seq, err := start.cursor(&r.journal)
 		if err == nil {
-			err = cursors.put([]byte(sink), appendUint64(seq))
+			err = cursors.Put([]byte(sink), appendUint64(seq))
 		}
 		if err != nil {
 			return fmt.Errorf("cursor of %s: %w", sink, err)
@@ -79,40 +86,57 @@ func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// CommitDelivery implements Journal.
-func (s *Store) CommitDelivery(ctx context.Context, acknowledged Delivery) error {
-	err := validateDead(acknowledged.Dead)
-	if err == nil {
-		err = s.do(ctx, &deliveryChange{acknowledged})
+// Pause implements Operations.
+func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
+	p := pausing{sink: sink}
+	if paused {
+		p.since = s.clock.now().UnixMilli()
 	}
-	if err != nil {
-		return fmt.Errorf("commit the delivery to %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
+	if err := s.do(ctx, p); err != nil {
+		return fmt.Errorf("pause %s: %w", sink, err)
 	}
 	return nil
 }
 
-// deliveryChange is the change that CommitDelivery makes.
-type deliveryChange struct{ Delivery }
-
-func (s *deliveryChange) check(r *writeRound) error {
-	cursor, err := cursorOf(r.tx.Tx, s.Sink)
-	switch {
-	case err != nil:
-		return err
-	case cursor != s.Expect:
-		return ErrFenced
-	case s.Cursor < s.Expect:
-		return fmt.Errorf("a cursor cannot go back from %d", s.Expect)
-	case s.Cursor > r.journal.last:
-		return fmt.Errorf("the journal ends at %d", r.journal.last)
-	}
-	return r.deadSpace(s.Sink, s.Dead)
+// pausing is the change that Pause makes.
+type pausing struct {
+	sink  string
+	since int64 // milliseconds since 1970; 0: not paused
 }
 
-func (s *deliveryChange) write(r *writeRound) error {
-	r.changed = true
-	if err := r.tx.table(cursorsBucket).put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
-		return fmt.Errorf("cursor: %w", err)
+func (p pausing) check(r *writeRound) error {
+	_, err := cursorOf(r.tx.Tx, p.sink)
+	return err
+}
+
+func (p pausing) write(r *writeRound) error {
+	paused := r.tx.Table(pausedBucket)
+	already := paused.Get([]byte(p.sink)) != nil
+	var err error
+	switch {
+	case already == (p.since != 0):
+		return nil
+	case already:
+		err = paused.Delete([]byte(p.sink))
+	default:
+		err = paused.Add([]byte(p.sink), appendUint64(uint64(p.since)))
 	}
-	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+	if err != nil {
+		return fmt.Errorf("paused sinks: %w", err)
+	}
+	r.changed = true
+	return nil
+}
+
+// pausedSince returns when a sink was paused, or the zero time if it is not paused.
+func pausedSince(tx *bolt.Tx, sink string) time.Time {
+	bucket := tx.Bucket(pausedBucket)
+	if bucket == nil { // a file of version 1, opened read-only
+		return time.Time{}
+	}
+	value := bucket.Get([]byte(sink))
+	if len(value) != 8 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(value)))
 }

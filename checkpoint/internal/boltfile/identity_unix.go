@@ -1,6 +1,6 @@
 //go:build unix
 
-package checkpoint
+package boltfile
 
 import (
 	"io/fs"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// identity returns a string that distinguishes a file from a copy of it, or "" if the file
+// Identity returns a string that distinguishes a file from a copy of it, or "" if the file
 // system provides none.
-func identity(info fs.FileInfo) string {
+func Identity(info fs.FileInfo) string {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Ino != 0 {
 		return strconv.FormatUint(uint64(stat.Ino), 10)
 	}

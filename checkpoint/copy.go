@@ -1,0 +1,151 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
+)
+
+// Compact rewrites a state that no process has open, without the space that was freed in
+// it, and returns the file's size before and after. The new file is written beside the old
+// one and replaces it when it is complete. The layout keeps its version.
+//
+// Compact returns ErrLocked, ErrDamaged and ErrNewer as Open does: the file is then left
+// unchanged.
+func Compact(path string) (before, after int64, err error) {
+	if before, after, err = compact(path); err != nil {
+		return 0, 0, fmt.Errorf("compact the state: %w", err)
+	}
+	return before, after, nil
+}
+
+func compact(path string) (before, after int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, 0, fmt.Errorf("%s is not a file", path)
+	}
+	if _, err := checkFile(path, boltfile.LockWait, false); err != nil {
+		return 0, 0, err
+	}
+	// The lock keeps other processes out until the new file has the name. A process that
+	// waits for the lock sees then that it has opened the old file.
+	old, _, err := openBolt(path, boltfile.Options())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, old.Close()) }()
+
+	dir, name := boltfile.Split(path)
+	file, err := os.CreateTemp(dir, name+".*.compact")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer os.Remove(file.Name())
+	if err := file.Close(); err != nil {
+		return 0, 0, err
+	}
+	// The copy is not marked as closed cleanly: it is another file.
+	if err := boltfile.Compact(file.Name(), old, unmark); err != nil {
+		if errors.Is(err, boltfile.ErrUnreadable) {
+			err = damaged(path, err)
+		}
+		return 0, 0, err
+	}
+	compacted, err := os.Stat(file.Name())
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return 0, 0, err
+	}
+	return info.Size(), compacted.Size(), boltfile.SyncDir(dir)
+}
+
+// Backup implements Operations. It first makes the copy beside the state, at the disk's
+// speed: as long as a transaction reads, the file grows with everything that is written.
+func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
+	n, err := s.backup(ctx, w)
+	if err != nil {
+		return n, fmt.Errorf("back up the state: %w", err)
+	}
+	return n, nil
+}
+
+func (s *Store) backup(ctx context.Context, w io.Writer) (n int64, err error) {
+	dir, name := boltfile.Split(s.path)
+	file, err := os.CreateTemp(dir, name+".*.backup") // of mode 0600
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(file.Name())
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_ = os.Remove(file.Name()) // if an open file can be removed, a crash leaves nothing behind
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		_, err := tx.WriteTo(contextWriter{ctx, file})
+		return err
+	})
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return io.Copy(contextWriter{ctx, w}, file)
+}
+
+// contextWriter writes until its context is done.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c contextWriter) Write(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(b)
+}
+
+// keep copies the file to <path>.v<version>.bak, or with a number before bak if that
+// exists. The copy gets its name when it is complete.
+func keep(db *bolt.DB, path string, version int) error {
+	dir, name := boltfile.Split(path)
+	file, err := os.CreateTemp(dir, name+".*.bak.new") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	err = boltfile.Guard(func() error {
+		return db.View(func(tx *bolt.Tx) error {
+			_, err := tx.WriteTo(file)
+			return err
+		})
+	})
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	copied := fmt.Sprintf("%s.v%d.bak", path, version)
+	for n := 2; ; n++ {
+		err := os.Link(file.Name(), copied)
+		if err == nil {
+			return boltfile.SyncDir(dir)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		copied = fmt.Sprintf("%s.v%d.%d.bak", path, version, n)
+	}
+}

@@ -1,0 +1,278 @@
+package boltfile
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Visitor receives the entries of a part of a file, bucket by bucket, in the order of their
+// keys. It is used by one goroutine at a time.
+type Visitor interface {
+	// Visit is called for an entry. bucket is the names of its buckets, each after a slash.
+	// key is only valid during the call.
+	Visit(bucket string, key []byte, valueSize uint64)
+	// Fork returns a Visitor for a part of the file that follows this one's.
+	Fork() Visitor
+	// Join is called when the part of a fork is done, before anything else follows it.
+	Join(fork Visitor)
+}
+
+// CheckAll checks every page that the file of the read transaction tx uses: that bbolt can
+// read it without failing. It passes every entry to v, and returns the sum of the entries.
+// Until it has returned, nothing may be read in tx.
+func CheckAll(file *os.File, tx *bolt.Tx, v Visitor) (sum uint64, err error) {
+	c, err := newPageCheck(file, tx)
+	if err != nil {
+		return 0, err
+	}
+	w := c.walk(v)
+	if err := w.root(tx); err != nil {
+		return 0, err
+	}
+	return w.sum, nil
+}
+
+// CheckRoot is CheckAll for the pages that hold the names of the buckets and the small
+// buckets, which are stored with their names, and for the list of free pages.
+func CheckRoot(file *os.File, tx *bolt.Tx) error {
+	c, err := newPageCheck(file, tx)
+	if err != nil {
+		return err
+	}
+	c.rootOnly = true
+	return c.walk(nil).root(tx)
+}
+
+// pageCheck is the state that the goroutines of a check share. It does not use bbolt's map
+// of the file, and needs little memory however damaged the file is.
+type pageCheck struct {
+	file  *os.File
+	size  uint64          // of a page
+	pages uint64          // upper bound of the numbers of pages in use
+	seen  []atomic.Uint64 // a bit per page
+	slots chan struct{}   // a semaphore of further goroutines that may read
+	// rootOnly skips the contents of the buckets, except small ones.
+	rootOnly bool
+}
+
+// pageWalk is the part of a check that one goroutine does: a range of the file's entries,
+// in order.
+type pageWalk struct {
+	*pageCheck
+	visitor Visitor // nil if rootOnly
+	sum     uint64  // of the entries, except those of MetaBucket
+
+	// Consecutive pages of the file, beginning with page first, and the page after the
+	// last one requested.
+	held        []byte
+	first, next uint64
+}
+
+// readAhead is how many bytes are read at once if requested pages follow each other, as
+// those of a bucket that grows at its end mostly do.
+const readAhead = 256 << 10
+
+// newPageCheck prepares to check the file of tx. It finds a file that was cut short, and
+// touches nothing that bbolt has mapped except its meta pages.
+func newPageCheck(file *os.File, tx *bolt.Tx) (*pageCheck, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	pageSize := tx.DB().Info().PageSize
+	if tx.Size() > info.Size() || pageSize < pageHeader+metaSize {
+		return nil, fmt.Errorf("the file has %d bytes of at least %d: it was cut short", info.Size(), tx.Size())
+	}
+	c := &pageCheck{file: file, size: uint64(pageSize), pages: uint64(tx.Size()) / uint64(pageSize)}
+	c.seen = make([]atomic.Uint64, c.pages/64+1)
+	c.slots = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
+	return c, nil
+}
+
+func (c *pageCheck) walk(v Visitor) *pageWalk { return &pageWalk{pageCheck: c, visitor: v} }
+
+// page returns the beginning of a page, which is valid until the next call. Failing to
+// read ahead is not a fault: the pages may not be in use.
+func (w *pageWalk) page(id uint64) ([]byte, error) {
+	if id < w.first || id >= w.first+uint64(len(w.held))/w.size {
+		pages := uint64(1)
+		if id == w.next {
+			pages = min(max(readAhead/w.size, 1), w.pages-id)
+		}
+		w.held, w.first = slices.Grow(w.held[:0], int(pages*w.size))[:pages*w.size], id
+		n, err := w.file.ReadAt(w.held, int64(id*w.size))
+		if w.held = w.held[:uint64(n)/w.size*w.size]; len(w.held) == 0 {
+			return nil, err
+		}
+	}
+	return w.held[(id-w.first)*w.size:][:w.size], nil
+}
+
+// root checks the tree of pages from its root, and the list of free pages.
+func (w *pageWalk) root(tx *bolt.Tx) error {
+	if err := w.tree(below{page: uint64(tx.Cursor().Bucket().RootPage())}, 0); err != nil {
+		return err
+	}
+	return w.freelist(tx)
+}
+
+// freelist checks that no page that bbolt would use as a free page is in use, if the file
+// holds a list of free pages.
+func (w *pageWalk) freelist(tx *bolt.Tx) error {
+	id, err := w.freelistPage(tx)
+	if err != nil || id == noFreelist {
+		return err
+	}
+	p, err := w.read(id)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	if p.flags != freelistPage {
+		return fmt.Errorf("page %d: its kind is %#x, not a list of free pages", id, p.flags)
+	}
+	from, count := uint64(pageHeader), uint64(p.count)
+	if count == manyFree {
+		from, count = from+8, native.Uint64(p.bytes[pageHeader:])
+	}
+	if count > w.pages {
+		return fmt.Errorf("page %d: %d free pages of %d", id, count, w.pages)
+	}
+	free, err := p.slice(from, count*8)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	for previous := uint64(1); len(free) > 0; free = free[8:] {
+		n := native.Uint64(free)
+		if n <= previous || n >= w.pages || w.seen[n/64].Load()&(1<<(n%64)) != 0 {
+			return fmt.Errorf("page %d: page %d is not free", id, n)
+		}
+		previous = n
+	}
+	return nil
+}
+
+// freelistPage returns the number of the first page of the list of free pages. bbolt takes
+// it from the meta page of the transaction.
+func (c *pageCheck) freelistPage(tx *bolt.Tx) (uint64, error) {
+	meta := make([]byte, metaSize)
+	for page := range uint64(2) {
+		if _, err := c.file.ReadAt(meta, int64(page*c.size+pageHeader)); err != nil {
+			return 0, err
+		}
+		if native.Uint64(meta[metaTxid:]) == uint64(tx.ID()) {
+			return native.Uint64(meta[metaFreelist:]), nil
+		}
+	}
+	return 0, fmt.Errorf("no meta page is of transaction %d", tx.ID())
+}
+
+// tree checks a page and all pages below it. If b.low is not nil, the first key must be
+// b.low; if b.high is not nil, all keys must be below b.high.
+func (w *pageWalk) tree(b below, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("page %d: pages lie too deep", b.page)
+	}
+	p, err := w.read(b.page)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", b.page, err)
+	}
+	// The buffer is reused below, so keep what is needed afterwards.
+	p.bucket, p.path, p.walk = b.bucket, b.path, w
+	found, err := p.elements(b.low, b.high)
+	if err != nil {
+		return fmt.Errorf("page %d: %w", b.page, err)
+	}
+	if w.rootOnly {
+		found = slices.DeleteFunc(found, func(f below) bool { return f.bucket != b.bucket })
+	}
+	return w.trees(found, depth+1)
+}
+
+// trees checks consecutive pages and all pages below them. While a processor is free, the
+// second half goes to another goroutine.
+func (w *pageWalk) trees(found []below, depth int) error {
+	for len(found) > 1 {
+		select {
+		case w.slots <- struct{}{}:
+			half := len(found) / 2
+			return w.both(found[:half], found[half:], depth)
+		default:
+		}
+		if err := w.tree(found[0], depth); err != nil {
+			return err
+		}
+		found = found[1:]
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return w.tree(found[0], depth)
+}
+
+// both checks two halves concurrently, using a slot that the caller took. The slot is
+// released when either half is done.
+func (w *pageWalk) both(first, second []below, depth int) error {
+	release := sync.OnceFunc(func() { <-w.slots })
+	other := w.walk(nil)
+	if w.visitor != nil {
+		other.visitor = w.visitor.Fork()
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := Guard(func() error { return other.trees(second, depth) })
+		release()
+		ended <- err
+	}()
+	err := w.trees(first, depth)
+	release()
+	if otherErr := <-ended; err == nil {
+		err = otherErr
+	}
+	w.sum += other.sum
+	if w.visitor != nil {
+		w.visitor.Join(other.visitor)
+	}
+	return err
+}
+
+// below is a reference to a page from another one.
+type below struct {
+	page      uint64
+	low, high []byte
+	bucket    string // the path of its bucket; "" for the root
+	path      uint32 // see pathSum
+}
+
+// read reads a page's beginning, and marks the page and its overflow pages as seen.
+func (w *pageWalk) read(id uint64) (page, error) {
+	if id < 2 || id >= w.pages {
+		return page{}, fmt.Errorf("it is outside the %d pages in use", w.pages)
+	}
+	b, err := w.page(id)
+	if err != nil {
+		return page{}, err
+	}
+	if named := native.Uint64(b); named != id {
+		return page{}, fmt.Errorf("it says that it is page %d", named)
+	}
+	overflow := uint64(native.Uint32(b[12:]))
+	if overflow >= w.pages-id {
+		return page{}, fmt.Errorf("it claims %d overflow pages", overflow)
+	}
+	for n := id; n <= id+overflow; n++ {
+		if bit := uint64(1) << (n % 64); w.seen[n/64].Or(bit)&bit != 0 {
+			return page{}, fmt.Errorf("page %d is used twice", n)
+		}
+	}
+	w.next = id + 1 + overflow
+	return page{
+		flags: native.Uint16(b[8:]), count: native.Uint16(b[10:]),
+		size: (1 + overflow) * w.size, bytes: b, at: int64(id * w.size), file: w.file,
+	}, nil
+}

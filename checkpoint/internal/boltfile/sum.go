@@ -1,0 +1,175 @@
+package boltfile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const metaName = "meta"
+
+var (
+	// MetaBucket is the bucket whose entries are not part of the sum: it holds the sum.
+	MetaBucket = []byte(metaName)
+	sumKey     = []byte("sum")
+)
+
+// Sum returns the sum stored in the file; ok is false if there is none.
+func Sum(tx *bolt.Tx) (sum uint64, ok bool) {
+	value := tx.Bucket(MetaBucket).Get(sumKey)
+	if len(value) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(value), true
+}
+
+// Tx is a write transaction that keeps the sum up to date, if entries are changed through
+// its tables only. PutSum must be its last change.
+type Tx struct {
+	*bolt.Tx
+	sum uint64
+}
+
+// NewTx begins with the sum stored in the file.
+func NewTx(tx *bolt.Tx) *Tx {
+	t := &Tx{Tx: tx}
+	t.sum, _ = Sum(tx)
+	return t
+}
+
+// PutSum writes the sum.
+func (tx *Tx) PutSum() error {
+	if err := tx.Tx.Bucket(MetaBucket).Put(sumKey, binary.BigEndian.AppendUint64(nil, tx.sum)); err != nil {
+		return fmt.Errorf("sum of the entries: %w", err)
+	}
+	return nil
+}
+
+// PutSum computes the sum of a file that has none, and writes it.
+func PutSum(tx *bolt.Tx) error {
+	t := &Tx{Tx: tx}
+	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		if bytes.Equal(name, MetaBucket) {
+			return nil
+		}
+		if err := t.Table(name).sumUp(); err != nil {
+			return fmt.Errorf("bucket %s: %w", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.PutSum()
+}
+
+// Table returns a bucket of the file, which must exist.
+func (tx *Tx) Table(name []byte) *Table {
+	return &Table{Bucket: tx.Bucket(name), tx: tx, path: pathSum(0, name)}
+}
+
+// Table is a bucket in a Tx. Its entries must only be changed by the methods here.
+type Table struct {
+	*bolt.Bucket
+	tx   *Tx
+	path uint32
+	seek *bolt.Cursor // reused by old
+}
+
+// old returns the current value of a key, nil if there is none.
+func (t *Table) old(key []byte) []byte {
+	if t.seek == nil {
+		t.seek = t.Cursor()
+	}
+	if found, value := t.seek.Seek(key); bytes.Equal(found, key) {
+		return value
+	}
+	return nil
+}
+
+// Inside returns a nested bucket, nil if there is none.
+func (t *Table) Inside(name []byte) *Table {
+	inner := t.Bucket.Bucket(name)
+	if inner == nil {
+		return nil
+	}
+	return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}
+}
+
+// Make returns a nested bucket, and creates it if there is none.
+func (t *Table) Make(name []byte) (*Table, error) {
+	inner, err := t.CreateBucketIfNotExists(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{Bucket: inner, tx: t.tx, path: pathSum(t.path, name)}, nil
+}
+
+// Put sets an entry. value must not be nil, nor change before the transaction ends.
+func (t *Table) Put(key, value []byte) error {
+	if old := t.old(key); old != nil {
+		t.tx.sum -= entrySum(t.path, key, old)
+	}
+	return t.Add(key, value)
+}
+
+// Add is Put for a new key.
+func (t *Table) Add(key, value []byte) error {
+	t.tx.sum += entrySum(t.path, key, value)
+	return t.Bucket.Put(key, value)
+}
+
+// Delete deletes an entry, if it exists.
+func (t *Table) Delete(key []byte) error {
+	old := t.old(key)
+	if old == nil {
+		return nil
+	}
+	t.tx.sum -= entrySum(t.path, key, old)
+	return t.Bucket.Delete(key)
+}
+
+// DeleteBucket deletes a nested bucket, if it exists. It must not have nested buckets
+// itself.
+func (t *Table) DeleteBucket(name []byte) error {
+	inner := t.Inside(name)
+	if inner == nil {
+		return nil
+	}
+	err := inner.ForEach(func(key, value []byte) error {
+		t.tx.sum -= entrySum(inner.path, key, value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.Bucket.DeleteBucket(name)
+}
+
+// sumUp adds the entries of a bucket, and of those nested in it, to the sum.
+func (t *Table) sumUp() error {
+	return t.ForEach(func(key, value []byte) error {
+		if value == nil {
+			return t.Inside(key).sumUp()
+		}
+		t.tx.sum += entrySum(t.path, key, value)
+		return nil
+	})
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// pathSum returns the sum of a nested bucket's path, given that of the outer one, 0 for
+// the file.
+func pathSum(outer uint32, name []byte) uint32 {
+	return crc32.Update(crc32.Update(outer, castagnoli, []byte{'/'}), castagnoli, name)
+}
+
+// entrySum returns the sum of one entry of the bucket with the path.
+func entrySum(path uint32, key, value []byte) uint64 {
+	sum := crc32.Update(crc32.Update(path, castagnoli, key), castagnoli, value)
+	return (uint64(sum)<<32 | uint64(len(key))) * 0x9e3779b97f4a7c15
+}
