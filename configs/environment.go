@@ -2,7 +2,6 @@ package configs
 
 import (
 	"cmp"
-	"errors"
 	"reflect"
 	"regexp"
 	"slices"
@@ -60,6 +59,7 @@ type setting struct {
 // overlay applies the environment to config, where it overrides the file.
 func (p *sourceLines) overlay(environ []string, config *Config) {
 	settings := p.settings(env.ToMap(environ))
+	valid := make(map[string]string, len(settings))
 	for i, s := range settings {
 		path, value, ok := p.locate(s, reflect.ValueOf(config).Elem())
 		if !ok {
@@ -79,31 +79,35 @@ func (p *sourceLines) overlay(environ []string, config *Config) {
 				delete(p.at, below)
 			}
 		}
-		text := s.value
+		// env ends a list at its first error and names no variables in errors, so it gets
+		// only values that it can parse.
+		if err := parses(s.typ, s.value); err != nil {
+			p.failAt(at, path, err.Error())
+			continue
+		}
+		valid[s.variable] = s.value
 		if shapeOf(s.typ) == shapeTexts {
-			text = strings.Join(splitList(text), ",")
+			valid[s.variable] = strings.Join(splitList(s.value), ",")
 		}
-		// One variable at a time, so that an error belongs to this variable and does not
-		// end the list that contains it.
-		if err := env.ParseWithOptions(config, env.Options{Prefix: prefix, Environment: map[string]string{s.variable: text}}); err != nil {
-			p.failAt(at, path, overlayMessage(err, text, s.typ))
-		}
+	}
+	if err := env.ParseWithOptions(config, env.Options{Prefix: prefix, Environment: valid}); err != nil {
+		p.failAt(sourceLine{}, "", err.Error())
 	}
 }
 
-// overlayMessage returns the message for an invalid variable: the one that is used for the
-// same mistake in a file, if there is one.
-func overlayMessage(err error, text string, t reflect.Type) string {
-	if shapeOf(t) == shapeText {
-		if own := setText(reflect.New(t).Elem(), text); own != nil {
-			return own.Error()
+// parses returns an error that says what is expected if text is not a value of type t.
+func parses(t reflect.Type, text string) error {
+	switch shapeOf(t) {
+	case shapeText, shapeMap:
+	default:
+		return nil
+	}
+	if t == reflect.TypeFor[bool]() || t == reflect.TypeFor[*bool]() {
+		if _, err := strconv.ParseBool(text); err == nil {
+			return nil // 1 and T are true too
 		}
 	}
-	var parse env.ParseError
-	if errors.As(err, &parse) {
-		err = parse.Err
-	}
-	return err.Error()
+	return setText(reflect.New(t).Elem(), text)
 }
 
 // settings returns the settings of all variables, ordered by the indexes of list items.
