@@ -18,7 +18,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/test/hostile"
 	"ndrbridge/tickets"
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 	"ndrbridge/transform"
 )
 
@@ -26,9 +26,9 @@ import (
 func listen(t *testing.T) (*control, string) {
 	t.Helper()
 	c := newControl(t)
-	jira, err := webhooks.New(webhooks.Options{
-		Verify:  &webhooks.Verification{Method: webhooks.MethodSignature, Header: "X-Hub-Signature", Secret: readSecret},
-		Mapping: webhooks.Jira(),
+	jira, err := webhookintake.New(webhookintake.Options{
+		Verify:  &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: readSecret},
+		Mapping: webhookintake.Jira(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func listen(t *testing.T) (*control, string) {
 		Token: token, NotReady: func() []string { return nil }, Metrics: prometheus.NewRegistry(),
 		Control: func() admin.Control { return c },
 		Tickets: func() admin.Tickets {
-			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhooks.Receiver{"jira": jira}}
+			return admin.Tickets{Acceptor: acceptor, Webhooks: map[string]*webhookintake.Receiver{"jira": jira}}
 		},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,7 +16,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/tickets"
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 )
 
 // Tickets holds the HTTP intakes for ticket commands.
@@ -25,7 +25,7 @@ type Tickets struct {
 	Acceptor Acceptor
 	// Webhooks are the receivers of ticket systems' webhooks, by the last part of their
 	// paths.
-	Webhooks map[string]*webhooks.Receiver
+	Webhooks map[string]*webhookintake.Receiver
 }
 
 // Acceptor stores ticket commands. tickets.Acceptor implements it.
@@ -106,16 +106,16 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		writeProblem(w, http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
 		return
 	}
-	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhooks.ErrUnverified) {
+	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhookintake.ErrUnverified) {
 		refuseUnverified(acceptor, w, err)
 		return
 	}
-	body, ok := readBody(w, r, webhooks.MaxBody)
+	body, ok := readBody(w, r, webhookintake.MaxBody)
 	if !ok {
 		return
 	}
 	switch err := receiver.Verify(r.Header, body); {
-	case errors.Is(err, webhooks.ErrUnverified):
+	case errors.Is(err, webhookintake.ErrUnverified):
 		refuseUnverified(acceptor, w, err)
 		return
 	case err != nil:
@@ -204,7 +204,7 @@ func writeRefusal(w http.ResponseWriter, err error, several bool) {
 		p := newProblem(http.StatusBadRequest, syntax.Error())
 		p.Field = syntax.Field
 		p.write(w)
-	case errors.Is(err, webhooks.ErrSyntax):
+	case errors.Is(err, webhookintake.ErrSyntax):
 		writeProblem(w, http.StatusBadRequest, err.Error())
 	case errors.Is(err, checkpoint.ErrCommandsFull):
 		w.Header().Set("Retry-After", "60")

@@ -22,7 +22,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/tickets"
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 )
 
 const secret = "jira-s3cret"
@@ -35,16 +35,16 @@ func intakes(t *testing.T, o admin.Options, read func() (string, error)) (*contr
 	acceptor := tickets.NewAcceptor(c.store, tickets.AcceptorOptions{
 		Appliances: []string{"hq"}, Now: time.Now, Metrics: tickets.NewAcceptorMetrics(prometheus.NewRegistry()),
 	})
-	known := make(map[string]*webhooks.Receiver)
-	for name, o := range map[string]webhooks.Options{
+	known := make(map[string]*webhookintake.Receiver)
+	for name, o := range map[string]webhookintake.Options{
 		"jira": {
-			Verify:   &webhooks.Verification{Method: webhooks.MethodSignature, Header: "X-Hub-Signature", Secret: read},
-			Accounts: []string{"bridge"}, Mapping: webhooks.Jira(),
+			Verify:   &webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature", Secret: read},
+			Accounts: []string{"bridge"}, Mapping: webhookintake.Jira(),
 		},
-		"otrs": {Mapping: webhooks.Generic()},
+		"otrs": {Mapping: webhookintake.Generic()},
 	} {
 		var err error
-		if known[name], err = webhooks.New(o); err != nil {
+		if known[name], err = webhookintake.New(o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestRefusedCommandsAreNotStored(t *testing.T) {
 		{name: "a ticket whose id is too long", path: "/jira", body: strings.Replace(issue("done", "ana"), "SEC-1", strings.Repeat("x", 600), 1), sign: true, anonymous: true, status: 422, detail: "longer than", field: "ticket_id"},
 		{name: "a webhook that is not JSON", path: "/jira", body: "issue", sign: true, anonymous: true, status: 400, detail: "not valid JSON"},
 		{name: "a webhook without a body", path: "/jira", sign: true, anonymous: true, status: 400, detail: "body is missing"},
-		{name: "a webhook that is too large", path: "/jira", body: strings.Repeat(" ", webhooks.MaxBody) + "{}", sign: true, anonymous: true, status: 413, detail: "larger than"},
+		{name: "a webhook that is too large", path: "/jira", body: strings.Repeat(" ", webhookintake.MaxBody) + "{}", sign: true, anonymous: true, status: 413, detail: "larger than"},
 		{name: "a webhook without a secret requires the token", path: "/otrs", body: one, anonymous: true, status: 401, detail: "token"},
 		{name: "an unknown webhook", path: "/rt", body: one, status: 404, detail: "it has jira, otrs"},
 		{name: "names of webhooks are not shown without the token", path: "/rt", body: one, anonymous: true, status: 401, detail: "token"},

@@ -8,7 +8,7 @@ import (
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/tickets"
 	"ndrbridge/transform"
 )
@@ -16,7 +16,7 @@ import (
 // linkFor returns a function that passes the tickets a sink opened to the current
 // acceptor, as commands that link them with their detections.
 func (b *Bridge) linkFor(sink string) endpoint.Link {
-	return func(ctx context.Context, e transform.Event, t ticket.Ticket) error {
+	return func(ctx context.Context, e transform.Event, t ticketopener.Ticket) error {
 		acceptor := b.tickets().Acceptor
 		if acceptor == nil {
 			return errors.New("tickets.enabled is false")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 )
 
 // Tickets configures how ticket changes are written back to the appliances.
@@ -125,8 +125,8 @@ type TicketMap struct {
 
 // Receivers returns the receivers of the webhooks by the last part of their paths. It
 // returns an error if a mapping is invalid.
-func (w TicketWebhooks) Receivers() (map[string]*webhooks.Receiver, error) {
-	receivers := make(map[string]*webhooks.Receiver)
+func (w TicketWebhooks) Receivers() (map[string]*webhookintake.Receiver, error) {
+	receivers := make(map[string]*webhookintake.Receiver)
 	for _, s := range w.each() {
 		receiver, err := s.receiver()
 		if err != nil {
@@ -141,49 +141,49 @@ func (w TicketWebhooks) Receivers() (map[string]*webhooks.Receiver, error) {
 type ticketSystem struct {
 	path    string // of the key, below tickets.webhooks
 	name    string
-	verify  webhooks.Method  // the default
-	mapping webhooks.Mapping // the default
+	verify  webhookintake.Method  // the default
+	mapping webhookintake.Mapping // the default
 	TicketWebhook
 }
 
 func (w TicketWebhooks) each() []ticketSystem {
 	var all []ticketSystem
 	if w.Jira != nil {
-		all = append(all, ticketSystem{"jira", "jira", webhooks.MethodSignature, webhooks.Jira(), *w.Jira})
+		all = append(all, ticketSystem{"jira", "jira", webhookintake.MethodSignature, webhookintake.Jira(), *w.Jira})
 	}
 	if w.ServiceNow != nil {
-		all = append(all, ticketSystem{"servicenow", "servicenow", webhooks.MethodHeader, webhooks.ServiceNow(), *w.ServiceNow})
+		all = append(all, ticketSystem{"servicenow", "servicenow", webhookintake.MethodHeader, webhookintake.ServiceNow(), *w.ServiceNow})
 	}
 	for i, g := range w.Generic {
-		all = append(all, ticketSystem{item("generic", i), g.Name, webhooks.MethodSignature, webhooks.Generic(), TicketWebhook{
+		all = append(all, ticketSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), TicketWebhook{
 			g.Secret, g.Verify, g.Header, g.Username, g.Accounts, g.Map,
 		}})
 	}
 	return all
 }
 
-func (s ticketSystem) receiver() (*webhooks.Receiver, error) {
-	o := webhooks.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map.mapping())}
+func (s ticketSystem) receiver() (*webhookintake.Receiver, error) {
+	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map.mapping())}
 	if s.Secret.IsSet() {
-		o.Verify = &webhooks.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
+		o.Verify = &webhookintake.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
 		if s.Header == "" {
-			o.Verify.Header = map[webhooks.Method]string{
-				webhooks.MethodSignature: "X-Hub-Signature", webhooks.MethodHeader: "X-Webhook-Secret",
+			o.Verify.Header = map[webhookintake.Method]string{
+				webhookintake.MethodSignature: "X-Hub-Signature", webhookintake.MethodHeader: "X-Webhook-Secret",
 			}[s.method()]
 		}
 	}
-	return webhooks.New(o)
+	return webhookintake.New(o)
 }
 
-func (s ticketSystem) method() webhooks.Method {
+func (s ticketSystem) method() webhookintake.Method {
 	if s.Verify != "" {
-		return webhooks.Method(s.Verify)
+		return webhookintake.Method(s.Verify)
 	}
 	return s.verify
 }
 
-func (m TicketMap) mapping() webhooks.Mapping {
-	return webhooks.Mapping{
+func (m TicketMap) mapping() webhookintake.Mapping {
+	return webhookintake.Mapping{
 		Event: m.Event, Events: m.Events, Actor: m.Actor, Changes: m.Changes, KeyHeader: m.KeyHeader, Key: m.Key,
 		TicketID: m.TicketID, Appliance: m.Appliance, DetectionID: m.DetectionID, Assignee: m.Assignee,
 		Status: m.Status, Statuses: m.Statuses, Resolution: m.Resolution, Resolutions: m.Resolutions,

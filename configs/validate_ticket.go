@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ndrbridge/sinks/webhook/render"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 )
 
 // ticketKeys lists the keys of each system in addition to those that all systems have.
@@ -134,7 +134,7 @@ func (c checks) ticketPath(at, path string, required bool) {
 		}
 		return
 	}
-	if err := ticket.CheckPath(path); err != nil {
+	if err := ticketopener.CheckPath(path); err != nil {
 		c.wrong(at, "%v", err)
 	}
 }

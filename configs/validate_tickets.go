@@ -3,7 +3,7 @@ package configs
 import (
 	"regexp"
 
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 )
 
 // subjectFilter matches a subject that may contain wildcards.
@@ -58,7 +58,7 @@ func (c checks) ticketKafka(path string, k TicketKafka) {
 }
 
 func (c checks) ticketWebhook(path string, s ticketSystem, admin Admin) {
-	basic := s.method() == webhooks.MethodBasic
+	basic := s.method() == webhookintake.MethodBasic
 	switch {
 	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.Token.IsSet():
 		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ndrbridge/sinks/webhook/render"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 )
 
 // Values of WebhookTicket.System.
@@ -80,24 +80,24 @@ var urgencies = map[string]string{"critical": "1", "high": "1", "medium": "2", "
 
 // TicketSystem returns the client of the webhook's ticket system. It returns an error if
 // the configuration of tickets is invalid. w.Ticket must not be nil.
-func (w Webhook) TicketSystem() (ticket.System, error) {
+func (w Webhook) TicketSystem() (ticketopener.System, error) {
 	t := w.Ticket
 	switch t.System {
 	case TicketJira:
-		return systemOr(ticket.NewJira(ticket.JiraOptions{
+		return systemOr(ticketopener.NewJira(ticketopener.JiraOptions{
 			URL: w.URL.Value(), Project: t.Project, Type: orElse(t.Type, "Task"), Labels: t.Labels, Priorities: t.Priorities,
 		}))
 	case TicketServiceNow:
 		priorities := maps.Clone(urgencies)
 		maps.Copy(priorities, t.Priorities)
-		return systemOr(ticket.NewServiceNow(ticket.ServiceNowOptions{
+		return systemOr(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
 			URL: w.URL.Value(), Table: orElse(t.Type, "incident"), Priorities: priorities, Fields: t.Fields,
 		}))
 	}
 	return w.genericTickets()
 }
 
-func (w Webhook) genericTickets() (ticket.System, error) {
+func (w Webhook) genericTickets() (ticketopener.System, error) {
 	text, err := w.ReadTemplate()
 	if err != nil {
 		return nil, err
@@ -106,22 +106,22 @@ func (w Webhook) genericTickets() (ticket.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := ticket.GenericOptions{
-		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Location: ticket.Location{ID: w.Ticket.ID, Page: w.Ticket.Page},
+	o := ticketopener.GenericOptions{
+		URL: w.URL.Value(), Body: body, MaxBodyBytes: int(w.MaxBodyBytes), Location: ticketopener.Location{ID: w.Ticket.ID, Page: w.Ticket.Page},
 	}
 	if l := w.Ticket.Lookup; l != nil {
 		address, err := render.Compile(l.URL.Value(), false)
 		if err != nil {
 			return nil, err
 		}
-		o.Lookup = &ticket.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Location: ticket.Location{ID: l.ID, Page: l.Page}}
+		o.Lookup = &ticketopener.Lookup{URL: address, Secrets: secretsOfTemplate(l.URL.Value()), Location: ticketopener.Location{ID: l.ID, Page: l.Page}}
 	}
-	return systemOr(ticket.NewGeneric(o))
+	return systemOr(ticketopener.NewGeneric(o))
 }
 
 // systemOr returns system, or an untyped nil if err is not nil: a nil pointer in the
 // interface would not be nil.
-func systemOr[S ticket.System](system S, err error) (ticket.System, error) {
+func systemOr[S ticketopener.System](system S, err error) (ticketopener.System, error) {
 	if err != nil {
 		return nil, err
 	}

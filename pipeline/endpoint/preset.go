@@ -8,7 +8,7 @@ import (
 	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presets"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/transform"
 )
 
@@ -32,8 +32,8 @@ func openPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
 	return preset.Open(w.PresetSettings(key))
 }
 
-// Link links a detection with the ticket that a sink opened for it, as ticket.Options.Link.
-type Link = func(context.Context, transform.Event, ticket.Ticket) error
+// Link links a detection with the ticket that a sink opened for it, as ticketopener.Options.Link.
+type Link = func(context.Context, transform.Event, ticketopener.Ticket) error
 
 // ticketPreset returns the preset that opens tickets.
 func ticketPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
@@ -44,7 +44,7 @@ func ticketPreset(w configs.Webhook, link Link) (webhook.Preset, error) {
 	if !w.Ticket.Link {
 		link = nil
 	}
-	return ticket.New(ticket.Options{
+	return ticketopener.New(ticketopener.Options{
 		System: system, Link: link, SearchDelay: time.Duration(w.Ticket.SearchDelay), Now: time.Now,
 	}), nil
 }

@@ -19,7 +19,7 @@ import (
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/sinks/webhook/splunk"
 	"ndrbridge/sinks/webhook/teams"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/servicenow"
 )
@@ -113,14 +113,14 @@ func TestCheckOfEachPreset(t *testing.T) {
 	}
 	toJira := func(project, kind string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
-			system, err := ticket.NewJira(ticket.JiraOptions{URL: url, Project: project, Type: kind})
-			return ticket.New(ticket.Options{System: system, Now: time.Now}), err
+			system, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: project, Type: kind})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
 		}
 	}
 	toServiceNow := func(table string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
-			system, err := ticket.NewServiceNow(ticket.ServiceNowOptions{URL: url, Table: table})
-			return ticket.New(ticket.Options{System: system, Now: time.Now}), err
+			system, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: table})
+			return ticketopener.New(ticketopener.Options{System: system, Now: time.Now}), err
 		}
 	}
 	discordAPI := strictly("", "", nil, map[string]string{"GET /api/webhooks/1/token-token": `200 {"id":"1","type":1,"channel_id":"2"}`})

@@ -1,8 +1,8 @@
-// Package webhooks reads the webhooks that ticket systems send when a ticket changes:
+// Package webhookintake reads the webhooks that ticket systems send when a ticket changes:
 // it verifies the sender and maps the body to a ticket command. It has mappings for
 // Jira's bodies and for the usual bodies of ServiceNow's REST messages; users define
 // the mappings of other systems.
-package webhooks
+package webhookintake
 
 import (
 	"bytes"

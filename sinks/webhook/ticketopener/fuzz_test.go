@@ -1,4 +1,4 @@
-package ticket_test
+package ticketopener_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package webhooks_test
+package webhookintake_test
 
 import (
 	"crypto/hmac"
@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"ndrbridge/tickets"
-	"ndrbridge/tickets/webhooks"
+	"ndrbridge/tickets/webhookintake"
 )
 
 // jiraBody returns the body of Jira's webhook about an issue.
@@ -50,7 +50,7 @@ func pointer(s string) *string { return &s }
 
 func TestWebhooksAreMapped(t *testing.T) {
 	const created, updated = "jira:issue_created", "jira:issue_updated"
-	jira, now, generic := webhooks.Jira(), webhooks.ServiceNow(), webhooks.Generic()
+	jira, now, generic := webhookintake.Jira(), webhookintake.ServiceNow(), webhookintake.Generic()
 	sec12 := func(status, resolution string) tickets.Command {
 		return tickets.Command{TicketID: "SEC-12", Status: status, Resolution: resolution}
 	}
@@ -59,23 +59,23 @@ func TestWebhooksAreMapped(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		mapping webhooks.Mapping
+		mapping webhookintake.Mapping
 		header  [2]string
 		body    string
-		want    webhooks.Notice
+		want    webhookintake.Notice
 		ignored string // why
 		field   string // that cannot be mapped
 	}{
-		{name: "an issue that Jira made is new", mapping: jira, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Command: sec12("new", "")}},
-		{name: "a status of a workflow's own goes by its category", mapping: jira, body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhooks.Notice{Command: sec12("in_progress", "")}},
-		{name: "a status that the user maps takes precedence over its category", mapping: jira.Over(webhooks.Mapping{Statuses: map[string]string{"WAITING": "acknowledged"}}), body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhooks.Notice{Command: sec12("acknowledged", "")}},
-		{name: "an issue that is done is closed, with its resolution", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Won't Do"), want: webhooks.Notice{Command: sec12("closed", "no_action_taken")}},
-		{name: "a resolution that changed later takes the status along", mapping: jira, body: jiraBody(updated, "ana", "resolution", "Done", "done", "Fixed"), want: webhooks.Notice{Command: sec12("closed", "action_taken")}},
-		{name: "a resolution of a site's own does not keep a ticket open", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Moved elsewhere"), want: webhooks.Notice{Command: sec12("closed", "")}},
-		{name: "Jira's identifier names the request", mapping: jira, header: [2]string{"X-Atlassian-Webhook-Identifier", "f2a0"}, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Key: "f2a0", Command: sec12("new", "")}},
+		{name: "an issue that Jira made is new", mapping: jira, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Command: sec12("new", "")}},
+		{name: "a status of a workflow's own goes by its category", mapping: jira, body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhookintake.Notice{Command: sec12("in_progress", "")}},
+		{name: "a status that the user maps takes precedence over its category", mapping: jira.Over(webhookintake.Mapping{Statuses: map[string]string{"WAITING": "acknowledged"}}), body: jiraBody(updated, "ana", "status", "Waiting", "indeterminate", "null"), want: webhookintake.Notice{Command: sec12("acknowledged", "")}},
+		{name: "an issue that is done is closed, with its resolution", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Won't Do"), want: webhookintake.Notice{Command: sec12("closed", "no_action_taken")}},
+		{name: "a resolution that changed later takes the status along", mapping: jira, body: jiraBody(updated, "ana", "resolution", "Done", "done", "Fixed"), want: webhookintake.Notice{Command: sec12("closed", "action_taken")}},
+		{name: "a resolution of a site's own does not keep a ticket open", mapping: jira, body: jiraBody(updated, "ana", "status resolution", "Done", "done", "Moved elsewhere"), want: webhookintake.Notice{Command: sec12("closed", "")}},
+		{name: "Jira's identifier names the request", mapping: jira, header: [2]string{"X-Atlassian-Webhook-Identifier", "f2a0"}, body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Key: "f2a0", Command: sec12("new", "")}},
 		{name: "a summary that was edited changes nothing", mapping: jira, body: jiraBody(updated, "ana", "summary labels", "Done", "done", "Done"), ignored: "changes nothing"},
 		{name: "an assignee that is not mapped changes nothing", mapping: jira, body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), ignored: "changes nothing"},
-		{name: "a null assignee unassigns", mapping: jira.Over(webhooks.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
+		{name: "a null assignee unassigns", mapping: jira.Over(webhookintake.Mapping{Assignee: "issue.fields.assignee.emailAddress"}), body: jiraBody(updated, "ana", "assignee", "Done", "done", "Done"), want: webhookintake.Notice{Command: tickets.Command{TicketID: "SEC-12", Assignee: pointer("")}}},
 		{name: "an issue that was deleted is ignored", mapping: jira, body: jiraBody("jira:issue_deleted", "ana", "", "Done", "done", "Done"), ignored: "jira:issue_deleted"},
 		{name: "a comment is ignored", mapping: jira, body: jiraBody("comment_created", "ana", "", "Done", "done", "Done"), ignored: "comment_created"},
 		{name: "a change by our own account is ignored", mapping: jira, body: jiraBody(updated, "5b10a:bridge", "status", "Done", "done", "Done"), ignored: "own account"},
@@ -83,25 +83,25 @@ func TestWebhooksAreMapped(t *testing.T) {
 		{name: "an issue without a key is an error", mapping: jira, body: `{"webhookEvent": "jira:issue_created", "issue": {"fields": {}}}`, field: "issue.key"},
 		{name: "a changelog that is not a list is an error", mapping: jira, body: `{"issue": {"key": "A-1"}, "changelog": {"items": 7}}`, field: "changelog.items"},
 		{name: "a status that is a list is an error", mapping: jira, body: `{"issue": {"key": "A-1", "fields": {"status": {"name": []}}}}`, field: "issue.fields.status.name"},
-		{name: "a detection can be found in a list", mapping: jira.Over(webhooks.Mapping{DetectionID: "issue.fields.labels.1"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhooks.Notice{Command: tickets.Command{TicketID: "SEC-12", DetectionID: 25769804127, Status: "new"}}},
-		{name: "a detection's id is a number", mapping: jira.Over(webhooks.Mapping{DetectionID: "issue.fields.labels.0"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), field: "issue.fields.labels.0"},
+		{name: "a detection can be found in a list", mapping: jira.Over(webhookintake.Mapping{DetectionID: "issue.fields.labels.1"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), want: webhookintake.Notice{Command: tickets.Command{TicketID: "SEC-12", DetectionID: 25769804127, Status: "new"}}},
+		{name: "a detection's id is a number", mapping: jira.Over(webhookintake.Mapping{DetectionID: "issue.fields.labels.0"}), body: jiraBody(created, "ana", "", "To Do", "new", "null"), field: "issue.fields.labels.0"},
 
-		{name: "an incident on hold is in progress", mapping: now, body: incident("update", "3", "", "ana", 4), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/4", Command: inc("in_progress", "")}},
-		{name: "an incident that is resolved is closed", mapping: now, body: incident("update", "6", "Solution provided", "ana", 5), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/5", Command: inc("closed", "action_taken")}},
-		{name: "an incident that was canceled is closed", mapping: now, body: incident("update", "8", "No resolution provided", "ana", 6), want: webhooks.Notice{Key: "9d385017c611228701d22104cc95c371/6", Command: inc("closed", "no_action_taken")}},
+		{name: "an incident on hold is in progress", mapping: now, body: incident("update", "3", "", "ana", 4), want: webhookintake.Notice{Key: "9d385017c611228701d22104cc95c371/4", Command: inc("in_progress", "")}},
+		{name: "an incident that is resolved is closed", mapping: now, body: incident("update", "6", "Solution provided", "ana", 5), want: webhookintake.Notice{Key: "9d385017c611228701d22104cc95c371/5", Command: inc("closed", "action_taken")}},
+		{name: "an incident that was canceled is closed", mapping: now, body: incident("update", "8", "No resolution provided", "ana", 6), want: webhookintake.Notice{Key: "9d385017c611228701d22104cc95c371/6", Command: inc("closed", "no_action_taken")}},
 		{name: "an unknown state is an error", mapping: now, body: incident("update", "10", "", "ana", 6), field: "state"},
-		{name: "a state that is mapped to nothing is ignored", mapping: now.Over(webhooks.Mapping{Statuses: map[string]string{"10": "ignore"}}), body: incident("update", "10", "", "ana", 6), ignored: "changes nothing"},
+		{name: "a state that is mapped to nothing is ignored", mapping: now.Over(webhookintake.Mapping{Statuses: map[string]string{"10": "ignore"}}), body: incident("update", "10", "", "ana", 6), ignored: "changes nothing"},
 		{name: "an incident that was deleted is ignored", mapping: now, body: incident("delete", "7", "", "ana", 6), ignored: "delete"},
 		{name: "a change of an incident by our own account is ignored", mapping: now, body: incident("update", "7", "", "5b10a:bridge", 6), ignored: "own account"},
 
 		{name: "any tool may send a command", mapping: generic, header: [2]string{"Idempotency-Key", "k1"}, body: `{"ticket_id": 40360, "status": "closed", "resolution": "action_taken", "assignee": "ana", "appliance": "hq", "detection_id": 7, "more": {}}`,
-			want: webhooks.Notice{Key: "k1", Command: tickets.Command{TicketID: "40360", Appliance: "hq", DetectionID: 7, Status: "closed", Resolution: "action_taken", Assignee: pointer("ana")}}},
+			want: webhookintake.Notice{Key: "k1", Command: tickets.Command{TicketID: "40360", Appliance: "hq", DetectionID: 7, Status: "closed", Resolution: "action_taken", Assignee: pointer("ana")}}},
 		{name: "an unknown resolution is an error", mapping: generic, body: `{"ticket_id": "1", "status": "closed", "resolution": "fixed"}`, field: "resolution"},
-		{name: "an empty list of what changed changes nothing", mapping: generic.Over(webhooks.Mapping{Changes: "changed"}), body: `{"ticket_id": "1", "status": "closed", "changed": []}`, ignored: "changes nothing"},
+		{name: "an empty list of what changed changes nothing", mapping: generic.Over(webhookintake.Mapping{Changes: "changed"}), body: `{"ticket_id": "1", "status": "closed", "changed": []}`, ignored: "changes nothing"},
 		{name: "a body that is not an object has no ticket", mapping: generic, body: `["closed"]`, field: "ticket_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			receiver, err := webhooks.New(webhooks.Options{Accounts: []string{"5b10a:bridge"}, Mapping: c.mapping})
+			receiver, err := webhookintake.New(webhookintake.Options{Accounts: []string{"5b10a:bridge"}, Mapping: c.mapping})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,25 +132,25 @@ func TestWebhooksAreMapped(t *testing.T) {
 }
 
 func TestInvalidJSON(t *testing.T) {
-	receiver, err := webhooks.New(webhooks.Options{Mapping: webhooks.Jira()})
+	receiver, err := webhookintake.New(webhookintake.Options{Mapping: webhookintake.Jira()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"", "status=closed", `{"issue": `, `{} {}`} {
-		if _, err := receiver.Read(nil, []byte(body)); !errors.Is(err, webhooks.ErrSyntax) {
+		if _, err := receiver.Read(nil, []byte(body)); !errors.Is(err, webhookintake.ErrSyntax) {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
 }
 
 func TestInvalidMappings(t *testing.T) {
-	for name, m := range map[string]webhooks.Mapping{
+	for name, m := range map[string]webhookintake.Mapping{
 		"ticket_id":   {},
 		"status":      {TicketID: "a", Status: []string{"a..b"}},
 		"statuses":    {TicketID: "a", Statuses: map[string]string{"done": "finished"}},
 		"resolutions": {TicketID: "a", Resolutions: map[string]string{"done": "closed"}},
 	} {
-		if _, err := webhooks.New(webhooks.Options{Mapping: m}); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
+		if _, err := webhookintake.New(webhookintake.Options{Mapping: m}); err == nil || !strings.HasPrefix(err.Error(), name+": ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -164,12 +164,12 @@ func sign(secret, body string) string {
 
 func TestVerification(t *testing.T) {
 	const secret, body = "s3cret", `{"a": 1}`
-	signature := webhooks.Verification{Method: webhooks.MethodSignature, Header: "X-Hub-Signature"}
-	shared := webhooks.Verification{Method: webhooks.MethodHeader, Header: "X-Bridge-Secret"}
-	basic := webhooks.Verification{Method: webhooks.MethodBasic, Username: "now"}
+	signature := webhookintake.Verification{Method: webhookintake.MethodSignature, Header: "X-Hub-Signature"}
+	shared := webhookintake.Verification{Method: webhookintake.MethodHeader, Header: "X-Bridge-Secret"}
+	basic := webhookintake.Verification{Method: webhookintake.MethodBasic, Username: "now"}
 	for _, c := range []struct {
 		name          string
-		v             webhooks.Verification
+		v             webhookintake.Verification
 		header, value string
 		refused       bool
 	}{
@@ -193,14 +193,14 @@ func TestVerification(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.v.Secret = func() (string, error) { return secret, nil }
-			receiver, err := webhooks.New(webhooks.Options{Verify: &c.v, Mapping: webhooks.Generic()})
+			receiver, err := webhookintake.New(webhookintake.Options{Verify: &c.v, Mapping: webhookintake.Generic()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			header := http.Header{}
 			header.Set(c.header, c.value)
 			err = receiver.Verify(header, []byte(body))
-			if errors.Is(err, webhooks.ErrUnverified) != c.refused || err != nil && strings.Contains(err.Error(), secret) {
+			if errors.Is(err, webhookintake.ErrUnverified) != c.refused || err != nil && strings.Contains(err.Error(), secret) {
 				t.Errorf("%v, want refused %t", err, c.refused)
 			}
 		})
@@ -210,13 +210,13 @@ func TestVerification(t *testing.T) {
 			func() (string, error) { return "", errors.New("permission denied") },
 			func() (string, error) { return "", nil },
 		} {
-			for _, v := range []webhooks.Verification{signature, shared, basic} {
+			for _, v := range []webhookintake.Verification{signature, shared, basic} {
 				v.Secret = read
-				receiver, err := webhooks.New(webhooks.Options{Verify: &v, Mapping: webhooks.Generic()})
+				receiver, err := webhookintake.New(webhookintake.Options{Verify: &v, Mapping: webhookintake.Generic()})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := receiver.Verify(http.Header{"X-Hub-Signature": {sign("", body)}}, []byte(body)); err == nil || errors.Is(err, webhooks.ErrUnverified) {
+				if err := receiver.Verify(http.Header{"X-Hub-Signature": {sign("", body)}}, []byte(body)); err == nil || errors.Is(err, webhookintake.ErrUnverified) {
 					t.Errorf("%s: %v", v.Method, err)
 				}
 			}
@@ -226,12 +226,12 @@ func TestVerification(t *testing.T) {
 
 // Any body is either refused with a reason or yields a valid command.
 func FuzzMappings(f *testing.F) {
-	var receivers []*webhooks.Receiver
-	for _, m := range []webhooks.Mapping{
-		webhooks.Jira().Over(webhooks.Mapping{Assignee: "issue.fields.assignee.name", DetectionID: "issue.fields.labels.1"}),
-		webhooks.ServiceNow(), webhooks.Generic(),
+	var receivers []*webhookintake.Receiver
+	for _, m := range []webhookintake.Mapping{
+		webhookintake.Jira().Over(webhookintake.Mapping{Assignee: "issue.fields.assignee.name", DetectionID: "issue.fields.labels.1"}),
+		webhookintake.ServiceNow(), webhookintake.Generic(),
 	} {
-		receiver, err := webhooks.New(webhooks.Options{Accounts: []string{"bridge"}, Mapping: m})
+		receiver, err := webhookintake.New(webhookintake.Options{Accounts: []string{"bridge"}, Mapping: m})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func FuzzMappings(f *testing.F) {
 			var wrong *tickets.FieldError
 			switch {
 			case err != nil:
-				if !errors.Is(err, webhooks.ErrSyntax) && !errors.As(err, &wrong) {
+				if !errors.Is(err, webhookintake.ErrSyntax) && !errors.As(err, &wrong) {
 					t.Errorf("unexpected error %v", err)
 				}
 			case notice.Ignored != "":

@@ -1,4 +1,4 @@
-package ticket_test
+package ticketopener_test
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/sinks/webhook/render"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/test/jira"
 	"ndrbridge/test/servicenow"
 )
@@ -29,7 +29,7 @@ const (
 type tool struct {
 	name   string
 	url    string
-	system ticket.System
+	system ticketopener.System
 	auth   [2]string
 	opened func() []string // the ids of its tickets
 
@@ -112,7 +112,7 @@ func startJira(t testing.TB) *tool {
 		return site
 	})
 	var err error
-	o.system, err = ticket.NewJira(ticket.JiraOptions{
+	o.system, err = ticketopener.NewJira(ticketopener.JiraOptions{
 		URL: o.url, Project: "SEC", Type: "Task", Labels: []string{"ndr"}, Priorities: map[string]string{"critical": "Highest", "medium": "Medium"},
 	})
 	if err != nil {
@@ -134,7 +134,7 @@ func startServiceNow(t testing.TB) *tool {
 		return instance
 	})
 	var err error
-	o.system, err = ticket.NewServiceNow(ticket.ServiceNowOptions{
+	o.system, err = ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
 		URL: o.url, Table: "incident", Priorities: map[string]string{"critical": "1", "medium": "2"}, Fields: map[string]string{"assignment_group": "SOC"},
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func startOther(t testing.TB) *tool {
 	return o
 }
 
-func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
+func newGeneric(t testing.TB, address, body, lookup string) ticketopener.System {
 	t.Helper()
 	compile := func(text string, asJSON bool) *render.Template {
 		template, err := render.Compile(text, asJSON)
@@ -199,11 +199,11 @@ func newGeneric(t testing.TB, address, body, lookup string) ticket.System {
 		}
 		return template
 	}
-	o := ticket.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Location: ticket.Location{ID: "ticket.number", Page: "ticket.page"}}
+	o := ticketopener.GenericOptions{URL: address, Body: compile(body, true), MaxBodyBytes: 1 << 10, Location: ticketopener.Location{ID: "ticket.number", Page: "ticket.page"}}
 	if lookup != "" {
-		o.Lookup = &ticket.Lookup{URL: compile(lookup, false), Location: ticket.Location{ID: "tickets.0.number", Page: "tickets.0.page"}}
+		o.Lookup = &ticketopener.Lookup{URL: compile(lookup, false), Location: ticketopener.Location{ID: "tickets.0.number", Page: "tickets.0.page"}}
 	}
-	system, err := ticket.NewGeneric(o)
+	system, err := ticketopener.NewGeneric(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package ticket opens a ticket for each detection, in Jira, in ServiceNow, or in any
+// Package ticketopener opens a ticket for each detection, in Jira, in ServiceNow, or in any
 // system by a template, and links the detection to it.
-package ticket
+package ticketopener
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package ticket_test
+package ticketopener_test
 
 import (
 	"net/http"
@@ -9,13 +9,13 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presettest"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/transform"
 )
 
 // bare opens tickets without looking for them, since it has no memory.
-func bare(s ticket.System) webhook.Preset {
-	return ticket.New(ticket.Options{System: s, SearchDelay: time.Minute, Now: time.Now})
+func bare(s ticketopener.System) webhook.Preset {
+	return ticketopener.New(ticketopener.Options{System: s, SearchDelay: time.Minute, Now: time.Now})
 }
 
 func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
@@ -61,25 +61,25 @@ func TestEveryShapeOfADetectionIsAccepted(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	event := version(t, 7, 0, "new")
-	jira := func(url string) ticket.System {
-		s, err := ticket.NewJira(ticket.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
+	jira := func(url string) ticketopener.System {
+		s, err := ticketopener.NewJira(ticketopener.JiraOptions{URL: url, Project: "SEC", Type: "Task"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	servicenow := func(url string) ticket.System {
-		s, err := ticket.NewServiceNow(ticket.ServiceNowOptions{URL: url, Table: "incident"})
+	servicenow := func(url string) ticketopener.System {
+		s, err := ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{URL: url, Table: "incident"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	generic := func(url string) ticket.System { return newGeneric(t, url, `{}`, url+"/tickets") }
+	generic := func(url string) ticketopener.System { return newGeneric(t, url, `{}`, url+"/tickets") }
 	const ok = http.StatusOK
 	for _, c := range []struct {
 		name           string
-		system         func(string) ticket.System
+		system         func(string) ticketopener.System
 		search, answer presettest.Reply // the answer is that to what opens a ticket
 		class          sinks.Class
 		wait           time.Duration
@@ -108,8 +108,10 @@ func TestAnswers(t *testing.T) {
 		{"generic: no id says that there is none", generic, presettest.Reply{Status: ok, Body: `{"tickets": []}`}, presettest.Reply{Status: 201, Body: `{"ticket": {"number": 12}}`}, "", 0, ""},
 		{"generic: it opens a ticket without an id", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 201, Body: `{"ticket": {}}`}, sinks.Transient, 0, "ticket.number"},
 		{"generic: it refuses the body", generic, presettest.Reply{Status: 404}, presettest.Reply{Status: 422, Body: `"no"`}, sinks.Rejected, 0, ""},
-		{"generic: the address of the search is elsewhere", func(url string) ticket.System { return newGeneric(t, url, `{}`, "https://elsewhere.example/tickets") }, presettest.Reply{}, presettest.Reply{}, sinks.Halted, 0, "scheme and host of url"},
-		{"generic: the address of the search is none for this event", func(url string) ticket.System {
+		{"generic: the address of the search is elsewhere", func(url string) ticketopener.System {
+			return newGeneric(t, url, `{}`, "https://elsewhere.example/tickets")
+		}, presettest.Reply{}, presettest.Reply{}, sinks.Halted, 0, "scheme and host of url"},
+		{"generic: the address of the search is none for this event", func(url string) ticketopener.System {
 			return newGeneric(t, url, `{}`, url+`/tickets/%{{.detection.title}}`)
 		}, presettest.Reply{}, presettest.Reply{}, sinks.Rejected, 0, "urlquery"},
 	} {
@@ -121,7 +123,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return c.answer
 			})
-			p := ticket.New(ticket.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
+			p := ticketopener.New(ticketopener.Options{System: c.system(s.URL), SearchDelay: time.Minute, Now: time.Now})
 			err := presettest.SendWithMemory(t, s.URL, p, presettest.Memory(t), event)
 			class, wait := presettest.Result(err)
 			if class != c.class || wait != c.wait {

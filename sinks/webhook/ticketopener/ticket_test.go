@@ -1,4 +1,4 @@
-package ticket_test
+package ticketopener_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presettest"
-	"ndrbridge/sinks/webhook/ticket"
+	"ndrbridge/sinks/webhook/ticketopener"
 	"ndrbridge/transform"
 )
 
@@ -31,7 +31,7 @@ func newTicketSink(t testing.TB, o *tool) *ticketSink {
 	return &ticketSink{tool: o, memory: presettest.Memory(t)}
 }
 
-func (o *ticketSink) link(_ context.Context, e transform.Event, t ticket.Ticket) error {
+func (o *ticketSink) link(_ context.Context, e transform.Event, t ticketopener.Ticket) error {
 	if o.down != nil {
 		return o.down
 	}
@@ -42,8 +42,8 @@ func (o *ticketSink) link(_ context.Context, e transform.Event, t ticket.Ticket)
 	return nil
 }
 
-func (o *ticketSink) preset() *ticket.Preset {
-	return ticket.New(ticket.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
+func (o *ticketSink) preset() *ticketopener.Preset {
+	return ticketopener.New(ticketopener.Options{System: o.system, Link: o.link, SearchDelay: time.Minute, Now: o.clock})
 }
 
 // send sends events with a new sink.
