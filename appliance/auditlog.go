@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // AuditLog fetches up to limit entries of the audit log, skipping the first offset. The
@@ -20,7 +22,7 @@ func (c *Client) AuditLog(ctx context.Context, limit, offset int, page *Page) er
 func (c *Client) AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error) {
 	err = c.do(ctx, auditRequest(1, offset), func(resp *http.Response) error {
 		fields := map[string]string{"id": "", "time": ""}
-		found, size, err = skim(resp.Body, []string{first}, fields)
+		found, size, err = skim(resp.Body, []string{jsonscan.FirstElement}, fields)
 		id, time = integer(fields["id"]), integer(fields["time"])
 		return err
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/internal/redact"
 )
 
@@ -148,7 +149,7 @@ func (c *Client) RecordID(ctx context.Context, s RecordSearch) (id string, size 
 	}
 	err = c.do(ctx, r, func(resp *http.Response) error {
 		fields := map[string]string{"_id": ""}
-		_, size, err = skim(resp.Body, []string{"records", first}, fields)
+		_, size, err = skim(resp.Body, []string{"records", jsonscan.FirstElement}, fields)
 		if text := fields["_id"]; strings.HasPrefix(text, `"`) {
 			unquoted, _ := jsontext.AppendUnquote(nil, text) // invalid Unicode is replaced
 			id = string(unquoted)

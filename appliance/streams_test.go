@@ -3,7 +3,6 @@ package appliance
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -251,52 +250,5 @@ func TestTheIDOfARecordIsReadRegardlessOfItsSize(t *testing.T) {
 				t.Errorf("record %q, %d bytes: %v", id, size, err)
 			}
 		})
-	}
-}
-
-func TestTheObjectAtAPathIsSkimmed(t *testing.T) {
-	for _, test := range []struct {
-		path  []string
-		body  string
-		found bool
-		id    string
-	}{
-		{nil, `{"id":1,"a":{"id":2}}`, true, "1"},
-		{[]string{"a"}, `{"id":1,"a":{"id":2},"b":{"id":3}}`, true, "2"},
-		{[]string{"a"}, `{"id":1}`, false, ""},
-		{[]string{"a"}, `{"b":{"a":{"id":3}}}`, false, ""},
-		{[]string{"a", "b"}, `{"b":{"id":1},"a":{"id":2,"b":{"id":3}}}`, true, "3"},
-		{[]string{"a"}, `{"a":{"id":1},"a":{"id":2}}`, true, "2"},
-		{[]string{first}, `[{"id":1},{"id":2}]`, true, "1"},
-		{[]string{first}, `[]`, false, ""},
-		{[]string{first, "a"}, `[{"id":1,"a":{"id":2}},{"a":{"id":3}}]`, true, "2"},
-		{[]string{"a", first}, `{"x":[{"id":1}],"a":[{"id":"[\"]"},{"id":3}],"id":4}`, true, `"[\"]"`},
-		{[]string{"a", first}, `{"a":[]}`, false, ""},
-		{[]string{first, first}, `[[{"id":1},{"id":2}],[{"id":3}]]`, true, "1"},
-	} {
-		t.Run(fmt.Sprint(test.path, " of ", test.body), func(t *testing.T) {
-			fields := map[string]string{"id": ""}
-			found, size, err := skim(strings.NewReader(test.body), test.path, fields)
-			if err != nil || found != test.found || fields["id"] != test.id || size != int64(len(test.body)) {
-				t.Errorf("found %t, id %s, %d bytes: %v", found, fields["id"], size, err)
-			}
-			for i := range test.body {
-				if _, _, err := skim(strings.NewReader(test.body[:i]), test.path, fields); err == nil {
-					t.Errorf("cut to %s it is accepted", test.body[:i])
-				}
-			}
-		})
-	}
-	for _, test := range []struct {
-		path []string
-		body string
-	}{
-		{[]string{"a"}, `{"a":1}`}, {[]string{"a"}, `{"a":null}`}, {[]string{"a"}, `{"a":[{"id":1}]}`}, {[]string{"a"}, `[]`},
-		{[]string{first}, `{"[0]":{"id":1}}`}, {[]string{first}, `[1]`}, {[]string{first}, `[[{"id":1}]]`}, {[]string{first}, `[{}]x`},
-		{[]string{"a", first}, `{"a":{"id":1}}`}, {[]string{"a", first}, `{"a":["id"]}`},
-	} {
-		if found, _, err := skim(strings.NewReader(test.body), test.path, map[string]string{"id": ""}); err == nil {
-			t.Errorf("%s of %s is accepted, found %t", test.path, test.body, found)
-		}
 	}
 }

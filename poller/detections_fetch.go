@@ -12,6 +12,7 @@ import (
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -37,7 +38,7 @@ func rowsOf(objects []object) []row {
 func parse(o appliance.Object) object {
 	fields := o.Fields()
 	if fields == nil {
-		fields = transform.Fields(o.Raw)
+		fields = jsonscan.Members(o.Raw)
 	}
 	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
 	if err == nil {
@@ -55,7 +56,7 @@ func parse(o appliance.Object) object {
 // may differ between two answers that show the same version.
 func identity(raw []byte) int64 {
 	var id, rest []byte
-	for name, value := range transform.Fields(raw) {
+	for name, value := range jsonscan.Members(raw) {
 		switch string(name) {
 		case "id":
 			if string(value) != "null" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -395,7 +396,7 @@ func (f texts) explain(before, after []byte) bool {
 // shownBy reports whether a version with the given Tracked has the values of f.
 func (f texts) shownBy(tracked []byte) bool {
 	found := make(texts, len(f))
-	for name, value := range transform.Fields(tracked) {
+	for name, value := range jsonscan.Members(tracked) {
 		found[string(name)] = transform.Text(value)
 	}
 	for name, text := range f {

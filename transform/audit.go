@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -29,7 +31,7 @@ type AuditEntry struct {
 func ParseAuditEntry(object []byte, repaired bool) (AuditEntry, error) {
 	e := AuditEntry{object: object, repaired: repaired}
 	var id, logged, occurred []byte
-	for name, value := range Fields(object) {
+	for name, value := range jsonscan.Members(object) {
 		switch string(name) {
 		case "id":
 			id = value

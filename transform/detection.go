@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -51,11 +53,11 @@ var maxTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 // The error names a field that is missing or does not have the documented type. ID is
 // set even then, if it could be parsed.
 func ParseDetection(object []byte, repaired bool) (Detection, error) {
-	return DetectionOf(object, Fields(object), repaired)
+	return DetectionOf(object, jsonscan.Members(object), repaired)
 }
 
 // DetectionOf is ParseDetection for a caller that has the members of the object
-// already, as Fields yields them.
+// already, as jsonscan.Members yields them.
 func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool) (Detection, error) {
 	d := Detection{object: object, repaired: repaired}
 	var id, modTime, createTime, startTime []byte
@@ -112,9 +114,9 @@ func (d Detection) URL() string { return text(d.field("url")) }
 // duplicates, up to maxIDs of them. all reports whether these are all.
 func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 	seen := make(map[int64]bool)
-	for participant := range Elements(d.field("participants")) {
+	for participant := range jsonscan.Elements(d.field("participants")) {
 		var kind, object []byte
-		for name, value := range Fields(participant) {
+		for name, value := range jsonscan.Members(participant) {
 			switch string(name) {
 			case "object_type":
 				kind = value
@@ -137,7 +139,7 @@ func (d Detection) Devices(maxIDs int) (ids []int64, all bool) {
 
 // field returns the value of a field, or nil if it is absent.
 func (d Detection) field(field string) (found []byte) {
-	for name, value := range Fields(d.object) {
+	for name, value := range jsonscan.Members(d.object) {
 		if string(name) == field {
 			found = value
 		}
@@ -176,7 +178,7 @@ func trackedObject(values [len(tracked)][]byte) []byte {
 		switch {
 		case tracked[i] == "participants":
 			n := 0
-			for range Elements(value) {
+			for range jsonscan.Elements(value) {
 				n++
 			}
 			b = strconv.AppendInt(b, int64(n), 10)
@@ -244,7 +246,7 @@ func BoundTracked(object []byte) []byte {
 
 // trackedValues is the inverse of trackedObject.
 func trackedValues(object []byte) (values [len(tracked)][]byte) {
-	for name, value := range Fields(object) {
+	for name, value := range jsonscan.Members(object) {
 		if i := trackedIndex(name); i >= 0 {
 			values[i] = boundValue(value)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -168,7 +169,7 @@ func TestFieldsAgreesWithADecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := 0
-		for name, value := range transform.Fields(b) {
+		for name, value := range jsonscan.Members(b) {
 			var key string
 			if err := json.Unmarshal([]byte(`"`+string(name)+`"`), &key); err != nil {
 				t.Fatal(err)
@@ -213,8 +214,8 @@ func FuzzFields(f *testing.F) {
 	f.Add([]byte(`{"a":"\\"`))
 	f.Add([]byte(`[{"a":[1,2,{"b":"]"}]}]`))
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		for _, value := range transform.Fields(b) {
-			for range transform.Elements(value) {
+		for _, value := range jsonscan.Members(b) {
+			for range jsonscan.Elements(value) {
 			}
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -206,7 +208,7 @@ func Parse(b []byte) (Event, error) {
 		if i >= len(b) || b[i] != '{' && b[i] != ',' {
 			return Event{}, errNotAnEvent
 		}
-		nameEnd := valueEnd(b, i+1)
+		nameEnd := jsonscan.Value(b, i+1, jsonscan.MaxDepth)
 		if nameEnd < 0 || nameEnd >= len(b) || b[nameEnd] != ':' {
 			return Event{}, errNotAnEvent
 		}
@@ -214,7 +216,7 @@ func Parse(b []byte) (Event, error) {
 			data = nameEnd + 1
 			break
 		}
-		end := valueEnd(b, nameEnd+1)
+		end := jsonscan.Value(b, nameEnd+1, jsonscan.MaxDepth)
 		if end < 0 {
 			return Event{}, errNotAnEvent
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -44,15 +45,15 @@ func TestALongValueIsTrackedByItsBeginningAndADigest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, value := range transform.Fields(event.Data()) {
+			for name, value := range jsonscan.Members(event.Data()) {
 				if string(name) != "changes" {
 					continue
 				}
 				if len(value) > 2*bound || strings.Count(string(value), "sha256") != 2 || strings.Contains(string(value), "status") {
 					t.Errorf("changes has %d bytes: %.300s", len(value), value)
 				}
-				for _, change := range transform.Fields(value) {
-					for _, side := range transform.Fields(change) {
+				for _, change := range jsonscan.Members(value) {
+					for _, side := range jsonscan.Members(change) {
 						if kind := jsontext.Value(side).Kind(); kind != test.kind {
 							t.Errorf("a side of the change is %v, want %v", kind, test.kind)
 						}

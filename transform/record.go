@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
+
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -31,7 +33,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 	r := Record{object: object, repaired: repaired}
 	var index, id string
 	var sort []byte
-	for name, value := range Fields(object) {
+	for name, value := range jsonscan.Members(object) {
 		switch string(name) {
 		case "_index":
 			index = text(value)
@@ -42,7 +44,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 		case "sort":
 			sort = value
 		case "_source":
-			for name, value := range Fields(value) {
+			for name, value := range jsonscan.Members(value) {
 				switch string(name) {
 				case "timestamp":
 					r.Time = timestamp(value)
@@ -53,7 +55,7 @@ func ParseRecord(object []byte, repaired bool) Record {
 		}
 	}
 	if r.Time == 0 {
-		for value := range Elements(sort) {
+		for value := range jsonscan.Elements(sort) {
 			r.Time = timestamp(value)
 			break
 		}

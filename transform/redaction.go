@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // Redaction is a set of fields to remove from data.
@@ -93,7 +95,7 @@ func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 	case '{':
 		dst = append(dst, '{')
 		first := true
-		for name, member := range Fields(value) {
+		for name, member := range jsonscan.Members(value) {
 			below, listed := r.member(name)
 			if listed && below == nil {
 				changed = true
@@ -116,7 +118,7 @@ func (r redacted) appendTo(dst, value []byte) (_ []byte, changed bool) {
 	case '[':
 		dst = append(dst, '[')
 		first := true
-		for element := range Elements(value) {
+		for element := range jsonscan.Elements(value) {
 			if !first {
 				dst = append(dst, ',')
 			}

@@ -3,6 +3,8 @@ package transform
 import (
 	"bytes"
 	"strconv"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // severity is an OpenTelemetry severity: its number and its short name.
@@ -37,7 +39,7 @@ func severityOf(riskScore, categories []byte) severity {
 		band = severityError
 	}
 	if band.number > severityWarn.number {
-		for category := range Elements(categories) {
+		for category := range jsonscan.Elements(categories) {
 			if string(category) == `"perf"` || bytes.HasPrefix(category, []byte(`"perf.`)) {
 				return severityWarn
 			}

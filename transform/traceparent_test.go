@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -17,7 +18,7 @@ func TestTracingOnlyAddsATraceParent(t *testing.T) {
 		made func(c transform.Encoder) (transform.Event, error)
 	}{
 		{"of a detection", func(c transform.Encoder) (transform.Event, error) {
-			d, err := transform.DetectionOf(detection, transform.Fields(detection), false)
+			d, err := transform.DetectionOf(detection, jsonscan.Members(detection), false)
 			if err != nil {
 				return transform.Event{}, err
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
@@ -64,7 +65,7 @@ type changes []string
 
 // UnmarshalJSON appends the names of an object's fields.
 func (c *changes) UnmarshalJSON(object []byte) error {
-	for name := range transform.Fields(object) {
+	for name := range jsonscan.Members(object) {
 		*c = append(*c, string(name))
 	}
 	return nil

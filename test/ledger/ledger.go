@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -70,7 +71,7 @@ func (l *Ledger) Receive(sink string, events ...transform.Event) {
 		l.events[sink]++
 		l.ids[sink][identity{e.Source, e.ID}] = struct{}{}
 		d := delivery{id: e.ID}
-		for _, value := range transform.Fields(e.Data()) {
+		for _, value := range jsonscan.Members(e.Data()) {
 			d.object = sha256.Sum256(value) // the first member is the appliance's object
 			break
 		}

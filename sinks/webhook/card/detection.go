@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/transform"
 )
 
@@ -101,12 +102,12 @@ func unpack(data []byte, into any) { _ = json.Unmarshal(data, into) }
 // them, which takes a fraction of the time of a full card.
 func (c *Card) setName(e transform.Event) {
 	var title, format, kind, riskScore text
-	for name, value := range transform.Fields(e.Data()) {
+	for name, value := range jsonscan.Members(e.Data()) {
 		switch string(name) {
 		case "format":
 			unpack(value, &format)
 		case "detection":
-			for name, value := range transform.Fields(value) {
+			for name, value := range jsonscan.Members(value) {
 				switch string(name) {
 				case "title":
 					unpack(value, &title)

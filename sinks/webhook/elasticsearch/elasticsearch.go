@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
@@ -115,7 +116,7 @@ func appendLine(dst, document []byte) []byte {
 }
 
 func hasTimestamp(data []byte) bool {
-	for name := range transform.Fields(data) {
+	for name := range jsonscan.Members(data) {
 		if string(name) == "@timestamp" {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ndrbridge/internal/jsonscan"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/render"
@@ -146,7 +147,7 @@ func below(value []byte, step string) []byte {
 		if err != nil {
 			return nil
 		}
-		for element := range transform.Elements(value) {
+		for element := range jsonscan.Elements(value) {
 			if index == 0 {
 				return element
 			}
@@ -154,7 +155,7 @@ func below(value []byte, step string) []byte {
 		}
 		return nil
 	}
-	for name, member := range transform.Fields(value) {
+	for name, member := range jsonscan.Members(value) {
 		if string(name) == step {
 			return member
 		}

@@ -1,21 +1,22 @@
-package appliance
+package jsonscan
 
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 )
 
-// skim reads one JSON value to the end of r and fills in the values of some fields of
+// Skim reads one JSON value to the end of r and fills in the values of some fields of
 // one object in it, as written: the last one if a name occurs twice, and "" for an
-// object or array. path leads to the object: names of members, and first for the first
-// element of an array. found reports whether the object exists. size is the number of
-// bytes read. Memory use does not depend on the input.
+// object or array. path leads to the object: names of members, and FirstElement for the
+// first element of an array. found reports whether the object exists. size is the number
+// of bytes read. Memory use does not depend on the input.
 //
 // It follows the nesting of values without validating those that it skips. Names are
 // compared as written, without decoding escapes.
-func skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
+//
+// The error is ErrIncomplete, ErrNotObject, or that of r.
+func Skim(r io.Reader, path []string, fields map[string]string) (found bool, size int64, err error) {
 	s := skimmer{r: bufio.NewReaderSize(r, 32<<10), fields: fields}
 	c, err := s.next()
 	if err == nil {
@@ -23,21 +24,22 @@ func skim(r io.Reader, path []string, fields map[string]string) (found bool, siz
 			err = s.end()
 		}
 	}
-	switch err {
-	case nil:
-	case io.EOF:
-		err = fmt.Errorf("the answer's JSON is incomplete, it ends after %d bytes", s.size)
-	case errNotObject:
-	default:
-		err = fmt.Errorf("read the answer: %w", err)
+	if err == io.EOF {
+		err = ErrIncomplete
 	}
 	return s.found, s.size, err
 }
 
-// first is the path element for the first element of an array.
-const first = "[0]"
+// FirstElement is the path element for the first element of an array.
+const FirstElement = "[0]"
 
-var errNotObject = errors.New("the answer is not the expected JSON object")
+var (
+	// ErrIncomplete means that the input ends within the value.
+	ErrIncomplete = errors.New("incomplete JSON")
+	// ErrNotObject means that a value on the path is not of the expected kind, that its
+	// JSON is malformed, or that data follows it.
+	ErrNotObject = errors.New("not the expected JSON object")
+)
 
 // maxToken is how many bytes of a name or a value are kept: more than a 64-bit integer
 // or an id has.
@@ -56,7 +58,7 @@ type skimmer struct {
 
 // descend reads the value whose first byte is c, following path.
 func (s *skimmer) descend(c byte, path []string) error {
-	isFirst := len(path) > 0 && path[0] == first
+	isFirst := len(path) > 0 && path[0] == FirstElement
 	switch {
 	case c == '{' && !isFirst:
 		return s.object(path)
@@ -70,7 +72,7 @@ func (s *skimmer) descend(c byte, path []string) error {
 		}
 		return s.nested() // the remaining elements
 	}
-	return errNotObject
+	return ErrNotObject
 }
 
 // object reads an object whose brace was read: the requested one if path is empty.
@@ -82,7 +84,7 @@ func (s *skimmer) object(path []string) error {
 	}
 	for err == nil {
 		if c != '"' {
-			return errNotObject
+			return ErrNotObject
 		}
 		if err = s.text(); err != nil {
 			return err
@@ -92,7 +94,7 @@ func (s *skimmer) object(path []string) error {
 			return err
 		}
 		if c != ':' {
-			return errNotObject
+			return ErrNotObject
 		}
 		if len(path) > 0 && name == path[0] {
 			if c, err = s.next(); err == nil {
@@ -115,7 +117,7 @@ func (s *skimmer) object(path []string) error {
 		case ',':
 			c, err = s.next()
 		default:
-			return errNotObject
+			return ErrNotObject
 		}
 	}
 	return err
@@ -143,7 +145,7 @@ func (s *skimmer) value() (byte, error) {
 				return 0, err
 			}
 		}
-		if !space(c) {
+		if !isSpace(c) {
 			return c, nil
 		}
 		return s.next()
@@ -204,7 +206,7 @@ func (s *skimmer) end() error {
 	case io.EOF:
 		return nil
 	case nil:
-		return errNotObject
+		return ErrNotObject
 	}
 	return err
 }
@@ -212,7 +214,7 @@ func (s *skimmer) end() error {
 // next returns the next byte that is not white space.
 func (s *skimmer) next() (byte, error) {
 	for {
-		if c, err := s.read(); err != nil || !space(c) {
+		if c, err := s.read(); err != nil || !isSpace(c) {
 			return c, err
 		}
 	}
@@ -225,5 +227,3 @@ func (s *skimmer) read() (byte, error) {
 	}
 	return c, err
 }
-
-func space(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }

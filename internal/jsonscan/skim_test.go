@@ -1,9 +1,10 @@
-package appliance
+package jsonscan
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strconv"
@@ -14,11 +15,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// skimModTime is what DetectionModTime makes of skim.
+// skimModTime returns the integer mod_time of an object; 0 for any other value.
 func skimModTime(r io.Reader) (modTime, size int64, err error) {
 	fields := map[string]string{"mod_time": ""}
-	_, size, err = skim(r, nil, fields)
-	return integer(fields["mod_time"]), size, err
+	_, size, err = Skim(r, nil, fields)
+	if n, err := strconv.ParseInt(fields["mod_time"], 10, 64); err == nil {
+		modTime = n
+	}
+	return modTime, size, err
 }
 
 func TestSkim(t *testing.T) {
@@ -67,6 +71,53 @@ func TestSkimReportsWhyReadingFailed(t *testing.T) {
 	_, _, err := skimModTime(io.MultiReader(strings.NewReader(`{"a":`), iotest.ErrReader(io.ErrClosedPipe)))
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
+	}
+}
+
+func TestSkimFindsTheObjectAtAPath(t *testing.T) {
+	for _, test := range []struct {
+		path  []string
+		body  string
+		found bool
+		id    string
+	}{
+		{nil, `{"id":1,"a":{"id":2}}`, true, "1"},
+		{[]string{"a"}, `{"id":1,"a":{"id":2},"b":{"id":3}}`, true, "2"},
+		{[]string{"a"}, `{"id":1}`, false, ""},
+		{[]string{"a"}, `{"b":{"a":{"id":3}}}`, false, ""},
+		{[]string{"a", "b"}, `{"b":{"id":1},"a":{"id":2,"b":{"id":3}}}`, true, "3"},
+		{[]string{"a"}, `{"a":{"id":1},"a":{"id":2}}`, true, "2"},
+		{[]string{FirstElement}, `[{"id":1},{"id":2}]`, true, "1"},
+		{[]string{FirstElement}, `[]`, false, ""},
+		{[]string{FirstElement, "a"}, `[{"id":1,"a":{"id":2}},{"a":{"id":3}}]`, true, "2"},
+		{[]string{"a", FirstElement}, `{"x":[{"id":1}],"a":[{"id":"[\"]"},{"id":3}],"id":4}`, true, `"[\"]"`},
+		{[]string{"a", FirstElement}, `{"a":[]}`, false, ""},
+		{[]string{FirstElement, FirstElement}, `[[{"id":1},{"id":2}],[{"id":3}]]`, true, "1"},
+	} {
+		t.Run(fmt.Sprint(test.path, " of ", test.body), func(t *testing.T) {
+			fields := map[string]string{"id": ""}
+			found, size, err := Skim(strings.NewReader(test.body), test.path, fields)
+			if err != nil || found != test.found || fields["id"] != test.id || size != int64(len(test.body)) {
+				t.Errorf("found %t, id %s, %d bytes: %v", found, fields["id"], size, err)
+			}
+			for i := range test.body {
+				if _, _, err := Skim(strings.NewReader(test.body[:i]), test.path, fields); err == nil {
+					t.Errorf("cut to %s it is accepted", test.body[:i])
+				}
+			}
+		})
+	}
+	for _, test := range []struct {
+		path []string
+		body string
+	}{
+		{[]string{"a"}, `{"a":1}`}, {[]string{"a"}, `{"a":null}`}, {[]string{"a"}, `{"a":[{"id":1}]}`}, {[]string{"a"}, `[]`},
+		{[]string{FirstElement}, `{"[0]":{"id":1}}`}, {[]string{FirstElement}, `[1]`}, {[]string{FirstElement}, `[[{"id":1}]]`}, {[]string{FirstElement}, `[{}]x`},
+		{[]string{"a", FirstElement}, `{"a":{"id":1}}`}, {[]string{"a", FirstElement}, `{"a":["id"]}`},
+	} {
+		if found, _, err := Skim(strings.NewReader(test.body), test.path, map[string]string{"id": ""}); err == nil {
+			t.Errorf("%s of %s is accepted, found %t", test.path, test.body, found)
+		}
 	}
 }
 

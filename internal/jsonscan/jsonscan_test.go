@@ -1,0 +1,184 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestValueEndsWhereEncodingJSONSays(t *testing.T) {
+	for _, test := range []struct {
+		name, json string
+		valid      bool
+	}{
+		{"white space around every token", " { \"a\" :\t[ 1 ,\r\n2 ] , \"b\" : { } } ", true},
+		{"every escape", `"\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00"`, true},
+		{"half of a surrogate pair", `"\ud800"`, true},
+		{"a string that is not UTF-8", "\"\xff\"", true},
+		{"a duplicate name", `{"a":1,"a":2}`, true},
+		{"every form of number", `[0,-0,10,1.5,-1.5e+10,1E-2,1e400]`, true},
+		{"nothing", ``, false},
+		{"only white space", " \n", false},
+		{"an unknown escape", `"\x"`, false},
+		{"an escape that is cut short", `"\u00e`, false},
+		{"a digit that is not hexadecimal", `"\u00g0"`, false},
+		{"a backslash at the end", `"\`, false},
+		{"a control character in a string", "\"\x1f\"", false},
+		{"a control character in a long string", "\"0123456789\x00 0123456789\"", false},
+		{"a string that does not end", `"a`, false},
+		{"a leading zero", `01`, false},
+		{"a plus sign", `+1`, false},
+		{"a sign alone", `-`, false},
+		{"a number that ends with a dot", `1.`, false},
+		{"an exponent without digits", `1e+`, false},
+		{"a trailing comma in an array", `[1,]`, false},
+		{"a trailing comma in an object", `{"a":1,}`, false},
+		{"elements without a comma", `[1 2]`, false},
+		{"members without a comma", `{"a":1 "b":2}`, false},
+		{"a member without a colon", `{"a" 1}`, false},
+		{"a member without a value", `{"a":}`, false},
+		{"a member without a name", `{1:2}`, false},
+		{"brackets that do not match", `[{"a":1]}`, false},
+		{"an array that does not end", `[1`, false},
+		{"an object that does not end", `{"a":1`, false},
+		{"a word that is cut short", `tru`, false},
+		{"two values", `1 2`, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := valid([]byte(test.json)); got != test.valid || got != json.Valid([]byte(test.json)) {
+				t.Errorf("%q is valid: %t", test.json, got)
+			}
+		})
+	}
+}
+
+// valid reports whether b is one JSON value.
+func valid(b []byte) bool {
+	end := Value(b, Space(b, 0), MaxDepth)
+	return end >= 0 && Space(b, end) == len(b)
+}
+
+func TestTheDepthOfAValueIsBounded(t *testing.T) {
+	for open, closing := range map[string]string{"[": "]", `{"a":`: "}"} {
+		nested := func(depth int) []byte {
+			return []byte(strings.Repeat(open, depth) + "1" + strings.Repeat(closing, depth))
+		}
+		for depth, want := range map[int]bool{MaxDepth: true, MaxDepth + 1: false, 1 << 20: false} {
+			if b := nested(depth); valid(b) != want || json.Valid(b) != want {
+				t.Errorf("%d times %s: %t", depth, open, valid(b))
+			}
+		}
+		if b := nested(3); Value(b, 0, 3) != len(b) || Value(b, 0, 2) != -1 {
+			t.Errorf("3 times %s: %d within 3, %d within 2", open, Value(b, 0, 3), Value(b, 0, 2))
+		}
+	}
+	if Value([]byte("1"), 0, 0) != 1 || Value([]byte("[]"), 0, 0) != -1 {
+		t.Error("a number needs no depth, an array does")
+	}
+}
+
+func TestMembersAndElementsEndBeforeMalformedJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"b":[2],"c`:    `a=1 b=[2] `,
+		`{"a":1,"b":"unfinish`: `a=1 `,
+		`{"a":1,"b":[2}`:       `a=1 `,
+		`{"a":1;"b":2}`:        `a=1 `,
+		`{`:                    ``,
+		`[1,{"a":2},[3`:        `1 {"a":2} `,
+		`[1,,2]`:               `1 `,
+		`7`:                    ``,
+		``:                     ``,
+		"  ":                   ``,
+	} {
+		var got strings.Builder
+		for name, value := range Members([]byte(text)) {
+			got.WriteString(string(name) + "=" + string(value) + " ")
+		}
+		for value := range Elements([]byte(text)) {
+			got.WriteString(string(value) + " ")
+		}
+		if got.String() != want {
+			t.Errorf("%s: %s, want %s", text, got.String(), want)
+		}
+	}
+}
+
+// FuzzScan compares with encoding/json.
+func FuzzScan(f *testing.F) {
+	for _, seed := range []string{
+		`{"a":1,"b":[true,false,null,"x\u0000\ud800"],"c":{"a":1,"a":2}}`, ` [ {} , [] , -0.5e+7 ] `, "{\"\xff\":\"\xff\"}", `{"\u0061\\\"":"0123456789\\\""}`,
+		`[1,]`, `{"a":`, `01`, `"\`, "\"\x00\"", `nul`, `{}x`, "\ufeff[]", strings.Repeat("[", 100) + strings.Repeat("]", 100),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if valid(b) != json.Valid(b) {
+			t.Fatalf("%q is valid: %t", b, valid(b))
+		}
+		var elements [][]byte
+		for element := range Elements(b) {
+			elements = append(elements, element)
+		}
+		var names []string
+		var values [][]byte
+		for name, value := range Members(b) {
+			names, values = append(names, string(name)), append(values, value)
+		}
+		for _, value := range slices.Concat(elements, values) {
+			if !json.Valid(value) {
+				t.Fatalf("%q: %q is not a value", b, value)
+			}
+		}
+		if !json.Valid(b) {
+			return
+		}
+		if want := decodedElements(b); !slices.EqualFunc(elements, want, bytes.Equal) {
+			t.Fatalf("%q: elements %q, want %q", b, elements, want)
+		}
+		wantNames, wantValues := decodedMembers(t, b)
+		if !slices.EqualFunc(values, wantValues, bytes.Equal) {
+			t.Fatalf("%q: values %q, want %q", b, values, wantValues)
+		}
+		for i, name := range names {
+			var text string
+			if err := json.Unmarshal([]byte(`"`+name+`"`), &text); err != nil || text != wantNames[i] {
+				t.Fatalf("%q: name %q, want %q: %v", b, text, wantNames[i], err)
+			}
+		}
+	})
+}
+
+// decodedElements returns the elements of an array, nil for any other value.
+func decodedElements(b []byte) (elements [][]byte) {
+	var raw []json.RawMessage
+	if json.Unmarshal(b, &raw) != nil {
+		return nil
+	}
+	for _, element := range raw {
+		elements = append(elements, element)
+	}
+	return elements
+}
+
+// decodedMembers returns the decoded names and the values of an object in order, nil for
+// any other value.
+func decodedMembers(t *testing.T, b []byte) (names []string, values [][]byte) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return nil, nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		names, values = append(names, name.(string)), append(values, value)
+	}
+	return names, values
+}
