@@ -307,11 +307,12 @@ func (r *Records) take(ctx context.Context, w *reading, page recordRows, last bo
 			w.fresh++
 		}
 		w.seen[row.hash] = w.attempt
+		// The window that gave the record up may have begun again since.
+		w.gaveUp = w.gaveUp || errors.Is(row.err, errUnreadable)
 		if known {
 			continue
 		}
 		part = binary.BigEndian.AppendUint64(part, row.hash)
-		w.gaveUp = w.gaveUp || errors.Is(row.err, errUnreadable)
 		if row.err == nil {
 			event, err := r.events.Record(r.o.Query, row.record, recorded)
 			if err == nil {

@@ -412,3 +412,30 @@ func TestARecordThatWasGivenUpArrivesIfTheSecondLookCanReadIt(t *testing.T) {
 		}
 	}
 }
+
+// TestAWindowThatIsBegunAgainRemembersWhatItGaveUp restarts the source after the page with
+// the record was committed and before the window ends.
+func TestAWindowThatIsBegunAgainRemembersWhatItGaveUp(t *testing.T) {
+	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
+		t.Run(string(store), func(t *testing.T) {
+			w := atMinute(t, 12, func(w *recordWorld) { w.options.Store, w.options.Window = store, time.Minute })
+			bad := w.rows[1]
+			bad.fail = answered(500)
+			w.between = func() { w.failing = len(w.state.dead) > 0 }
+			for polls := 0; !w.failing && polls < 50; polls++ {
+				_, _ = w.poll()
+			}
+			if len(w.state.dead) != 1 || w.until >= bad.at/1000 {
+				t.Fatalf("%d dead letters, want one of a window that was not read to its end", len(w.state.dead))
+			}
+			w.between, w.failing = func() {}, false
+			w.restart()
+			for polls := 0; w.until < bad.at/1000 && polls < 50; polls++ {
+				_, _ = w.poll()
+			}
+			bad.fail = nil
+			w.drain()
+			w.judge(true)
+		})
+	}
+}
