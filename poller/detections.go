@@ -445,9 +445,12 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 				return 0, err
 			}
 		}
-		after := known{modTime: r.modTime, dead: r.err != nil, began: r.detection.Began, tracked: r.detection.Tracked, own: before.own}
+		after := known{modTime: r.modTime, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
 		if after.dead {
-			after.began, after.tracked = before.began, before.tracked
+			after.tracked = before.tracked
+		}
+		if after.dead || after.created == 0 {
+			after.created = before.created
 		}
 		other := before.isOther(after)
 		if other {
@@ -514,7 +517,7 @@ func (d *Detections) reused(ctx context.Context, v transform.Detection, before k
 	if d.o.Reused == nil {
 		return nil
 	}
-	err := d.o.Reused(ctx, ReusedID{ID: v.ID, Was: time.UnixMilli(before.began).UTC(), Is: time.UnixMilli(v.Began).UTC()})
+	err := d.o.Reused(ctx, ReusedID{ID: v.ID, Was: time.UnixMilli(before.created).UTC(), Is: time.UnixMilli(v.Created).UTC()})
 	if err != nil {
 		return fmt.Errorf("report that the id %d is reused: %w", v.ID, err)
 	}

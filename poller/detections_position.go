@@ -81,8 +81,9 @@ type known struct {
 	events int
 	// dead is set if the version last seen was given up.
 	dead bool
-	// began is transform.Detection.Began of that version; 0: not known.
-	began int64
+	// created is transform.Detection.Created of the last version that has it; 0: not
+	// known.
+	created int64
 	// tracked is transform.Detection.Tracked of the last version that became an
 	// event; empty if there is none.
 	tracked []byte
@@ -121,14 +122,14 @@ func (k *known) addOwn(modTime int64, tracked []byte) {
 // isOther reports whether after belongs to another detection than k, under the same id:
 // the creation time of a detection never changes.
 func (k known) isOther(after known) bool {
-	return k.began != 0 && after.began != 0 && k.began != after.began
+	return k.created != 0 && after.created != 0 && k.created != after.created
 }
 
 // Flags in the encoding of known.
 const (
-	knownDead  = 1 << iota
-	knownOwn   // the number of own versions and the versions precede tracked
-	knownBegan // began precedes these
+	knownDead    = 1 << iota
+	knownOwn     // the number of own versions and the versions precede tracked
+	knownCreated // created precedes these
 )
 
 func (k known) encode() []byte {
@@ -139,14 +140,14 @@ func (k known) encode() []byte {
 	if k.dead {
 		flags |= knownDead
 	}
-	if k.began != 0 {
-		flags |= knownBegan
+	if k.created != 0 {
+		flags |= knownCreated
 	}
 	if len(k.own) > 0 {
 		flags |= knownOwn
 	}
-	if b = append(b, flags); k.began != 0 {
-		b = binary.AppendVarint(b, k.began)
+	if b = append(b, flags); k.created != 0 {
+		b = binary.AppendVarint(b, k.created)
 	}
 	if len(k.own) > 0 {
 		b = append(b, byte(len(k.own)))
@@ -174,8 +175,8 @@ func parseKnown(b []byte) (known, error) {
 	k := known{modTime: modTime, events: int(events), dead: b[n]&knownDead != 0}
 	flags := b[n]
 	b = b[n+1:]
-	if flags&knownBegan != 0 {
-		if k.began, n = binary.Varint(b); n <= 0 {
+	if flags&knownCreated != 0 {
+		if k.created, n = binary.Varint(b); n <= 0 {
 			return unreadable()
 		}
 		b = b[n:]

@@ -591,3 +591,26 @@ func (u unsorted) SearchDetections(ctx context.Context, s appliance.Search, page
 	}
 	return err
 }
+
+func TestADetectionIsTheSameWhetherOrNotItShowsWhenItWasCreated(t *testing.T) {
+	w := newWorld(t)
+	var reused []poller.ReusedID
+	w.options.Reused = func(_ context.Context, r poller.ReusedID) error {
+		reused = append(reused, r)
+		return nil
+	}
+	w.restart()
+	w.mustPoll()
+	w.clock += 1000
+	r := w.add(w.clock)
+	for _, timeless := range []bool{false, true, true, false} {
+		w.clock += 1000
+		r = w.rows[r.id]
+		r.timeless = timeless
+		w.touch(r, w.clock)
+		w.mustPoll()
+	}
+	if len(reused) > 0 {
+		t.Errorf("reported as reused: %+v", reused)
+	}
+}

@@ -14,7 +14,7 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 			modTime: rapid.Int64().Draw(rt, "mod_time"),
 			events:  rapid.IntRange(0, 1<<40).Draw(rt, "events"),
 			dead:    rapid.Bool().Draw(rt, "dead"),
-			began:   rapid.Int64().Draw(rt, "began"),
+			created: rapid.Int64().Draw(rt, "created"),
 			tracked: []byte(rapid.SampledFrom([]string{``, `{}`, `{"status":"new"}`}).Draw(rt, "tracked")),
 		}
 		for range rapid.IntRange(0, maxOwn+2).Draw(rt, "own versions") {
@@ -22,7 +22,7 @@ func TestWhatIsKnownOfADetectionIsReadAsItWasWritten(t *testing.T) {
 		}
 		encoded := k.encode()
 		got, err := parseKnown(encoded)
-		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.began != k.began ||
+		if err != nil || got.modTime != k.modTime || got.events != k.events || got.dead != k.dead || got.created != k.created ||
 			string(got.tracked) != string(k.tracked) || !reflect.DeepEqual(got.own, k.own) {
 			rt.Fatalf("%+v, %v, want %+v", got, err, k)
 		}

@@ -43,6 +43,7 @@ type modelRow struct {
 	title              int    // what an edit changes
 	raw                []byte // what the appliance shows
 	huge, broken       bool
+	timeless           bool  // it shows no create_time
 	anonymous          bool  // it shows no id
 	looks              int   // at an anonymous one: each finds another description
 	byID, alone        error // what requests for it end with, and searches that show it alone
@@ -59,7 +60,11 @@ func (m *model) show(r *modelRow) {
 	if r.broken {
 		modTime = `"soon"`
 	}
-	r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%s,"create_time":%d,"title":"%d"}`, r.id, modTime, r.began, r.title)
+	created := fmt.Sprint(r.began)
+	if r.timeless {
+		created = fmt.Sprintf(`null,"start_time":%d`, r.began-1000)
+	}
+	r.raw = fmt.Appendf(nil, `{"id":%d,"mod_time":%s,"create_time":%s,"title":"%d"}`, r.id, modTime, created, r.title)
 	m.rows[r.id], m.order = r, nil
 	if !r.huge && !r.broken {
 		m.history = append(m.history, ledger.Version{ID: r.id, ModTime: r.modTime, Object: string(r.raw)})

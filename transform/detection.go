@@ -29,6 +29,8 @@ type Detection struct {
 	ID int64
 	// ModTime is mod_time in milliseconds since the epoch.
 	ModTime int64
+	// Created is create_time in milliseconds since the epoch; 0 if it is absent.
+	Created int64
 	// Began is create_time, else start_time, in milliseconds since the epoch; 0 if both
 	// are absent.
 	Began int64
@@ -92,8 +94,11 @@ func DetectionOf(object []byte, fields iter.Seq2[[]byte, []byte], repaired bool)
 		return d, fmt.Errorf("mod_time: %d is not a time after 1970 and before the year 10000", d.ModTime)
 	}
 	// Neither is required, so an invalid value counts as absent.
-	if d.Began, err = integer(createTime); err != nil {
+	if d.Created, err = integer(createTime); err != nil {
+		d.Created = 0
 		d.Began, _ = integer(startTime)
+	} else {
+		d.Began = d.Created
 	}
 	d.Tracked = trackedObject(values)
 	d.severity = severityOf(values[trackedIndex([]byte("risk_score"))], values[trackedIndex([]byte("categories"))])
