@@ -67,7 +67,7 @@ func (d *Detector) Observe(ctx context.Context, is appliance.System) error {
 	var changed []string
 	replaced, err := d.change(ctx, func(p *Known) (reason string) {
 		changed = p.Differences(is)
-		if p.System = is; len(changed) > 1 {
+		if p.System = filled(is, p.System); len(changed) > 1 {
 			reason = strings.Join(changed, ", ")
 		}
 		return reason
@@ -144,6 +144,7 @@ func read(ctx context.Context, store checkpoint.Sources, source checkpoint.Sourc
 // from the known one. A fact that either of them lacks is skipped.
 func (k Known) Differences(is appliance.System) []string {
 	was := k.System
+	is = filled(is, was)
 	var all []string
 	for _, fact := range []struct{ name, was, is string }{
 		{"hostname", nameOf(was), nameOf(is)},
@@ -155,6 +156,18 @@ func (k Known) Differences(is appliance.System) []string {
 		}
 	}
 	return all
+}
+
+// filled returns is with the facts that it lacks taken from was. An answer of an
+// appliance that boots, or of a proxy, may lack any of them.
+func filled(is, was appliance.System) appliance.System {
+	return appliance.System{
+		DisplayHost:      cmp.Or(is.DisplayHost, was.DisplayHost),
+		ExternalHostname: cmp.Or(is.ExternalHostname, was.ExternalHostname),
+		Hostname:         cmp.Or(is.Hostname, was.Hostname),
+		MgmtIPAddr:       cmp.Or(is.MgmtIPAddr, was.MgmtIPAddr),
+		Platform:         cmp.Or(is.Platform, was.Platform),
+	}
 }
 
 // nameOf returns the host's name. Its several names count as one fact.
