@@ -60,7 +60,7 @@ func (c checks) ticket(path string, s Sink, writes bool) {
 	}
 	for _, severity := range slices.Sorted(maps.Keys(t.Priorities)) {
 		if _, known := urgencies[severity]; !known {
-			c.wrong(join(at+".priorities", printable(severity)), "is not a severity; write critical, high, medium, low or info")
+			c.wrong(join(at+".priorities", printable(severity)), "is not a severity; write critical, high, medium, low or unknown")
 		}
 	}
 }

@@ -48,7 +48,7 @@ type WebhookTicket struct {
 	// Labels are additional labels without blanks, besides the one by which an issue is
 	// found again; jira only.
 	Labels []string `yaml:"labels" env:"LABELS"`
-	// Priorities maps severities (critical, high, medium, low, info) to priorities. With
+	// Priorities maps severities (critical, high, medium, low, unknown) to priorities. With
 	// jira they are names, and a severity that is left out gets the project's default. With
 	// servicenow they are urgency and impact, 1 to 3, by default 1, 1, 2, 3, 3.
 	Priorities Table `yaml:"priorities" env:"PRIORITIES"`
@@ -76,7 +76,7 @@ type TicketLookup struct {
 }
 
 // urgencies are the default values of urgency and impact in ServiceNow, by severity.
-var urgencies = map[string]string{"critical": "1", "high": "1", "medium": "2", "low": "3", "info": "3"}
+var urgencies = map[string]string{"critical": "1", "high": "1", "medium": "2", "low": "3", "unknown": "3"}
 
 // TicketSystem returns the client of the webhook's ticket system. It returns an error if
 // the configuration of tickets is invalid. w.Ticket must not be nil.

@@ -14,7 +14,7 @@ func TestWebhookTicketErrors(t *testing.T) {
 		messages      []string // in the errors; none if it is valid
 	}{
 		{name: "jira", webhook: `url: "https://j.example", auth: {username: u, password: p}, ticket: {` + jira + `, labels: [soc], priorities: {high: High}}`, tickets: true},
-		{name: "servicenow", webhook: `url: "https://s.example", ticket: {system: servicenow, fields: {assignment_group: SOC}, priorities: {info: "2"}}`, tickets: true},
+		{name: "servicenow", webhook: `url: "https://s.example", ticket: {system: servicenow, fields: {assignment_group: SOC}, priorities: {unknown: "2"}}`, tickets: true},
 		{name: "generic", webhook: `url: "https://g.example/t", template: '{"a": {{json .detection.title}}}', ticket: {system: generic, id: ticket.id, lookup: {url: "https://g.example/t?r={{.event.subject}}", id: tickets.0.id}}`, tickets: true},
 		{name: "links need tickets.enabled", webhook: `url: "https://j.example", ticket: {` + jira + `}`, messages: []string{"sinks[0].webhook.ticket.link", "set tickets.enabled to true, or link to false"}},
 		{name: "no links need nothing", webhook: `url: "https://j.example", ticket: {` + jira + `, link: false}`},

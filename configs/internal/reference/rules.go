@@ -67,7 +67,7 @@ func rules() map[string][]object {
 			when(is("system", "jira"), all(set("project"), none(set("fields"), set("id"), set("page"), there("lookup")))),
 			when(is("system", "servicenow"), none(set("project"), set("labels"), set("id"), set("page"), there("lookup"))),
 			when(is("system", "generic"), all(set("id"), none(set("project"), set("type"), set("labels"), set("priorities"), set("fields")))),
-			where("priorities", object{"propertyNames": object{"enum": []string{"critical", "high", "medium", "low", "info"}}}),
+			where("priorities", object{"propertyNames": object{"enum": []string{"critical", "high", "medium", "low", "unknown"}}}),
 		},
 		"TicketNATS": {either(
 			set("url"),

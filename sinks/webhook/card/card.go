@@ -13,9 +13,9 @@ import (
 // Level is a severity, in the words shown to people. A higher level is more severe.
 type Level int
 
-// The levels. Detections without a risk score, and messages, are Info.
+// The levels. Detections without a risk score, and messages, are Unknown.
 const (
-	Info Level = iota
+	Unknown Level = iota
 	Low
 	Medium
 	High
@@ -24,7 +24,7 @@ const (
 
 // String returns the word shown to people.
 func (l Level) String() string {
-	return [...]string{"Info", "Low", "Medium", "High", "Critical"}[l]
+	return [...]string{"Unknown", "Low", "Medium", "High", "Critical"}[l]
 }
 
 // Card is the summary of an event. Its texts are single lines of plain text from

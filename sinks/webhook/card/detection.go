@@ -177,11 +177,8 @@ func SeverityOf(e transform.Event) string {
 		return ""
 	}
 	level := levelOf(e, false)
-	if level == Info { // the lowest number: a low score, or none
+	if level == Unknown { // the lowest number: a low score, or none
 		level = Of(e).Level
-	}
-	if level == Info {
-		return "unknown"
 	}
 	return strings.ToLower(level.String())
 }
@@ -198,7 +195,7 @@ func levelOf(e transform.Event, scored bool) Level {
 	case scored:
 		return Low
 	}
-	return Info
+	return Unknown
 }
 
 // endpoint is a participating machine or person, identified by a name, an address or

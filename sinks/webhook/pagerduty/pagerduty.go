@@ -111,7 +111,7 @@ func actionOf(e transform.Event, c card.Card) string {
 	switch {
 	case strings.HasSuffix(e.Type, ".appliance.reachable"):
 		return "resolve"
-	case e.Stream() == transform.StreamEvents && c.Level > card.Info:
+	case e.Stream() == transform.StreamEvents && c.Level > card.Unknown:
 		return "trigger"
 	}
 	return ""
