@@ -1,7 +1,5 @@
-// Package bridge assembles and runs the service: it opens the state, starts a poller
-// for each stream and a runner for each sink, serves the admin interface, applies
-// configuration changes at run time, and stops everything in an order that loses
-// nothing.
+// Package bridge is the process: it serves the admin interface, runs a pipeline,
+// reloads its configuration, and stops it within a deadline.
 package bridge
 
 import (
@@ -12,17 +10,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/internal/tracing"
+	"ndrbridge/pipeline"
+	"ndrbridge/pipeline/lifecycle"
 	"ndrbridge/sinks"
 )
 
@@ -41,43 +41,17 @@ type Bridge struct {
 	version  string
 	load     func() (*configs.Config, error)
 	log      *slog.Logger
-	stdout   io.Writer
-	started  time.Time
-	metrics  *metrics
-	store    *checkpoint.Store
-	tracing  *tracing.Tracing  // nil if tracing is off
-	pages    *appliance.Budget // shared by all sources
+	registry *prometheus.Registry
+	pipeline *pipeline.Pipeline
+	tracing  *tracing.Tracing // nil if tracing is off
 	listener net.Listener
 	admin    *http.Server
 	serving  sync.WaitGroup // waits for the goroutine that serves admin
-
-	// current is replaced by a reload; it is nil until the state is open.
-	current  atomic.Pointer[runtime]
-	parts    parts
-	commands chan command  // run by Run
-	ended    chan struct{} // closed once commands are neither accepted nor waited for
-	backlog  growth        // of the sink that fillingSink returns
-	history  history
-	tails    tails
-
-	verifying, backingUp sync.Mutex
 }
 
 // pageBudget limits the total bytes of pages that all sources hold at once. A page
 // counts until its events are committed; processing it takes a few times its size.
 const pageBudget = 16 << 20
-
-// lifetimes holds the parent contexts of parts.
-type lifetimes struct {
-	sources context.Context // cancelled when Run must stop
-	sinks   context.Context // never cancelled; such parts are stopped one by one
-}
-
-// command is a function that Run calls between start and stop, one at a time.
-type command struct {
-	name string // for log and error messages, such as "a reload"
-	do   func(lifetimes)
-}
 
 // New opens the state and makes every part, without contacting an appliance or a sink's
 // target. Its error includes what to do. The caller must then call Run or Close.
@@ -118,59 +92,50 @@ func New(ctx context.Context, config *configs.Config, o Options) (*Bridge, error
 
 // newBridge returns a Bridge without state and parts.
 func newBridge(o Options) *Bridge {
-	return &Bridge{
-		version: o.Version, load: o.Load, log: o.Log, stdout: o.Stdout, started: time.Now(), metrics: newMetrics(),
-		commands: make(chan command), ended: make(chan struct{}), tails: newTails(),
-		pages: appliance.NewBudget(pageBudget),
-	}
+	b := &Bridge{version: o.Version, load: o.Load, log: o.Log, registry: prometheus.NewRegistry()}
+	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b.pipeline = pipeline.New(pipeline.Options{
+		Version: o.Version, Log: o.Log, Stdout: o.Stdout, Started: time.Now(),
+		Registerer: b.registry, Pages: appliance.NewBudget(pageBudget), Applied: b.setLevel,
+	})
+	return b
 }
 
-// open opens the state, makes every part and registers the sinks.
+// open opens the exporter of spans and the pipeline.
 func (b *Bridge) open(ctx context.Context, config *configs.Config) (err error) {
-	b.store, err = openState(config)
-	if err != nil {
-		return err
-	}
-	b.metrics.registry.MustRegister(&stateCollector{store: b.store}, partsCollector{b})
-	all, failed := b.makeParts(ctx, config)
-	if err := failed.join(); err != nil {
-		return err
-	}
-	stats, err := b.registerSinks(ctx, config.Sinks, ownEvents(config))
-	if err != nil {
-		return err
-	}
-	b.logUnconfigured(config, stats)
-	if err := b.logWaiting(ctx, config); err != nil {
-		return err
-	}
-	for _, s := range all.sinks {
-		s.attach(b.store, stats.Sinks[s.config.Name])
-	}
-	b.current.Store(all)
-	return nil
-}
-
-// makeParts makes every part that needs no state, and also the ticket writers if the
-// state is open. It contacts nothing.
-func (b *Bridge) makeParts(ctx context.Context, config *configs.Config) (*runtime, partErrors) {
-	var failed partErrors
-	var err error
 	b.tracing, err = b.openTracing(config.Tracing)
-	failed.add("tracing", err)
-	all, others := b.build(ctx, config, new(runtime))
-	return all, append(failed, others...)
+	if err != nil {
+		failed := pipeline.PartErrors{{Part: "tracing", Err: err}}
+		return append(failed, pipeline.Try(ctx, config, b.version)...).Join() // all errors at once
+	}
+	return b.pipeline.Open(ctx, config, b.tracer())
 }
 
-// openAdmin reads the token of the admin interface and listens on its address.
-func openAdmin(a configs.Admin) (token string, l net.Listener, failed *partError) {
+// Try makes every part of a configuration as New does and discards it, without opening
+// the state and the admin interface. It contacts nothing. It returns an error for each
+// part that cannot be made.
+func Try(ctx context.Context, config *configs.Config, version string) pipeline.PartErrors {
+	var failed pipeline.PartErrors
+	b := newBridge(Options{Version: version, Log: slog.New(slog.DiscardHandler)})
+	var err error
+	if b.tracing, err = b.openTracing(config.Tracing); err != nil {
+		failed = append(failed, &pipeline.PartError{Part: "tracing", Err: err})
+	}
+	_ = b.Close() // nothing has run
+	return append(failed, pipeline.Try(ctx, config, version)...)
+}
+
+// OpenAdmin reads the token of the admin interface and listens on its address.
+func OpenAdmin(a configs.Admin) (token string, l net.Listener, failed *pipeline.PartError) {
 	token, err := a.Token.Read()
 	if err != nil {
-		return "", nil, &partError{"admin.token", err}
+		return "", nil, &pipeline.PartError{Part: "admin.token", Err: err}
 	}
 	l, err = net.Listen("tcp", a.Listen)
 	if err != nil {
-		return "", nil, &partError{"admin.listen", &sinks.Advised{Err: err, To: "another bridge may be running; choose another address"}}
+		return "", nil, &pipeline.PartError{
+			Part: "admin.listen", Err: &sinks.Advised{Err: err, To: "another bridge may be running; choose another address"},
+		}
 	}
 	return token, l, nil
 }
@@ -179,17 +144,34 @@ func openAdmin(a configs.Admin) (token string, l net.Listener, failed *partError
 // because opening a large state takes a while and health checks must be answered
 // meanwhile.
 func (b *Bridge) listen(a configs.Admin) error {
-	token, listener, failed := openAdmin(a)
+	token, listener, failed := OpenAdmin(a)
 	if failed != nil {
 		return failed
 	}
 	b.listener = listener
-	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.notReady, Metrics: b.metrics.registry, Control: b.control, Tickets: b.tickets})
+	b.admin = admin.NewServer(admin.Options{Token: token, NotReady: b.pipeline.NotReady, Metrics: b.registry, Control: b.control, Tickets: b.pipeline.Tickets})
 	b.serving.Go(func() {
 		if err := b.admin.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("the admin interface stopped; polling and delivery continue", "error", err)
 		}
 	})
+	return nil
+}
+
+// control adds Reload, which concerns the process, to the control of its pipeline.
+type control struct {
+	*pipeline.Control
+	bridge *Bridge
+}
+
+// Reload implements admin.Control.
+func (c control) Reload(ctx context.Context) (admin.Reloaded, error) { return c.bridge.Reload(ctx) }
+
+// control returns the admin.Control of the bridge, or nil until the state is open.
+func (b *Bridge) control() admin.Control {
+	if c := b.pipeline.Control(); c != nil {
+		return control{c, b}
+	}
 	return nil
 }
 
@@ -199,51 +181,23 @@ func (b *Bridge) AdminAddress() string { return b.listener.Addr().String() }
 // ShutdownTimeout returns shutdown_timeout of the current configuration, which a reload
 // may change.
 func (b *Bridge) ShutdownTimeout() time.Duration {
-	return time.Duration(b.current.Load().config.ShutdownTimeout)
+	return time.Duration(b.pipeline.Config().ShutdownTimeout)
 }
 
-// Run runs the bridge until ctx is cancelled, then stops it within shutdown_timeout:
-// first the sources, then the sinks, each of which may finish its batch in flight. At
-// the end of shutdown_timeout remaining work is cut short; anything that still runs
+// Run runs the pipeline until ctx is cancelled, then stops it within shutdown_timeout.
+// At the end of shutdown_timeout remaining work is cut short; anything that still runs
 // about a second later is abandoned and named in the error, and the process should
 // exit. Run also stops, with an error, if the state becomes unusable. It closes the
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
-	ctx, unwatch := b.untilStateFails(ctx)
-	defer unwatch()
-	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
-	all := b.current.Load()
-	streams := 0
-	for _, s := range all.sinks {
-		s.start(l.sinks, &b.parts)
-	}
-	for _, a := range all.appliances {
-		a.start(l.sources, &b.parts)
-		streams += len(a.streams)
-	}
-	all.heartbeat.start(l.sources, &b.parts)
-	for _, p := range all.intakes {
-		p.start(l.sources, &b.parts)
-	}
-	b.parts.start(ctx, "the monitor of the journal", sourcePhase, prompt(b.watchSpace), prompt(b.keepHistory))
-	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", len(all.sinks))
-
-	last := b.runCommands(ctx, l)
-	timeout := b.ShutdownTimeout()
-	d := within(timeout)
-	b.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
-	var left []string
-	if last != nil {
-		left = append(left, last.await(d.half())...)
-	}
-	close(b.ended)
-	left = append(left, names(stop(context.WithoutCancel(ctx), b.parts.all(), d))...)
-	unclosed, err := b.close(d)
-	err = errors.Join(err, b.store.Err())
-	left = append(left, unclosed...)
-	if len(left) > 0 {
+	streams, sinks := b.pipeline.Size()
+	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", sinks)
+	stopped := b.pipeline.Run(ctx)
+	unclosed, err := b.close(stopped.Deadline)
+	err = errors.Join(err, b.pipeline.Err())
+	if left := append(stopped.Left, unclosed...); len(left) > 0 {
 		err = errors.Join(fmt.Errorf("these did not stop within shutdown_timeout (%s) and were abandoned: %s; unacknowledged events are delivered again at the next start",
-			timeout, strings.Join(left, ", ")), err)
+			stopped.Timeout, strings.Join(left, ", ")), err)
 	}
 	if err == nil {
 		b.log.Info("stopped")
@@ -251,166 +205,34 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return err
 }
 
-// runningCommand is a command that Run has started.
-type runningCommand struct {
-	name string
-	done chan struct{}
-}
-
-// await waits until the command is done or until the given time. It returns the
-// command's name if it is not done by then.
-func (c *runningCommand) await(until time.Time) []string {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-c.done:
-		return nil
-	case <-timer.C:
-		return []string{c.name}
-	}
-}
-
-// runCommands runs commands one by one until ctx is cancelled. It returns the command
-// that is still running then, or nil.
-func (b *Bridge) runCommands(ctx context.Context, l lifetimes) *runningCommand {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case cmd := <-b.commands:
-			c := &runningCommand{cmd.name, make(chan struct{})}
-			go func() {
-				defer close(c.done)
-				cmd.do(l)
-			}()
-			select {
-			case <-c.done:
-			case <-ctx.Done():
-				return c
-			}
-		}
-	}
-}
-
-// submit has Run call do, which may start, stop, pause or resume parts; Run never calls
-// two commands at once. submit returns when do has returned, even if ctx is cancelled
-// meanwhile. It returns admin.ErrNotRunning if Run is about to return, and
-// admin.ErrBusy if another command takes longer than a reload may take.
-func (b *Bridge) submit(ctx context.Context, name string, do func(lifetimes) error) error {
-	result := make(chan error, 1)
-	stopping := fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
-	var patience time.Duration // how long a reload may take
-	if all := b.current.Load(); all != nil {
-		patience = time.Duration(all.config.ShutdownTimeout)
-	}
-	timer := time.NewTimer(patience + 10*time.Second)
-	defer timer.Stop()
-	select {
-	case b.commands <- command{name, func(l lifetimes) { result <- do(l) }}:
-	case <-b.ended:
-		return stopping
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return fmt.Errorf("%w: a reload or another command has been running for too long; try again, or restart the bridge", admin.ErrBusy)
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-b.ended:
-	}
-	select {
-	case err := <-result:
-		return err
-	default:
-		return stopping
-	}
-}
-
 // Close closes a Bridge that never ran. Run closes it otherwise.
 func (b *Bridge) Close() error {
-	left, err := b.close(within(maxFlush))
+	left, err := b.close(lifecycle.Within(maxFlush))
 	if len(left) > 0 {
 		err = errors.Join(fmt.Errorf("failed to close in time: %s", strings.Join(left, ", ")), err)
 	}
 	return err
 }
 
-// closing is how long after the deadline and windDown closing may take.
-const closing = 400 * time.Millisecond
-
-// close closes everything. After the state is closed, it flushes the last spans until
-// the deadline. It returns the names of the items that did not close in time; a state
-// that did not close is as safe as after a kill.
-func (b *Bridge) close(d deadline) (left []string, err error) {
-	until := d.end.Add(windDown + closing)
-	do := func(name string, f func() error) {
-		done := make(chan error, 1)
-		go func() { done <- f() }()
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		select {
-		case failed := <-done:
-			err = errors.Join(err, failed)
-		case <-timer.C:
-			left = append(left, name)
-		}
-	}
+// close closes everything. After the pipeline is closed, it flushes the last spans until
+// the deadline. It returns the names of the items that did not close in time.
+func (b *Bridge) close(d lifecycle.Deadline) (left []string, err error) {
+	closer := d.Closer()
 	if b.admin != nil {
-		do("the admin interface", func() error {
+		closer.Close("the admin interface", func() error {
 			err := b.admin.Close()
 			b.serving.Wait()
 			return err
 		})
 	}
-	if all := b.current.Load(); all != nil {
-		do("the connections to appliances", func() error {
-			for _, a := range all.appliances {
-				a.client.Close()
-			}
-			return nil
-		})
-	}
-	if b.store != nil {
-		do("the state", b.store.Close)
-	}
+	b.pipeline.Close(closer)
 	if b.tracing != nil {
-		ctx, cancel := context.WithDeadline(context.Background(), d.end)
+		ctx, cancel := context.WithDeadline(context.Background(), d.End)
 		defer cancel()
-		do("the exporter of spans", func() error {
+		closer.Close("the exporter of spans", func() error {
 			b.closeTracing(ctx)
 			return nil
 		})
 	}
-	return left, err
-}
-
-// notReady returns the reasons why the bridge is not ready: an unusable state, a stream
-// that has never been read, or a halted sink or ticket writer.
-func (b *Bridge) notReady() []string {
-	all := b.current.Load()
-	if all == nil {
-		return []string{"the state is being opened"}
-	}
-	var reasons []string
-	if err := b.store.Err(); err != nil {
-		reasons = append(reasons, fmt.Sprintf("the state is unusable: %s", err))
-	}
-	for _, a := range all.appliances {
-		for _, stream := range a.streams {
-			if s := stream.poller.Status(); s.LastSuccess.IsZero() {
-				reasons = append(reasons, fmt.Sprintf("stream %s has not been read yet", s.Source))
-			}
-		}
-		if a.writer != nil && a.writer.Status().State == sinks.StateHalted {
-			reasons = append(reasons, fmt.Sprintf("writing tickets to appliance %s is halted", a.config.Name))
-		}
-	}
-	for _, p := range all.sinks {
-		if s := p.runner.Status(); s.State == sinks.StateHalted {
-			reasons = append(reasons, fmt.Sprintf("sink %s is halted", s.Sink))
-		}
-	}
-	slices.Sort(reasons)
-	return reasons
+	return closer.Left, closer.Err
 }

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
+	"ndrbridge/preflight"
 	"ndrbridge/preflight/finding"
 	"ndrbridge/preflight/finding/findingtest"
 	standin "ndrbridge/test/appliance"
@@ -59,13 +60,13 @@ func replacedOf(t *testing.T, control admin.Control) *admin.Replaced {
 }
 
 // whileStopped calls act with the state of a bridge that does not run.
-func whileStopped(t *testing.T, yaml string, act func(*bridge.Offline) error) {
+func whileStopped(t *testing.T, yaml string, act func(*pipeline.Offline) error) {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := bridge.OpenOffline(config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler)})
+	state, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
 	if err == nil {
 		err = errors.Join(act(state), state.Close())
 	}
@@ -131,7 +132,7 @@ func TestAnotherApplianceUnderTheSameNameIsReportedOnce(t *testing.T) {
 				t.Error("it is reported again at the next start")
 			}
 
-			whileStopped(t, yaml, func(state *bridge.Offline) error {
+			whileStopped(t, yaml, func(state *pipeline.Offline) error {
 				if replacedOf(t, state) == nil {
 					t.Error("the state does not have it without a bridge")
 				}
@@ -197,7 +198,7 @@ func TestADroppedReportKeepsTheStreamsPositions(t *testing.T) {
 	r = run(t, yaml)
 	await(t, "the report", func() bool { return r.log.hasLine(replacedLine) })
 	r.stop()
-	whileStopped(t, yaml, func(state *bridge.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
+	whileStopped(t, yaml, func(state *pipeline.Offline) error { return state.ForgetIdentity(t.Context(), "hq") })
 	a.AddMany(1)
 	r = runUntilLooked(t, yaml, a)
 	await(t, "the new events", func() bool { return book.Received("soc") == 21 })
@@ -248,7 +249,7 @@ func TestCheckComparesAnApplianceWithTheStateOfABridgeThatDoesNotRun(t *testing.
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := bridge.Check(t.Context(), config, bridge.CheckOptions{Timeout: 20 * time.Second, Now: time.Now})
+			found := preflight.Check(t.Context(), config, preflight.Options{Timeout: 20 * time.Second, Now: time.Now})
 			if test.want.Step != "" {
 				findingtest.Expect(t, found, test.want)
 			} else if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Step == "identity" }) {

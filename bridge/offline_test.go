@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
 )
 
 // openOffline opens the state of a bridge that does not run.
-func openOffline(t *testing.T, yaml string) *bridge.Offline {
+func openOffline(t *testing.T, yaml string) *pipeline.Offline {
 	t.Helper()
 	config, err := configs.Parse("ndrbridge.yaml", []byte(yaml), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := bridge.OpenOffline(config, bridge.Options{Version: "test", Log: slog.New(slog.DiscardHandler)})
+	f, err := pipeline.OpenOffline(config, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (b *Bridge) openTracing(t configs.Tracing) (*tracing.Tracing, error) {
 	}
 	return tracing.New(tracing.Options{
 		Endpoint: t.Endpoint.Value(), Headers: headers, Sample: t.Sample, TLS: tlsConfig,
-		Version: b.version, Log: b.log, Now: time.Now, Metrics: b.metrics.registry,
+		Version: b.version, Log: b.log, Now: time.Now, Metrics: b.registry,
 	})
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/preflight"
 	"ndrbridge/preflight/finding"
 )
 
@@ -67,7 +67,7 @@ The exit code is 1 if anything failed, and 0 otherwise.`,
 			if connect {
 				return c.checkConnections(cmd.Context(), config, timeout)
 			}
-			if !c.printSettings(bridge.CheckSettings(cmd.Context(), config, version)) {
+			if !c.printSettings(preflight.CheckSettings(cmd.Context(), config, version)) {
 				return commandline.ErrReported
 			}
 			printPlan(c.stdout, config)
@@ -104,13 +104,13 @@ func (c *command) printSettings(found []finding.Finding) bool {
 // checkConnections checks config with all its connections and prints the findings. It
 // returns ErrReported if a check failed.
 func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
-	o := bridge.CheckOptions{Version: version, Timeout: timeout, Now: time.Now}
+	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now}
 	const eraseLine = "\r\x1b[K"
 	watched := isTerminal(c.stderr)
 	if watched {
 		o.Progress = func(done, all int) { fmt.Fprintf(c.stderr, "%s%d of %d tried", eraseLine, done, all) }
 	}
-	found := bridge.Check(ctx, config, o)
+	found := preflight.Check(ctx, config, o)
 	if watched {
 		fmt.Fprint(c.stderr, eraseLine)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/admin"
-	"ndrbridge/bridge"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
 )
 
 // helpOfControl is the last paragraph in the help of every command that acts on a bridge.
@@ -57,7 +57,7 @@ func (c *command) control() (_ admin.Control, close func() error, err error) {
 	case err != nil:
 		return nil, nil, fmt.Errorf("%w\nto act on a running bridge without its configuration, give its address with --admin and a file with its token with --token-file", err)
 	}
-	offline, err := bridge.OpenOffline(config, bridge.Options{Version: version, Log: slog.New(slog.DiscardHandler)})
+	offline, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err == nil {
 		return offline, offline.Close, nil
 	}

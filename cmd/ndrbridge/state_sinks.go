@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
 )
 
 func (c *command) stateForgetCommand() *cobra.Command {
@@ -41,9 +41,9 @@ The bridge must be stopped.`,
 			case identity && !appliance:
 				return fmt.Errorf("%w: --identity requires --appliance", commandline.ErrUsage)
 			case appliance:
-				return c.offline(func(state *bridge.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
+				return c.offline(func(state *pipeline.Offline) error { return c.forgetAppliance(ctx, state, name, identity, yes) })
 			}
-			return c.offlineWithout(name, func(state *bridge.Offline) error {
+			return c.offlineWithout(name, func(state *pipeline.Offline) error {
 				if err := c.confirmForget(ctx, state, name, yes); err != nil {
 					return err
 				}
@@ -60,7 +60,7 @@ The bridge must be stopped.`,
 	return cmd
 }
 
-func (c *command) forgetAppliance(ctx context.Context, state *bridge.Offline, name string, identity, yes bool) error {
+func (c *command) forgetAppliance(ctx context.Context, state *pipeline.Offline, name string, identity, yes bool) error {
 	if identity {
 		if err := state.ForgetIdentity(ctx, name); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (c *command) forgetAppliance(ctx context.Context, state *bridge.Offline, na
 
 // confirmForget asks for confirmation if the sink has dead letters or redeliveries, which
 // could still be delivered.
-func (c *command) confirmForget(ctx context.Context, state *bridge.Offline, sink string, yes bool) error {
+func (c *command) confirmForget(ctx context.Context, state *pipeline.Offline, sink string, yes bool) error {
 	status, err := state.Status(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ new name first.`,
 		Example: "  ndrbridge state rename lake datalake",
 		Args:    exactly("OLD", "NEW"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.offlineWithout(args[0], func(state *bridge.Offline) error {
+			return c.offlineWithout(args[0], func(state *pipeline.Offline) error {
 				if err := state.Rename(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
@@ -117,7 +117,7 @@ new name first.`,
 
 // offlineWithout calls act with the state of a stopped bridge. It returns an error if the
 // sink is configured.
-func (c *command) offlineWithout(sink string, act func(*bridge.Offline) error) error {
+func (c *command) offlineWithout(sink string, act func(*pipeline.Offline) error) error {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
@@ -129,12 +129,12 @@ func (c *command) offlineWithout(sink string, act func(*bridge.Offline) error) e
 }
 
 // offline calls act with the state of a stopped bridge.
-func (c *command) offline(act func(*bridge.Offline) error) (err error) {
+func (c *command) offline(act func(*pipeline.Offline) error) (err error) {
 	config, err := configs.Load(c.configFile, c.environ)
 	if err != nil {
 		return err
 	}
-	state, err := bridge.OpenOffline(config, bridge.Options{Version: version, Log: slog.New(slog.DiscardHandler)})
+	state, err := pipeline.OpenOffline(config, version, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return stateError(config.State, err)
 	}

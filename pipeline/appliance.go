@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
+	"ndrbridge/pipeline/lifecycle"
+	"ndrbridge/poller"
+	"ndrbridge/tickets"
+)
+
+// appliancePart is an appliance with its pollers and its ticket writer. Appliances
+// share only the state.
+type appliancePart struct {
+	config      configs.Appliance
+	fingerprint fingerprint
+	client      *appliance.Client
+	watch       *poller.Watch
+	firmware    *firmware
+	streams     []stream
+	// ownWrites passes to the part that replaces this one, because the pollers have yet
+	// to see what was written. ownWrites and writer are nil if tickets are disabled.
+	ownWrites *tickets.OwnWrites
+	writer    *tickets.Writer
+}
+
+// stream is a source with its poller.
+type stream struct {
+	source poller.Source
+	poller *poller.Poller
+}
+
+// buildAppliance returns current if its configuration is unchanged, or a new part that
+// replaces it.
+func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, config *configs.Config, current *appliancePart) (*appliancePart, error) {
+	var files []string
+	if a.TLS.CAFile != "" {
+		files = append(files, a.TLS.CAFile) // the others are read again on each use
+	}
+	fp, err := newFingerprint(files, a, config.Events.TypePrefix, config.Tickets.Enabled)
+	if err != nil {
+		return nil, err
+	}
+	if current != nil && current.fingerprint.equal(fp) {
+		return current, nil
+	}
+	next := &appliancePart{config: a, fingerprint: fp}
+	next.client, err = endpoint.NewClient(a, endpoint.ClientOptions{
+		Version: p.version, Tracer: p.tracer, Log: p.log.With("appliance", a.Name),
+		Observe: func(code string) { p.metrics.requests.WithLabelValues(a.Name, code).Inc() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	next.firmware = newFirmware(next.client, p.log.With("appliance", a.Name))
+	known := identity.NewDetector(a.Name, p.store, p.log.With("appliance", a.Name))
+	next.firmware.system = known.Observe
+	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
+		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
+		Reached: next.firmware.reached, Now: time.Now, Log: p.log.With("appliance", a.Name),
+	})
+	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
+		if err := p.buildWriter(ctx, next, config, current); err != nil {
+			return nil, err
+		}
+	}
+	s := streams{
+		appliance: a, prefix: config.Events.TypePrefix,
+		client: next.client.Within(p.pages), store: poller.Traced(p.store, p.tracer), metrics: p.metrics.sources, log: p.log,
+		ownWrites: next.ownWrites, reused: known.Reused,
+	}
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	for _, source := range sources {
+		next.streams = append(next.streams, stream{source.Source, poller.New(source.Source, poller.Options{
+			Interval:     time.Duration(source.interval),
+			RetryInitial: time.Duration(a.Retry.Initial),
+			RetryMax:     time.Duration(a.Retry.Max),
+			AuthRetry:    time.Duration(a.AuthRetry),
+			Tracer:       p.tracer,
+			Watch:        next.watch,
+			Log:          s.streamLog(source.Source.Source().Stream),
+			Metrics:      p.metrics.sources,
+		})})
+	}
+	return next, nil
+}
+
+// buildWriter sets next's writer of ticket commands. It takes over the own writes of
+// current, which may continue to write until next starts.
+func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config *configs.Config, current *appliancePart) (err error) {
+	if current != nil && current.ownWrites != nil {
+		next.ownWrites = current.ownWrites
+	} else if next.ownWrites, err = tickets.LoadOwnWrites(ctx, p.store, next.config.Name); err != nil {
+		return err
+	}
+	next.writer = tickets.NewWriter(next.client, p.store, next.ownWrites, tickets.WriterOptions{
+		Appliance:    next.config.Name,
+		TypePrefix:   config.Events.TypePrefix,
+		RetryInitial: time.Duration(next.config.Retry.Initial),
+		RetryMax:     time.Duration(next.config.Retry.Max),
+		Probe:        time.Duration(next.config.AuthRetry),
+		Log:          p.log.With("appliance", next.config.Name),
+		Metrics:      p.metrics.writers,
+	})
+	return nil
+}
+
+func (p *appliancePart) name() string { return "appliance " + p.config.Name }
+
+func (p *appliancePart) start(ctx context.Context, ps *lifecycle.Set) {
+	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.run)}
+	if p.writer != nil {
+		tasks = append(tasks, p.writer.Run)
+	}
+	for _, s := range p.streams {
+		tasks = append(tasks, lifecycle.Prompt(s.poller.Run))
+	}
+	ps.Start(ctx, p.name(), lifecycle.SourcePhase, tasks...)
+}
+
+// has reports whether a stream of the appliance is polled.
+func (p *appliancePart) has(stream string) bool {
+	for _, s := range p.streams {
+		if s.source.Source().Stream == stream {
+			return true
+		}
+	}
+	return false
+}

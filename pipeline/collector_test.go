@@ -1,0 +1,62 @@
+package pipeline
+
+import (
+	"maps"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"ndrbridge/checkpoint"
+)
+
+func TestDeadLetterMetrics(t *testing.T) {
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"soc": {Now: true}}); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&stateCollector{store})
+	expectDeadLetters := func(t *testing.T, want map[string]float64) {
+		t.Helper()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[string]float64)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "ndrbridge_dead_letters" {
+					got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("metrics %v, want %v", got, want)
+		}
+	}
+	t.Run("of a sink and of sources that have none, too", func(t *testing.T) {
+		expectDeadLetters(t, map[string]float64{"": 0, "soc": 0})
+	})
+	for _, stream := range []string{"detections", "audit"} {
+		deadLetter := checkpoint.DeadLetter{Key: "7", Class: "invalid", Reason: "no id", Time: time.Now()}
+		err := store.Commit(t.Context(), checkpoint.Commit{
+			Source: checkpoint.Source{Appliance: "hq", Stream: stream}, Position: []byte("1"), Dead: []checkpoint.DeadLetter{deadLetter},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("of all sources in one", func(t *testing.T) {
+		expectDeadLetters(t, map[string]float64{"": 2, "soc": 0})
+	})
+}

@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/poller"
+	"ndrbridge/transform"
+)
+
+// Control carries out an operator's requests on a running pipeline. It implements
+// admin.Control except for Reload, because the process loads the configuration.
+type Control struct {
+	operator
+	pipeline *Pipeline
+	all      *runtime
+}
+
+// Control returns the control of the pipeline with its current parts, or nil until the
+// pipeline is open.
+func (p *Pipeline) Control() *Control {
+	all := p.current.Load()
+	if all == nil {
+		return nil
+	}
+	return &Control{pipeline: p, all: all, operator: operator{
+		config: all.config, version: p.version, log: p.log,
+		state:  func(access) (*checkpoint.Store, error) { return p.store, nil },
+		client: func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
+	}}
+}
+
+// Pause implements admin.Control.
+func (c *Control) Pause(ctx context.Context, sink string) error { return c.control(ctx, sink, true) }
+
+// Resume implements admin.Control.
+func (c *Control) Resume(ctx context.Context, sink string) error { return c.control(ctx, sink, false) }
+
+// control pauses or resumes a sink. It changes the state first: otherwise a runner made
+// meanwhile would miss it.
+func (c *Control) control(ctx context.Context, sink string, paused bool) error {
+	return c.pipeline.submit(ctx, "a pause or resume of sink "+sink, func(lifetimes) error {
+		if err := c.pause(ctx, sink, paused); err != nil {
+			return err
+		}
+		if paused {
+			c.log.Info("sink paused on request", "sink", sink)
+		} else {
+			c.log.Info("sink resumed on request", "sink", sink)
+		}
+		p := c.pipeline.current.Load().sink(sink)
+		switch {
+		case p == nil: // it is not configured
+		case paused:
+			p.runner.Pause()
+		default:
+			p.runner.Resume()
+		}
+		return nil
+	})
+}
+
+// Backup is operator.Backup limited to one at a time, because each needs disk space for
+// a copy.
+func (c *Control) Backup(ctx context.Context, w io.Writer) error {
+	if !c.pipeline.backingUp.TryLock() {
+		return fmt.Errorf("another backup is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.backingUp.Unlock()
+	return c.operator.Backup(ctx, w)
+}
+
+// Verify is operator.Verify limited to one at a time, because each sends an appliance
+// many requests.
+func (c *Control) Verify(ctx context.Context, name string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	if !c.pipeline.verifying.TryLock() {
+		return nil, fmt.Errorf("another verification is running; try again when it has ended: %w", admin.ErrBusy)
+	}
+	defer c.pipeline.verifying.Unlock()
+	return c.operator.Verify(ctx, name, since, report)
+}
+
+// Tail implements admin.Control. It reads the journal no faster than yield returns.
+func (c *Control) Tail(ctx context.Context, from admin.From, yield func(transform.Event) error) error {
+	after, err := c.before(ctx, from)
+	for err == nil {
+		if err = c.pipeline.store.Wait(ctx, after); err != nil {
+			break
+		}
+		err = c.pipeline.tails.read(ctx, c.pipeline.store, after, func(e checkpoint.Record) error {
+			after = e.Seq
+			return yield(e.Event)
+		})
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// before returns the sequence number preceding the first event that from selects, or
+// the journal's last if it selects none.
+func (c *Control) before(ctx context.Context, from admin.From) (uint64, error) {
+	if !from.Since.IsZero() {
+		first, err := c.pipeline.store.Since(ctx, from.Since)
+		return first - 1, err
+	}
+	stats, err := c.pipeline.store.Stats(ctx)
+	return stats.Last - min(from.Last, stats.Last+1-stats.First), err
+}

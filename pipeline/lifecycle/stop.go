@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Deadline is the period in which a stop must finish.
+type Deadline struct {
+	begun time.Time
+	End   time.Time
+}
+
+// Within returns the deadline of a stop that begins now.
+func Within(timeout time.Duration) Deadline {
+	now := time.Now()
+	return Deadline{begun: now, End: now.Add(timeout)}
+}
+
+// Half returns the time at which the delivery phase begins, even if the source phase
+// has not ended.
+func (d Deadline) Half() time.Time { return d.begun.Add(d.End.Sub(d.begun) / 2) }
+
+// Stop stops parts phase by phase. Work in progress at the deadline is cut short. It
+// returns the parts that have not ended windDown later; they are abandoned. If ctx is
+// done it returns early, with the parts that still run.
+func Stop(ctx context.Context, all []*Part, d Deadline) []*Part {
+	each := func(at Phase, do func(*Part)) {
+		for _, p := range all {
+			if p.phase == at {
+				do(p)
+			}
+		}
+	}
+	each(SourcePhase, func(p *Part) { p.stop() })
+	await(ctx, slices.DeleteFunc(slices.Clone(all), func(p *Part) bool { return p.phase != SourcePhase }), d.Half())
+	each(DeliveryPhase, func(p *Part) { p.stop() })
+	left := await(ctx, all, d.End)
+	if ctx.Err() != nil {
+		return left
+	}
+	for _, p := range left {
+		p.cut()
+	}
+	return await(ctx, left, d.End.Add(windDown))
+}
+
+// await waits until all parts have ended, until the given time, or until ctx is done.
+// It returns the parts that still run.
+func await(ctx context.Context, all []*Part, until time.Time) []*Part {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for _, p := range all {
+		select {
+		case <-p.ended:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		break
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p *Part) bool {
+		select {
+		case <-p.ended:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// Names returns the sorted, distinct names of parts.
+func Names(all []*Part) []string {
+	var found []string
+	for _, p := range all {
+		found = append(found, p.name)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,163 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"ndrbridge/admin"
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
+	"ndrbridge/transform"
+)
+
+// Offline gives an operator access to the state of a bridge that does not run. The file
+// is opened for reading only until a method changes something. Its methods must not be
+// called concurrently. Methods that need a running bridge return admin.ErrNotRunning.
+type Offline struct {
+	operator
+	store    *checkpoint.Store
+	writable bool
+	clients  []*appliance.Client
+}
+
+var _ admin.Control = (*Offline)(nil)
+
+// OpenOffline opens the state of a configuration, which must exist. The error wraps
+// checkpoint.ErrLocked if a bridge is using it.
+func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Offline, error) {
+	if _, err := os.Stat(config.State); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no state at %s: the bridge has not run with this configuration yet", config.State)
+	}
+	store, err := checkpoint.Open(config.State, checkpoint.Options{ReadOnly: true, LockWait: -1})
+	if err != nil {
+		return nil, err
+	}
+	f := &Offline{store: store, operator: operator{config: config, version: version, log: log}}
+	f.state = f.open
+	f.client = func(a configs.Appliance) (*appliance.Client, error) {
+		client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: version})
+		if err == nil {
+			f.clients = append(f.clients, client)
+		}
+		return client, err
+	}
+	return f, nil
+}
+
+// open returns the state. The first call that requires writing reopens it.
+func (f *Offline) open(a access) (*checkpoint.Store, error) {
+	if a == reading || f.writable {
+		return f.store, nil
+	}
+	if err := f.store.Close(); err != nil {
+		return nil, err
+	}
+	store, err := checkpoint.Open(f.config.State, checkpoint.Options{Limits: limits(f.config)})
+	if err != nil {
+		return nil, err
+	}
+	f.store, f.writable = store, true
+	return store, nil
+}
+
+// Close closes the state and the clients of appliances.
+func (f *Offline) Close() error {
+	for _, c := range f.clients {
+		c.Close()
+	}
+	return f.store.Close()
+}
+
+// Status implements admin.Control.
+func (f *Offline) Status(ctx context.Context) (admin.Status, error) {
+	status, _, err := f.status(ctx)
+	return status, err
+}
+
+// History returns admin.ErrNotRunning.
+func (f *Offline) History(context.Context) (admin.History, error) {
+	return admin.History{}, fmt.Errorf("no samples are taken: %w", admin.ErrNotRunning)
+}
+
+// Tail returns admin.ErrNotRunning.
+func (f *Offline) Tail(context.Context, admin.From, func(transform.Event) error) error {
+	return fmt.Errorf("new events come only from a running bridge: %w", admin.ErrNotRunning)
+}
+
+// Pause implements admin.Control. The bridge does not deliver to the sink when it runs
+// again.
+func (f *Offline) Pause(ctx context.Context, sink string) error { return f.pause(ctx, sink, true) }
+
+// Resume implements admin.Control.
+func (f *Offline) Resume(ctx context.Context, sink string) error { return f.pause(ctx, sink, false) }
+
+// Reload returns admin.ErrNotRunning.
+func (f *Offline) Reload(context.Context) (admin.Reloaded, error) {
+	return admin.Reloaded{}, fmt.Errorf("nothing to reload: %w", admin.ErrNotRunning)
+}
+
+// Forget drops a sink from the state: its cursor, its queued redeliveries and its dead
+// letters. It is an error if the configuration has the sink. It returns
+// admin.ErrUnknown if the state does not have it.
+func (f *Offline) Forget(ctx context.Context, sink string) error {
+	if configures(f.config, sink) {
+		return fmt.Errorf("the configuration has the sink %s: remove it there first", sink)
+	}
+	store, err := f.cursorOf(ctx, sink, writing)
+	if err != nil {
+		return err
+	}
+	return store.Forget(ctx, sink)
+}
+
+// ForgetAppliance drops an appliance from the state, except for events in the journal
+// and dead letters, so that its streams begin at their configured start. It returns
+// admin.ErrUnknown if the state holds nothing of it.
+func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
+	store, err := f.open(writing)
+	if err != nil {
+		return err
+	}
+	found, err := store.ForgetAppliance(ctx, name)
+	if err == nil && !found {
+		err = fmt.Errorf("%w appliance %q: the state keeps nothing of it", admin.ErrUnknown, name)
+	}
+	return err
+}
+
+// ForgetIdentity drops the stored identity of an appliance, and the finding that it was
+// replaced. Its streams continue at their positions. It returns admin.ErrUnknown if the
+// state holds neither.
+func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
+	store, err := f.open(writing)
+	if err != nil {
+		return err
+	}
+	found, err := identity.Forget(ctx, store, name)
+	if err == nil && !found {
+		err = fmt.Errorf("%w appliance %q: the state holds no identity of it", admin.ErrUnknown, name)
+	}
+	return err
+}
+
+// Rename moves everything that the state holds of a sink to another name, so that a
+// sink that was renamed in the configuration continues at its cursor. It is an error if
+// the configuration has the old name or the state has the new one. It returns
+// admin.ErrUnknown if the state does not have the old one.
+func (f *Offline) Rename(ctx context.Context, old, name string) error {
+	if configures(f.config, old) {
+		return fmt.Errorf("the configuration has the sink %s: rename it there first", old)
+	}
+	store, err := f.cursorOf(ctx, old, writing)
+	if err != nil {
+		return err
+	}
+	return store.Rename(ctx, old, name)
+}

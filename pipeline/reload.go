@@ -1,0 +1,154 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/lifecycle"
+)
+
+// Reload applies the configuration that load returns, which is called with the current
+// one. Changed appliances and sinks are stopped, sources first; a sink finishes its
+// batch in flight within shutdown_timeout. They restart from their positions; unchanged
+// parts are not disturbed. A part that does not stop in time is named among the changes,
+// and its replacement starts once it has stopped.
+//
+// If Reload returns an error nothing was changed: load failed, or a part cannot be made.
+// It returns ctx's error if Run has not begun when ctx is done, and admin.ErrNotRunning
+// if Run is about to return.
+func (p *Pipeline) Reload(ctx context.Context, load func(current *configs.Config) (*configs.Config, error)) (changes []string, err error) {
+	result := make(chan []string, 1)
+	err = p.submit(ctx, "a reload", func(l lifetimes) error {
+		changed, err := p.reload(l, load)
+		result <- changed
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-result, nil
+}
+
+func (p *Pipeline) reload(l lifetimes, load func(*configs.Config) (*configs.Config, error)) ([]string, error) {
+	ctx := l.sources // not the caller's, which may be cancelled
+	current := p.current.Load()
+	config, err := load(current.config)
+	if err != nil {
+		return nil, err
+	}
+	next, failed := p.build(ctx, config, current)
+	if err := failed.Join(); err != nil {
+		return nil, err
+	}
+	removed, added := current.without(next), next.without(current)
+	// A removed sink holds the journal until it has stopped: events trimmed before
+	// would be skipped silently.
+	both := slices.Clone(config.Sinks)
+	for _, s := range removed.sinks {
+		if !configures(config, s.config.Name) {
+			both = append(both, s.config)
+		}
+	}
+	stats, err := p.registerSinks(ctx, both, ownEvents(config))
+	if err != nil {
+		return nil, errors.Join(err, p.configure(ctx, current.config.Sinks))
+	}
+
+	// From here on nothing fails, except that the pipeline itself stops. Removed parts
+	// stop before added ones start, so that no two read one stream or deliver to one
+	// sink.
+	left := lifecycle.Stop(ctx, p.parts.Of(removed.names()...), lifecycle.Within(time.Duration(current.config.ShutdownTimeout)))
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: it is stopping", admin.ErrNotRunning)
+	}
+	for _, name := range lifecycle.Names(left) {
+		p.log.Error("a part that a reload stopped is still running; its replacement waits for it. Restart the bridge if it does not end",
+			"part", name, "shutdown_timeout", current.config.ShutdownTimeout)
+	}
+	if err := p.configure(ctx, config.Sinks); err != nil {
+		p.log.Error("removed sinks hold the journal until the next reload or start", "error", err)
+	}
+	p.logUnconfigured(config, stats)
+	if err := p.logWaiting(ctx, config); err != nil {
+		p.log.Error("failed to look for ticket commands that no appliance carries out", "error", err)
+	}
+	p.store.SetLimits(limits(config))
+	if p.applied != nil {
+		p.applied(config)
+	}
+	for _, s := range added.sinks {
+		s.attach(p.store, stats.Sinks[s.config.Name])
+	}
+	p.current.Store(next) // intakes and sinks use its acceptor
+	added.start(l, &p.parts)
+	p.metrics.forget(current, next)
+	removed.close()
+	changes := current.changes(next)
+	for _, name := range lifecycle.Names(left) {
+		changes = append(changes, name+": the previous one has not stopped within shutdown_timeout")
+	}
+	for _, line := range changes {
+		p.log.Info("configuration reloaded", "change", line)
+	}
+	return changes, nil
+}
+
+// changes returns a line for each difference between r and next.
+func (r *runtime) changes(next *runtime) []string {
+	var lines []string
+	for _, key := range []struct {
+		name          string
+		current, next any
+	}{
+		{"log.level", r.config.Log.Level, next.config.Log.Level},
+		{"shutdown_timeout", r.config.ShutdownTimeout, next.config.ShutdownTimeout},
+		{"journal", r.config.Journal, next.config.Journal},
+		{"dead_letters", r.config.DeadLetters, next.config.DeadLetters},
+		{"events.type_prefix", r.config.Events.TypePrefix, next.config.Events.TypePrefix},
+		{"events.heartbeat", r.config.Events.Heartbeat, next.config.Events.Heartbeat},
+		{"tickets", r.config.Tickets, next.config.Tickets},
+	} {
+		if !reflect.DeepEqual(key.current, key.next) {
+			lines = append(lines, key.name+": changed")
+		}
+	}
+	added, removed := next.without(r), r.without(next)
+	for _, p := range added.appliances {
+		lines = append(lines, "appliance "+p.config.Name+": "+changeWord(r.appliance(p.config.Name) != nil))
+	}
+	for _, p := range removed.appliances {
+		if next.appliance(p.config.Name) == nil {
+			lines = append(lines, "appliance "+p.config.Name+": removed")
+		}
+	}
+	for _, p := range added.intakes {
+		lines = append(lines, "tickets."+p.name+": "+changeWord(r.intake(p.name) != nil))
+	}
+	for _, p := range removed.intakes {
+		if next.intake(p.name) == nil {
+			lines = append(lines, "tickets."+p.name+": removed")
+		}
+	}
+	for _, p := range added.sinks {
+		lines = append(lines, "sink "+p.config.Name+": "+changeWord(r.sink(p.config.Name) != nil))
+	}
+	for _, p := range removed.sinks {
+		if next.sink(p.config.Name) == nil {
+			lines = append(lines, "sink "+p.config.Name+": removed")
+		}
+	}
+	return lines
+}
+
+func changeWord(existed bool) string {
+	if existed {
+		return "changed"
+	}
+	return "added"
+}

@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"ndrbridge/pipeline/lifecycle"
+)
+
+// Stopped describes how Run stopped the parts.
+type Stopped struct {
+	Timeout  time.Duration // shutdown_timeout
+	Deadline lifecycle.Deadline
+	Left     []string // names of the parts that were abandoned
+}
+
+// Run runs the parts until ctx is cancelled or the state becomes unusable, then stops
+// them within shutdown_timeout: first the sources, then the sinks, each of which may
+// finish its batch in flight. At the end of shutdown_timeout remaining work is cut
+// short; anything that still runs shortly after is abandoned.
+func (p *Pipeline) Run(ctx context.Context) Stopped {
+	ctx, unwatch := p.untilStateFails(ctx)
+	defer unwatch()
+	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
+	all := p.current.Load()
+	all.start(l, &p.parts)
+	p.parts.Start(ctx, "the monitor of the journal", lifecycle.SourcePhase, lifecycle.Prompt(p.watchSpace), lifecycle.Prompt(p.keepHistory))
+
+	last := p.runCommands(ctx, l)
+	timeout := time.Duration(p.Config().ShutdownTimeout)
+	s := Stopped{Timeout: timeout, Deadline: lifecycle.Within(timeout)}
+	p.log.Info("stopping; batches in flight are finished first", "shutdown_timeout", timeout)
+	if last != nil {
+		s.Left = append(s.Left, last.await(s.Deadline.Half())...)
+	}
+	close(p.ended)
+	s.Left = append(s.Left, lifecycle.Names(lifecycle.Stop(context.WithoutCancel(ctx), p.parts.All(), s.Deadline))...)
+	return s
+}
+
+// untilStateFails returns a context that is cancelled with ctx or when the state
+// becomes unusable: from then on deliveries could not be recorded. The caller must call
+// stop.
+func (p *Pipeline) untilStateFails(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-p.store.Failed():
+			p.log.Error("the state is unusable; the bridge stops", "error", p.store.Err())
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-done
+	}
+}

@@ -1,0 +1,145 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/poller"
+	"ndrbridge/tickets"
+	"ndrbridge/transform"
+)
+
+// streams makes the sources of one appliance.
+type streams struct {
+	appliance configs.Appliance
+	prefix    string
+	client    *appliance.Client
+	store     checkpoint.Sources
+	metrics   *poller.Metrics
+	ownWrites *tickets.OwnWrites // nil if tickets are disabled
+	reused    func(context.Context, poller.ReusedID) error
+	log       *slog.Logger
+}
+
+// source is a polled source with its interval.
+type source struct {
+	poller.Source
+	interval configs.Duration // between polls while idle
+}
+
+func (s *streams) sources() ([]source, error) {
+	var all []source
+	if d := s.appliance.Detections; d.Enabled {
+		o, err := s.detections()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, source{poller.NewDetections(s.client, s.store, o), d.Interval})
+	}
+	// Requests for detections take precedence under the rate limit.
+	background := s.client.Background()
+	if a := s.appliance.Audit; a.Enabled {
+		all = append(all, source{poller.NewAudit(background, s.store, s.audit()), a.Interval})
+	}
+	for _, q := range s.appliance.Records {
+		o, err := s.records(q)
+		if err != nil {
+			return nil, fmt.Errorf("records %s: %w", q.Name, err)
+		}
+		all = append(all, source{poller.NewRecords(background, s.store, o), q.Interval})
+	}
+	return all, nil
+}
+
+func (s *streams) streamLog(stream string) *slog.Logger {
+	return s.log.With("appliance", s.appliance.Name, "stream", stream)
+}
+
+func (s *streams) detections() (poller.DetectionsOptions, error) {
+	d := s.appliance.Detections
+	filter, err := endpoint.Filter(d.Filter)
+	if err != nil {
+		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
+	}
+	o := poller.DetectionsOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL, Filter: filter,
+		Start:          d.Start.At,
+		Overlap:        time.Duration(d.Overlap),
+		PageSize:       d.PageSize,
+		ReconcileEvery: time.Duration(d.Reconcile.Every),
+		ReconcileBack:  time.Duration(d.Reconcile.Back),
+		ForgetAfter:    time.Duration(d.ForgetAfter),
+		Enrich:         s.enrich(),
+		Reused:         s.reused,
+		TypePrefix:     s.prefix,
+		Now:            time.Now,
+		Log:            s.streamLog("detections"),
+		Metrics:        s.metrics,
+	}
+	if s.ownWrites != nil {
+		o.OwnWrites = s.ownWrites
+	}
+	return o, nil
+}
+
+func (s *streams) audit() poller.AuditOptions {
+	a := s.appliance.Audit
+	return poller.AuditOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL,
+		Start:      a.Start.At,
+		PageSize:   a.PageSize,
+		TypePrefix: s.prefix,
+		Now:        time.Now,
+		Log:        s.streamLog("audit"),
+		Metrics:    s.metrics,
+	}
+}
+
+func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
+	filter, err := endpoint.Filter(q.Filter)
+	if err != nil {
+		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
+	}
+	return poller.RecordsOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL,
+		Query: q.Name, Types: q.Types, Filter: filter,
+		Start:            q.Start.At,
+		Window:           time.Duration(q.Window),
+		Delay:            time.Duration(q.Delay),
+		Recheck:          time.Duration(q.Recheck),
+		ContextTTL:       time.Duration(q.ContextTTL),
+		PageSize:         q.PageSize,
+		MaxWindowRecords: q.MaxWindowRecords,
+		Store:            poller.RecordStore(q.Store),
+		TypePrefix:       s.prefix,
+		Now:              time.Now,
+		Log:              s.streamLog("records/" + q.Name),
+		Metrics:          s.metrics,
+	}, nil
+}
+
+// enrich returns the function that enriches detections, or nil if no enrichment is
+// configured.
+func (s *streams) enrich() func(context.Context, []transform.Detection) []transform.Enrichment {
+	parts := s.appliance.Detections.Enrich
+	if len(parts) == 0 {
+		return nil
+	}
+	return poller.NewEnricher(s.client, poller.EnrichOptions{
+		Devices: slices.Contains(parts, "devices"),
+		Format:  slices.Contains(parts, "format"),
+		Link:    slices.Contains(parts, "link"),
+		URL:     s.appliance.URL,
+		Product: s.appliance.Product,
+		Timeout: poller.DefaultEnrichTimeout, MaxDevices: poller.DefaultMaxDevices, MaxAge: poller.DefaultEnrichAge,
+		Now: time.Now,
+		Log: s.streamLog("detections"),
+	}).Enrich
+}

@@ -1,0 +1,97 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// journalOf returns a state whose journal has an event of each size.
+func journalOf(t *testing.T, sizes ...int) *checkpoint.Store {
+	t.Helper()
+	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{Limits: checkpoint.Limits{MaxBytes: 64 << 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+		t.Fatal(err)
+	}
+	var events []transform.Event
+	for _, size := range sizes {
+		data := append(append([]byte(`{"detection":{"title":"`), bytes.Repeat([]byte("x"), size)...), `"}}`...)
+		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/detections", Type: "t"}, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	source := checkpoint.Source{Appliance: "hq", Stream: "detections"}
+	if err := store.Commit(t.Context(), checkpoint.Commit{Source: source, Position: []byte("1"), Events: events}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestOneTailAtATimeHoldsALargeEvent(t *testing.T) {
+	store, tails := journalOf(t, 2<<20), newTails()
+	var holding, most int
+	var mu sync.Mutex
+	hold := func(n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		holding += n
+		most = max(most, holding)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			err := tails.read(t.Context(), store, 0, func(checkpoint.Record) error {
+				hold(1)
+				defer hold(-1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if most != 1 {
+		t.Errorf("%d tails held a large event at once", most)
+	}
+}
+
+func TestATailOfSmallEventsDoesNotWaitForAReaderOfALargeOne(t *testing.T) {
+	large, small, tails := journalOf(t, 2<<20), journalOf(t, 10, 10), newTails()
+	held, release := make(chan struct{}), make(chan struct{})
+	var stalled sync.WaitGroup
+	stalled.Go(func() {
+		_ = tails.read(t.Context(), large, 0, func(checkpoint.Record) error {
+			close(held)
+			<-release
+			return nil
+		})
+	})
+	<-held
+	read := 0
+	if err := tails.read(t.Context(), small, 0, func(checkpoint.Record) error { read++; return nil }); err != nil || read != 2 {
+		t.Errorf("%d events, %v", read, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tails.read(ctx, large, 0, func(checkpoint.Record) error { return nil }); err == nil {
+		t.Error("a second large event was read while the first was held")
+	}
+	close(release)
+	stalled.Wait()
+}

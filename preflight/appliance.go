@@ -1,0 +1,230 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/pipeline/identity"
+	"ndrbridge/poller"
+	"ndrbridge/preflight/finding"
+)
+
+// applianceTrial sends an appliance one request of each kind that a bridge sends.
+type applianceTrial struct {
+	config  configs.Appliance
+	tickets bool
+	client  *appliance.Client
+	now     func() time.Time
+	found   []finding.Finding
+	clock   bool   // the clocks were compared
+	raise   string // the setting that gives a request more time
+}
+
+// checkAppliance tries an appliance. kept is what the state knows of its identity, or
+// nil.
+func checkAppliance(ctx context.Context, a configs.Appliance, kept *identity.Known, tickets bool, o Options) []finding.Finding {
+	a.RateLimit = 0 // there are only a few sequential requests; the limiter would only use up the time
+	// A slow request must time out early enough to leave time for the next ones.
+	raise := "timeout"
+	if half := configs.Duration(o.Timeout / 2); half < a.Timeout {
+		a.Timeout, raise = half, "--timeout"
+	}
+	client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: o.Version})
+	if err != nil {
+		return unusable(err)
+	}
+	defer client.Close()
+	t := &applianceTrial{config: a, tickets: tickets, client: client, now: o.Now, raise: raise}
+	if strings.HasPrefix(a.URL, "http://") {
+		t.add(finding.Warning, "tls", "plain http: anyone on the network path can read the key and alter responses", "use https in url")
+	}
+	if strings.HasPrefix(a.OAuth.TokenURL.Value(), "http://") {
+		t.add(finding.Warning, "token tls", "plain http: anyone on the network path can read the client secret", "use https in oauth.token_url")
+	}
+	if !t.signIn(ctx) {
+		return t.found
+	}
+	if kept != nil {
+		t.identity(ctx, *kept)
+	}
+	if a.Detections.Enabled {
+		t.detections(ctx)
+	}
+	if a.Audit.Enabled {
+		t.audit(ctx)
+	}
+	for _, q := range a.Records {
+		t.records(ctx, q)
+	}
+	if tickets {
+		t.ticketing(ctx)
+	}
+	return t.found
+}
+
+func (t *applianceTrial) add(result finding.Result, step, detail, advice string) {
+	t.found = append(t.found, finding.Finding{Step: step, Result: result, Detail: detail, Advice: advice})
+}
+
+// signIn sends the first request and adds findings for every step of the connection.
+// The request needs a valid key but no privilege. signIn reports whether the other
+// requests can be tried.
+func (t *applianceTrial) signIn(ctx context.Context) bool {
+	paths := t.paths()
+	for _, p := range paths {
+		ctx = p.Watch(ctx)
+	}
+	firmware, err := t.client.Firmware(ctx)
+	explained := false
+	for i, p := range paths {
+		var cause error
+		if failed, ok := errors.AsType[*appliance.Error](err); ok && failed.Status == 0 && (len(paths) == 1 || forToken(failed) == (i == 0)) {
+			cause = failed.Err
+		}
+		found, why := p.Findings(cause)
+		if len(paths) > 1 && i == 0 {
+			found = finding.At("token", found)
+		}
+		t.found = append(t.found, found...)
+		explained = explained || why
+	}
+	if err != nil {
+		if !explained {
+			t.explainFailure(ctx, err)
+		}
+		return false
+	}
+	t.add(finding.OK, "key", "the appliance accepts it", "")
+	if least := poller.MinFirmware(); t.config.Detections.Enabled && firmware.Compare(least) < 0 {
+		t.add(finding.Failed, "firmware", fmt.Sprintf("%s has no mod_time on detections, which the bridge reads them by", firmware),
+			fmt.Sprintf("upgrade the appliance to %s or later, or set detections.enabled to false", least))
+		return false
+	}
+	t.add(finding.OK, "firmware", firmware.String(), "")
+	return true
+}
+
+// paths returns the path to the appliance, preceded by the path to the token endpoint
+// if that is at another address.
+func (t *applianceTrial) paths() []*finding.Path {
+	to := func(text, key string) *finding.Path {
+		u, err := url.Parse(text)
+		if err != nil {
+			u = &url.URL{} // it was checked when the configuration was read
+		}
+		p := &finding.Path{Address: finding.HostPort(u), Key: key, Now: t.now, Insecure: t.config.TLS.InsecureSkipVerify}
+		proxy, err := endpoint.ProxyURL(t.config.Proxy)
+		if proxy == nil && err == nil {
+			proxy, _ = http.ProxyFromEnvironment(&http.Request{URL: u})
+		}
+		if proxy != nil {
+			p.Proxy = finding.HostPort(proxy)
+		}
+		return p
+	}
+	own := to(t.config.URL, "url")
+	if !t.config.OAuth.IsSet() {
+		return []*finding.Path{own}
+	}
+	token := to(t.config.OAuth.TokenURL.Value(), "oauth.token_url")
+	if token.Address == own.Address {
+		return []*finding.Path{own}
+	}
+	return []*finding.Path{token, own}
+}
+
+// forToken reports whether the first request failed because no token could be obtained:
+// tokens are requested by POST, the firmware version by GET.
+func forToken(e *appliance.Error) bool { return e.Method == http.MethodPost }
+
+// explainFailure adds a finding that explains why the first request failed.
+func (t *applianceTrial) explainFailure(ctx context.Context, err error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if !ok {
+		t.found = append(t.found, finding.Failure("answer", err))
+		return
+	}
+	token, _ := url.Parse(t.config.OAuth.TokenURL.Value())
+	own, _ := url.Parse(t.config.URL)
+	plain := !forToken(e) && own.Scheme == "http" && t.config.Proxy.Value() == ""
+	if plain && (e.Status == 0 || e.Status == http.StatusBadRequest) && finding.ExpectsTLS(ctx, finding.HostPort(own)) {
+		t.found = append(t.found, finding.PlainToTLS("https"))
+		return
+	}
+	detail := answerText(e)
+	switch {
+	case forToken(e):
+		t.add(finding.Failed, "token", "the token endpoint "+token.Host+" "+detail, "check oauth.token_url, oauth.client_id and the client secret")
+	case e.Refused() && t.config.OAuth.IsSet():
+		t.add(finding.Failed, "key", "a token was issued, but the appliance "+detail, "check what the owner of oauth.client_id may do, and that url is of the same tenant as oauth.token_url")
+	case e.Refused():
+		t.add(finding.Failed, "key", "the appliance "+detail,
+			"check the API key, that nobody deleted it, and that product (now "+t.config.Product+") or scheme_word is the product's word in Authorization")
+	case e.Status == http.StatusNotFound:
+		t.add(finding.Failed, "product", detail+" at "+e.Path,
+			"set product to the product's word, which "+t.config.URL+"/api/v1/explore/ shows in its paths, and check url")
+	case e.Status/100 == 2:
+		t.add(finding.Failed, "interface", detail, "set url to the appliance's own address: a portal, a proxy or a page to sign in at answers there")
+	case e.Status/100 == 3:
+		t.add(finding.Failed, "interface", detail, "set url to the target of the redirect, if that is the appliance")
+	case e.Status == http.StatusTooManyRequests || e.Status/100 == 5:
+		t.add(finding.Failed, "interface", detail, "see whether the appliance is starting up or overloaded, and check again")
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		t.add(finding.Failed, "answer", "the connection is established, but no answer arrives within "+t.config.Timeout.String(), "see whether the appliance is overloaded, or whether something else listens there; or raise "+t.raise)
+	default:
+		t.add(finding.Failed, "answer", detail, "check url, proxy, and the files of secrets")
+	}
+}
+
+// answerText describes the response, without advice.
+func answerText(e *appliance.Error) string {
+	if e.Status == 0 {
+		return e.Err.Error()
+	}
+	text := fmt.Sprintf("answers %d", e.Status)
+	if words := http.StatusText(e.Status); words != "" {
+		text += " " + words
+	}
+	if e.Excerpt != "" {
+		text += fmt.Sprintf(", %q", e.Excerpt)
+	}
+	if e.Err != nil && (e.Status/100 == 2 || e.Status/100 == 3) {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// outOfTime reports whether the time of the trial is over, and adds a finding if so: a
+// step that failed or was not begun then proves nothing about the appliance.
+func (t *applianceTrial) outOfTime(ctx context.Context, step string) bool {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return false
+	}
+	t.add(finding.Untried, step, "the time of the trial ended before an answer arrived", "raise --timeout")
+	return true
+}
+
+// explainUnreadable adds a finding that explains why a stream cannot be read. privilege names
+// the privilege that reading needs, filter the keys to check if the request is invalid.
+func (t *applianceTrial) explainUnreadable(ctx context.Context, step string, err error, privilege, filter string) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	switch {
+	case t.outOfTime(ctx, step):
+	case !ok:
+		t.found = append(t.found, finding.Failure(step, err))
+	case e.Refused():
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "the owner of the key needs "+privilege)
+	case e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity:
+		t.add(finding.Failed, step, "the appliance "+answerText(e), "see "+filter)
+	default:
+		t.add(finding.Failed, step, answerText(e), "check again; if the error persists, see the appliance's own log")
+	}
+}

@@ -1,0 +1,110 @@
+package preflight
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"ndrbridge/configs"
+	"ndrbridge/pipeline/endpoint"
+	"ndrbridge/preflight/finding"
+	"ndrbridge/sinks/file"
+	"ndrbridge/sinks/kafka"
+	"ndrbridge/sinks/nats"
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/transform"
+)
+
+// checkSink tries a sink, opened as a runner opens it.
+func checkSink(ctx context.Context, s configs.Sink, config *configs.Config, o Options) []finding.Finding {
+	sink, err := endpoint.OpenSink(s, endpoint.SinkOptions{Version: o.Version, Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return unusable(err)
+	}
+	defer sink.Close()
+	sure, possible, err := samples(s, config, o.Now())
+	if err != nil {
+		return unusable(err)
+	}
+	switch sink := sink.(type) {
+	case *kafka.Sink:
+		return sink.Check(ctx, kafka.Trial{Sure: sure, Possible: possible, Now: o.Now})
+	case *nats.Sink:
+		return sink.Check(ctx, nats.Trial{Sure: sure, Possible: possible, RetryMax: time.Duration(s.Retry.Max), Now: o.Now})
+	case *webhook.Sink:
+		return sink.Check(ctx, o.Now)
+	default:
+		return file.Check(file.Options{Path: s.File.Path, MaxBytes: int64(s.File.Rotate.MaxBytes), Keep: s.File.Rotate.Keep})
+	}
+}
+
+// samples returns one event of each kind that the configuration makes the bridge
+// produce: sure are the ones that the sink takes, possible the ones whose sample its
+// match rejects, which proves little about real events.
+func samples(s configs.Sink, config *configs.Config, now time.Time) (sure, possible []transform.Event, err error) {
+	wanted, err := endpoint.Match(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := everyKind(config, now)
+	for _, e := range all {
+		if wanted != nil {
+			if matches, err := wanted(e); err == nil && !matches { // events that match fails on are sent
+				possible = append(possible, e)
+				continue
+			}
+		}
+		sure = append(sure, e)
+	}
+	return sure, possible, err
+}
+
+// sampleDetection has the fields that match expressions usually test.
+const sampleDetection = `{"detection":{"id":1,"type":"sample","title":"Sample","categories":["sec","sec.attack"],"risk_score":99,"status":"new","start_time":1,"update_time":1,"mod_time":1},"changes":{"status":{"from":null,"to":"new"}}}`
+
+// everyKind returns a sample event of each kind.
+func everyKind(config *configs.Config, now time.Time) (all []transform.Event, err error) {
+	add := func(e transform.Event, failed error) {
+		if err == nil {
+			err = failed
+		}
+		all = append(all, e)
+	}
+	for _, a := range config.Appliances {
+		encoder := transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: a.Name}
+		shown := func(path, kind, data string) {
+			add(transform.New(transform.Attributes{
+				ID: "sample", Source: "ndrbridge://" + a.Name + "/" + path, Type: config.Events.TypePrefix + "." + kind,
+				Subject: "1", Time: now, PartitionKey: "1", Appliance: a.Name, RecordedTime: now, SeverityNumber: 21, SeverityText: "CRITICAL",
+			}, []byte(data)))
+		}
+		if a.Detections.Enabled {
+			shown("detections", "detection.created", sampleDetection)
+			shown("detections", "detection.updated", sampleDetection)
+		}
+		if a.Audit.Enabled {
+			shown("auditlog", "audit.logged", `{"audit":{"id":1,"time":1,"occur_time":1,"body":{"operation":"Login","user":"sample"}}}`)
+			add(encoder.AuditGap(transform.AuditGap{Reason: transform.GapPurged}, now))
+		}
+		for _, q := range a.Records {
+			shown("records/"+q.Name, "record.stored", `{"record":{"_id":"1","_type":"~sample","_source":{}}}`)
+		}
+		add(encoder.Reachability(transform.Reachability{}, now))
+		add(encoder.Reachability(transform.Reachability{Reachable: true}, now))
+		if config.Tickets.Enabled {
+			add(encoder.TicketApplied(transform.Ticket{}, now))
+			add(encoder.TicketRejected(transform.Ticket{}, now))
+		}
+	}
+	own := transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
+	if config.Events.Heartbeat > 0 {
+		add(own.Heartbeat("", now, now))
+	}
+	for _, s := range config.Sinks {
+		if s.Lag.Policy == configs.LagSkip {
+			add(own.SinkSkipped(transform.Skipped{Sink: s.Name}, now))
+		}
+	}
+	return all, err
+}
