@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/poison"
 	"ndrbridge/transform"
 )
 
@@ -23,16 +24,14 @@ type deliveryBatch struct {
 	// an event was acknowledged after them.
 	firmDead int
 
-	// transientFailures counts the transient failures of each event, soloFailures
-	// the passes in which it failed individually while others were delivered.
-	transientFailures, soloFailures []int
-	sends                           int  // calls of Send so far
-	failures                        int  // consecutive attempts that delivered nothing
-	isolateAt                       int  // value of failures at which the batch is bisected next
-	poisoned                        bool // some events failed individually while others were delivered
-	awaitsMore                      bool // it may grow, but no events follow it yet
-	mixed                           bool // the target rejects some of its events and accepts others
-	probed                          int  // probes so far; decides which event the next one sends
+	transientFailures []int             // of each event
+	soloFailures      []poison.Failures // of each event, in passes that delivered others
+	sends             int               // calls of Send so far
+	failures          int               // consecutive attempts that delivered nothing
+	isolateAt         int               // value of failures at which the batch is bisected next
+	poisoned          bool              // some events failed individually while others were delivered
+	awaitsMore        bool              // it may grow, but no events follow it yet
+	probed            int               // probes so far; decides which event the next one sends
 }
 
 // deadEvent is an event of a batch that is to become a dead letter.
@@ -51,7 +50,7 @@ func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event
 	b.filtered = append(b.filtered, false)
 	b.done = append(b.done, false)
 	b.transientFailures = append(b.transientFailures, 0)
-	b.soloFailures = append(b.soloFailures, 0)
+	b.soloFailures = append(b.soloFailures, poison.Failures{})
 	if err != nil {
 		b.deadLetter(len(b.events)-1, err)
 	}
@@ -94,7 +93,7 @@ func (b *deliveryBatch) recordCount(n int) (records int) {
 }
 
 // mayGrow reports whether a batch that keeps failing may be extended. If some of
-// its events fail individually, it needs others to deliver in each of giveUpAfter
+// its events fail individually, it needs others to deliver in each of poison.GiveUpAfter
 // passes. If all fail, more events give no new information. The size stays bounded
 // by a multiple of bound, however large the backlog is.
 func (b *deliveryBatch) mayGrow(bound checkpoint.Batch) bool {
@@ -110,8 +109,8 @@ func (b *deliveryBatch) mayGrow(bound checkpoint.Batch) bool {
 		}
 	}
 	// A crash repeats the events acknowledged behind a pending one. This many are
-	// enough for giveUpAfter passes.
-	if acknowledged >= bound.MaxEvents+(giveUpAfter-1)*maxNeighbours {
+	// enough for poison.GiveUpAfter passes.
+	if acknowledged >= bound.MaxEvents+(poison.GiveUpAfter-1)*maxNeighbours {
 		return false
 	}
 	if bound.MaxBytes > 0 && bytes >= batches/4*bound.MaxBytes {
@@ -193,10 +192,10 @@ func (b *deliveryBatch) sendable(indexes []int, pass *isolationPass) []int {
 type isolationPass struct {
 	failed          map[int]bool    // by index
 	blocked         map[string]bool // by ordering key
-	deliveredBefore int             // worker.delivered when the pass began
+	deliveredBefore uint64          // worker.delivered when the pass began
 }
 
-func newIsolationPass(delivered int) *isolationPass {
+func newIsolationPass(delivered uint64) *isolationPass {
 	return &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool), deliveredBefore: delivered}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"ndrbridge/internal/poison"
 )
 
 // The thresholds that tell an event at fault from a target that is down or
@@ -17,13 +19,6 @@ const (
 	// downAfter is the number of events that must fail individually in one pass,
 	// with none delivered, for the target to count as down.
 	downAfter = 8
-	// giveUpAfter is the number of passes in which an event may fail individually
-	// while others are delivered. It is then dead-lettered.
-	giveUpAfter = 20
-	// haltAfter is the number of consecutive rejections, with no event
-	// acknowledged, after which the sink counts as misconfigured rather than the
-	// data as bad.
-	haltAfter = 20
 )
 
 // deliver sends b until every event is acknowledged or dead-lettered, ctx is done,
@@ -31,6 +26,7 @@ const (
 // committed before each retry. It returns an error only if committing failed.
 func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 	b.isolateAt = w.r.o.IsolateAfter
+	w.rejections.Distrust()
 	for w.waitWhilePaused(ctx) {
 		if err := w.commit(ctx, b, false); err != nil {
 			return err
@@ -48,7 +44,7 @@ func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 		deliveredBefore := w.delivered
 		isolating := b.failures >= b.isolateAt || b.poisoned || b.failures >= w.r.o.IsolateAfter && len(pending) == 1
 		switch {
-		case w.rejectsAll(b):
+		case w.rejections.TargetAtFault():
 			err = w.probe(ctx, late, b)
 		case isolating:
 			b.isolateAt = b.failures + min(max(b.failures, w.r.o.IsolateAfter), maxIsolateInterval)
@@ -63,9 +59,9 @@ func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 			w.recovered()
 			continue
 		}
-		if w.rejectsAll(b) {
+		if w.rejections.TargetAtFault() {
 			b.undoDeadLetters()
-			err = Errorf(Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections, err)
+			err = Errorf(Halted, "%d events in a row were rejected and none accepted: the sink, not the data, is probably misconfigured: %w", w.rejections.InARow(), err)
 		}
 		if late.Err() != nil || errors.Is(err, ctx.Err()) { // interrupted by shutdown
 			break
@@ -110,7 +106,7 @@ func (w *worker) attempt(ctx context.Context, b *deliveryBatch, indexes []int, p
 	case class == Transient && ctx.Err() != nil: // interrupted: no event is at fault
 	case class == Rejected && len(indexes) == 1:
 		w.reject(b, indexes[0], err)
-		if w.rejectsAll(b) {
+		if w.rejections.TargetAtFault() {
 			return err
 		}
 		return nil
@@ -168,7 +164,7 @@ func (w *worker) applyResults(ctx context.Context, b *deliveryBatch, indexes []i
 		return transient
 	case !progress:
 		return ErrNotTried
-	case w.rejectsAll(b):
+	case w.rejections.TargetAtFault():
 		return rejected
 	}
 	return nil
@@ -209,7 +205,7 @@ func (w *worker) bisect(ctx, late context.Context, b *deliveryBatch, indexes []i
 	if class == Halted || class == Throttled || class == Transient && pass == nil {
 		return err
 	}
-	if w.rejectsAll(b) || pass != nil && w.targetDown(pass) {
+	if w.rejections.TargetAtFault() || pass != nil && w.targetDown(pass) {
 		// The target is down. Events that the caller has yet to try must not overtake
 		// these.
 		pass.block(b, indexes)
@@ -243,7 +239,7 @@ func (w *worker) targetDown(pass *isolationPass) bool {
 
 // isolate makes one pass over a batch that keeps failing, extended by some of the
 // events that follow it, to see which events fail individually while others are
-// delivered. An event that failed so in giveUpAfter passes is dead-lettered.
+// delivered. An event that is poison is dead-lettered.
 func (w *worker) isolate(ctx, late context.Context, b *deliveryBatch) error {
 	if err := w.extend(ctx, b); err != nil {
 		return fmt.Errorf("read the events after a batch that keeps failing: %w", err)
@@ -260,8 +256,8 @@ func (w *worker) isolate(ctx, late context.Context, b *deliveryBatch) error {
 		if !pass.failed[i] {
 			continue
 		}
-		if b.soloFailures[i]++; b.soloFailures[i] >= giveUpAfter {
-			b.giveUp(i, fmt.Errorf("given up after %d attempts of its own while other events were delivered: %w", giveUpAfter, err))
+		if b.soloFailures[i].Add(w.delivered) {
+			b.giveUp(i, fmt.Errorf("given up after %d attempts of its own while other events were delivered: %w", poison.GiveUpAfter, err))
 		}
 	}
 	return err
@@ -313,7 +309,7 @@ func (w *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
 		}
 	}
 	var answer error // the target's last; nil: nothing was sent
-	for range min(haltAfter, len(candidates)) {
+	for range min(poison.HaltAfter, len(candidates)) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -325,7 +321,7 @@ func (w *worker) probe(ctx, late context.Context, b *deliveryBatch) error {
 		}
 		if err == nil {
 			w.acknowledge(b, i, time.Now())
-			b.mixed = true
+			w.rejections.Trust()
 			return nil
 		}
 		if IsUnsent(err) {
@@ -353,7 +349,7 @@ func (w *worker) acknowledge(b *deliveryBatch, index int, now time.Time) {
 		w.r.metrics.delivery.Observe(now.Sub(b.events[index].RecordedTime).Seconds())
 	}
 	b.acknowledge(index)
-	w.rejections = 0
+	w.rejections.Accepted()
 	w.delivered++
 }
 
@@ -363,13 +359,9 @@ func (w *worker) acknowledge(b *deliveryBatch, index int, now time.Time) {
 func (w *worker) reject(b *deliveryBatch, index int, err error) {
 	b.deadLetter(index, err)
 	if b.records[index].Seq != 0 && !IsUnsent(err) {
-		w.rejections++
+		w.rejections.Add()
 	}
 }
-
-// rejectsAll reports whether so many events in a row were rejected that the sink,
-// not the data, must be at fault.
-func (w *worker) rejectsAll(b *deliveryBatch) bool { return w.rejections >= haltAfter && !b.mixed }
 
 // fail counts a transient failure of an event and dead-letters the event if it has
 // reached MaxAttempts.

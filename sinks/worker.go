@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/poison"
 )
 
 // eventQueue is the source of a worker's events: the journal after the sink's
@@ -42,10 +43,10 @@ type worker struct {
 	log   *slog.Logger
 	retry *backoff.ExponentialBackOff
 
-	rejections int            // since the last acknowledged event
-	delivered  int            // acknowledged events
-	batch      *deliveryBatch // in flight; nil: none
-	skipped    bool           // the lag policy moved the queue past the batch in flight
+	rejections poison.Rejections // trusted from an accepted probe to the end of the batch
+	delivered  uint64            // acknowledged events
+	batch      *deliveryBatch    // in flight; nil: none
+	skipped    bool              // the lag policy moved the queue past the batch in flight
 
 	mu     sync.Mutex
 	status Status

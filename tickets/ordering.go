@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"ndrbridge/internal/poison"
 )
 
 // task is a command that waits to be carried out.
@@ -17,9 +19,8 @@ type task struct {
 	due    time.Time
 	queued bool // in orderedTasks.ready
 
-	retry      backoff.BackOff // nil until it failed
-	othersDone uint64          // Writer.done when it last failed
-	failures   int             // failures between which other commands succeeded
+	retry    backoff.BackOff // nil until it failed
+	failures poison.Failures // with Writer.done as the successes
 }
 
 // orderingKey identifies a ticket or a detection. If two of them have the same key by

@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"ndrbridge/checkpoint"
+	"ndrbridge/internal/poison"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -216,10 +217,6 @@ func (w *Writer) failState(ctx context.Context, err error) (pause time.Duration)
 	return w.retry.NextBackOff()
 }
 
-// maxFailures is how many times a command may fail, while other commands succeed,
-// before it is rejected.
-const maxFailures = 20
-
 // errJournalFull reports why no command is carried out: its result event would not fit.
 var errJournalFull = errors.New("the journal is full, and so is its reserve for the answers to tickets; " +
 	"tickets are written once the slowest sink catches up")
@@ -257,9 +254,9 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		return 0
 	}
 	class, retryAfter := w.classOf(ctx, err)
-	if class == sinks.Transient && w.countFailure(t) >= maxFailures {
+	if class == sinks.Transient && t.failures.Add(w.done) {
 		class = sinks.Rejected
-		err = fmt.Errorf("it failed %d times while other commands succeeded: %w", maxFailures, err)
+		err = fmt.Errorf("it failed %d times while other commands succeeded: %w", poison.GiveUpAfter, err)
 	}
 	if class == sinks.Rejected {
 		err := w.finish(late, c, checkpoint.CommandRejected, err.Error(), nil)
@@ -292,16 +289,6 @@ func (w *Writer) carryOut(ctx, late context.Context, t *task) (pause time.Durati
 		return 0 // other commands may succeed
 	}
 	return w.retry.NextBackOff()
-}
-
-// countFailure counts a failure of a task if other commands succeeded since its last
-// one.
-func (w *Writer) countFailure(t *task) int {
-	if t.othersDone != w.done {
-		t.failures++
-	}
-	t.othersDone = w.done
-	return t.failures
 }
 
 // finish stores the result of a command and journals an event that reports it.
