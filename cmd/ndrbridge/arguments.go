@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 )
 
@@ -15,7 +16,7 @@ import (
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return fmt.Errorf("%w: %s requires %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), counted(len(args), "argument"))
+			return fmt.Errorf("%w: %s requires %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), terminal.Count(len(args), "argument"))
 		}
 		return nil
 	}
@@ -25,7 +26,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 func atLeast(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
-			return fmt.Errorf("%w: %s requires at least %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), counted(len(args), "argument"))
+			return fmt.Errorf("%w: %s requires at least %s, got %s", commandline.ErrUsage, cmd.CommandPath(), strings.Join(names, " "), terminal.Count(len(args), "argument"))
 		}
 		return nil
 	}

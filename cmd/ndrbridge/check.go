@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/preflight"
 	"ndrbridge/preflight/finding"
@@ -106,7 +107,7 @@ func (c *command) printSettings(found []finding.Finding) bool {
 func (c *command) checkConnections(ctx context.Context, config *configs.Config, timeout time.Duration) error {
 	o := preflight.Options{Version: version, Timeout: timeout, Now: time.Now}
 	const eraseLine = "\r\x1b[K"
-	watched := isTerminal(c.stderr)
+	watched := terminal.Is(c.stderr)
 	if watched {
 		o.Progress = func(done, all int) { fmt.Fprintf(c.stderr, "%s%d of %d tried", eraseLine, done, all) }
 	}
@@ -132,7 +133,7 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 		}
 	}
 	if !c.asJSON {
-		findingsTable(found).print(c.stdout, 0, c.colours()) // advice is never truncated
+		findingsTable(found).Print(c.stdout, 0, c.colours()) // advice is never truncated
 		fmt.Fprintln(c.stdout, "\n"+verdict(failed, warned))
 	}
 	if failed > 0 {
@@ -143,26 +144,26 @@ func (c *command) checkConnections(ctx context.Context, config *configs.Config, 
 
 // findingsTable returns a table with a row for each finding, followed by a row with its
 // advice, if any. A target is named in its first row only.
-func findingsTable(found []finding.Finding) *table {
-	t := newTable("TARGET", "STEP", "RESULT", "FOUND")
+func findingsTable(found []finding.Finding) *terminal.Table {
+	t := terminal.NewTable("TARGET", "STEP", "RESULT", "FOUND")
 	last := ""
 	for _, f := range found {
-		target := cell{f.Target, bold}
+		target := terminal.Bold.Cell(f.Target)
 		if f.Target == last {
-			target.text = ""
+			target.Text = ""
 		}
 		last = f.Target
-		t.add(target, f.Step, resultCell(f.Result), f.Detail)
+		t.Add(target, f.Step, resultCell(f.Result), f.Detail)
 		if f.Advice != "" {
-			t.add("", "", "", cell{"-> " + f.Advice, cyan})
+			t.Add("", "", "", terminal.Cyan.Cell("-> "+f.Advice))
 		}
 	}
 	return t
 }
 
-func resultCell(r finding.Result) cell {
-	colours := map[finding.Result]colour{finding.OK: green, finding.Untried: yellow, finding.Warning: yellow, finding.Failed: red}
-	return cell{string(r), colours[r]}
+func resultCell(r finding.Result) terminal.Cell {
+	colours := map[finding.Result]terminal.Colour{finding.OK: terminal.Green, finding.Untried: terminal.Yellow, finding.Warning: terminal.Yellow, finding.Failed: terminal.Red}
+	return colours[r].Cell(string(r))
 }
 
 // verdict returns a sentence that sums up the findings.
@@ -172,7 +173,7 @@ func verdict(failed, warned int) string {
 		parts = append(parts, fmt.Sprintf("%d failed", failed))
 	}
 	if warned > 0 {
-		parts = append(parts, counted(uint64(warned), "warning"))
+		parts = append(parts, terminal.Count(uint64(warned), "warning"))
 	}
 	switch {
 	case failed > 0:

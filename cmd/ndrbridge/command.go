@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 )
 
@@ -20,7 +21,7 @@ var version = "dev"
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &command{
 		environ: os.Environ(), stdin: os.Stdin, stdout: stdout, stderr: stderr,
-		interactive: isTerminal(os.Stdin), terminal: isTerminal(stdout),
+		interactive: terminal.Is(os.Stdin), terminal: terminal.Is(stdout),
 	}
 	return commandline.Run(ctx, c.root(), args, stdout, stderr)
 }

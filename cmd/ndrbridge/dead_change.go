@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) deadRequeueCommand() *cobra.Command {
@@ -102,14 +103,14 @@ type deadChange struct {
 func (c *command) changeDead(s deadChange, change func() (int, error)) error {
 	n := 0
 	err := whileWorking(func(since time.Duration) {
-		fmt.Fprintf(c.stderr, "dead letters of %s are being %s for %s\n", s.name, s.done, durationText(since))
+		fmt.Fprintf(c.stderr, "dead letters of %s are being %s for %s\n", s.name, s.done, terminal.Duration(since))
 	}, func() (err error) {
 		n, err = change()
 		return err
 	})
 	// Some may have been changed before an error.
 	if err == nil || n > 0 {
-		if err := c.print(map[string]int{s.done: n}, "%s of %s %s", counted(n, "dead letter"), s.name, s.done); err != nil {
+		if err := c.print(map[string]int{s.done: n}, "%s of %s %s", terminal.Count(n, "dead letter"), s.name, s.done); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/transform"
 )
 
@@ -53,7 +54,7 @@ type deadList struct {
 }
 
 func (c *command) listDead(ctx context.Context, control admin.Control, l deadList) error {
-	t, n, after, more := newTable("KEY", "TIME", "CLASS", "EVENT", "REASON"), 0, l.after, false
+	t, n, after, more := terminal.NewTable("KEY", "TIME", "CLASS", "EVENT", "REASON"), 0, l.after, false
 	for {
 		// Dead letters include their bodies, so pages are small.
 		const page = 32
@@ -76,7 +77,7 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 				}
 				continue
 			}
-			t.add(deadLetter.Key, deadLetter.Time.UTC().Format(time.RFC3339), deadLetter.Class, eventID(deadLetter), deadLetter.Reason)
+			t.Add(deadLetter.Key, deadLetter.Time.UTC().Format(time.RFC3339), deadLetter.Class, eventID(deadLetter), deadLetter.Reason)
 		}
 		if more {
 			break
@@ -87,7 +88,7 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 	case n == 0:
 		fmt.Fprintf(c.stdout, "%s has no dead letters\n", l.name)
 	default:
-		t.print(c.stdout, c.width(), c.colours())
+		t.Print(c.stdout, c.width(), c.colours())
 	}
 	if more {
 		fmt.Fprintf(c.stderr, "there are more: run ndrbridge dead list %s --after %s, or use --limit 0\n", l.name, after)
@@ -118,8 +119,8 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 					return c.printJSON(deadJSON(deadLetter))
 				}
 				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s\n",
-					printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), printable(deadLetter.Class),
-					printable(eventID(deadLetter)), printable(deadLetter.Reason), bodyText(deadLetter.Body))
+					terminal.Printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(deadLetter.Class),
+					terminal.Printable(eventID(deadLetter)), terminal.Printable(deadLetter.Reason), bodyText(deadLetter.Body))
 				return err
 			})
 		},
@@ -168,7 +169,7 @@ func bodyText(body []byte) string {
 	}
 	lines := strings.Split(indented.String(), "\n")
 	for i, line := range lines {
-		lines[i] = printable(line)
+		lines[i] = terminal.Printable(line)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -7,6 +7,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) replayCommand() *cobra.Command {
@@ -36,7 +37,7 @@ ndrbridge rewind.`,
 				if err != nil {
 					return err
 				}
-				return c.print(map[string]uint64{"replayed": n}, "%s queued to be delivered to %s again", counted(n, "event"), args[0])
+				return c.print(map[string]uint64{"replayed": n}, "%s queued to be delivered to %s again", terminal.Count(n, "event"), args[0])
 			})
 		},
 	}))

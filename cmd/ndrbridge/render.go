@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/sinks/webhook/presets"
@@ -52,7 +53,7 @@ or a summary of a large one. The size is batch.max_events of the sink, or the va
 		Args: func(cmd *cobra.Command, args []string) error {
 			known := strings.Join(presets.Names(), ", ")
 			if len(args) > 1 || len(args) == 0 && c.configFile == "" {
-				return fmt.Errorf("%w: %s requires --config or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, counted(len(args), "argument"))
+				return fmt.Errorf("%w: %s requires --config or one argument, one of %s, got %s", commandline.ErrUsage, cmd.CommandPath(), known, terminal.Count(len(args), "argument"))
 			}
 			if len(args) == 1 && !slices.Contains(presets.Names(), args[0]) {
 				return fmt.Errorf("%w: %q is not one of %s", commandline.ErrUsage, args[0], known)
@@ -178,6 +179,6 @@ func (c *command) printRequest(r endpoint.Rendered) error {
 	if c.terminal {
 		body = printableLines(body)
 	}
-	_, err := fmt.Fprintf(c.stdout, "%s %s with %s\n%s\n", r.Method, r.URL, counted(r.Events, "event"), body)
+	_, err := fmt.Fprintf(c.stdout, "%s %s with %s\n%s\n", r.Method, r.URL, terminal.Count(r.Events, "event"), body)
 	return err
 }

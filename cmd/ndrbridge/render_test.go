@@ -131,3 +131,16 @@ func TestShownBody(t *testing.T) {
 		}
 	})
 }
+
+func FuzzABodyIsPrintedWithoutControlCharacters(f *testing.F) {
+	f.Add("\x1b[2J")
+	f.Add("a\u009b31mb\r\n")
+	f.Add("\xff\xfe")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range strings.ReplaceAll(bodyText([]byte(text)), "\n", "") {
+			if r < ' ' || r >= 0x7f && r < 0xa0 {
+				t.Fatalf("%q is printed as %q", text, bodyText([]byte(text)))
+			}
+		}
+	})
+}

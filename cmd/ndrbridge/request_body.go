@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"ndrbridge/cmd/internal/terminal"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,7 +42,7 @@ func shownBody(body []byte) string {
 func printableLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		b.WriteString(printable(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(terminal.Printable(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return b.String()
 }

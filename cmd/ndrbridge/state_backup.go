@@ -15,6 +15,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) stateBackupCommand() *cobra.Command {
@@ -41,7 +42,7 @@ Everything since the backup is then read and delivered again.`,
 				return c.print(struct {
 					File  string `json:"file"`
 					Bytes int64  `json:"bytes"`
-				}{args[0], n}, "%s: %s", printable(args[0]), bytesText(n))
+				}{args[0], n}, "%s: %s", terminal.Printable(args[0]), terminal.Bytes(n))
 			})
 		},
 	}))
@@ -76,7 +77,7 @@ func (c *command) backupToFile(ctx context.Context, control admin.Control, path 
 	defer os.Remove(file.Name()) // fails after the rename
 	w := &countingWriter{w: file}
 	err = whileWorking(func(time.Duration) {
-		fmt.Fprintf(c.stderr, "%s of %s written\n", bytesText(w.n.Load()), bytesText(status.State.FileBytes))
+		fmt.Fprintf(c.stderr, "%s of %s written\n", terminal.Bytes(w.n.Load()), terminal.Bytes(status.State.FileBytes))
 	}, func() error { return control.Backup(ctx, w) })
 	if err == nil {
 		err = file.Sync()

@@ -8,6 +8,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 )
 
@@ -28,7 +29,7 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 			}
 			var before, after int64
 			err = whileWorking(func(since time.Duration) {
-				fmt.Fprintf(c.stderr, "compacting for %s\n", durationText(since))
+				fmt.Fprintf(c.stderr, "compacting for %s\n", terminal.Duration(since))
 			}, func() (err error) {
 				before, after, err = checkpoint.Compact(config.State)
 				return err
@@ -39,7 +40,7 @@ is complete, so the disk must have space for both. The bridge must be stopped.`,
 			return c.print(struct {
 				Before int64 `json:"before_bytes"`
 				After  int64 `json:"after_bytes"`
-			}{before, after}, "%s: %s before, %s now", config.State, bytesText(before), bytesText(after))
+			}{before, after}, "%s: %s before, %s now", config.State, terminal.Bytes(before), terminal.Bytes(after))
 		},
 	}))
 }

@@ -12,6 +12,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) stateShowCommand() *cobra.Command {
@@ -139,7 +140,7 @@ func (s *stateShown) read(ctx context.Context) (err error) {
 }
 
 func (c *command) printState(s stateShown, now time.Time) {
-	fmt.Fprintf(c.stdout, "state    %s, %s", printable(s.Path), bytesText(s.FileBytes))
+	fmt.Fprintf(c.stdout, "state    %s, %s", terminal.Printable(s.Path), terminal.Bytes(s.FileBytes))
 	if s.Layout > 0 {
 		fmt.Fprintf(c.stdout, ", layout %d", s.Layout)
 	}
@@ -153,28 +154,28 @@ func (c *command) printState(s stateShown, now time.Time) {
 		fmt.Fprintf(c.stdout, "tickets  %d commands pending, %d done\n", s.Commands.Pending, s.Commands.Done)
 	}
 	fmt.Fprintln(c.stdout)
-	streams := newTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
+	streams := terminal.NewTable("APPLIANCE", "STREAM", "DEAD", "POSITION")
 	for _, stream := range s.Streams {
-		streams.add(stream.Appliance, stream.Stream, deadCell(stream.DeadLetters), cmp.Or(string(stream.Position), "-"))
+		streams.Add(stream.Appliance, stream.Stream, deadCell(stream.DeadLetters), cmp.Or(string(stream.Position), "-"))
 	}
-	streams.print(c.stdout, c.width(), c.colours())
+	streams.Print(c.stdout, c.width(), c.colours())
 	fmt.Fprintln(c.stdout)
-	sinks := newTable("SINK", "CURSOR", "LAG", "BYTES", "OLDEST", "DEAD", "BYTES", "REDELIVER", "SKIPPED", "NOTE")
+	sinks := terminal.NewTable("SINK", "CURSOR", "LAG", "BYTES", "OLDEST", "DEAD", "BYTES", "REDELIVER", "SKIPPED", "NOTE")
 	for _, sink := range s.Sinks {
-		cursor, note := "-", cell{}
+		cursor, note := "-", terminal.Cell{}
 		if sink.Cursor != nil {
 			cursor = fmt.Sprint(*sink.Cursor)
 		}
 		switch {
 		case !sink.Configured:
-			note = cell{"not configured", yellow}
+			note = terminal.Yellow.Cell("not configured")
 		case sink.Paused:
-			note = cell{"paused", cyan}
+			note = terminal.Cyan.Cell("paused")
 		}
-		sinks.add(sink.Name, cursor, sink.LagEvents, bytesText(sink.LagBytes), ago(sink.Oldest, now),
-			deadCell(sink.DeadLetters), bytesText(sink.DeadLetterBytes), sink.Redeliveries, sink.Skipped, note)
+		sinks.Add(sink.Name, cursor, sink.LagEvents, terminal.Bytes(sink.LagBytes), terminal.Ago(sink.Oldest, now),
+			deadCell(sink.DeadLetters), terminal.Bytes(sink.DeadLetterBytes), sink.Redeliveries, sink.Skipped, note)
 	}
-	sinks.print(c.stdout, c.width(), c.colours())
+	sinks.Print(c.stdout, c.width(), c.colours())
 	if s.Running {
 		fmt.Fprintln(c.stdout, "\nPositions and cursors are shown only while the bridge is stopped.")
 	}

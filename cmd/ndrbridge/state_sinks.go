@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline"
 )
@@ -86,7 +87,7 @@ func (c *command) confirmForget(ctx context.Context, state *pipeline.Offline, si
 	for _, s := range status.Unconfigured {
 		if s.Name == sink && s.DeadLetters+s.Redeliveries > 0 {
 			return c.confirm(ctx, yes, fmt.Sprintf("Delete %s and %s of %s?",
-				counted(s.DeadLetters, "dead letter"), counted(s.Redeliveries, "queued event"), sink))
+				terminal.Count(s.DeadLetters, "dead letter"), terminal.Count(s.Redeliveries, "queued event"), sink))
 		}
 	}
 	return nil

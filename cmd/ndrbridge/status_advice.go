@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ndrbridge/admin"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 // advice returns what to do about the problems in a status, one line each.
@@ -82,7 +83,7 @@ func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
 	add("%[1]s has dead letters: see why with ndrbridge dead list %[1]s, then requeue or drop them", s.Name)
 	const nearly = 0.8
 	if s.DeadLetterMaxBytes > 0 && float64(s.DeadLetterBytes) >= nearly*float64(s.DeadLetterMaxBytes) {
-		add("%s: its dead letters use %s of %s; the sink halts when they are full", s.Name, bytesText(s.DeadLetterBytes), bytesText(s.DeadLetterMaxBytes))
+		add("%s: its dead letters use %s of %s; the sink halts when they are full", s.Name, terminal.Bytes(s.DeadLetterBytes), terminal.Bytes(s.DeadLetterMaxBytes))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
@@ -94,22 +95,22 @@ func (c *command) printEvent(e transform.Event) error {
 	}
 	word := card.SeverityOf(e)
 	severity := fmt.Sprintf("%-8s", word)
-	if tint := severityColour(word); tint != "" && c.colours() {
-		severity = string(tint) + severity + "\x1b[0m"
+	if c.colours() {
+		severity = severityColour(word).Apply(severity)
 	}
 	line := fmt.Sprintf("%s  %s  %-10s %-11s  %-14s  %s  %s",
-		at.UTC().Format("2006-01-02T15:04:05.000Z"), printable(e.Appliance), printable(streamOf(e)),
-		e.Action(), printable(e.Subject), severity, printable(summary(e)))
+		at.UTC().Format("2006-01-02T15:04:05.000Z"), terminal.Printable(e.Appliance), terminal.Printable(streamOf(e)),
+		e.Action(), terminal.Printable(e.Subject), severity, terminal.Printable(terminal.Summary(e)))
 	_, err := fmt.Fprintln(c.stdout, strings.TrimRight(line, " "))
 	return err
 }
 
-func severityColour(severity string) colour {
+func severityColour(severity string) terminal.Colour {
 	switch severity {
 	case "critical", "high":
-		return red
+		return terminal.Red
 	case "medium":
-		return yellow
+		return terminal.Yellow
 	}
 	return ""
 }

@@ -6,26 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"ndrbridge/cmd/internal/commandline"
 )
-
-// isTerminal reports whether a reader or writer is a terminal.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull) // a character device too, and the input of services
-	return err != nil || !os.SameFile(info, null)
-}
 
 // variable returns the value of an environment variable, or "" if it is not set.
 func (c *command) variable(name string) string {

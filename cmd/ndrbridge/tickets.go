@@ -14,6 +14,7 @@ import (
 	"ndrbridge/admin"
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) ticketsCommand() *cobra.Command {
@@ -72,7 +73,7 @@ func (c *command) ticketsListCommand() *cobra.Command {
 }
 
 func (c *command) listTickets(ctx context.Context, control admin.Control, l ticketList) error {
-	t, n, more := newTable("ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"), 0, false
+	t, n, more := terminal.NewTable("ID", "ACCEPTED", "APPLIANCE", "TICKET", "STATUS", "COMMAND", "REASON"), 0, false
 	for {
 		const page = 500
 		commands, err := control.Commands(ctx, l.CommandFilter, l.after, page)
@@ -91,7 +92,7 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 				}
 				continue
 			}
-			t.add(command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
+			t.Add(command.ID, command.Accepted.UTC().Format(time.RFC3339), command.Appliance, command.Subject,
 				commandCell(command.State), changesText(command.Body), command.Reason)
 		}
 		if more || len(commands) < page {
@@ -103,7 +104,7 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 	case n == 0:
 		fmt.Fprintln(c.stdout, "there are no matching ticket commands")
 	default:
-		t.print(c.stdout, c.width(), c.colours())
+		t.Print(c.stdout, c.width(), c.colours())
 	}
 	if more {
 		fmt.Fprintf(c.stderr, "there are more: add --after %d or --limit 0\n", l.after)
@@ -111,11 +112,11 @@ func (c *command) listTickets(ctx context.Context, control admin.Control, l tick
 	return nil
 }
 
-func commandCell(s checkpoint.CommandState) cell {
-	colours := map[checkpoint.CommandState]colour{
-		checkpoint.CommandPending: yellow, checkpoint.CommandApplied: green, checkpoint.CommandRejected: red,
+func commandCell(s checkpoint.CommandState) terminal.Cell {
+	colours := map[checkpoint.CommandState]terminal.Colour{
+		checkpoint.CommandPending: terminal.Yellow, checkpoint.CommandApplied: terminal.Green, checkpoint.CommandRejected: terminal.Red,
 	}
-	return cell{string(s), colours[s]}
+	return colours[s].Cell(string(s))
 }
 
 // changesText returns what a command changes, in the order of its JSON fields, without the
@@ -169,8 +170,8 @@ func (c *command) ticketsShowCommand() *cobra.Command {
 					done = command.Done.UTC().Format(time.RFC3339Nano)
 				}
 				_, err = fmt.Fprintf(c.stdout, "id         %d\nappliance  %s\nticket     %s\naccepted   %s\nstatus     %s\ndone       %s\nreason     %s\n\n%s\n",
-					command.ID, printable(command.Appliance), printable(command.Subject), command.Accepted.UTC().Format(time.RFC3339Nano),
-					printable(string(command.State)), done, printable(command.Reason), bodyText(command.Body))
+					command.ID, terminal.Printable(command.Appliance), terminal.Printable(command.Subject), command.Accepted.UTC().Format(time.RFC3339Nano),
+					terminal.Printable(string(command.State)), done, terminal.Printable(command.Reason), bodyText(command.Body))
 				return err
 			})
 		},
@@ -207,7 +208,7 @@ a command, this command asks for confirmation or, without a terminal, requires -
 					return err
 				}
 				if command.State == checkpoint.CommandPending {
-					if err := c.confirm(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, printable(command.Subject))); err != nil {
+					if err := c.confirm(ctx, yes, fmt.Sprintf("Drop the pending ticket command %d of %s?", id, terminal.Printable(command.Subject))); err != nil {
 						return err
 					}
 				}
@@ -241,7 +242,7 @@ func (c *command) changeTickets(ctx context.Context, args []string, done string,
 		}
 		// Some may have been changed before an error.
 		if n > 0 {
-			if err := c.print(map[string]int{done: n}, "%s %s", counted(n, "ticket command"), done); err != nil {
+			if err := c.print(map[string]int{done: n}, "%s %s", terminal.Count(n, "ticket command"), done); err != nil {
 				return err
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/poller"
 )
 
@@ -53,7 +54,7 @@ only as far as the journal goes back.`,
 			case err != nil:
 				return err
 			case missing > 0:
-				return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", counted(missing, "object"))
+				return fmt.Errorf("%s missing from the journal; read the stream again with ndrbridge rewind", terminal.Count(missing, "object"))
 			}
 			return nil
 		},

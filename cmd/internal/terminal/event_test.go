@@ -1,8 +1,9 @@
-package main
+package terminal_test
 
 import (
 	"testing"
 
+	"ndrbridge/cmd/internal/terminal"
 	"ndrbridge/transform"
 )
 
@@ -24,33 +25,9 @@ func TestAnEventIsSummedUpInALine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := summary(e); got != c.want {
+			if got := terminal.Summary(e); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestTailFiltersByStream(t *testing.T) {
-	for _, c := range []struct {
-		source, stream string
-		want           bool
-	}{
-		{"ndrbridge://hq/detections", "", true},
-		{"ndrbridge://hq/detections", "detections", true},
-		{"ndrbridge://hq/auditlog", "audit", true},
-		{"ndrbridge://hq/records/dns", "records", true},
-		{"ndrbridge://hq/records/dns", "records/dns", true},
-		{"ndrbridge://hq/records/dns", "records/http", false},
-		{"ndrbridge://hq/auditlog", "detections", false},
-		{"ndrbridge://bridge/events", "events", true},
-	} {
-		e, err := transform.New(transform.Attributes{ID: "1", Source: c.source, Type: "io.ndrbridge.x"}, []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := ofStream(e, c.stream); got != c.want {
-			t.Errorf("%s is of %q: %v", c.source, c.stream, got)
-		}
 	}
 }

@@ -1,12 +1,12 @@
-package main
+package terminal
 
 import (
 	"fmt"
 	"time"
 )
 
-// bytesText formats a number of bytes for a person.
-func bytesText(n int64) string {
+// Bytes formats a number of bytes for a person.
+func Bytes(n int64) string {
 	const unit = 1024
 	if n < unit {
 		return fmt.Sprintf("%d B", n)
@@ -19,9 +19,9 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
 }
 
-// durationText formats a duration for a person: in its largest unit and, for hours and
+// Duration formats a duration for a person: in its largest unit and, for hours and
 // days, the next smaller one.
-func durationText(d time.Duration) string {
+func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Second:
@@ -37,22 +37,22 @@ func durationText(d time.Duration) string {
 	}
 }
 
-// ago formats how long ago a time was. It returns "-" for the zero time.
-func ago(at, now time.Time) string {
+// Ago formats how long ago a time was. It returns "-" for the zero time.
+func Ago(at, now time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
-	return durationText(now.Sub(at)) + " ago"
+	return Duration(now.Sub(at)) + " ago"
 }
 
-// secondsText formats a number of seconds for a person.
-func secondsText(seconds float64) string {
-	return durationText(time.Duration(seconds * float64(time.Second)))
+// Seconds formats a number of seconds for a person.
+func Seconds(seconds float64) string {
+	return Duration(time.Duration(seconds * float64(time.Second)))
 }
 
-// rateText formats a number of events per second for a person. It returns "-" if the
+// Rate formats a number of events per second for a person. It returns "-" if the
 // number is not known.
-func rateText(perSecond float64, known bool) string {
+func Rate(perSecond float64, known bool) string {
 	switch {
 	case !known:
 		return "-"
@@ -66,8 +66,8 @@ func rateText(perSecond float64, known bool) string {
 	return fmt.Sprintf("%.0f/s", perSecond)
 }
 
-// counted formats a number of things, such as "1 event" and "2 events".
-func counted[N int | uint64](n N, thing string) string {
+// Count formats a number of things, such as "1 event" and "2 events".
+func Count[N int | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}

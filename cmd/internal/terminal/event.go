@@ -1,17 +1,20 @@
-package main
+// Package terminal formats events, amounts and tables for people at a terminal.
+package terminal
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"ndrbridge/transform"
 )
 
-// summary describes an event for a person: the title of a detection and what changed, the
-// action of an audit log entry, or the reason for an event of the bridge itself.
-func summary(e transform.Event) string {
+// Summary describes an event for a person: the title of a detection and what changed, the
+// action of an audit log entry, or the reason for an event of the bridge itself. It may
+// contain control characters; see Printable.
+func Summary(e transform.Event) string {
 	var data struct {
 		Detection struct{ Title string }
 		Changes   map[string]json.RawMessage
@@ -52,4 +55,15 @@ func auditAction(body json.RawMessage) string {
 // join joins the texts that are not empty.
 func join(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), separator)
+}
+
+// Printable replaces line ends and control characters by spaces, because text from an
+// appliance or a target is not trusted to control the terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
