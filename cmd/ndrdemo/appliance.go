@@ -4,7 +4,6 @@ import (
 	"time"
 
 	standin "ndrbridge/test/appliance"
-	"ndrbridge/test/ledger"
 )
 
 const (
@@ -49,38 +48,4 @@ func rates(versions float64) standin.Rates {
 		RecordsLate:  0.05 * versions,
 		RecordLateBy: 2 * time.Second,
 	}
-}
-
-// Event sources of the objects that never change.
-const (
-	auditSource  = "ndrbridge://hq/auditlog"
-	recordSource = "ndrbridge://hq/records/all"
-)
-
-// shown collects what an appliance has shown, for the comparison. It is not safe for
-// concurrent use.
-type shown struct {
-	appliance *standin.Appliance
-	history   []ledger.Version
-}
-
-// exhibit is everything that was shown up to one moment.
-type exhibit struct {
-	versions       []ledger.Version
-	audit, records []ledger.Object
-}
-
-// now returns everything that was shown up to now.
-func (s *shown) now() exhibit {
-	s.history = append(s.history, ledger.VersionsOf(s.appliance, len(s.history))...)
-	return exhibit{s.history, ledger.AuditEntriesOf(s.appliance), ledger.RecordsOf(s.appliance)}
-}
-
-// waiting returns how many detections, by their latest version, entries and records have
-// not reached a sink yet.
-func (e exhibit) waiting(l *ledger.Ledger, sink string) int {
-	detections, _ := l.Missing(sink, e.versions)
-	entries, _ := l.MissingObjects(sink, auditSource, e.audit)
-	records, _ := l.MissingObjects(sink, recordSource, e.records)
-	return detections + entries + records
 }

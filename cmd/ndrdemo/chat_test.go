@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +58,7 @@ func TestChat(t *testing.T) {
 	t.Run("it keeps the last messages, and counts all", func(t *testing.T) {
 		c := newChat()
 		for i := range 60 {
-			answer := post(c, "application/json; charset=utf-8", fmt.Sprintf(`{"text": "n", "blocks": [{"type": "header", "text": {"type": "plain_text", "text": "number %d."}}]}`, i))
+			answer := post(c, fmt.Sprintf(`{"text": "n", "blocks": [{"type": "header", "text": {"type": "plain_text", "text": "number %d."}}]}`, i))
 			if answer.Code != http.StatusOK || answer.Body.String() != "ok" {
 				t.Fatalf("answered %d, %s", answer.Code, answer.Body)
 			}
@@ -75,51 +74,18 @@ func TestChat(t *testing.T) {
 		}
 	})
 
-	header := func(text string) string {
-		return `{"type": "header", "text": {"type": "plain_text", "text": "` + text + `"}}`
-	}
-	message := func(blocks ...string) string {
-		return `{"text": "x", "blocks": [` + strings.Join(blocks, ",") + `]}`
-	}
-	for _, test := range []struct{ name, kind, body, want string }{
-		{"no JSON", "application/json", "text=x", "invalid_payload"},
-		{"a form", "application/x-www-form-urlencoded", message(header("x")), "invalid_payload"},
-		{"no text for a notification", "application/json", `{"blocks": [` + header("x") + `]}`, "invalid_payload"},
-		{"a message too large", "application/json", message(header(strings.Repeat("x", 1<<20))), "invalid_payload"},
-		{"no block", "application/json", message(), "invalid_blocks"},
-		{"more blocks than 50", "application/json", message(slices.Repeat([]string{`{"type": "divider"}`}, 51)...), "invalid_blocks"},
-		{"a block that is none", "application/json", message(`{"type": "card"}`), "invalid_blocks"},
-		{"a header without text", "application/json", message(header("")), "invalid_blocks"},
-		{"a header too long", "application/json", message(header(strings.Repeat("x", 151))), "invalid_blocks"},
-		{"a header with markup", "application/json", message(`{"type": "header", "text": {"type": "mrkdwn", "text": "x"}}`), "invalid_blocks"},
-		{"a section with nothing", "application/json", message(`{"type": "section"}`), "invalid_blocks"},
-		{"a section with more fields than ten", "application/json", message(`{"type": "section", "fields": [` + strings.Repeat(`{"type": "plain_text", "text": "x"},`, 10) + `{"type": "plain_text", "text": "x"}]}`), "invalid_blocks"},
-		{"actions without any", "application/json", message(`{"type": "actions", "elements": []}`), "invalid_blocks"},
-		{"an action that is not a button", "application/json", message(`{"type": "actions", "elements": [{"type": "datepicker"}]}`), "invalid_blocks"},
-	} {
-		t.Run("it refuses "+test.name, func(t *testing.T) {
+	t.Run("it refuses anything but a message", func(t *testing.T) {
+		for _, body := range []string{"text=x", `{"text": "x"}`} {
 			c := newChat()
-			answer := post(c, test.kind, test.body)
-			if answer.Code != http.StatusBadRequest || strings.TrimSpace(answer.Body.String()) != test.want {
-				t.Errorf("answered %d, %s", answer.Code, answer.Body)
+			if answer := post(c, body); answer.Code != http.StatusBadRequest || c.counted() != (chatCount{}) {
+				t.Errorf("answered %d to %s", answer.Code, body)
 			}
-			if c.counted() != (chatCount{}) {
-				t.Error("it counts what it refused")
-			}
-		})
-	}
-	t.Run("it refuses other methods", func(t *testing.T) {
-		answer := httptest.NewRecorder()
-		newChat().ServeHTTP(answer, httptest.NewRequest(http.MethodPut, "/", nil))
-		if answer.Code != http.StatusMethodNotAllowed {
-			t.Errorf("answered %d", answer.Code)
 		}
 	})
 }
 
-func post(c *chat, kind, body string) *httptest.ResponseRecorder {
+func post(c *chat, body string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	request.Header.Set("Content-Type", kind)
 	answer := httptest.NewRecorder()
 	c.ServeHTTP(answer, request)
 	return answer

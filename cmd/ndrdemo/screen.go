@@ -1,117 +1,104 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+	"sync"
 	"time"
+
+	"ndrbridge/cmd/internal/terminal"
+	"ndrbridge/sinks/webhook/card"
+	standin "ndrbridge/test/appliance"
+	"ndrbridge/transform"
 )
 
-// progress holds the counts at one moment.
-type progress struct {
-	elapsed                                time.Duration
-	detections, versions, entries, records int // that the appliance has shown
-	sinks                                  []sinkProgress
-}
-
-// sinkProgress holds the counts of one sink.
-type sinkProgress struct {
-	demoSink
-	events, duplicates int
-	waiting            int // detections (by their latest version), entries and records to come
-}
-
-// caughtUp reports whether every sink has received everything.
-func (s progress) caughtUp() bool {
-	for _, sink := range s.sinks {
-		if sink.waiting > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// heading names the columns of row.
-func (s progress) heading() string {
-	above, below := "        detections     audit log        ", " time | shown versions entries records"
-	for _, sink := range s.sinks {
-		above += fmt.Sprintf("   %-15s", sink.demoSink)
-		below += " | events dup wait"
-	}
-	return strings.TrimRight(above, " ") + "\n" + below
-}
-
-func (s progress) row() string {
-	seconds := int(s.elapsed.Round(time.Second).Seconds())
-	row := fmt.Sprintf("%2d:%02d | %5d %8d %7d %7d", seconds/60, seconds%60, s.detections, s.versions, s.entries, s.records)
-	for _, sink := range s.sinks {
-		row += fmt.Sprintf(" | %6d %3d %4d", sink.events, sink.duplicates, sink.waiting)
-	}
-	return row
-}
-
-// screen prints lines and the progress. On a terminal, the progress is a table below the
-// lines that is redrawn in place. Otherwise it is printed as a row from time to time,
-// with a heading every few rows.
+// screen prints lines, among them some events and a row of counts from time to time, with a
+// heading every few rows. It ignores write errors. It is safe for concurrent use.
 type screen struct {
-	out      io.Writer
-	terminal bool
-	rows     int    // number of rows printed, if not a terminal
-	table    string // the table currently drawn, if a terminal
-}
+	out io.Writer
 
-func newScreen(out io.Writer) *screen {
-	s := &screen{out: out}
-	if file, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		info, err := file.Stat()
-		s.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return s
-}
-
-// interval returns how often to update the progress.
-func (s *screen) interval() time.Duration {
-	if s.terminal {
-		return time.Second
-	}
-	return 2 * time.Second
+	mu     sync.Mutex
+	rows   int
+	events int // printed since the last row
 }
 
 // line prints a line.
-func (s *screen) line(text string) { s.draw(text+"\n", s.table) }
+func (s *screen) line(text string) { _, _ = s.Write([]byte(text + "\n")) }
 
-// update prints the progress.
-func (s *screen) update(now progress) {
-	if s.terminal {
-		s.draw("", "\n"+now.heading()+"\n"+now.row()+"\n")
-		return
-	}
-	const rowsPerHeading = 10
-	row := now.row() + "\n"
-	if s.rows%rowsPerHeading == 0 {
-		row = now.heading() + "\n" + row
-	}
-	s.rows++
-	s.draw(row, "")
+// Write implements io.Writer. The bridge logs its warnings to it.
+func (s *screen) Write(lines []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.Write(lines)
 }
 
-// draw prints text and then table, which replaces the table drawn before. It ignores write
-// errors.
-func (s *screen) draw(lines, table string) {
-	const (
-		noWrap, wrap = "\x1b[?7l", "\x1b[?7h" // a wrapped line would occupy two
-		up           = "\r\x1b[%dA"
-		erase        = "\x1b[J"
-	)
-	if !s.terminal {
-		_, _ = io.WriteString(s.out, lines+table)
+// event prints an event, unless enough events were printed since the last row.
+func (s *screen) event(e transform.Event) {
+	const most = 3
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.events == most {
 		return
 	}
-	text := noWrap
-	if s.table != "" {
-		text += fmt.Sprintf(up, strings.Count(s.table, "\n")) + erase
+	s.events++
+	what := e.Subject + " " + terminal.Summary(e)
+	var data struct {
+		Ticket struct {
+			ID     string `json:"ticket_id"`
+			Status string
+		}
 	}
-	_, _ = io.WriteString(s.out, text+lines+table+wrap)
-	s.table = table
+	if json.Unmarshal(e.Data(), &data) == nil && data.Ticket.ID != "" {
+		what = data.Ticket.ID + " " + data.Ticket.Status
+	}
+	fmt.Fprintln(s.out, terminal.Printable(fmt.Sprintf("%s %-10s %-8s %-8s %s",
+		e.Time.Local().Format(time.TimeOnly), e.Stream(), card.SeverityOf(e), e.Action(), what)))
+}
+
+// row prints the counts of a report.
+func (s *screen) row(elapsed time.Duration, r report) {
+	const rowsPerHeading = 10
+	above, below := "        detections     audit log        ", " time | shown versions entries records"
+	seconds := int(elapsed.Round(time.Second).Seconds())
+	row := fmt.Sprintf("%2d:%02d | %5d %8d %7d %7d", seconds/60, seconds%60, r.detections, r.versions, r.entries, r.records)
+	for _, sink := range r.sinks {
+		above += fmt.Sprintf("   %-15s", sink.demoSink)
+		below += " | events dup wait"
+		row += fmt.Sprintf(" | %6d %3d %4d", sink.events, sink.duplicates, sink.waiting)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows%rowsPerHeading == 0 {
+		fmt.Fprintf(s.out, "%s\n%s\n", strings.TrimRight(above, " "), below)
+	}
+	fmt.Fprintln(s.out, row)
+	s.rows++
+	s.events = 0
+}
+
+// introduce prints the parts of the demo with their addresses.
+func (d *demo) introduce(admin string) {
+	end := "Ctrl-C ends the demo."
+	if d.lasts > 0 {
+		end = fmt.Sprintf("The demo ends after %v.", d.lasts)
+	}
+	d.screen.line(fmt.Sprintf(`A stand-in appliance, a NATS server, a webhook receiver, a chat, a Jira, and the bridge
+between them. The appliance fails one request in seven, and the webhook hangs up before
+responding to one event in a hundred: nothing is lost. %s
+
+appliance      %s
+               curl -H 'Authorization: Service apikey=%s' '%s/api/v1/detections?limit=1'
+bridge         http://%s in a browser: the status page; and http://%s/readyz, http://%s/metrics
+configuration  %s
+log            %s
+bus, NATS      %s, stream NDR, subjects ndr.>
+soc, webhook   %s
+chat, Slack    %s in a browser: cards of high-risk detections
+tickets, Jira  curl -u %s:%s '%s/rest/api/3/issue/%s-1'
+log, file      %s
+
+dup: events that were delivered again; wait: objects that have not been delivered yet.
+`, end, d.ApplianceURL, standin.DefaultAPIKey, d.ApplianceURL, admin, admin, admin, d.Config, d.Log, d.NATSURL, d.WebhookURL, d.ChatURL, jiraEmail, jiraToken, d.JiraURL, jiraProject, d.File))
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"ndrbridge/admin"
@@ -25,25 +23,18 @@ const (
 	sinkTickets          = "tickets"
 )
 
-// project is a project in a Jira whose issues are moved to Done. It is an http.Handler
-// after open.
-type project struct{ site atomic.Pointer[jira.Server] }
-
-// open starts the project, which sends its webhooks to the bridge with the admin address.
-func (p *project) open(url, admin string) {
-	p.site.Store(jira.New(jira.Options{
+// newJira returns a Jira with a URL, which sends its webhooks to the bridge with the admin
+// address.
+func newJira(url, admin string) *jira.Server {
+	return jira.New(jira.Options{
 		URL: url, Email: jiraEmail, Token: jiraToken, Account: jiraAccount, Project: jiraProject,
 		Webhook: "http://" + admin + "/api/v1/tickets/jira", Secret: jiraSecret, Now: time.Now,
-	}))
+	})
 }
 
-// ServeHTTP serves Jira's REST API.
-func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.site.Load().ServeHTTP(w, r)
-}
-
-// work moves each issue to Done some time after it was opened, until ctx is cancelled.
-func (p *project) work(ctx context.Context) error {
+// closeIssues moves each issue to Done some time after it was opened, until ctx is
+// cancelled.
+func closeIssues(ctx context.Context, site *jira.Server) error {
 	const aWhile = time.Second
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()
@@ -53,13 +44,13 @@ func (p *project) work(ctx context.Context) error {
 			return nil
 		case <-look.C:
 		}
-		for n, i := range p.site.Load().Issues() {
+		for n, i := range site.Issues() {
 			if i.Status.Category == "done" || time.Since(i.Created) < aWhile || ctx.Err() != nil {
 				continue
 			}
 			resolution := []string{"Done", "Won't Do"}[n%2]
 			// Complete a move even if ctx is cancelled: its webhook is sent only once.
-			if err := p.site.Load().Move(context.WithoutCancel(ctx), i.Key, "Done", resolution, "ada"); err != nil {
+			if err := site.Move(context.WithoutCancel(ctx), i.Key, "Done", resolution, "ada"); err != nil {
 				return err
 			}
 		}
@@ -74,9 +65,9 @@ type ticketCount struct {
 	closed int // detections that were closed because their issues were moved to Done
 }
 
-// counted returns the counts up to now. quiet reports whether nothing is in flight: no
+// countTickets returns the counts up to now. quiet reports whether nothing is in flight: no
 // event is waiting for the tickets sink, and no command for the appliance.
-func (p *project) counted(ctx context.Context, c admin.Control) (n ticketCount, quiet bool, err error) {
+func countTickets(ctx context.Context, c admin.Control, site *jira.Server) (n ticketCount, quiet bool, err error) {
 	status, err := c.Status(ctx)
 	if err != nil {
 		return n, false, err
@@ -108,7 +99,7 @@ func (p *project) counted(ctx context.Context, c admin.Control) (n ticketCount, 
 		}
 	}
 	labels := make(map[string]bool)
-	for _, i := range p.site.Load().Issues() {
+	for _, i := range site.Issues() {
 		n.opened++
 		at := slices.IndexFunc(i.Labels, func(l string) bool { return strings.HasPrefix(l, "ndrbridge-") })
 		if at < 0 || labels[i.Labels[at]] {

@@ -27,7 +27,7 @@ func event(t *testing.T, v ledger.Version) transform.Event {
 
 func TestASecondTicketBreaksTheGuarantee(t *testing.T) {
 	var out strings.Builder
-	err := conclude(ledger.New(), exhibit{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
+	err := conclude(ledger.New(), shown{}, chatCount{}, ticketCount{opened: 2, twice: 1}, &out)
 	if !errors.Is(err, errMissing) || !strings.Contains(out.String(), "1 tickets were opened for detections that already had one") {
 		t.Errorf("%v: %s", err, &out)
 	}
@@ -35,7 +35,7 @@ func TestASecondTicketBreaksTheGuarantee(t *testing.T) {
 
 func TestConclusion(t *testing.T) {
 	a1, a2, b1 := version(1, 10), version(1, 20), version(2, 15)
-	shown := []ledger.Version{a1, b1, a2}
+	history := []ledger.Version{a1, b1, a2}
 	for _, c := range []struct {
 		name string
 		log  []ledger.Version // what reached the file
@@ -57,7 +57,7 @@ func TestConclusion(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := ledger.New()
-			for _, v := range shown {
+			for _, v := range history {
 				l.Receive(sinkBus, event(t, v))
 				l.Receive(sinkSOC, event(t, v))
 			}
@@ -65,7 +65,7 @@ func TestConclusion(t *testing.T) {
 				l.Receive(sinkLog, event(t, v))
 			}
 			var out strings.Builder
-			if err := conclude(l, exhibit{versions: shown}, chatCount{messages: 12, cards: 34}, ticketCount{opened: 5, linked: 4, closed: 3}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
+			if err := conclude(l, shown{versions: history}, chatCount{messages: 12, cards: 34}, ticketCount{opened: 5, linked: 4, closed: 3}, &out); (err == nil) != c.good || err != nil && !errors.Is(err, errMissing) {
 				t.Errorf("got %v", err)
 			}
 			for _, want := range c.want {

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"ndrbridge/admin"
+	"ndrbridge/bridge"
+	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/test/jira"
+)
+
+// play runs the demo until ctx is cancelled or its time is over, and prints the summary. It
+// returns an error that wraps errMissing if a promise was broken.
+func play(ctx context.Context, s settings, stdout io.Writer) (err error) {
+	commandline.SetGrace(ctx, s.patience+30*time.Second) // the bridge delivers the rest first
+	folder, err := os.MkdirTemp("", "ndrdemo-")
+	if err != nil {
+		return fmt.Errorf("create a folder: %w", err)
+	}
+	defer func() {
+		if errors.Is(err, errMissing) {
+			err = fmt.Errorf("%w; the files of the demo are kept in %s", err, folder)
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(folder))
+	}()
+	d := &demo{
+		settings: s, files: filesIn(folder), screen: &screen{out: stdout},
+		arrivals: newArrivals(newAppliance(s.seed)), chat: newChat(), failures: make(chan error, 8),
+	}
+	if err := d.run(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-d.failures: // while stopping
+		return err
+	default:
+	}
+	return conclude(d.arrivals.ledger, d.arrivals.shown(), d.chat.counted(), d.tickets, stdout)
+}
+
+// demo is one run of the demo, with the state that its parts share.
+type demo struct {
+	settings
+	files
+	addresses
+	screen   *screen
+	arrivals *arrivals
+	chat     *chat
+	jira     *jira.Server
+	tickets  ticketCount // set by watch
+	failures chan error  // of parts that should run until they are stopped
+}
+
+// run runs the parts until every sink has received everything, or until the time for that
+// is over. It returns when all parts have stopped.
+func (d *demo) run(ctx context.Context) error {
+	logFile, err := os.Create(d.Log)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	events, err := os.Create(d.File)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	jiraListener, err := net.Listen("tcp", loopback) // it is served once the bridge has an address
+	if err != nil {
+		return err
+	}
+	defer jiraListener.Close()
+	d.JiraURL = "http://" + jiraListener.Addr().String()
+	for _, part := range []struct {
+		url     *string
+		handler http.Handler
+	}{{&d.ApplianceURL, d.arrivals.appliance}, {&d.WebhookURL, &receiver{arrivals: d.arrivals, screen: d.screen}}, {&d.ChatURL, d.chat}} {
+		l, err := net.Listen("tcp", loopback)
+		if err != nil {
+			return err
+		}
+		*part.url = "http://" + l.Addr().String()
+		defer serve(l, part.handler, logFile)()
+	}
+	var stop func()
+	if d.NATSURL, stop, err = startBroker(d.JetStream, d.receive(sinkBus)); err != nil {
+		return err
+	}
+	defer stop()
+
+	config, err := writeConfiguration(d.files, d.addresses)
+	if err != nil {
+		return err
+	}
+	b, err := bridge.New(ctx, config, bridge.Options{
+		Version: "demo",
+		Log: slog.New(slog.NewMultiHandler(bridge.NewLog(logFile, config.Log).Handler(),
+			slog.NewTextHandler(d.screen, &slog.HandlerOptions{Level: slog.LevelWarn}))),
+	})
+	if err != nil {
+		return err
+	}
+	d.jira = newJira(d.JiraURL, b.AdminAddress())
+	defer serve(jiraListener, d.jira, logFile)()
+	control, err := admin.NewClient("http://"+b.AdminAddress(), "")
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	// The bridge delivers the rest after ctx is cancelled, and stops before the reader of
+	// its output.
+	defer d.start(ctx, func(ctx context.Context) error { return follow(ctx, events, d.receive(sinkLog)) })()
+	defer d.start(ctx, b.Run)()
+
+	d.introduce(b.AdminAddress())
+	return d.watch(ctx, control)
+}
+
+// loopback is the address of a free loopback port.
+const loopback = "127.0.0.1:0"
+
+// serve serves handler until stop is called.
+func serve(l net.Listener, handler http.Handler, log io.Writer) (stop func()) {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(log, nil), slog.LevelInfo),
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // it returns only after Close
+	return func() {
+		_ = server.Close()
+		serving.Wait()
+	}
+}
+
+// start runs a part until stop is called. stop waits until the part has returned. A part
+// that returns early or with an error is a failure.
+func (d *demo) start(ctx context.Context, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		err := run(ctx)
+		if err == nil && ctx.Err() == nil {
+			err = errors.New("a part of the demo stopped unexpectedly")
+		}
+		d.fail(err)
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// fail ends the demo with err, unless it is nil or another failure came first.
+func (d *demo) fail(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case d.failures <- err:
+	default:
+	}
+}
+
+// receive returns a function that records the events that reach a sink.
+func (d *demo) receive(sink string) func([]byte) {
+	return func(structured []byte) {
+		_, err := d.arrivals.receive(sink, structured)
+		d.fail(err)
+	}
+}
+
+// watch lets the appliance change until ctx is cancelled or the time is over, gives the
+// bridge time to deliver the rest, and shows the progress. It returns the error of a part
+// that failed.
+func (d *demo) watch(ctx context.Context, control admin.Control) error {
+	began := time.Now()
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	if d.lasts > 0 {
+		alive, end = context.WithTimeout(ctx, d.lasts)
+		defer end()
+	}
+	var living sync.WaitGroup
+	living.Go(func() { d.arrivals.appliance.Live(alive, rates(d.rate)) })
+	living.Go(func() { d.fail(closeIssues(alive, d.jira)) })
+	err := d.show(alive, began, func() bool { return false })
+	end()
+	living.Wait()
+	if err != nil {
+		return err
+	}
+
+	d.screen.line("The appliance has stopped changing; waiting for the rest to be delivered.")
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.patience)
+	defer cancel()
+	err = d.show(rest, began, func() bool { return d.caughtUp(rest, control) })
+	d.screen.row(time.Since(began), d.arrivals.report())
+	return err
+}
+
+// caughtUp reports whether every sink has received everything and no ticket change is in
+// flight, which would create another version on the appliance.
+func (d *demo) caughtUp(ctx context.Context, control admin.Control) bool {
+	if !d.arrivals.report().caughtUp() { // the tickets sink may still receive events
+		return false
+	}
+	var quiet bool
+	var err error
+	d.tickets, quiet, err = countTickets(ctx, control, d.jira)
+	return err == nil && quiet && d.arrivals.report().caughtUp()
+}
+
+// show prints the progress until ctx is cancelled or over returns true. It returns the
+// error of a part that failed.
+func (d *demo) show(ctx context.Context, began time.Time, over func() bool) error {
+	update := time.NewTicker(2 * time.Second)
+	defer update.Stop()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failures:
+			return err
+		case <-look.C:
+			if over() {
+				return nil
+			}
+		case <-update.C:
+			d.screen.row(time.Since(began), d.arrivals.report())
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ndrbridge/transform"
+)
+
+func TestReceiver(t *testing.T) {
+	t.Run("it hangs up on the hundredth event after it took it", func(t *testing.T) {
+		arrivals := newArrivals(nil)
+		server := httptest.NewServer(&receiver{arrivals: arrivals, screen: &screen{out: io.Discard}})
+		defer server.Close()
+		failed := 0
+		for i := range int64(200) {
+			body := event(t, version(i+1, 10)).Structured()
+			answer, err := http.Post(server.URL, transform.ContentTypeStructured, bytes.NewReader(body))
+			if err != nil {
+				failed++
+				continue
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusNoContent {
+				t.Errorf("event %d: %s", i, answer.Status)
+			}
+		}
+		if events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC); events != 200 || duplicates != 0 || failed != 2 {
+			t.Errorf("%d events, %d duplicates, %d requests failed", events, duplicates, failed)
+		}
+	})
+	t.Run("an event that comes again is a duplicate", func(t *testing.T) {
+		arrivals := newArrivals(nil)
+		for range 3 {
+			if _, err := arrivals.receive(sinkSOC, event(t, version(1, 10)).Structured()); err != nil {
+				t.Error(err)
+			}
+		}
+		if events, duplicates := arrivals.ledger.Received(sinkSOC), arrivals.ledger.Repeated(sinkSOC); events != 3 || duplicates != 2 {
+			t.Errorf("%d events, %d duplicates", events, duplicates)
+		}
+	})
+	t.Run("anything but an event is rejected", func(t *testing.T) {
+		answer := httptest.NewRecorder()
+		(&receiver{arrivals: newArrivals(nil), screen: &screen{out: io.Discard}}).ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		if answer.Code != http.StatusBadRequest {
+			t.Errorf("got %d", answer.Code)
+		}
+	})
+	t.Run("events of the bridge itself are not counted", func(t *testing.T) {
+		e, err := transform.New(transform.Attributes{ID: "1", Source: "ndrbridge://hq/events", Type: "t.unreachable"}, []byte("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrivals := newArrivals(nil)
+		if _, err := arrivals.receive(sinkSOC, e.Structured()); err != nil {
+			t.Error(err)
+		}
+		if events := arrivals.ledger.Received(sinkSOC); events != 0 {
+			t.Errorf("%d events", events)
+		}
+	})
+}
+
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	in, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	write := func(text string) {
+		t.Helper()
+		if _, err := out.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	lines, result := make(chan string, 10), make(chan error, 1)
+	go func() { result <- follow(ctx, in, func(line []byte) { lines <- string(line) }) }()
+	time.Sleep(10 * time.Millisecond)
+	write("one\ntw")
+	got := []string{<-lines}
+	write("o\n")
+	got = append(got, <-lines)
+	write("three\nno line yet")
+	stop()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	close(lines)
+	for line := range lines {
+		got = append(got, line)
+	}
+	if !slices.Equal(got, []string{"one", "two", "three"}) {
+		t.Errorf("got %q", got)
+	}
+}
