@@ -2,12 +2,13 @@ package configs
 
 import (
 	"bytes"
-	"ndrbridge/sinks/webhook/presets"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/sinks/webhook/presets"
 )
 
 func TestPresetsGiveDefaults(t *testing.T) {

@@ -1,15 +1,13 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
-	"net"
-	"net/netip"
-	"net/url"
+	"math"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +35,7 @@ func validate(p *sourceLines, config *Config) {
 	for i, s := range config.Sinks {
 		c.lag(item("sinks", i)+".lag", s.Lag, config.Journal.MaxBytes)
 		if s.Webhook != nil {
-			c.ticket(item("sinks", i)+".webhook", s, config.Tickets.Enabled)
+			c.ticketOpener(item("sinks", i)+".webhook", s, config.Tickets.Enabled)
 		}
 	}
 	c.tickets(config.Tickets, config.Admin)
@@ -194,69 +192,6 @@ func (c checks) name(path, name string, before map[string]string) {
 	}
 }
 
-func (c checks) admin(admin Admin) {
-	if admin.Listen == "" {
-		return // reported as missing
-	}
-	host, port, err := net.SplitHostPort(admin.Listen)
-	if err != nil || !validPort(port) {
-		c.wrong("admin.listen", "%q is not an address; write host:port, for example 127.0.0.1:9600", admin.Listen)
-		return
-	}
-	address, err := netip.ParseAddr(host)
-	if host != "localhost" && (err != nil || !address.IsLoopback()) && !admin.Token.IsSet() {
-		c.wrong("admin.listen", "%s can be reached from other hosts; set admin.token_file, or listen on 127.0.0.1", admin.Listen)
-	}
-}
-
-func validPort(port string) bool {
-	_, err := strconv.ParseUint(port, 10, 16)
-	return err == nil
-}
-
-// url checks a URL and returns it parsed, or nil after an error. Errors do not quote the
-// URL, which may contain secrets.
-func (c checks) url(path string, text URL, schemes ...string) *url.URL {
-	parsed, err := url.Parse(text.Value())
-	switch {
-	case err != nil || parsed.Hostname() == "":
-		c.wrong(path, "is not a URL with a scheme and a host, such as %s://name.example", schemes[0])
-	case !slices.Contains(schemes, parsed.Scheme):
-		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
-	case parsed.Port() != "" && !validPort(parsed.Port()):
-		c.wrong(path, "has an invalid port")
-	default:
-		return parsed
-	}
-	return nil
-}
-
-func (c checks) proxy(path string, proxy URL) {
-	if proxy.Value() != "" {
-		c.url(path, proxy, "http", "https", "socks5")
-	}
-}
-
-func (c checks) tls(path string, tls TLS) {
-	switch {
-	case tls.CertFile != "" && tls.KeyFile == "":
-		c.wrong(path+".cert_file", "is set without key_file; a client certificate needs both")
-	case tls.CertFile == "" && tls.KeyFile != "":
-		c.wrong(path+".key_file", "is set without cert_file; a client certificate needs both")
-	}
-}
-
-// login checks that a user name and a password are both set or both unset.
-func (c checks) login(path, username string, password Secret) {
-	switch {
-	case c.failedSecret(path + ".password"):
-	case username != "" && !password.IsSet():
-		c.wrong(path+".username", "is set without password_file; set both or none")
-	case username == "" && password.IsSet():
-		c.wrong(path+".password", "is set without username; set both or none")
-	}
-}
-
 // samePath reports whether two paths are the same after they are made absolute.
 func samePath(a, b string) bool {
 	absoluteA, errA := filepath.Abs(a)
@@ -265,4 +200,57 @@ func samePath(a, b string) bool {
 		return a == b
 	}
 	return absoluteA == absoluteB
+}
+
+// bounds holds the limits of a number, a duration or a size in the form of the tags. An
+// empty limit is none.
+type bounds struct {
+	min, max string // inclusive
+	above    string // exclusive
+}
+
+// bounds checks a value. A nil pointer is not checked.
+func (c checks) bounds(path string, b bounds, value reflect.Value) {
+	if b == (bounds{}) {
+		return
+	}
+	if value.Kind() == reflect.Pointer {
+		if value.IsNil() {
+			return
+		}
+		value = value.Elem()
+	}
+	against := func(limit string) int { return compare(value, parsed(value.Type(), limit)) }
+	under := b.min != "" && against(b.min) < 0
+	over := b.max != "" && against(b.max) > 0
+	switch {
+	case value.Kind() == reflect.Float64 && (math.IsNaN(value.Float()) || math.IsInf(value.Float(), 0)):
+		c.wrong(path, "is %v; write a number", value)
+	case b.above != "" && against(b.above) <= 0:
+		c.wrong(path, "is %v; it must be above %s", value, b.above)
+	case (under || over) && b.min != "" && b.max != "":
+		c.wrong(path, "is %v; it must be between %s and %s", value, b.min, b.max)
+	case over:
+		c.wrong(path, "is %v; it must be at most %s", value, b.max)
+	case under && b.min == "0":
+		c.wrong(path, "is %v; it must be 0 or more", value)
+	case under:
+		c.wrong(path, "is %v; it must be at least %s", value, b.min)
+	}
+}
+
+// parsed returns the limit as a value of type t.
+func parsed(t reflect.Type, limit string) reflect.Value {
+	value := reflect.New(t).Elem()
+	if err := setText(value, limit); err != nil {
+		panic(fmt.Sprintf("configs: bound %s: %v", limit, err))
+	}
+	return value
+}
+
+func compare(a, b reflect.Value) int {
+	if a.Kind() == reflect.Float64 {
+		return cmp.Compare(a.Float(), b.Float())
+	}
+	return cmp.Compare(a.Int(), b.Int())
 }

@@ -2,9 +2,104 @@ package configs
 
 import (
 	"fmt"
+	"maps"
+	"mime"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 
 	"ndrbridge/internal/secretfile"
+	"ndrbridge/sinks/webhook/render"
+	"ndrbridge/sinks/webhook/signature"
 )
+
+// Webhook configures delivery to an HTTP endpoint, or to a service for which there is a
+// preset.
+//
+//	sinks:
+//	  - name: soc
+//	    webhook: {url: "https://collector.example/events", auth: {bearer_file: /run/secrets/soc}, gzip: true}
+//	    mode: batch
+//	  - name: chat
+//	    webhook: {preset: slack, url: "https://hooks.slack.example/services/a-hook"}
+//	    match: detection.risk_score >= 80
+type Webhook struct {
+	// URL is the URL to send requests to: http or https. It is required, unless the preset
+	// has a default.
+	URL URL `yaml:"url" env:"URL"`
+	// Preset is the service whose own format is sent instead of CloudEvents. It determines
+	// which of the keys from [Webhook.Key] to [Webhook.Tags] may be set, and the defaults
+	// of other keys of the sink.
+	Preset string `yaml:"preset" env:"PRESET" oneof:"{presets}"`
+	// Key is the secret of a preset, in addition to secrets in its URL.
+	Key Secret `yaml:"key" env:"KEY" envPrefix:"KEY_"`
+	// Channel is the channel in which the slack bot posts; it requires [Webhook.Key].
+	Channel string `yaml:"channel" env:"CHANNEL"`
+	// Updates is what the slack bot does with later versions of a detection. edit: it edits
+	// its message to show the latest version. thread: it replies to its message. post: it
+	// posts a new message. Absent: edit.
+	Updates string `yaml:"updates" env:"UPDATES" oneof:"edit,thread,post"`
+	// Index is the index for splunk_hec. Absent: the default index of the token.
+	Index string `yaml:"index" env:"INDEX"`
+	// SourceType is the source type for splunk_hec. Absent: ndrbridge:<stream>.
+	SourceType string `yaml:"source_type" env:"SOURCE_TYPE"`
+	// Service is the service of the logs for datadog. Absent: ndrbridge.
+	Service string `yaml:"service" env:"SERVICE"`
+	// Tags are additional tags of the logs for datadog, such as env:prod.
+	Tags []string `yaml:"tags" env:"TAGS"`
+	// Method is the HTTP method. Presets and ticket systems support POST only.
+	Method string `yaml:"method" env:"METHOD" default:"POST" oneof:"POST,PUT,PATCH"`
+	// Headers are HTTP headers to send with every request. Put keys and tokens under auth
+	// if the receiver accepts them there.
+	Headers Headers     `yaml:"headers" env:"HEADERS"`
+	Auth    WebhookAuth `yaml:"auth" envPrefix:"AUTH_"`
+	// Timeout is how long one request may take, including reading the response and, with
+	// splunk_hec, waiting until the events are indexed.
+	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
+	TLS     TLS      `yaml:"tls" envPrefix:"TLS_"`
+	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
+	// HTTPS_PROXY and NO_PROXY apply.
+	Proxy URL `yaml:"proxy" env:"PROXY"`
+	// Concurrency is the maximum number of requests in flight. Events with the same
+	// partition key stay in order. [Batch.MaxEvents] should be at least 20 times as large.
+	Concurrency int `yaml:"concurrency" env:"CONCURRENCY" default:"1" min:"1"`
+	// Gzip compresses bodies of 1 KiB or more.
+	Gzip bool `yaml:"gzip" env:"GZIP"`
+	// MaxBodyBytes is the maximum size of a request body before compression. An event that
+	// needs a larger body is dead-lettered.
+	MaxBodyBytes Size `yaml:"max_body_bytes" env:"MAX_BODY_BYTES" default:"10MiB" above:"0"`
+	// Template renders the body for each event, instead of CloudEvents. It is a Go
+	// text/template over .event (its attributes, stream and action) and .detection, .audit
+	// or .record, with the additional functions json, markdownEscape, truncate, default,
+	// upper, lower, join and int. A missing field is empty. The body must be JSON, unless
+	// [Webhook.Headers] sets another Content-Type.
+	Template string `yaml:"template" env:"TEMPLATE"`
+	// TemplateFile is the path of a file with the template, instead of [Webhook.Template].
+	TemplateFile string      `yaml:"template_file" env:"TEMPLATE_FILE"`
+	Sign         WebhookSign `yaml:"sign" envPrefix:"SIGN_"`
+	// Ticket opens tickets. Absent: no tickets are opened.
+	Ticket *TicketOpener `yaml:"ticket" envPrefix:"TICKET_"`
+	// Handshake asks the receiver for permission and for a rate limit before the first
+	// event. Absent: the receiver is not asked.
+	Handshake *WebhookHandshake `yaml:"handshake" envPrefix:"HANDSHAKE_"`
+	// AllowLinkLocal permits connections to link-local addresses and to the metadata
+	// services of clouds, which hold credentials, such as 169.254.169.254. With a proxy,
+	// the address of the proxy is checked.
+	AllowLinkLocal bool `yaml:"allow_link_local" env:"ALLOW_LINK_LOCAL"`
+}
+
+// WebhookAuth configures the Authorization header: either a bearer token, or a user name
+// and a password, or neither.
+type WebhookAuth struct {
+	// Bearer is a bearer token.
+	Bearer Secret `yaml:"bearer" env:"BEARER" envPrefix:"BEARER_"`
+	// Username is the user name for basic authentication.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Password is the password for basic authentication.
+	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+}
 
 // WebhookSign signs requests as defined by Standard Webhooks, with each of the secrets:
 // set the old and the new one while you change a secret. Without secrets, requests are
@@ -65,4 +160,130 @@ func (w Webhook) ReadTemplate() (string, error) {
 		return "", fmt.Errorf("read template: %w", err)
 	}
 	return string(text), nil
+}
+
+// JSON reports whether the bodies that the template renders must be JSON: by default, and
+// if the headers contain a Content-Type of JSON.
+func (w Webhook) JSON() bool {
+	for name, value := range w.Headers {
+		if textproto.CanonicalMIMEHeaderKey(name) != "Content-Type" {
+			continue
+		}
+		text, err := value.Read()
+		if err != nil {
+			return false
+		}
+		media, _, err := mime.ParseMediaType(text)
+		return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+	}
+	return true
+}
+
+func (c checks) webhook(path string, w Webhook) {
+	if w.URL.Value() == "" {
+		c.missing(path + ".url")
+	} else {
+		c.url(path+".url", w.URL, "https", "http")
+	}
+	c.headers(path+".headers", w.Headers)
+	for name := range w.Headers {
+		if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" && w.Auth != (WebhookAuth{}) {
+			c.wrong(join(path+".headers", name), "is set, and so is auth, which sets that header; keep one of them")
+		}
+	}
+	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
+		c.wrong(path+".auth", "has both bearer and a user name; keep one of them")
+	}
+	if u, err := url.Parse(w.URL.Value()); err == nil && u.User != nil {
+		if w.Auth != (WebhookAuth{}) {
+			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
+		}
+		for name := range w.Headers {
+			if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" {
+				c.wrong(join(path+".headers", name), "is set, and url has a user name, which sets that header; keep one of them")
+			}
+		}
+	}
+	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
+	c.preset(path, w)
+	c.tls(path+".tls", w.TLS)
+	c.proxy(path+".proxy", w.Proxy)
+}
+
+// webhookBody checks signatures, templates and the handshake.
+func (c checks) webhookBody(path string, w Webhook, mode string) {
+	c.sign(path+".sign", w, mode)
+	c.bodyTemplate(path, w, mode)
+	h := w.Handshake
+	if h == nil {
+		return
+	}
+	at := path + ".handshake"
+	switch {
+	case w.Preset != "":
+		c.wrong(at, "is not supported by preset %s; leave it out", w.Preset)
+	case h.Origin == "": // reported as missing
+	case !dnsName.MatchString(h.Origin):
+		c.wrong(at+".origin", "%q is not a DNS name such as ndrbridge.example", h.Origin)
+	}
+}
+
+func (c checks) sign(path string, w Webhook, mode string) {
+	switch {
+	case !w.Sign.IsSet():
+		return
+	case w.Preset != "":
+		c.wrong(path, "is not supported by preset %s, whose service does not check signatures; leave it out", w.Preset)
+	case w.Gzip:
+		c.wrong(path, "cannot be combined with gzip, because receivers do not agree on which body is signed; keep one of them")
+	case mode == "binary":
+		c.wrong(path, "cannot be combined with mode binary, because only the body is signed and the attributes are in the header; leave mode out")
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		if slices.Contains(signature.Fields(), textproto.CanonicalMIMEHeaderKey(name)) {
+			c.wrong(join(parent(path)+".headers", printable(name)), "is set, and so is sign, which sets that header; keep one of them")
+		}
+	}
+	for i, secret := range w.Sign.each() {
+		at := item(path+".secrets", i)
+		if n := len(w.Sign.Secrets); i >= n {
+			at = item(path+".secret_files", i-n)
+		}
+		text, err := secret.Read()
+		if err != nil {
+			c.wrong(at, "%v; write the secret into that file, where the bridge may read it, or correct the path", err)
+			continue
+		}
+		if _, err := signature.ParseKey(text); err != nil {
+			c.wrong(at, "%v; write whsec_ followed by the base64 of 24 to 64 bytes, as given by the receiver", err)
+		}
+	}
+}
+
+var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$`)
+
+// bodyTemplate checks the template.
+func (c checks) bodyTemplate(path string, w Webhook, mode string) {
+	key := path + ".template"
+	switch {
+	case !w.HasTemplate():
+		return
+	case w.Template != "" && w.TemplateFile != "":
+		c.wrong(key, "is set, and so is template_file; keep one of them")
+	case w.TemplateFile != "":
+		key += fileSuffix
+	}
+	switch {
+	case w.Preset != "":
+		c.wrong(key, "sets the body, and so does preset %s; keep one of them", w.Preset)
+	case mode != "structured":
+		c.wrong(key, "sets the body, and so does mode %s; leave mode out", mode)
+	}
+	text, err := w.ReadTemplate()
+	if err != nil {
+		return // reported as an unreadable file
+	}
+	if _, err := render.Compile(text, w.JSON()); err != nil {
+		c.wrong(key, "%v", err)
+	}
 }

@@ -84,7 +84,7 @@ func (p *intakePart) start(ctx context.Context, ps *lifecycle.Set) {
 	ps.Start(ctx, p.partName(), lifecycle.SourcePhase, lifecycle.Prompt(p.intake.Run))
 }
 
-func (p *Pipeline) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
+func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
 	// Report configuration errors now, not while running.
 	if _, err := endpoint.NATS(n.Connection()); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (p *Pipeline) openNATSIntake(n configs.TicketNATS) (ticketIntake, error) {
 	}), nil
 }
 
-func (p *Pipeline) openKafkaIntake(k configs.TicketKafka) (ticketIntake, error) {
+func (p *Pipeline) openKafkaIntake(k configs.KafkaIntake) (ticketIntake, error) {
 	if _, err := endpoint.Kafka(k.Connection()); err != nil {
 		return nil, err
 	}

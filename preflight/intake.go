@@ -13,7 +13,7 @@ import (
 
 // checkNATSIntake tries an intake by means of a sink on the same servers that does not
 // publish.
-func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o Options) []finding.Finding {
+func checkNATSIntake(ctx context.Context, n configs.NATSIntake, o Options) []finding.Finding {
 	options, err := endpoint.NATS(n.Connection())
 	if err != nil {
 		return unusable(err)
@@ -30,7 +30,7 @@ func checkNATSIntake(ctx context.Context, n configs.TicketNATS, o Options) []fin
 
 // checkKafkaIntake tries an intake by means of a sink on the same brokers that does not
 // produce.
-func checkKafkaIntake(ctx context.Context, k configs.TicketKafka, o Options) []finding.Finding {
+func checkKafkaIntake(ctx context.Context, k configs.KafkaIntake, o Options) []finding.Finding {
 	options, err := endpoint.Kafka(k.Connection())
 	if err != nil {
 		return unusable(err)

@@ -44,12 +44,12 @@ func patterns() map[string]string {
 		"Webhook.URL":                orNothing("^" + http + "://."),
 		"Webhook.Proxy":              proxy,
 		"WebhookHandshake.Origin":    `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`,
-		"TicketNATS.URL":             orNothing(`^\s*` + natsURL + "://."),
-		"TicketNATS.Stream":          "^(" + streamName + ")?$",
-		"TicketKafka.Brokers":        hostAndPort,
-		"NamedTicketWebhook.Name":    namePattern,
-		"NamedTicketWebhook.Header":  orNothing(headerName),
-		"TicketWebhook.Header":       orNothing(headerName),
+		"NATSIntake.URL":             orNothing(`^\s*` + natsURL + "://."),
+		"NATSIntake.Stream":          "^(" + streamName + ")?$",
+		"KafkaIntake.Brokers":        hostAndPort,
+		"NamedWebhookIntake.Name":    namePattern,
+		"NamedWebhookIntake.Header":  orNothing(headerName),
+		"WebhookIntake.Header":       orNothing(headerName),
 	}
 }
 

@@ -63,20 +63,20 @@ func rules() map[string][]object {
 		"NATS":        {login, natsWays, when(is("create_stream", true), set("stream"))},
 		"WebhookAuth": {login, excludes(secret("bearer"), some(set("username"), secret("password")))},
 		"Webhook":     webhookRules(),
-		"WebhookTicket": {
+		"TicketOpener": {
 			when(is("system", "jira"), all(set("project"), none(set("fields"), set("id"), set("page"), there("lookup")))),
 			when(is("system", "servicenow"), none(set("project"), set("labels"), set("id"), set("page"), there("lookup"))),
 			when(is("system", "generic"), all(set("id"), none(set("project"), set("type"), set("labels"), set("priorities"), set("fields")))),
 			where("priorities", object{"propertyNames": object{"enum": []string{"critical", "high", "medium", "low", "unknown"}}}),
 		},
-		"TicketNATS": {either(
+		"NATSIntake": {either(
 			set("url"),
 			all(set("stream"), login, natsWays),
 			none(set("stream"), set("creds_file"), set("nkey_file"), secret("token"), set("username"), secret("password"), there("tls")),
 		)},
-		"TicketKafka":        {when(not(set("brokers")), none(there("tls"), with("sasl", anySet("mechanism", "username", "password", "password_file"))))},
-		"TicketWebhook":      ticketWebhookRules(),
-		"NamedTicketWebhook": append(ticketWebhookRules(), not(is("name", "jira", "servicenow"))),
+		"KafkaIntake":        {when(not(set("brokers")), none(there("tls"), with("sasl", anySet("mechanism", "username", "password", "password_file"))))},
+		"WebhookIntake":      webhookIntakeRules(),
+		"NamedWebhookIntake": append(webhookIntakeRules(), not(is("name", "jira", "servicenow"))),
 	}
 }
 
@@ -105,7 +105,7 @@ func webhookRules() []object {
 	return rules
 }
 
-func ticketWebhookRules() []object {
+func webhookIntakeRules() []object {
 	return []object{
 		when(anySet("verify", "header", "username"), secret("secret")),
 		together(set("username"), basic),

@@ -26,7 +26,7 @@ func TestTicketBrokerErrors(t *testing.T) {
 		{"a topic with a placeholder", kafka + `topic: "ndr.{stream}"}`, `tickets.kafka.topic: "ndr.{stream}" is not a topic name`},
 		{"no group", kafka + `group: ""}`, "tickets.kafka.group: is missing"},
 		{"a password without a mechanism", kafka + `sasl: {username: ana, password: p}}`, "tickets.kafka.sasl.mechanism: is missing"},
-		{"half a certificate", kafka + `tls: {cert_file: ticket_brokers_test.go}}`, "tickets.kafka.tls.cert_file: is set without key_file"},
+		{"half a certificate", kafka + `tls: {cert_file: ticket_intakes_test.go}}`, "tickets.kafka.tls.cert_file: is set without key_file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.yaml", []byte("tickets: {enabled: true, "+test.tickets+"}"+valid), nil)

@@ -1,27 +1,14 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"ndrbridge/tickets/webhookintake"
 )
 
-// Tickets configures how ticket changes are written back to the appliances.
-//
-//	tickets: {enabled: true}
-type Tickets struct {
-	// Enabled lets the bridge write to appliances. If false, no ticket command is accepted.
-	Enabled  bool           `yaml:"enabled" env:"ENABLED"`
-	NATS     TicketNATS     `yaml:"nats" envPrefix:"NATS_"`
-	Kafka    TicketKafka    `yaml:"kafka" envPrefix:"KAFKA_"`
-	Webhooks TicketWebhooks `yaml:"webhooks" envPrefix:"WEBHOOKS_"`
-}
-
-// TicketWebhooks configures the ticket systems that may post their webhooks to the admin
+// WebhookIntakes configures the ticket systems that may post their webhooks to the admin
 // API: to /api/v1/tickets/jira, /api/v1/tickets/servicenow, and /api/v1/tickets/ followed
-// by a name under [TicketWebhooks.Generic]. Webhooks of systems that are absent are not
+// by a name under [WebhookIntakes.Generic]. Webhooks of systems that are absent are not
 // accepted.
 //
 //	tickets:
@@ -31,20 +18,20 @@ type Tickets struct {
 //	      secret_file: /run/secrets/jira-webhook
 //	      accounts: [5b10ac8d82e05b22cc7d4ef5]
 //	      map: {statuses: {"Waiting for customer": acknowledged}}
-type TicketWebhooks struct {
+type WebhookIntakes struct {
 	// Jira accepts the webhooks of Jira for created and updated issues. A webhook in Jira's
 	// system settings signs its requests with the secret that is set there.
-	Jira *TicketWebhook `yaml:"jira" envPrefix:"JIRA_"`
+	Jira *WebhookIntake `yaml:"jira" envPrefix:"JIRA_"`
 	// ServiceNow accepts a REST message whose body has the columns operation (insert or
 	// update), number, state, close_code, sys_id, sys_mod_count and sys_updated_by.
-	ServiceNow *TicketWebhook `yaml:"servicenow" envPrefix:"SERVICENOW_"`
+	ServiceNow *WebhookIntake `yaml:"servicenow" envPrefix:"SERVICENOW_"`
 	// Generic lists other ticket systems. Without a map, the body of their requests is a
 	// ticket command.
-	Generic []NamedTicketWebhook `yaml:"generic" envPrefix:"GENERIC_"`
+	Generic []NamedWebhookIntake `yaml:"generic" envPrefix:"GENERIC_"`
 }
 
-// TicketWebhook configures the webhook of a ticket system.
-type TicketWebhook struct {
+// WebhookIntake configures the webhook of a ticket system.
+type WebhookIntake struct {
 	// Secret is the secret that authenticates a request, which then needs no bearer token.
 	// Absent: requests must carry the bearer token of the admin API, which must be set.
 	Secret Secret `yaml:"secret" env:"SECRET" envPrefix:"SECRET_"`
@@ -60,11 +47,11 @@ type TicketWebhook struct {
 	// Accounts are the accounts of the bridge in the ticket system. Their changes are
 	// ignored.
 	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
-	Map      TicketMap `yaml:"map" envPrefix:"MAP_"`
+	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
 }
 
-// NamedTicketWebhook configures the webhook of any other ticket system.
-type NamedTicketWebhook struct {
+// NamedWebhookIntake configures the webhook of any other ticket system.
+type NamedWebhookIntake struct {
 	// Name is the last part of the path: 1 to 63 of a-z, 0-9 and -, neither jira nor
 	// servicenow.
 	Name string `yaml:"name" env:"NAME" required:"true"`
@@ -78,13 +65,13 @@ type NamedTicketWebhook struct {
 	Username string `yaml:"username" env:"USERNAME"`
 	// Accounts are as for jira.
 	Accounts []string  `yaml:"accounts" env:"ACCOUNTS"`
-	Map      TicketMap `yaml:"map" envPrefix:"MAP_"`
+	Map      IntakeMap `yaml:"map" envPrefix:"MAP_"`
 }
 
-// TicketMap maps the body of a webhook to a ticket command. A path consists of names and
+// IntakeMap maps the body of a webhook to a ticket command. A path consists of names and
 // list indexes joined by dots. The default of each key depends on the system and is shown
 // in the example configuration. Tables are merged with the defaults.
-type TicketMap struct {
+type IntakeMap struct {
 	// Event is the path of the kind of the webhook, such as "issue updated".
 	Event string `yaml:"event" env:"EVENT"`
 	// Events are the kinds that are accepted; others are ignored.
@@ -109,7 +96,7 @@ type TicketMap struct {
 	DetectionID string `yaml:"detection_id" env:"DETECTION_ID"`
 	// Assignee is the path of the assignee, who must be a user of the appliance.
 	Assignee string `yaml:"assignee" env:"ASSIGNEE"`
-	// Status lists paths of the status. The first whose value is in [TicketMap.Statuses]
+	// Status lists paths of the status. The first whose value is in [IntakeMap.Statuses]
 	// is used.
 	Status []string `yaml:"status" env:"STATUS"`
 	// Statuses maps statuses to new, in_progress, closed, acknowledged or ignore; * stands
@@ -125,7 +112,7 @@ type TicketMap struct {
 
 // Receivers returns the receivers of the webhooks by the last part of their paths. It
 // returns an error if a mapping is invalid.
-func (w TicketWebhooks) Receivers() (map[string]*webhookintake.Receiver, error) {
+func (w WebhookIntakes) Receivers() (map[string]*webhookintake.Receiver, error) {
 	receivers := make(map[string]*webhookintake.Receiver)
 	for _, s := range w.each() {
 		receiver, err := s.receiver()
@@ -138,31 +125,31 @@ func (w TicketWebhooks) Receivers() (map[string]*webhookintake.Receiver, error) 
 }
 
 // ticketSystem is a configured webhook together with the defaults of its system.
-type ticketSystem struct {
+type intakeSystem struct {
 	path    string // of the key, below tickets.webhooks
 	name    string
 	verify  webhookintake.Method  // the default
 	mapping webhookintake.Mapping // the default
-	TicketWebhook
+	WebhookIntake
 }
 
-func (w TicketWebhooks) each() []ticketSystem {
-	var all []ticketSystem
+func (w WebhookIntakes) each() []intakeSystem {
+	var all []intakeSystem
 	if w.Jira != nil {
-		all = append(all, ticketSystem{"jira", "jira", webhookintake.MethodSignature, webhookintake.Jira(), *w.Jira})
+		all = append(all, intakeSystem{"jira", "jira", webhookintake.MethodSignature, webhookintake.Jira(), *w.Jira})
 	}
 	if w.ServiceNow != nil {
-		all = append(all, ticketSystem{"servicenow", "servicenow", webhookintake.MethodHeader, webhookintake.ServiceNow(), *w.ServiceNow})
+		all = append(all, intakeSystem{"servicenow", "servicenow", webhookintake.MethodHeader, webhookintake.ServiceNow(), *w.ServiceNow})
 	}
 	for i, g := range w.Generic {
-		all = append(all, ticketSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), TicketWebhook{
+		all = append(all, intakeSystem{item("generic", i), g.Name, webhookintake.MethodSignature, webhookintake.Generic(), WebhookIntake{
 			g.Secret, g.Verify, g.Header, g.Username, g.Accounts, g.Map,
 		}})
 	}
 	return all
 }
 
-func (s ticketSystem) receiver() (*webhookintake.Receiver, error) {
+func (s intakeSystem) receiver() (*webhookintake.Receiver, error) {
 	o := webhookintake.Options{Accounts: s.Accounts, Mapping: s.mapping.Over(s.Map.mapping())}
 	if s.Secret.IsSet() {
 		o.Verify = &webhookintake.Verification{Method: s.method(), Header: s.Header, Username: s.Username, Secret: s.Secret.Read}
@@ -175,14 +162,14 @@ func (s ticketSystem) receiver() (*webhookintake.Receiver, error) {
 	return webhookintake.New(o)
 }
 
-func (s ticketSystem) method() webhookintake.Method {
+func (s intakeSystem) method() webhookintake.Method {
 	if s.Verify != "" {
 		return webhookintake.Method(s.Verify)
 	}
 	return s.verify
 }
 
-func (m TicketMap) mapping() webhookintake.Mapping {
+func (m IntakeMap) mapping() webhookintake.Mapping {
 	return webhookintake.Mapping{
 		Event: m.Event, Events: m.Events, Actor: m.Actor, Changes: m.Changes, KeyHeader: m.KeyHeader, Key: m.Key,
 		TicketID: m.TicketID, Appliance: m.Appliance, DetectionID: m.DetectionID, Assignee: m.Assignee,
@@ -190,21 +177,27 @@ func (m TicketMap) mapping() webhookintake.Mapping {
 	}
 }
 
-// Table maps values of another system to values of the bridge, or the other way round.
-type Table map[string]string
-
-// UnmarshalText parses pairs "theirs: ours" that are separated by commas, which is the
-// form of tables in environment variables. A value with a comma can be set only in the
-// file.
-func (t *Table) UnmarshalText(text []byte) error {
-	table := make(Table)
-	for _, part := range splitList(string(text)) {
-		theirs, ours, ok := strings.Cut(part, ":")
-		if !ok {
-			return errors.New("expected key: value pairs separated by commas; set a value that contains a comma in the file")
-		}
-		table[strings.TrimSpace(theirs)] = strings.TrimSpace(ours)
+func (c checks) webhookIntake(path string, s intakeSystem, admin Admin) {
+	basic := s.method() == webhookintake.MethodBasic
+	switch {
+	case !s.Secret.IsSet() && !c.failedSecret(path+".secret") && !admin.Token.IsSet():
+		c.wrong(path+".secret_file", "is missing, and so is admin.token_file; set one of them, otherwise anyone could close detections")
+	case !s.Secret.IsSet() && (s.Verify != "" || s.Header != "" || s.Username != ""):
+		c.wrong(path+".secret_file", "is missing; without it, requests cannot be verified")
+	case basic && s.Username == "":
+		c.missing(path + ".username")
+	case !basic && s.Username != "":
+		c.wrong(path+".username", "requires verify: basic; remove it, or set verify")
 	}
-	*t = table
-	return nil
+	if s.Header != "" {
+		switch {
+		case basic:
+			c.wrong(path+".header", "cannot be combined with verify: basic, which uses Authorization; remove it")
+		case !headerName.MatchString(s.Header):
+			c.wrong(path+".header", "%q is not the name of a header", s.Header)
+		}
+	}
+	if _, err := s.receiver(); err != nil {
+		c.wrong(path+".map", "%v", err)
+	}
 }

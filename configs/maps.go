@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,8 @@ func (h *Headers) UnmarshalText(text []byte) error {
 	return nil
 }
 
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
 // headers checks the names and values of header fields.
 func (c checks) headers(path string, headers Headers) {
 	before := make(map[string]bool)
@@ -46,4 +49,23 @@ func (c checks) headers(path string, headers Headers) {
 		}
 		before[canonical] = true
 	}
+}
+
+// Table maps values of another system to values of the bridge, or the other way round.
+type Table map[string]string
+
+// UnmarshalText parses pairs "theirs: ours" that are separated by commas, which is the
+// form of tables in environment variables. A value with a comma can be set only in the
+// file.
+func (t *Table) UnmarshalText(text []byte) error {
+	table := make(Table)
+	for _, part := range splitList(string(text)) {
+		theirs, ours, ok := strings.Cut(part, ":")
+		if !ok {
+			return errors.New("expected key: value pairs separated by commas; set a value that contains a comma in the file")
+		}
+		table[strings.TrimSpace(theirs)] = strings.TrimSpace(ours)
+	}
+	*t = table
+	return nil
 }

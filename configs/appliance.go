@@ -1,0 +1,152 @@
+package configs
+
+import "regexp"
+
+// Appliance is an appliance to poll. Exactly one of [Appliance.APIKey] and
+// [Appliance.OAuth] must be set, and at least one stream must be enabled.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+type Appliance struct {
+	// Name identifies the appliance in the source of events, in subjects and in metric
+	// labels: 1 to 63 of a-z, 0-9 and -, and not "bridge". It must be unique.
+	Name string `yaml:"name" env:"NAME" required:"true"`
+	// URL is the appliance's address: http or https, a host and optionally a port, without
+	// a path; /api/v1 is appended.
+	URL string `yaml:"url" env:"URL" required:"true"`
+	// APIKey is the API key that was created on the appliance.
+	APIKey Secret `yaml:"api_key" env:"API_KEY" envPrefix:"API_KEY_"`
+	OAuth  OAuth  `yaml:"oauth" envPrefix:"OAUTH_"`
+	// Product is the product's name in the authorization scheme and in paths: letters,
+	// digits, - and _.
+	Product string `yaml:"product" env:"PRODUCT" default:"service" required:"true"`
+	// SchemeWord is the product's name in the authorization scheme, if it differs from the
+	// one in paths. Absent: [Appliance.Product].
+	SchemeWord string `yaml:"scheme_word" env:"SCHEME_WORD"`
+	// Timeout is how long one request may take, including reading the response.
+	Timeout Duration `yaml:"timeout" env:"TIMEOUT" default:"30s" above:"0"`
+	// RateLimit is the maximum number of requests per second, over all streams of the
+	// appliance.
+	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"5" above:"0"`
+	TLS       TLS     `yaml:"tls" envPrefix:"TLS_"`
+	// Proxy is the URL of a proxy: http, https or socks5. Absent: the environment variables
+	// HTTPS_PROXY and NO_PROXY apply.
+	Proxy URL       `yaml:"proxy" env:"PROXY"`
+	Retry PollRetry `yaml:"retry" envPrefix:"RETRY_"`
+	// AuthRetry is how long to wait before the next request after the appliance rejected
+	// the credentials.
+	AuthRetry Duration `yaml:"auth_retry" env:"AUTH_RETRY" default:"30s" above:"0"`
+	// UnreachableAfter is the number of consecutive failed polls after which an event
+	// reports that the appliance is unreachable.
+	UnreachableAfter int        `yaml:"unreachable_after" env:"UNREACHABLE_AFTER" default:"3" min:"1"`
+	Detections       Detections `yaml:"detections" envPrefix:"DETECTIONS_"`
+	Audit            Audit      `yaml:"audit" envPrefix:"AUDIT_"`
+	// Records are the record queries, each a stream of its own. Absent: no records are
+	// read.
+	Records []RecordQuery `yaml:"records" envPrefix:"RECORDS_"`
+}
+
+// OAuth configures OAuth 2.0 client credentials, which the cloud edition uses. Either all
+// of its keys are set, or none.
+//
+//	appliances:
+//	  - name: cloud
+//	    url: https://tenant.example
+//	    oauth: {token_url: "https://tenant.example/oauth2/token", client_id: an-id, client_secret_file: /run/secrets/cloud}
+type OAuth struct {
+	// TokenURL is the URL of the token endpoint: http or https.
+	TokenURL URL `yaml:"token_url" env:"TOKEN_URL"`
+	// ClientID is the client id.
+	ClientID string `yaml:"client_id" env:"CLIENT_ID"`
+	// ClientSecret is the client secret.
+	ClientSecret Secret `yaml:"client_secret" env:"CLIENT_SECRET" envPrefix:"CLIENT_SECRET_"`
+}
+
+// IsSet reports whether any field of o is set.
+func (o OAuth) IsSet() bool { return o != OAuth{} }
+
+// PollRetry configures the wait after failed polls, which grows with each consecutive
+// failure.
+type PollRetry struct {
+	// Initial is the wait after the first failure.
+	Initial Duration `yaml:"initial" env:"INITIAL" default:"1s" above:"0"`
+	// Max is the longest wait; at least [PollRetry.Initial].
+	Max Duration `yaml:"max" env:"MAX" default:"1m" above:"0"`
+}
+
+func (c checks) appliances(appliances []Appliance) {
+	if len(appliances) == 0 {
+		c.wrong("appliances", "has no appliances; add one with name, url and api_key_file, or set NDRBRIDGE_APPLIANCES_0_NAME and so on")
+	}
+	before := make(map[string]string)
+	for i := range appliances {
+		c.appliance(item("appliances", i), &appliances[i], before)
+	}
+}
+
+func (c checks) appliance(path string, a *Appliance, before map[string]string) {
+	c.name(path+".name", a.Name, before)
+	if a.Name == "bridge" {
+		c.wrong(path+".name", "is reserved for the bridge's own events; choose another name")
+	}
+	c.applianceURL(path+".url", a)
+	c.credentials(path, a)
+	if a.Product != "" && !word.MatchString(a.Product) {
+		c.wrong(path+".product", "%q is invalid; write letters, digits, - and _, beginning with a letter", a.Product)
+	}
+	if a.SchemeWord != "" && !word.MatchString(a.SchemeWord) {
+		c.wrong(path+".scheme_word", "%q is invalid; write letters, digits, - and _, beginning with a letter", a.SchemeWord)
+	}
+	c.tls(path+".tls", a.TLS)
+	c.proxy(path+".proxy", a.Proxy)
+	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
+	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
+		c.wrong(path, "has no streams; enable detections or audit, or add records")
+	}
+	c.detections(path+".detections", a.Detections)
+	names := make(map[string]string)
+	for i, q := range a.Records {
+		c.records(item(path+".records", i), q, names)
+	}
+}
+
+var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+
+// applianceURL checks the URL of an appliance and removes a trailing slash.
+func (c checks) applianceURL(path string, a *Appliance) {
+	if a.URL == "" {
+		return // reported as missing
+	}
+	parsed := c.url(path, NewURL(a.URL), "https", "http")
+	if parsed == nil {
+		return
+	}
+	switch {
+	case parsed.User != nil:
+		c.wrong(path, "contains a user name; write only scheme and host, and put the key into api_key_file")
+	case parsed.Path != "" && parsed.Path != "/", parsed.RawQuery != "", parsed.ForceQuery, parsed.Fragment != "":
+		c.wrong(path, "has something after the host; write %s://%s, /api/v1 is appended", parsed.Scheme, parsed.Host)
+	default:
+		a.URL = parsed.Scheme + "://" + parsed.Host
+	}
+}
+
+func (c checks) credentials(path string, a *Appliance) {
+	switch {
+	case c.failedSecret(path+".api_key") || c.failed(path+".oauth"):
+	case a.APIKey.IsSet() && a.OAuth.IsSet():
+		c.wrong(path, "has both api_key and oauth; keep the one that this appliance accepts")
+	case !a.APIKey.IsSet() && !a.OAuth.IsSet():
+		c.wrong(path, "has no credentials; set api_key_file, api_key, or, for the cloud edition, oauth")
+	case a.OAuth.IsSet():
+		if a.OAuth.TokenURL.Value() == "" {
+			c.missing(path + ".oauth.token_url")
+		} else {
+			c.url(path+".oauth.token_url", a.OAuth.TokenURL, "https", "http")
+		}
+		c.present(path+".oauth.client_id", a.OAuth.ClientID)
+		c.presentSecret(path+".oauth.client_secret", a.OAuth.ClientSecret)
+	}
+}

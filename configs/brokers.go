@@ -1,0 +1,184 @@
+package configs
+
+import (
+	"net"
+	"regexp"
+	"strings"
+)
+
+// Kafka configures delivery to Kafka, to one topic or to several chosen by a template.
+//
+//	sinks:
+//	  - name: lake
+//	    kafka:
+//	      brokers: ["kafka-1.example:9093", "kafka-2.example:9093"]
+//	      topic: ndr.{stream}
+//	      tls: {}
+//	      sasl: {mechanism: scram-sha-512, username: ndrbridge, password_file: /run/secrets/kafka}
+type Kafka struct {
+	// Brokers are the addresses, host:port, of one or more brokers of the cluster.
+	Brokers []string `yaml:"brokers" env:"BROKERS" required:"true"`
+	// Topic is the topic; it may contain {stream}, {appliance} and {action}.
+	Topic string `yaml:"topic" env:"TOPIC" default:"ndr.{stream}" required:"true"`
+	// Acks is which brokers must have stored an event before it counts as delivered: all
+	// in-sync replicas, or one, the leader.
+	Acks string `yaml:"acks" env:"ACKS" default:"all" oneof:"all,one"`
+	// Compression is the compression of batches.
+	Compression string `yaml:"compression" env:"COMPRESSION" default:"zstd" oneof:"none,gzip,snappy,lz4,zstd"`
+	// TLS enables TLS. Absent: connections are not encrypted.
+	TLS  *TLS `yaml:"tls" envPrefix:"TLS_"`
+	SASL SASL `yaml:"sasl" envPrefix:"SASL_"`
+	// MaxMessageBytes is the maximum compressed size of a batch, and so of an event.
+	MaxMessageBytes Size `yaml:"max_message_bytes" env:"MAX_MESSAGE_BYTES" default:"1MiB" above:"0"`
+	// ClientID is the client id that the brokers use in logs and quotas.
+	ClientID string `yaml:"client_id" env:"CLIENT_ID" default:"ndrbridge"`
+	// CreateTopic creates a missing topic. Absent: topics must exist.
+	CreateTopic *NewTopic `yaml:"create_topic" envPrefix:"CREATE_TOPIC_"`
+}
+
+// NewTopic configures the topics that the bridge creates.
+type NewTopic struct {
+	// Partitions is the number of partitions. 0: the brokers' default.
+	Partitions int `yaml:"partitions" env:"PARTITIONS" default:"0" min:"0" max:"2147483647"`
+	// Replication is the replication factor. 0: the brokers' default.
+	Replication int `yaml:"replication" env:"REPLICATION" default:"0" min:"0" max:"32767"`
+}
+
+// SASL configures authentication to the brokers. Either all of its keys are set, or none.
+type SASL struct {
+	// Mechanism is the SASL mechanism. Absent: the bridge does not authenticate.
+	Mechanism string `yaml:"mechanism" env:"MECHANISM" oneof:"plain,scram-sha-256,scram-sha-512"`
+	// Username is the user name.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Password is the password.
+	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+}
+
+// NATS configures delivery to a JetStream stream, or to core NATS. At most one form of
+// authentication may be set: [NATS.CredsFile], [NATS.NKeyFile], [NATS.Token], or
+// [NATS.Username] with [NATS.Password].
+//
+//	sinks:
+//	  - name: bus
+//	    nats: {url: "nats://127.0.0.1:4222", stream: NDR, create_stream: true}
+type NATS struct {
+	// URL is the URL of a server, or of several, separated by commas: nats, tls, ws or wss.
+	URL URL `yaml:"url" env:"URL" required:"true"`
+	// Stream is the JetStream stream. Absent: core NATS, which acknowledges nothing.
+	Stream string `yaml:"stream" env:"STREAM"`
+	// Subject is the subject; it may contain {stream}, {appliance} and {action}.
+	Subject string `yaml:"subject" env:"SUBJECT" default:"ndr.{appliance}.{stream}.{action}" required:"true"`
+	// CreateStream creates the stream if it is missing.
+	CreateStream bool `yaml:"create_stream" env:"CREATE_STREAM"`
+	// CredsFile is the path of a credentials file, which holds a JWT and its seed.
+	CredsFile string `yaml:"creds_file" env:"CREDS_FILE"`
+	// NKeyFile is the path of a file with the seed of an NKey.
+	NKeyFile string `yaml:"nkey_file" env:"NKEY_FILE"`
+	// Token is the authentication token.
+	Token Secret `yaml:"token" env:"TOKEN" envPrefix:"TOKEN_"`
+	// Username is the user name.
+	Username string `yaml:"username" env:"USERNAME"`
+	// Password is the password.
+	Password Secret `yaml:"password" env:"PASSWORD" envPrefix:"PASSWORD_"`
+	// TLS enables TLS. Absent: the scheme of [NATS.URL] decides.
+	TLS *TLS `yaml:"tls" envPrefix:"TLS_"`
+	// MaxPending is the maximum number of unacknowledged messages.
+	MaxPending int `yaml:"max_pending" env:"MAX_PENDING" default:"4000" min:"1"`
+}
+
+func (c checks) kafka(path string, k Kafka) {
+	c.kafkaConnection(path, k)
+	if filled := c.template(path+".topic", k.Topic); k.Topic != "" && !topicPattern.MatchString(filled) || filled == "." || filled == ".." {
+		c.wrong(path+".topic", "%q is not a topic name; write letters, digits, dots, - and _", k.Topic)
+	}
+}
+
+// kafkaConnection checks the keys of k that configure the connection.
+func (c checks) kafkaConnection(path string, k Kafka) {
+	for i, broker := range k.Brokers {
+		host, port, err := net.SplitHostPort(broker)
+		if err != nil || host == "" || !validPort(port) {
+			c.wrong(item(path+".brokers", i), "%q is not an address; write host:port, usually with port 9092", broker)
+		}
+	}
+	if k.TLS != nil {
+		c.tls(path+".tls", *k.TLS)
+	}
+	if k.SASL.Mechanism == "" {
+		if k.SASL != (SASL{}) {
+			c.wrong(path+".sasl.mechanism", "is missing; write plain, scram-sha-256 or scram-sha-512")
+		}
+	} else {
+		c.present(path+".sasl.username", k.SASL.Username)
+		c.presentSecret(path+".sasl.password", k.SASL.Password)
+	}
+}
+
+func (c checks) nats(path string, n NATS) {
+	c.natsConnection(path, n)
+	if n.Stream != "" && !streamName.MatchString(n.Stream) {
+		c.wrong(path+".stream", "%q is not a stream name; leave out blanks and . * > / \\", n.Stream)
+	}
+	if n.CreateStream && n.Stream == "" {
+		c.wrong(path+".create_stream", "is true without a stream; set stream to the name to create")
+	}
+	for token := range strings.SplitSeq(c.template(path+".subject", n.Subject), ".") {
+		if n.Subject != "" && !tokenPattern.MatchString(token) {
+			c.wrong(path+".subject", "%q is not a valid subject to publish to; write words separated by dots, without blanks, * and >", n.Subject)
+		}
+	}
+}
+
+// natsConnection checks the keys of n that configure the connection.
+func (c checks) natsConnection(path string, n NATS) {
+	if n.URL.Value() != "" {
+		for part := range strings.SplitSeq(n.URL.Value(), ",") {
+			c.url(path+".url", NewURL(strings.TrimSpace(part)), "nats", "tls", "ws", "wss")
+		}
+	}
+	var credentials []string
+	for _, one := range []struct {
+		name string
+		set  bool
+	}{
+		{"creds_file", n.CredsFile != ""},
+		{"nkey_file", n.NKeyFile != ""},
+		{"token", n.Token.IsSet()},
+		{"username", n.Username != "" || n.Password.IsSet()},
+	} {
+		if one.set {
+			credentials = append(credentials, one.name)
+		}
+	}
+	if len(credentials) > 1 {
+		c.wrong(path, "has several forms of authentication: %s; keep one of them", strings.Join(credentials, " and "))
+	}
+	c.login(path, n.Username, n.Password)
+	if n.TLS != nil {
+		c.tls(path+".tls", *n.TLS)
+	}
+}
+
+var (
+	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
+	topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+	streamName   = regexp.MustCompile(`^[^\s.*>/\\]+$`)
+	tokenPattern = regexp.MustCompile(`^[^\s*>]+$`)
+)
+
+// template checks the placeholders of a topic or a subject, and returns it with each
+// replaced by an x.
+func (c checks) template(path, template string) string {
+	filled := placeholder.ReplaceAllStringFunc(template, func(name string) string {
+		switch name {
+		case "{stream}", "{appliance}", "{action}":
+		default:
+			c.wrong(path, "%q is not known; use {stream}, {appliance} and {action}", name)
+		}
+		return "x"
+	})
+	if strings.ContainsAny(filled, "{}") {
+		c.wrong(path, "%q has an unmatched brace; use {stream}, {appliance} and {action}", template)
+	}
+	return filled
+}

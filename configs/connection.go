@@ -1,0 +1,69 @@
+package configs
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// TLS configures how the server's certificate is verified, and the client certificate.
+// By default, the system's certificate authorities are trusted and no client certificate
+// is sent.
+type TLS struct {
+	// CAFile is the path of a PEM file with the certificate authorities to trust instead
+	// of the system's.
+	CAFile string `yaml:"ca_file" env:"CA_FILE"`
+	// CertFile is the path of a PEM file with a client certificate; it requires
+	// [TLS.KeyFile].
+	CertFile string `yaml:"cert_file" env:"CERT_FILE"`
+	// KeyFile is the path of a PEM file with the private key of [TLS.CertFile].
+	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
+	// ServerName is the name that the server's certificate must have. Absent: the host
+	// in the address.
+	ServerName string `yaml:"server_name" env:"SERVER_NAME"`
+	// InsecureSkipVerify accepts any server certificate. Use it for tests only.
+	InsecureSkipVerify bool `yaml:"insecure_skip_verify" env:"INSECURE_SKIP_VERIFY"`
+}
+
+func (c checks) tls(path string, tls TLS) {
+	switch {
+	case tls.CertFile != "" && tls.KeyFile == "":
+		c.wrong(path+".cert_file", "is set without key_file; a client certificate needs both")
+	case tls.CertFile == "" && tls.KeyFile != "":
+		c.wrong(path+".key_file", "is set without cert_file; a client certificate needs both")
+	}
+}
+
+// url checks a URL and returns it parsed, or nil after an error. Errors do not quote the
+// URL, which may contain secrets.
+func (c checks) url(path string, text URL, schemes ...string) *url.URL {
+	parsed, err := url.Parse(text.Value())
+	switch {
+	case err != nil || parsed.Hostname() == "":
+		c.wrong(path, "is not a URL with a scheme and a host, such as %s://name.example", schemes[0])
+	case !slices.Contains(schemes, parsed.Scheme):
+		c.wrong(path, "has a scheme that cannot be used here; write one of %s", strings.Join(schemes, ", "))
+	case parsed.Port() != "" && !validPort(parsed.Port()):
+		c.wrong(path, "has an invalid port")
+	default:
+		return parsed
+	}
+	return nil
+}
+
+func (c checks) proxy(path string, proxy URL) {
+	if proxy.Value() != "" {
+		c.url(path, proxy, "http", "https", "socks5")
+	}
+}
+
+// login checks that a user name and a password are both set or both unset.
+func (c checks) login(path, username string, password Secret) {
+	switch {
+	case c.failedSecret(path + ".password"):
+	case username != "" && !password.IsSet():
+		c.wrong(path+".username", "is set without password_file; set both or none")
+	case username == "" && password.IsSet():
+		c.wrong(path+".password", "is set without username; set both or none")
+	}
+}

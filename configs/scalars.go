@@ -1,0 +1,248 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// Duration is a time.Duration whose text form supports the units d (24 hours) and w (7
+// days) in addition to Go's units: 90d, 1w2d, 36h, 1.5d.
+type Duration time.Duration
+
+// String returns d in days and Go's units. UnmarshalText parses the result.
+func (d Duration) String() string {
+	if d == 0 {
+		return "0s"
+	}
+	var b strings.Builder
+	magnitude := uint64(d)
+	if d < 0 {
+		b.WriteByte('-')
+		magnitude = -magnitude
+	}
+	if days := magnitude / uint64(day); days > 0 {
+		b.WriteString(strconv.FormatUint(days, 10) + "d")
+	}
+	if rest := time.Duration(magnitude % uint64(day)); rest > 0 {
+		text := rest.String()
+		if strings.HasSuffix(text, "m0s") {
+			text = strings.TrimSuffix(text, "0s")
+		}
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// MarshalText returns String.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText parses a sequence of numbers with units and an optional sign in front; 0
+// needs no unit. It leaves d unchanged on an error.
+func (d *Duration) UnmarshalText(text []byte) error {
+	s := string(text)
+	rest, negative := strings.CutPrefix(s, "-")
+	if !negative {
+		rest = strings.TrimPrefix(rest, "+")
+	}
+	if rest == "0" {
+		*d = 0
+		return nil
+	}
+	if rest == "" {
+		return badDuration(s)
+	}
+	// The sum is negative, because the range of an int64 is larger by one below zero.
+	var sum time.Duration
+	for rest != "" {
+		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]
+		rest = rest[len(number):]
+		unit := rest
+		if i := strings.IndexAny(rest, "0123456789."); i >= 0 {
+			unit = rest[:i]
+		}
+		rest = rest[len(unit):]
+		if number != "" && unit == "" {
+			return fmt.Errorf("%q needs a unit: write %ss for seconds, or use ms, m, h, d or w", s, number)
+		}
+		part, err := negativePart(number, unit)
+		if err != nil {
+			return badDuration(s)
+		}
+		if sum < math.MinInt64-part {
+			return fmt.Errorf("%q is longer than 292 years", s)
+		}
+		sum += part
+	}
+	if !negative {
+		if sum == math.MinInt64 {
+			return fmt.Errorf("%q is longer than 292 years", s)
+		}
+		sum = -sum
+	}
+	*d = Duration(sum)
+	return nil
+}
+
+func negativePart(number, unit string) (time.Duration, error) {
+	times := time.Duration(1)
+	switch unit {
+	case "d":
+		unit, times = "h", day/time.Hour
+	case "w":
+		unit, times = "h", week/time.Hour
+	}
+	part, err := time.ParseDuration("-" + number + unit)
+	if err != nil {
+		return 0, err
+	}
+	if part < math.MinInt64/times {
+		return 0, errors.New("too long")
+	}
+	return part * times, nil
+}
+
+func badDuration(s string) error {
+	return fmt.Errorf("%q is not a duration: write for example 500ms, 30s, 5m, 6h, 7d or 2w", s)
+}
+
+// Size is a number of bytes, 0 or more. Its text form is a whole number and a unit, B, KiB,
+// MiB, GiB or TiB; without a unit it is a number of bytes.
+type Size int64
+
+// Units of Size.
+const (
+	KiB Size = 1 << 10
+	MiB Size = 1 << 20
+	GiB Size = 1 << 30
+	TiB Size = 1 << 40
+)
+
+// String returns s in the largest unit that gives a whole number. UnmarshalText parses the
+// result.
+func (s Size) String() string {
+	switch {
+	case s == 0:
+		return "0"
+	case s%TiB == 0:
+		return strconv.FormatInt(int64(s/TiB), 10) + "TiB"
+	case s%GiB == 0:
+		return strconv.FormatInt(int64(s/GiB), 10) + "GiB"
+	case s%MiB == 0:
+		return strconv.FormatInt(int64(s/MiB), 10) + "MiB"
+	case s%KiB == 0:
+		return strconv.FormatInt(int64(s/KiB), 10) + "KiB"
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+// MarshalText returns String.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText parses the text form. It leaves s unchanged on an error.
+func (s *Size) UnmarshalText(text []byte) error {
+	t := string(text)
+	unit := strings.TrimLeft(t, "0123456789")
+	number := strings.TrimSuffix(t, unit)
+	var times Size
+	switch unit {
+	case "", "B":
+		times = 1
+	case "KiB":
+		times = KiB
+	case "MiB":
+		times = MiB
+	case "GiB":
+		times = GiB
+	case "TiB":
+		times = TiB
+	}
+	if number == "" || times == 0 {
+		return fmt.Errorf("%q is not a size: write a whole number and B, KiB, MiB, GiB or TiB, for example 256MiB", t)
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || Size(n) > math.MaxInt64/times {
+		return fmt.Errorf("%q is too large a size", t)
+	}
+	*s = Size(n) * times
+	return nil
+}
+
+// Start is the point from which to read: now, the beginning, a duration ago, or a time. The
+// zero Start is now. Its text form is now, beginning, a negative duration such as -7d, or
+// an RFC 3339 time.
+type Start struct {
+	beginning bool
+	ago       Duration // below 0, or 0: not set
+	at        time.Time
+}
+
+// IsNow reports whether s is now.
+func (s Start) IsNow() bool { return s == Start{} }
+
+// At returns the time of s relative to now. It returns the zero time for the beginning.
+func (s Start) At(now time.Time) time.Time {
+	switch {
+	case s.beginning:
+		return time.Time{}
+	case s.ago != 0:
+		return now.Add(time.Duration(s.ago))
+	case !s.at.IsZero():
+		return s.at
+	}
+	return now
+}
+
+// String returns the text form of s.
+func (s Start) String() string {
+	switch {
+	case s.beginning:
+		return "beginning"
+	case s.ago != 0:
+		return s.ago.String()
+	case !s.at.IsZero():
+		return s.at.Format(time.RFC3339Nano)
+	}
+	return "now"
+}
+
+// MarshalText returns String.
+func (s Start) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText parses the text form. It leaves s unchanged on an error.
+func (s *Start) UnmarshalText(text []byte) error {
+	t := string(text)
+	switch t {
+	case "now":
+		*s = Start{}
+		return nil
+	case "beginning":
+		*s = Start{beginning: true}
+		return nil
+	}
+	var ago Duration
+	if err := ago.UnmarshalText(text); err == nil {
+		if ago >= 0 {
+			return fmt.Errorf("%q is not in the past: write -%s for that long ago", t, ago)
+		}
+		*s = Start{ago: ago}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, t)
+	if err != nil || at.IsZero() {
+		return fmt.Errorf("%q is not a valid start: write now, beginning, a negative duration such as -7d, or a time such as 2026-01-31T08:00:00Z", t)
+	}
+	*s = Start{at: at.UTC()}
+	return nil
+}

@@ -1,0 +1,239 @@
+package configs
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"ndrbridge/transform/match"
+)
+
+// Sink is a destination of events. Exactly one of [Sink.Kafka], [Sink.NATS],
+// [Sink.Webhook] and [Sink.File] must be present.
+//
+//	sinks:
+//	  - name: lake
+//	    kafka: {brokers: ["127.0.0.1:9092"], topic: "ndr.{stream}"}
+//	    match: event.stream == "detections" && detection.risk_score >= 60
+//	    lag: {max_age: 7d, policy: skip}
+//	    redact: [detection.participants.username]
+type Sink struct {
+	// Name identifies the sink in metric labels and commands: 1 to 63 of a-z, 0-9 and -.
+	// It must be unique.
+	Name    string   `yaml:"name" env:"NAME" required:"true"`
+	Kafka   *Kafka   `yaml:"kafka" envPrefix:"KAFKA_"`
+	NATS    *NATS    `yaml:"nats" envPrefix:"NATS_"`
+	Webhook *Webhook `yaml:"webhook" envPrefix:"WEBHOOK_"`
+	File    *File    `yaml:"file" envPrefix:"FILE_"`
+	// Mode is the content mode of CloudEvents: structured; binary, except for files; or
+	// batch, for webhooks only. Leave it out with a preset, a template or tickets.
+	Mode string `yaml:"mode" env:"MODE" default:"structured" oneof:"structured,binary,batch"`
+	// Match is an expression (CEL) that selects the events to send, over event (its
+	// attributes, stream and action) and detection, audit or record. A missing field never
+	// matches. Absent: all events are sent.
+	Match string `yaml:"match" env:"MATCH"`
+	// OnError is what happens to an event for which match cannot be evaluated, for example
+	// because its risk_score is a string: send sends it, drop drops it, and dead_letter
+	// stores it as a dead letter, which is sent if it is requeued. Absent: dead_letter for
+	// a sink with redact, because its match may keep confidential data from leaving; send
+	// for any other.
+	OnError string `yaml:"on_error" env:"ON_ERROR" oneof:"send,drop,dead_letter"`
+	// Start is where a new sink begins: now, beginning (of the journal), a negative
+	// duration or a time.
+	Start Start     `yaml:"start" env:"START" default:"now"`
+	Batch Batch     `yaml:"batch" envPrefix:"BATCH_"`
+	Retry SendRetry `yaml:"retry" envPrefix:"RETRY_"`
+	Lag   Lag       `yaml:"lag" envPrefix:"LAG_"`
+	// Probe is the wait between delivery attempts while the sink is halted.
+	Probe Duration `yaml:"probe" env:"PROBE" default:"30s" above:"0"`
+	// IsolateAfter is the number of consecutive failed attempts after which a batch is sent
+	// in parts, to find an event that keeps failing while others are delivered.
+	IsolateAfter int `yaml:"isolate_after" env:"ISOLATE_AFTER" default:"5" min:"1"`
+	// MaxAttempts is the number of temporary failures after which an event is dead-lettered.
+	// 0: unlimited. An event that keeps failing while others are delivered is
+	// dead-lettered regardless.
+	MaxAttempts int `yaml:"max_attempts" env:"MAX_ATTEMPTS" default:"0" min:"0"`
+	// RateLimit is the maximum number of events per second. 0: no limit.
+	RateLimit float64 `yaml:"rate_limit" env:"RATE_LIMIT" default:"0" min:"0"`
+	// Redact lists fields of the events' data that are never sent to this sink: names
+	// joined by dots, such as detection.participants.username. A field of the detection is
+	// also redacted in changes. Attributes of the event are not data and are not redacted;
+	// one of them is the severity, which is derived from risk_score.
+	Redact []string `yaml:"redact" env:"REDACT"`
+}
+
+// Kind returns the key of the block that s has: kafka, nats, webhook or file, or "" if
+// it has none.
+func (s Sink) Kind() string {
+	switch {
+	case s.Kafka != nil:
+		return "kafka"
+	case s.NATS != nil:
+		return "nats"
+	case s.Webhook != nil:
+		return "webhook"
+	case s.File != nil:
+		return "file"
+	}
+	return ""
+}
+
+// Batch limits the batches that are sent to the sink.
+type Batch struct {
+	// MaxEvents is the maximum number of events in a batch.
+	MaxEvents int `yaml:"max_events" env:"MAX_EVENTS" default:"500" min:"1"`
+	// MaxBytes is the maximum size of a batch; a larger event is sent alone.
+	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"1MiB" above:"0"`
+	// Linger is how long a batch that is not full waits for more events.
+	Linger Duration `yaml:"linger" env:"LINGER" default:"50ms" min:"0"`
+}
+
+// SendRetry configures the wait after temporary failures, which grows with each
+// consecutive failure.
+type SendRetry struct {
+	// Initial is the wait after the first failure.
+	Initial Duration `yaml:"initial" env:"INITIAL" default:"500ms" above:"0"`
+	// Max is the longest wait; at least [SendRetry.Initial].
+	Max Duration `yaml:"max" env:"MAX" default:"1m" above:"0"`
+}
+
+// Values of Lag.Policy.
+const (
+	LagBlock = "block"
+	LagSkip  = "skip"
+)
+
+// Lag limits how far the sink may fall behind, and sets what happens if it falls further
+// behind. If it is absent, the presets of chats skip events that are older than 6h or
+// exceed a quarter of the journal.
+type Lag struct {
+	// MaxAge is the maximum age of the oldest undelivered event. 0: no limit.
+	MaxAge Duration `yaml:"max_age" env:"MAX_AGE" default:"0" min:"0"`
+	// MaxBytes is the maximum size of all undelivered events; less than
+	// [Journal.MaxBytes]. 0: no limit.
+	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"0"`
+	// Policy is what happens when a limit is exceeded. block: undelivered events stay in
+	// the journal and may eventually fill it, which pauses polling. skip, which requires
+	// one of the limits: the oldest undelivered events are skipped and counted, and an
+	// event reports how many.
+	Policy string `yaml:"policy" env:"POLICY" default:"block" oneof:"block,skip"`
+}
+
+// IsBounded reports whether l sets a limit.
+func (l Lag) IsBounded() bool { return l.MaxAge > 0 || l.MaxBytes > 0 }
+
+// File configures delivery to a file with one event per line, or to standard output.
+//
+//	sinks:
+//	  - name: archive
+//	    file: {path: /var/lib/ndrbridge/events.jsonl, rotate: {max_bytes: 1GiB, keep: 10}}
+type File struct {
+	// Path is the path of the file, or - for standard output. No two sinks may share one.
+	Path   string `yaml:"path" env:"PATH" required:"true"`
+	Rotate Rotate `yaml:"rotate" envPrefix:"ROTATE_"`
+}
+
+// Rotate configures rotation of the file. It has no effect on standard output.
+type Rotate struct {
+	// MaxBytes is the size at which the file is rotated. 0: never.
+	MaxBytes Size `yaml:"max_bytes" env:"MAX_BYTES" default:"100MiB"`
+	// Keep is the number of rotated files to keep.
+	Keep int `yaml:"keep" env:"KEEP" default:"5" min:"1"`
+}
+
+func (c checks) sinks(sinks []Sink, state string) {
+	if len(sinks) == 0 {
+		c.wrong("sinks", "has no sinks; add one with name and kafka, nats, webhook or file, or set NDRBRIDGE_SINKS_0_NAME and so on")
+	}
+	before := make(map[string]string)
+	for i, s := range sinks {
+		path := item("sinks", i)
+		c.name(path+".name", s.Name, before)
+		c.sink(path, s)
+		if s.File == nil || s.File.Path == "" {
+			continue
+		}
+		if samePath(s.File.Path, state) {
+			c.wrong(path+".file.path", "is the state file; choose another path")
+		}
+		for j, other := range sinks[:i] {
+			if other.File != nil && samePath(s.File.Path, other.File.Path) {
+				c.wrong(path+".file.path", "is also written by %s; choose another path", item("sinks", j))
+			}
+		}
+	}
+}
+
+// modes returns the content modes that a kind of sink supports.
+func modes(kind string) []string {
+	switch kind {
+	case "webhook":
+		return []string{"structured", "binary", "batch"}
+	case "file":
+		return []string{"structured"}
+	}
+	return []string{"structured", "binary"}
+}
+
+var fieldPath = regexp.MustCompile(`^[^."\\]+(\.[^."\\]+)*$`)
+
+func (c checks) sink(path string, s Sink) {
+	var kinds []string
+	if s.Kafka != nil {
+		kinds = append(kinds, "kafka")
+		c.kafka(path+".kafka", *s.Kafka)
+	}
+	if s.NATS != nil {
+		kinds = append(kinds, "nats")
+		c.nats(path+".nats", *s.NATS)
+	}
+	if s.Webhook != nil {
+		kinds = append(kinds, "webhook")
+		c.webhook(path+".webhook", *s.Webhook)
+		c.webhookBody(path+".webhook", *s.Webhook, s.Mode)
+	}
+	if s.File != nil {
+		kinds = append(kinds, "file")
+	}
+	switch len(kinds) {
+	case 0:
+		c.wrong(path, "has no destination; add one of kafka, nats, webhook and file")
+	case 1:
+		c.mode(path+".mode", s)
+	default:
+		c.wrong(path, "has %s; keep one, and add a separate sink for each of the others", strings.Join(kinds, " and "))
+	}
+	c.retry(path+".retry", s.Retry.Initial, s.Retry.Max)
+	if s.Match != "" {
+		if _, err := match.Compile(s.Match); err != nil {
+			c.wrong(path+".match", "%v", err)
+		}
+	} else if s.OnError != "" {
+		c.wrong(path+".on_error", "requires match, which is not set; add match, or leave it out")
+	}
+	for i, field := range s.Redact {
+		if !fieldPath.MatchString(field) {
+			c.wrong(item(path+".redact", i), "%q is not the path of a field; write names joined by dots, such as detection.description", field)
+		}
+	}
+}
+
+func (c checks) mode(path string, s Sink) {
+	allowed := modes(s.Kind())
+	switch {
+	case !slices.Contains(modes("webhook"), s.Mode): // reported by the oneof tag
+	case s.Webhook != nil && s.Webhook.Preset != "" && s.Mode != "structured":
+		c.wrong(path, "%q is not supported with a preset, which uses the service's own protocol; leave it out", s.Mode)
+	case !slices.Contains(allowed, s.Mode):
+		c.wrong(path, "%q is not supported by %s, which supports %s", s.Mode, s.Kind(), strings.Join(allowed, ", "))
+	}
+}
+
+func (c checks) lag(path string, l Lag, journal Size) {
+	if l.MaxBytes >= journal && l.MaxBytes > 0 {
+		c.wrong(path+".max_bytes", "is %s, which the journal cannot hold (journal.max_bytes: %s); write less", l.MaxBytes, journal)
+	}
+	if l.Policy == LagSkip && !l.IsBounded() && !c.failed(path+".max_age") && !c.failed(path+".max_bytes") {
+		c.wrong(path+".policy", "is skip without a limit; set max_age, max_bytes or both, or policy to block")
+	}
+}

@@ -1,0 +1,207 @@
+package configs
+
+import (
+	"regexp"
+	"slices"
+)
+
+// Detections configures the stream of detections.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+//	    detections: {start: -7d, enrich: [devices, format, link]}
+type Detections struct {
+	// Enabled turns the stream on.
+	Enabled bool `yaml:"enabled" env:"ENABLED" default:"true"`
+	// Interval is the wait between polls when there is nothing new.
+	Interval Duration `yaml:"interval" env:"INTERVAL" default:"10s" above:"0"`
+	// Start is where the first poll begins: now, beginning, a negative duration or a
+	// time. Later polls continue from the saved position.
+	Start Start `yaml:"start" env:"START" default:"now"`
+	// Overlap is how late a version may become visible and still be found without waiting
+	// for the reconcile sweep. The range of this length before the position is read
+	// again: at every poll if it fits on one page, otherwise once per quarter of its
+	// length.
+	Overlap Duration `yaml:"overlap" env:"OVERLAP" default:"2m" min:"0"`
+	// PageSize is the number of detections per request.
+	PageSize int             `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"20000"`
+	Filter   DetectionFilter `yaml:"filter" envPrefix:"FILTER_"`
+	// Enrich lists what is added to the events of detections, each at most once: devices
+	// (the participants' devices), format (the display name of the type), link (the URL
+	// of the detection's page on the appliance).
+	Enrich    []string  `yaml:"enrich" env:"ENRICH" oneof:"devices,format,link"`
+	Reconcile Reconcile `yaml:"reconcile" envPrefix:"RECONCILE_"`
+	// ForgetAfter is how long the state of a detection is kept after its last change. It
+	// must be longer than [Detections.Overlap] and [Reconcile.Back].
+	ForgetAfter Duration `yaml:"forget_after" env:"FORGET_AFTER" default:"90d"`
+}
+
+// DetectionFilter is the appliance's own search filter: detections that do not match are
+// never fetched. A key that is absent does not filter.
+//
+// Its JSON is the filter object of the appliance's REST interface.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+//	    detections:
+//	      filter: {categories: [sec], status: [new, in_progress, .none], risk_score_min: 60}
+type DetectionFilter struct {
+	// Categories are the categories to select: sec, perf or custom, or a part of one,
+	// such as sec.botnet.
+	Categories []string `yaml:"categories" env:"CATEGORIES" json:"categories,omitempty"`
+	// Category is the older form of [DetectionFilter.Categories], for old appliances.
+	Category string `yaml:"category" env:"CATEGORY" json:"category,omitempty"`
+	// Assignee lists user names, .none (unassigned) or .me (the owner of the API key).
+	Assignee []string `yaml:"assignee" env:"ASSIGNEE" json:"assignee,omitempty"`
+	// TicketID lists ticket ids, or .none (no ticket).
+	TicketID []string `yaml:"ticket_id" env:"TICKET_ID" json:"ticket_id,omitempty"`
+	// Status lists statuses, or .none (no status).
+	Status []string `yaml:"status" env:"STATUS" json:"status,omitempty" oneof:"new,in_progress,closed,acknowledged,.none"`
+	// Resolution lists resolutions, or .none (no resolution).
+	Resolution []string `yaml:"resolution" env:"RESOLUTION" json:"resolution,omitempty" oneof:"action_taken,no_action_taken,.none"`
+	// Types are the detection types to select.
+	Types []string `yaml:"types" env:"TYPES" json:"types,omitempty"`
+	// RiskScoreMin is the minimum risk score.
+	RiskScoreMin *int `yaml:"risk_score_min" env:"RISK_SCORE_MIN" json:"risk_score_min,omitempty" min:"0" max:"100"`
+	// Recommended selects the detections that the appliance recommends for triage (true)
+	// or the others (false). Only a console supports it.
+	Recommended *bool `yaml:"recommended" env:"RECOMMENDED" json:"recommended,omitempty"`
+}
+
+// Reconcile configures the slow sweep that finds detections that became visible late.
+type Reconcile struct {
+	// Every is the time between sweeps. 0: no sweeps.
+	Every Duration `yaml:"every" env:"EVERY" default:"6h" min:"0"`
+	// Back is how far back a sweep reads.
+	Back Duration `yaml:"back" env:"BACK" default:"72h" above:"0"`
+}
+
+// Audit configures the stream of audit log entries: what people and tools did on the
+// appliance.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+//	    audit: {start: beginning}
+type Audit struct {
+	// Enabled turns the stream on.
+	Enabled bool `yaml:"enabled" env:"ENABLED" default:"true"`
+	// Interval is the wait between polls.
+	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s" above:"0"`
+	// Start is where the first poll begins, as for detections.
+	Start Start `yaml:"start" env:"START" default:"now"`
+	// PageSize is the number of entries per request.
+	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"500" min:"2" max:"10000"`
+}
+
+// RecordQuery configures a stream of records.
+//
+//	appliances:
+//	  - name: hq
+//	    url: https://sensor.example
+//	    api_key_file: /run/secrets/hq
+//	    records:
+//	      - {name: dns, types: ["~dns"], start: -1d}
+//	      - {name: errors, types: ["~http"], filter: {field: statusCode, operator: ">=", operand: 500}}
+type RecordQuery struct {
+	// Name identifies the query in the source of events, in metric labels and in commands:
+	// 1 to 63 of a-z, 0-9 and -. It must be unique within the appliance.
+	Name string `yaml:"name" env:"NAME" required:"true"`
+	// Types are record types such as ~dns. Absent: all types.
+	Types []string `yaml:"types" env:"TYPES"`
+	// Filter is a filter of the appliance's REST interface: field (which may be .any,
+	// .ipaddr or .port), operator and operand, where the operand is a value or {type,
+	// value}; or the operator and, or, or not with rules, a list of filters. {}: no
+	// filter.
+	Filter RecordFilter `yaml:"filter" env:"FILTER"`
+	// Interval is the wait between polls when there is nothing to read.
+	Interval Duration `yaml:"interval" env:"INTERVAL" default:"30s" above:"0"`
+	// Start is where the first poll begins, as for detections.
+	Start Start `yaml:"start" env:"START" default:"now"`
+	// Window is the length of the time range of one search near the present.
+	Window Duration `yaml:"window" env:"WINDOW" default:"1m" min:"1ms"`
+	// Delay is how long to wait for records that are stored late: a time range is read
+	// when it is this old.
+	Delay Duration `yaml:"delay" env:"DELAY" default:"30s" min:"0"`
+	// PageSize is the number of records per request.
+	PageSize int `yaml:"page_size" env:"PAGE_SIZE" default:"1000" min:"2" max:"10000"`
+	// Store is where the appliance keeps its records, which decides whether it supports
+	// cursors: own is the product's record store, third_party is another one, and auto
+	// detects which.
+	Store string `yaml:"store" env:"STORE" default:"auto" oneof:"auto,own,third_party"`
+	// Recheck is the age at which a time range is read a second time, to find records that
+	// were stored later than [RecordQuery.Delay]. It must be longer than that. 0: never.
+	Recheck Duration `yaml:"recheck" env:"RECHECK" default:"10m" min:"0"`
+	// MaxWindowRecords is the maximum number of records in one search; a time range with
+	// more is divided. At least [RecordQuery.PageSize].
+	MaxWindowRecords int `yaml:"max_window_records" env:"MAX_WINDOW_RECORDS" default:"10000"`
+	// ContextTTL is how long the appliance keeps an unused cursor.
+	ContextTTL Duration `yaml:"context_ttl" env:"CONTEXT_TTL" default:"1m" min:"1ms"`
+}
+
+func (c checks) detections(path string, d Detections) {
+	for i, part := range d.Enrich {
+		if slices.Contains(d.Enrich[:i], part) {
+			c.wrong(item(path+".enrich", i), "%s is listed twice; keep one of them", part)
+		}
+	}
+	for _, other := range []struct {
+		name string
+		d    Duration
+	}{{"reconcile.back", d.Reconcile.Back}, {"overlap", d.Overlap}} {
+		if d.ForgetAfter <= other.d {
+			c.wrong(path+".forget_after", "is %s; it must be longer than %s, which is %s, otherwise detections are delivered twice", d.ForgetAfter, other.name, other.d)
+		}
+	}
+	c.filter(path+".filter", d.Filter)
+}
+
+func (c checks) records(path string, q RecordQuery, before map[string]string) {
+	c.name(path+".name", q.Name, before)
+	for i, kind := range q.Types {
+		if kind == "" {
+			c.wrong(item(path+".types", i), "is empty; write a record type such as ~dns, or remove the item")
+		}
+	}
+	if q.Recheck > 0 && q.Recheck <= q.Delay {
+		c.wrong(path+".recheck", "is %s; it must be longer than delay, which is %s, or 0", q.Recheck, q.Delay)
+	}
+	c.atLeast(path+".max_window_records", q.MaxWindowRecords, q.PageSize)
+}
+
+// categoryPattern matches more than the documented categories, because appliances use
+// others too.
+var categoryPattern = regexp.MustCompile(`^(sec|perf|custom)(\.[a-z_]+)?$`)
+
+func (c checks) filter(path string, f DetectionFilter) {
+	for i, category := range f.Categories {
+		c.category(item(path+".categories", i), category)
+	}
+	if f.Category != "" {
+		c.category(path+".category", f.Category)
+		if len(f.Categories) > 0 {
+			c.wrong(path+".category", "is the older form of categories, which is also set; keep categories")
+		}
+	}
+	for _, list := range []struct {
+		name  string
+		texts []string
+	}{{"assignee", f.Assignee}, {"ticket_id", f.TicketID}, {"types", f.Types}} {
+		for i, text := range list.texts {
+			if text == "" {
+				c.wrong(item(path+"."+list.name, i), "is empty; write a value, or remove the item")
+			}
+		}
+	}
+}
+
+func (c checks) category(path, category string) {
+	if !categoryPattern.MatchString(category) {
+		c.wrong(path, "%q is not a category; write sec, perf or custom, or a part of one, such as sec.botnet or perf.db", category)
+	}
+}
