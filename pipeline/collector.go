@@ -92,7 +92,14 @@ func oneIf(yes bool) float64 {
 type stateCollector struct{ store *checkpoint.Store }
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{
+		journalBytes, journalLimit, journalEvents, journalFull, stateBytes, sinkLagEvents, sinkLagBytes, sinkLagTime,
+		sinkSkipped, redeliveries, deadLetters, deadDropped, deadBytes,
+	} {
+		ch <- desc
+	}
+}
 
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {

@@ -86,3 +86,23 @@ func (v *vectors) forget(labels prometheus.Labels) {
 		vector.DeletePartialMatch(labels)
 	}
 }
+
+// registrations is a Registerer that remembers all metrics, so that they can be
+// unregistered when the pipeline is closed.
+type registrations struct {
+	prometheus.Registerer
+	all []prometheus.Collector
+}
+
+// MustRegister implements prometheus.Registerer.
+func (r *registrations) MustRegister(collectors ...prometheus.Collector) {
+	r.Registerer.MustRegister(collectors...)
+	r.all = append(r.all, collectors...)
+}
+
+// undo unregisters everything.
+func (r *registrations) undo() {
+	for _, c := range r.all {
+		r.Unregister(c)
+	}
+}

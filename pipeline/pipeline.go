@@ -29,8 +29,9 @@ type Options struct {
 	Log     *slog.Logger
 	Stdout  io.Writer // used by file sinks with the path -
 	Started time.Time // start of the process
-	// Registerer receives the pipeline's metrics. Pipelines that run in one process
-	// need one each, for example a registry wrapped with a label.
+	// Registerer receives the pipeline's metrics; Close unregisters them. Pipelines
+	// that run in one process need one each, for example a registry wrapped with a
+	// label.
 	Registerer prometheus.Registerer
 	// Pages limits the pages that all sources of the process hold at once.
 	Pages *appliance.Budget
@@ -47,7 +48,7 @@ type Pipeline struct {
 	log        *slog.Logger
 	stdout     io.Writer
 	started    time.Time
-	registerer prometheus.Registerer
+	registered *registrations
 	pages      *appliance.Budget
 	applied    func(*configs.Config)
 	metrics    *metrics
@@ -68,9 +69,10 @@ type Pipeline struct {
 
 // New returns a Pipeline without state and parts, and registers its metrics.
 func New(o Options) *Pipeline {
+	r := &registrations{Registerer: o.Registerer}
 	return &Pipeline{
 		version: o.Version, log: o.Log, stdout: o.Stdout, started: o.Started,
-		registerer: o.Registerer, pages: o.Pages, applied: o.Applied, metrics: newMetrics(o.Registerer),
+		registered: r, pages: o.Pages, applied: o.Applied, metrics: newMetrics(r),
 		commands: make(chan command), ended: make(chan struct{}), tails: newTails(),
 	}
 }
@@ -96,7 +98,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, tracer trac
 	if err != nil {
 		return err
 	}
-	p.registerer.MustRegister(&stateCollector{store: p.store}, partsCollector{p})
+	p.registered.MustRegister(&stateCollector{store: p.store}, partsCollector{p})
 	all, failed := p.build(ctx, config, new(runtime))
 	if err := failed.Join(); err != nil {
 		return err
@@ -116,9 +118,10 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, tracer trac
 	return nil
 }
 
-// Close closes the connections to appliances and the state. A state that does not close
-// in time is as safe as after a kill.
+// Close unregisters the metrics and closes the connections to appliances and the state.
+// A state that does not close in time is as safe as after a kill.
 func (p *Pipeline) Close(c *lifecycle.Closer) {
+	p.registered.undo()
 	if all := p.current.Load(); all != nil {
 		c.Close("the connections to appliances", func() error {
 			all.close()
