@@ -1,12 +1,20 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"ndrbridge/cmd/internal/commandline"
 )
 
 // withJSON adds --json to a command.
@@ -52,4 +60,64 @@ func whileWorking(report func(time.Duration), work func() error) error {
 	defer reporting.Wait()
 	defer close(done)
 	return work()
+}
+
+// variable returns the value of an environment variable, or "" if it is not set.
+func (c *command) variable(name string) string {
+	for _, v := range c.environ {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// colours reports whether the output may be coloured; see https://no-color.org.
+func (c *command) colours() bool {
+	return c.terminal && c.variable("NO_COLOR") == "" && c.variable("TERM") != "dumb"
+}
+
+// width returns the width of the terminal in characters, or 0 if the output is not a
+// terminal and nothing needs to be truncated.
+func (c *command) width() int {
+	const usual = 120
+	if !c.terminal {
+		return 0
+	}
+	if columns, err := strconv.Atoi(c.variable("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	return usual
+}
+
+// confirm asks for confirmation of a change that cannot be undone, unless yes is true. It
+// returns an error if the command must not continue.
+func (c *command) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if !c.interactive {
+		return fmt.Errorf("%w: %s This cannot be undone, and there is no terminal to ask on: add --yes", commandline.ErrUsage, question)
+	}
+	fmt.Fprintf(c.stderr, "%s This cannot be undone. [y/N] ", question)
+	answer := make(chan string, 1)
+	// A read from a terminal cannot be cancelled. After Ctrl-C, this goroutine ends with
+	// the process.
+	go func() {
+		line, err := bufio.NewReader(c.stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if line = strings.ToLower(strings.TrimSpace(line)); line == "y" || line == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
+		fmt.Fprintln(c.stderr)
+	}
+	fmt.Fprintln(c.stderr, "nothing was changed")
+	return commandline.ErrReported
 }

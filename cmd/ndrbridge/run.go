@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ndrbridge/admin"
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
@@ -60,4 +65,38 @@ func (c *command) serve(ctx context.Context) error {
 	defer reloads.Wait()
 	defer stop()
 	return b.Run(ctx)
+}
+
+// reloadOn calls reload for each signal until ctx is cancelled. reload logs what changed.
+func reloadOn(ctx context.Context, hangups <-chan os.Signal, reload func(context.Context) (admin.Reloaded, error), log *slog.Logger) {
+	for {
+		select {
+		case <-hangups:
+			reloaded, err := reload(ctx)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				log.Error("configuration not reloaded; the bridge continues with the current one", "error", err)
+			case err == nil && len(reloaded.Changes) == 0:
+				log.Info("configuration reloaded; nothing changed")
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tuneMemory configures the garbage collector unless the environment sets GOGC or
+// GOMEMLIMIT. Little memory is live here and much passes through, so the default would
+// collect a hundred times for each backlog. It therefore lets garbage grow to a few times
+// the live heap, below a limit. The limit grows with each sink, which may hold several
+// batches, and a little with each appliance, because the pages of all appliances share
+// one bound.
+func tuneMemory(environ []string, appliances, sinks int) {
+	if slices.ContainsFunc(environ, func(v string) bool {
+		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")
+	}) {
+		return
+	}
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(72<<20 + int64(appliances)*256<<10 + int64(sinks)*4<<20)
 }

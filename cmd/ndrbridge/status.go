@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ndrbridge/admin"
 	"ndrbridge/cmd/internal/commandline"
+	"ndrbridge/cmd/internal/terminal"
 )
 
 func (c *command) statusCommand() *cobra.Command {
@@ -51,4 +56,267 @@ The exit code is 0 regardless of the status. Use /readyz to check it in a script
 			})
 		},
 	}))
+}
+
+// printStatus prints a status for a person.
+func (c *command) printStatus(s admin.Status, now time.Time) {
+	if s.Running {
+		fmt.Fprintf(c.stdout, "ndrbridge %s, running for %s\n", terminal.Printable(s.Version), terminal.Duration(now.Sub(s.Started)))
+	} else {
+		fmt.Fprintln(c.stdout, "ndrbridge is not running; this is the status in its state file")
+	}
+	fmt.Fprintf(c.stdout, "state    %s, %s\n", terminal.Printable(s.State.Path), terminal.Bytes(s.State.FileBytes))
+	fmt.Fprintf(c.stdout, "journal  %s\n\n", journalText(s.State.Journal))
+
+	if s.Running {
+		appliancesTable(s.Appliances, now).Print(c.stdout, c.width(), c.colours())
+		fmt.Fprintln(c.stdout)
+	}
+	streamsTable(s, now).Print(c.stdout, c.width(), c.colours())
+	fmt.Fprintln(c.stdout)
+	sinksTable(s, now).Print(c.stdout, c.width(), c.colours())
+	if len(s.Intakes) > 0 {
+		fmt.Fprintln(c.stdout)
+		intakesTable(s.Intakes, now).Print(c.stdout, c.width(), c.colours())
+	}
+	if lines := advice(s); len(lines) > 0 {
+		fmt.Fprintln(c.stdout, "\nWhat to do:")
+		for _, line := range lines {
+			fmt.Fprintln(c.stdout, "  "+terminal.Printable(line))
+		}
+	}
+}
+
+func journalText(j admin.Journal) string {
+	text := fmt.Sprintf("%s, %s", terminal.Count(j.Events, "event"), terminal.Bytes(j.Bytes))
+	if j.MaxBytes > 0 {
+		text += fmt.Sprintf(" of %s", terminal.Bytes(j.MaxBytes))
+	}
+	if j.Full {
+		text += ", full: polling is paused"
+	}
+	return text
+}
+
+func appliancesTable(appliances []admin.ApplianceStatus, now time.Time) *terminal.Table {
+	t := terminal.NewTable("APPLIANCE", "STATE", "SINCE", "FIRMWARE", "NOTE")
+	for _, a := range appliances {
+		state := terminal.Cell{Text: "-"}
+		switch {
+		case a.Reachable == nil:
+		case *a.Reachable:
+			state = terminal.Green.Cell("reachable")
+		default:
+			state = terminal.Red.Cell("unreachable")
+		}
+		t.Add(a.Name, state, terminal.Ago(a.Since, now), cmp.Or(a.Firmware, "-"), terminal.Yellow.Cell(applianceNote(a)))
+	}
+	return t
+}
+
+// applianceNote returns what is unusual about an appliance that can be polled.
+func applianceNote(a admin.ApplianceStatus) string {
+	notes := []string{clockText(a)}
+	if a.Replaced != nil {
+		notes = append(notes, "a different appliance answers")
+	}
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "; ")
+}
+
+// clockText returns how far an appliance's clock is off, or "" if it is off by no more
+// than a synchronized clock may be.
+func clockText(a admin.ApplianceStatus) string {
+	const tolerance = 5 // seconds
+	switch skew := skewOf(a); {
+	case skew > tolerance:
+		return "its clock is " + terminal.Seconds(skew) + " ahead"
+	case skew < -tolerance:
+		return "its clock is " + terminal.Seconds(-skew) + " behind"
+	}
+	return ""
+}
+
+// skewOf returns how many seconds an appliance's clock is ahead, or 0 if that is unknown.
+func skewOf(a admin.ApplianceStatus) float64 {
+	if a.ClockSkewSeconds == nil {
+		return 0
+	}
+	return *a.ClockSkewSeconds
+}
+
+func streamsTable(status admin.Status, now time.Time) *terminal.Table {
+	t := terminal.NewTable("APPLIANCE", "STREAM", "POLLED", "READ TO", "LAG", "RATE", "FAILED", "DEAD", "NOTE")
+	for _, a := range status.Appliances {
+		clock := now.Add(time.Duration(skewOf(a) * float64(time.Second)))
+		for _, s := range a.Streams {
+			failures := terminal.Cell{Text: fmt.Sprint(s.Failures)}
+			if s.Failures > 0 {
+				failures.Colour = terminal.Red
+			}
+			lag := "-"
+			if s.LagSeconds != nil {
+				lag = terminal.Seconds(*s.LagSeconds)
+			}
+			t.Add(a.Name, s.Stream, terminal.Ago(s.LastSuccess, now), terminal.Ago(s.Position, clock), lag, terminal.Rate(s.EventsPerSecond, status.Running),
+				failures, deadCell(s.DeadLetters), backlogText(s.Backlog))
+		}
+	}
+	return t
+}
+
+func backlogText(b *admin.Backlog) string {
+	if b == nil {
+		return ""
+	}
+	text := fmt.Sprintf("reading a backlog, at %s: %s behind, %.0f/s",
+		b.At.UTC().Format(time.RFC3339), terminal.Seconds(b.BehindSeconds), b.EventsPerSecond)
+	if b.LeftSeconds > 0 {
+		text += fmt.Sprintf(", %s left", terminal.Seconds(b.LeftSeconds))
+	}
+	return text
+}
+
+func sinksTable(status admin.Status, now time.Time) *terminal.Table {
+	t := terminal.NewTable("SINK", "KIND", "STATE", "SINCE", "LAG", "BYTES", "OLDEST", "RATE", "DEAD", "REDELIVER", "SKIPPED", "NOTE")
+	for _, s := range status.Sinks {
+		addSink(t, s, stateCell(s.State), terminal.Rate(s.EventsPerSecond, status.Running), now)
+	}
+	for _, s := range status.Unconfigured {
+		addSink(t, s, terminal.Yellow.Cell("not configured"), "-", now)
+	}
+	return t
+}
+
+func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate string, now time.Time) {
+	var notes []string
+	if s.FillsJournalInSeconds > 0 {
+		notes = append(notes, "fills the journal in "+terminal.Seconds(s.FillsJournalInSeconds))
+	}
+	if s.OverLag {
+		notes = append(notes, "exceeds its lag limit")
+	}
+	t.Add(s.Name, cmp.Or(s.Kind, "-"), state, terminal.Ago(s.Since, now), s.LagEvents, terminal.Bytes(s.LagBytes), terminal.Ago(s.Oldest, now), rate,
+		deadCell(s.DeadLetters), s.Redeliveries, s.Skipped, terminal.Yellow.Cell(strings.Join(notes, "; ")))
+}
+
+func intakesTable(intakes []admin.IntakeStatus, now time.Time) *terminal.Table {
+	t := terminal.NewTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
+	for _, d := range intakes {
+		t.Add(d.Intake, stateCell(d.State), terminal.Ago(d.Since, now), d.Stored, deadCell(d.Refused))
+	}
+	return t
+}
+
+func stateCell(state string) terminal.Cell {
+	switch state {
+	case "":
+		return terminal.Cell{Text: "-"}
+	case "running":
+		return terminal.Green.Cell(state)
+	case "paused":
+		return terminal.Cyan.Cell(state)
+	case "halted":
+		return terminal.Red.Cell(state)
+	default:
+		return terminal.Yellow.Cell(state)
+	}
+}
+
+func deadCell(n uint64) terminal.Cell {
+	c := terminal.Cell{Text: fmt.Sprint(n)}
+	if n > 0 {
+		c.Colour = terminal.Yellow
+	}
+	return c
+}
+
+// advice returns what to do about the problems in a status, one line each.
+func advice(s admin.Status) []string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if !s.Running {
+		add("start the bridge with: ndrbridge run")
+	}
+	if s.State.Journal.Full {
+		add("the journal is full, and polling is paused: fix %s, set its lag.policy to skip, or raise journal.max_bytes", slowest(s.Sinks))
+	}
+	for _, a := range s.Appliances {
+		reached := a.Reachable == nil || *a.Reachable
+		if !reached {
+			add("%s cannot be polled and is retried; no data is lost while the appliance retains it: %s", a.Name, a.Error)
+		}
+		if text := clockText(a); text != "" {
+			add("%s: %s: synchronize both clocks with NTP; no data is lost, but timestamps do not match", a.Name, text)
+		}
+		if r := a.Replaced; r != nil {
+			add("a different appliance seems to answer under the name %[1]s (%[2]s): give it another name in the configuration, or delete the state of the old one with ndrbridge state forget --appliance %[1]s; if it is the same appliance: ndrbridge state forget --appliance %[1]s --identity", a.Name, r.Reason)
+		}
+		for _, stream := range a.Streams {
+			if stream.Failures > 0 && reached {
+				add("%s/%s fails and is retried: %s", a.Name, stream.Stream, stream.Error)
+			}
+			if stream.DeadLettersDropped > 0 {
+				add("%s/%s: %d dead letters were dropped for newer ones: read those objects again with ndrbridge rewind, or raise dead_letters.max_bytes",
+					a.Name, stream.Stream, stream.DeadLettersDropped)
+			}
+			if stream.DeadLetters > 0 {
+				add("%[1]s/%[2]s has dead letters: see which objects could not be converted with ndrbridge dead list %[1]s/%[2]s", a.Name, stream.Stream)
+			}
+		}
+	}
+	for _, a := range s.Appliances {
+		if a.Tickets != nil && a.Tickets.Error != "" {
+			add("ticket changes are not written to %s (%s); their commands are kept: %s", a.Name, a.Tickets.State, a.Tickets.Error)
+		}
+	}
+	for _, d := range s.Intakes {
+		if d.Error != "" {
+			add("ticket commands from %s are not received and stay there: %s", d.Intake, d.Error)
+		}
+	}
+	for _, sink := range s.Sinks {
+		adviseSink(sink, add)
+	}
+	for _, sink := range s.Unconfigured {
+		first := ""
+		if s.Running {
+			first = "stop the bridge and "
+		}
+		add("%[1]s is not configured: %[2]sdelete its state with ndrbridge state forget %[1]s, or rename it with ndrbridge state rename %[1]s NEW", sink.Name, first)
+	}
+	return lines
+}
+
+func adviseSink(s admin.SinkStatus, add func(format string, args ...any)) {
+	switch s.State {
+	case "retrying":
+		add("%s fails and is retried: %s", s.Name, s.Error)
+	case "halted":
+		add("%[1]s is halted until this is fixed: %[2]s", s.Name, s.Error)
+		add("%[1]s is retried automatically, or immediately with: ndrbridge resume %[1]s", s.Name)
+	case "paused":
+		add("%[1]s is paused: resume it with ndrbridge resume %[1]s", s.Name)
+	}
+	if s.OverLag {
+		add("%s exceeds its lag limit: find out why it is slow, or change its lag", s.Name)
+	}
+	if s.DeadLetters == 0 {
+		return
+	}
+	add("%[1]s has dead letters: see why with ndrbridge dead list %[1]s, then requeue or drop them", s.Name)
+	const nearly = 0.8
+	if s.DeadLetterMaxBytes > 0 && float64(s.DeadLetterBytes) >= nearly*float64(s.DeadLetterMaxBytes) {
+		add("%s: its dead letters use %s of %s; the sink halts when they are full", s.Name, terminal.Bytes(s.DeadLetterBytes), terminal.Bytes(s.DeadLetterMaxBytes))
+	}
+}
+
+// slowest returns the name of the sink with the most undelivered bytes in the journal.
+func slowest(sinks []admin.SinkStatus) string {
+	name, most := "the sinks", int64(0)
+	for _, s := range sinks {
+		if s.LagBytes > most {
+			name, most = s.Name, s.LagBytes
+		}
+	}
+	return name
 }
