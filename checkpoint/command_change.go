@@ -12,7 +12,10 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// Accept implements Commands.
+// Accept stores commands, all of them or none, and returns the result of each, in their
+// order. Two commands of one call with the same Key are one command. The fields ID, State,
+// Note, Reason and Done are ignored. Accept returns ErrCommandsFull if more than
+// MaxCommands would be pending.
 func (s *Store) Accept(ctx context.Context, commands []Command) ([]Acceptance, error) {
 	a := &accepting{commands: commands, now: s.clock.now()}
 	err := a.validate()
@@ -158,7 +161,8 @@ func (s *Store) changeCommand(ctx context.Context, what string, c *commandChange
 	return nil
 }
 
-// Note implements Commands.
+// Note stores a note with a pending command, and expected changes as Outcome does. It
+// returns ErrFenced if the command is no longer pending.
 func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry) error {
 	return s.changeCommand(ctx, "note", &commandChange{
 		id: id, permitted: mustBePending, expect: expect,
@@ -169,7 +173,9 @@ func (s *Store) Note(ctx context.Context, id uint64, note []byte, expect []Entry
 	})
 }
 
-// Finish implements Commands.
+// Finish ends a pending command. It returns ErrFenced if the command is no longer pending.
+// Its events are appended even if the journal is full: the caller must not begin a command
+// unless HasSpace reports space in the reserve.
 func (s *Store) Finish(ctx context.Context, o Outcome) error {
 	if o.State != CommandApplied && o.State != CommandRejected {
 		return fmt.Errorf("finish command %d: %q is not a final state", o.ID, o.State)
@@ -192,7 +198,8 @@ func (s *Store) Finish(ctx context.Context, o Outcome) error {
 	})
 }
 
-// RetryCommand implements Commands.
+// RetryCommand makes a rejected command pending again, with its old ID. It returns an
+// error if there is no such command, or it is not rejected.
 func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 	return s.changeCommand(ctx, "retry", &commandChange{
 		id: id,
@@ -216,7 +223,8 @@ func (s *Store) RetryCommand(ctx context.Context, id uint64) error {
 	})
 }
 
-// DropCommands implements Commands.
+// DropCommands drops commands, pending ones too, and ignores unknown IDs. n is how many
+// were dropped.
 func (s *Store) DropCommands(ctx context.Context, ids []uint64) (n int, err error) {
 	for len(ids) > 0 {
 		some := ids[:min(len(ids), takeDeadLetters)]
@@ -264,7 +272,8 @@ func (c *droppingCommands) write(r *writeRound) error {
 // changes.
 func expectedName(appliance string) []byte { return []byte("/expected/" + appliance) }
 
-// Expected implements Commands.
+// Expected returns the expected changes of an appliance's commands, in the order of their
+// keys.
 func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		known := tx.Bucket(knownBucket).Bucket(expectedName(appliance))
@@ -285,7 +294,8 @@ func (s *Store) Expected(ctx context.Context, appliance string) (entries []Entry
 	return entries, nil
 }
 
-// DropExpected implements Commands.
+// DropExpected drops the expected changes with the given keys, and those whose At is below
+// before.
 func (s *Store) DropExpected(ctx context.Context, appliance string, keys []string, before int64) error {
 	if err := s.do(ctx, &droppingExpected{appliance, keys, before}); err != nil {
 		return fmt.Errorf("drop expected changes of %s: %w", appliance, err)

@@ -158,7 +158,7 @@ func (d *commandTable) drop(id uint64, k *keptCommand) error {
 func (d *commandTable) forgetOldest(before int64, limit int) error {
 	for range limit {
 		mark, _ := d.done.Cursor().First()
-		if len(mark) != 16 || int64(binary.BigEndian.Uint64(mark)) >= before && d.ended <= MaxDoneCommands {
+		if len(mark) != 16 || int64(binary.BigEndian.Uint64(mark)) >= before && d.ended <= maxDoneCommands {
 			return nil
 		}
 		id := binary.BigEndian.Uint64(mark[8:])

@@ -26,7 +26,7 @@ const MaxCommands = 100_000
 // long as its command is kept.
 const (
 	KeepCommands    = 7 * 24 * time.Hour
-	MaxDoneCommands = 100_000
+	maxDoneCommands = 100_000
 )
 
 // CommandState is the state of a command.
@@ -99,7 +99,7 @@ type CommandStats struct {
 	Done    uint64 // those that the state still keeps
 }
 
-// Command implements Commands.
+// Command returns one command; found is false if there is none.
 func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		commands := tx.Bucket(commandsBucket)
@@ -118,7 +118,9 @@ func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, 
 	return c, found, nil
 }
 
-// Commands implements Commands.
+// Commands returns up to limit commands that f selects with an ID above after, in the
+// order of their IDs. The caller owns the result. If f has a Subject, or selects pending
+// commands, the cost does not depend on how many other commands there are.
 func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error) {
 	var found []Command
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -216,7 +218,8 @@ func keysOfAll(b *bolt.Bucket, after uint64) iter.Seq[[]byte] {
 	}
 }
 
-// WaitCommands implements Commands.
+// WaitCommands blocks until a command with an ID above after is stored, a command was made
+// pending again since the call, or ctx is done.
 func (s *Store) WaitCommands(ctx context.Context, after uint64) error {
 	s.mu.Lock()
 	changed := s.commanded

@@ -71,8 +71,10 @@ func compact(path string) (before, after int64, err error) {
 	return info.Size(), compacted.Size(), boltfile.SyncDir(dir)
 }
 
-// Backup implements Operations. It first makes the copy beside the state, at the disk's
-// speed: as long as a transaction reads, the file grows with everything that is written.
+// Backup writes a consistent copy of the state to w, and returns its size. Reads and writes
+// continue meanwhile; a slow w blocks nobody. The copy is a complete state file. It first
+// makes the copy beside the state, at the disk's speed: as long as a transaction reads, the
+// file grows with everything that is written.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	n, err := s.backup(ctx, w)
 	if err != nil {

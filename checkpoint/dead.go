@@ -14,7 +14,8 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// Dead implements Journal.
+// Dead returns an owner's dead letters in the order of their keys, after a key ("": from
+// the first), at most limit.
 func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
 	var deadLetters []DeadLetter
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -42,7 +43,8 @@ func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]D
 	return deadLetters, nil
 }
 
-// DeadLetterOf implements Operations.
+// DeadLetterOf returns the dead letter of an owner with a key; found is false if there is
+// none.
 func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		dead := tx.Bucket(deadBucket).Bucket([]byte(o))

@@ -18,7 +18,9 @@ const (
 	takeBytes       = 4 << 20
 )
 
-// DropDead implements Operations.
+// DropDead drops an owner's dead letters with the given keys, or all of them if keys is
+// nil. It ignores unknown keys. n is how many were dropped, even if err is not nil: many
+// are dropped in several transactions.
 func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, err error) {
 	n, err = s.takeDead(ctx, o, keys, func(*writeRound, string, []byte) (bool, error) { return true, nil })
 	if err != nil {

@@ -22,14 +22,16 @@ type Delivery struct {
 	Dead   []DeadLetter
 }
 
-// CommitDelivery implements Journal.
-func (s *Store) CommitDelivery(ctx context.Context, acknowledged Delivery) error {
-	err := validateDead(acknowledged.Dead)
+// CommitDelivery moves a cursor and writes the dead letters with it. It returns ErrFenced
+// if the cursor is not d.Expect, ErrDeadFull if the dead letters have no space, and an
+// error if d.Cursor is beyond the journal.
+func (s *Store) CommitDelivery(ctx context.Context, d Delivery) error {
+	err := validateDead(d.Dead)
 	if err == nil {
-		err = s.do(ctx, &deliveryChange{acknowledged})
+		err = s.do(ctx, &deliveryChange{d})
 	}
 	if err != nil {
-		return fmt.Errorf("commit the delivery to %s up to %d: %w", acknowledged.Sink, acknowledged.Cursor, err)
+		return fmt.Errorf("commit the delivery to %s up to %d: %w", d.Sink, d.Cursor, err)
 	}
 	return nil
 }
@@ -78,7 +80,8 @@ type Excess struct {
 	Oldest, Newest time.Time
 }
 
-// Over implements Skips.
+// Over returns what a sink would have to skip to be within a budget. Its cost does not
+// grow with the journal.
 func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		j, err := openJournal(tx)
@@ -151,7 +154,9 @@ type Skip struct {
 	Event transform.Event
 }
 
-// Skip implements Skips.
+// Skip moves the cursor, counts what was skipped, and appends the event, in one
+// transaction. It needs no space in the journal. It returns ErrFenced if the cursor is not
+// skipped.Expect, and an error if skipped.Cursor is beyond the journal.
 func (s *Store) Skip(ctx context.Context, skipped Skip) error {
 	var err error
 	if len(skipped.Event.Structured()) == 0 {

@@ -12,7 +12,8 @@ import (
 	"ndrbridge/transform"
 )
 
-// Forget implements Operations.
+// Forget drops the cursor, the redelivery queue and the dead letters of a sink. It returns
+// an error if the sink is configured, or never was.
 func (s *Store) Forget(ctx context.Context, sink string) error {
 	if err := s.do(ctx, forgetting(sink)); err != nil {
 		return fmt.Errorf("forget %s: %w", sink, err)
@@ -70,8 +71,10 @@ func forgetSink(tx *boltfile.Tx, sink string) error {
 	return nil
 }
 
-// Rename implements Operations. It needs memory for a copy of the sink's dead letters
-// and requeued events.
+// Rename moves everything that the state holds of a sink to another name, in one
+// transaction. It returns an error if either is configured, if from never was, or if the
+// state holds anything under the name to. It needs memory for a copy of the sink's dead
+// letters and requeued events.
 func (s *Store) Rename(ctx context.Context, from, to string) error {
 	var err error
 	if to == "" || len(to) > maxKey {
@@ -135,7 +138,11 @@ func (p part) copy(to part) error {
 	return from.ForEach(func(key, value []byte) error { return copied.Add(key, bytes.Clone(value)) })
 }
 
-// ForgetAppliance implements Operations. It needs memory for the keys that it drops.
+// ForgetAppliance drops the positions of an appliance's streams and what its sources and
+// the sinks remember about it, so that another appliance can take its name. What the
+// journal and the dead letters hold of it stays, and so does the position of the events
+// about it. found is false if there was nothing to drop. It returns an error while commands
+// for it are pending. It needs memory for the keys that it drops.
 func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bool, err error) {
 	f := &forgettingAppliance{name: appliance}
 	if err := s.do(ctx, f); err != nil {

@@ -13,7 +13,8 @@ import (
 	"ndrbridge/checkpoint/internal/boltfile"
 )
 
-// Recall implements Sources.
+// Recall returns the value remembered for each key, in the order of keys; nil for a key
+// that is unknown or forgotten. The caller owns the result.
 func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]byte, error) {
 	values, err := s.recall(ctx, []byte(source.String()), keys)
 	if err != nil {
@@ -22,7 +23,8 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 	return values, nil
 }
 
-// Known implements Sources.
+// Known returns remembered entries in the order of At and Key, starting after the At and
+// Key of after, at most limit entries. The caller owns the result.
 func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error) {
 	var entries []Entry
 	err := s.view(ctx, func(tx *bolt.Tx) error {
@@ -79,7 +81,8 @@ func isKnown(tx *boltfile.Tx, key []byte) bool {
 // name begins like it, since appliances have names.
 func memoryName(sink string) []byte { return []byte("/" + SinkOwner(sink)) }
 
-// RecallSink implements Memories.
+// RecallSink returns a sink's remembered values for the keys, in their order; nil for an
+// unknown key. The caller owns the result.
 func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
 	values, err := s.recall(ctx, memoryName(sink), keys)
 	if err != nil {
@@ -123,7 +126,10 @@ func own(values [][]byte, size int) {
 	}
 }
 
-// RememberSink implements Memories.
+// RememberSink sets remembered entries of a sink, by key, all of them or none. It forgets
+// entries whose At is lower than forgetBefore, a bounded number with each call; 0: none.
+// An entry under the SourceKey of an object that a source still knows is kept. It returns
+// an error if the sink was never configured.
 func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
 	err := validateEntries(entries)
 	if err == nil {
@@ -153,7 +159,8 @@ func (m *remembering) write(r *writeRound) error {
 	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
 }
 
-// RefreshSink implements Memories.
+// RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
+// due. It writes nothing if no entry is due.
 func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
 	refresh := &refreshing{sink: sink, at: at, due: due}
 	err := s.view(ctx, func(tx *bolt.Tx) error {

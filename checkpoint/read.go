@@ -30,7 +30,8 @@ func (b Batch) admits(events, bytes, next int) bool {
 	return events == 0 || (b.MaxEvents <= 0 || events < b.MaxEvents) && (b.MaxBytes <= 0 || bytes+next <= b.MaxBytes)
 }
 
-// Read implements Journal.
+// Read returns events after a sequence number, without waiting. Events after a cursor that
+// were trimmed while the sink was not configured are left out. The caller owns the result.
 func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, error) {
 	if records := s.readTail(ctx, after, max); len(records) > 0 {
 		return records, nil
@@ -80,7 +81,8 @@ func (s *Store) readTail(ctx context.Context, after uint64, max Batch) []Record 
 	return s.tail.read(after, max)
 }
 
-// Wait implements Journal.
+// Wait blocks until the journal holds an event after the sequence number, and returns nil;
+// it returns ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) Wait(ctx context.Context, after uint64) error {
 	for {
 		s.mu.Lock()
@@ -102,7 +104,9 @@ func (s *Store) Wait(ctx context.Context, after uint64) error {
 	}
 }
 
-// Since implements Operations.
+// Since returns the sequence number of the first event in the journal that was recorded at
+// or after t, or the number that the next event will get. Its cost does not grow with the
+// journal.
 func (s *Store) Since(ctx context.Context, t time.Time) (seq uint64, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		j, err := openJournal(tx)
@@ -155,7 +159,7 @@ func (t *tail) append(rounds [][]transform.Event, last uint64) {
 // drop drops all events.
 func (t *tail) drop() { t.records, t.bytes = nil, 0 }
 
-// read returns events after a number as Journal.Read does, or none if the first of them is
+// read returns events after a number as Store.Read does, or none if the first of them is
 // not in the tail.
 func (t *tail) read(after uint64, max Batch) []Record {
 	if len(t.records) == 0 || after+1 < t.records[0].Seq || after >= t.records[len(t.records)-1].Seq {

@@ -54,7 +54,10 @@ type Range struct {
 	First, Last uint64 // sequence numbers
 }
 
-// Requeue implements Redeliveries.
+// Requeue moves a sink's dead letters to the end of its queue, in the order of keys, or
+// all of them in the order of their keys if keys is nil. It ignores unknown keys, and
+// leaves a dead letter whose body is not an event where it is. n is how many were moved,
+// even if err is not nil: many dead letters are moved in several transactions.
 func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		_, err := cursorOf(tx, sink)
@@ -91,7 +94,10 @@ func (r *writeRound) requeue(sink, key string, event []byte) error {
 	return c.put(r.tx, sink)
 }
 
-// Replay implements Redeliveries.
+// Replay appends a range of the journal to the sink's queue: from the first event recorded
+// at or after since up to the sink's cursor (events after the cursor are delivered
+// anyway). While the sink is configured, Limits.Retain trims no part of the range before
+// it is redelivered; MaxBytes does.
 func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range, error) {
 	r := &replay{sink: sink, since: since}
 	if err := s.do(ctx, r); err != nil {
@@ -134,7 +140,9 @@ func (p *replay) write(r *writeRound) error {
 	return nil
 }
 
-// Redeliver implements Redeliveries.
+// Redeliver returns the next events of the queue, without waiting, in the order in which
+// they were queued; no records if there are none. It changes nothing. The caller owns the
+// result.
 func (s *Store) Redeliver(ctx context.Context, sink string, max Batch) (Redelivery, error) {
 	var (
 		next   Redelivery
@@ -205,7 +213,8 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 	return next, values, err
 }
 
-// WaitRedelivery implements Redeliveries.
+// WaitRedelivery blocks until there is something to redeliver, and returns nil; it returns
+// ctx's error if ctx is done first, or ErrClosed.
 func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	for {
 		s.mu.Lock()
@@ -223,14 +232,16 @@ func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 	}
 }
 
-// CommitRedelivery implements Redeliveries.
-func (s *Store) CommitRedelivery(ctx context.Context, acknowledged RedeliveryCommit) error {
-	err := validateDead(acknowledged.Dead)
+// CommitRedelivery removes events from the queue and writes the dead letters with that. It
+// returns ErrFenced if the queue does not begin at c.Expect, and ErrDeadFull as
+// CommitDelivery does.
+func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error {
+	err := validateDead(c.Dead)
 	if err == nil {
-		err = s.do(ctx, &redeliveryChange{acknowledged})
+		err = s.do(ctx, &redeliveryChange{c})
 	}
 	if err != nil {
-		return fmt.Errorf("commit the redelivery to %s: %w", acknowledged.Sink, err)
+		return fmt.Errorf("commit the redelivery to %s: %w", c.Sink, err)
 	}
 	return nil
 }

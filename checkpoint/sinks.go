@@ -16,7 +16,10 @@ type Start struct {
 	Since time.Time // with the first event recorded at or after this; zero: with everything that the journal holds
 }
 
-// Configure implements Journal.
+// Configure sets which sinks there are, before any of them reads. A sink that the state
+// has never seen gets a cursor at its Start. Only these sinks hold the journal back; the
+// cursors of others are kept, and returned by Stats. Before Configure is called, nothing
+// is trimmed, and every event in the journal counts as not yet committed.
 func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
 	for sink := range sinks {
 		if sink == "" || len(sink) > maxKey {
@@ -66,7 +69,8 @@ func (s Start) cursor(j *journal) (uint64, error) {
 	return first - 1, err
 }
 
-// Cursor implements Journal.
+// Cursor returns the sequence number of the last event that the sink has committed. It
+// returns an error if the sink was never configured.
 func (s *Store) Cursor(ctx context.Context, sink string) (seq uint64, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		seq, err = cursorOf(tx, sink)
@@ -86,7 +90,8 @@ func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Pause implements Operations.
+// Pause records, across restarts, whether an operator has paused a sink; Stats returns it.
+// It has no other effect here. It returns an error if the sink was never configured.
 func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
 	p := pausing{sink: sink}
 	if paused {

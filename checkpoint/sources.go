@@ -33,12 +33,12 @@ type Commit struct {
 	// waiting for space.
 	NoWait bool
 	// Reserve lets the events use half of the space that the journal reserves for the bridge's
-	// own events (see Space.HasSpace). It is meant for small events that others wait for. The
-	// other half is left to Commands.Finish.
+	// own events (see Store.HasSpace). It is meant for small events that others wait for. The
+	// other half is left to Store.Finish.
 	Reserve bool
 }
 
-// Position implements Sources.
+// Position returns the last committed position, nil if there is none.
 func (s *Store) Position(ctx context.Context, source Source) (position []byte, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
 		position = bytes.Clone(tx.Bucket(positionsBucket).Get([]byte(source.String())))
@@ -50,7 +50,11 @@ func (s *Store) Position(ctx context.Context, source Source) (position []byte, e
 	return position, nil
 }
 
-// Commit implements Sources.
+// Commit writes c, all of it or nothing. While the journal has no space (see Limits), it
+// waits until ctx is done, unless c.NoWait is set; a commit without events needs no space.
+// If even the fastest sink is far behind, Commit waits for it briefly, while that sink
+// delivers, so that the backlog does not outrun it. It returns ErrFenced if the position
+// is not c.Expect.
 func (s *Store) Commit(ctx context.Context, c Commit) error {
 	err := c.validate()
 	if err == nil {

@@ -34,7 +34,9 @@ func (j *journal) hasSpace(tx *bolt.Tx, configured map[string]bool, limits Limit
 	return int64(j.total-acknowledged) < limits.MaxBytes+reserve, nil
 }
 
-// HasSpace implements Space.
+// HasSpace reports whether the journal accepts more events. If reserved is true, it
+// reports it for the events of finished commands (see Store.Finish), which may use the
+// whole reserve: a sixteenth of Limits.MaxBytes beyond it, and at least 64 KiB.
 func (s *Store) HasSpace(ctx context.Context, reserved bool) (has bool, err error) {
 	s.mu.Lock()
 	configured, limits := s.configured, s.limits

@@ -54,8 +54,8 @@ type DeadStats struct {
 	Dropped uint64
 }
 
-// Stats implements Journal. It costs a few lookups for every sink and every owner of dead
-// letters that the state knows.
+// Stats returns the size of the state. Its cost does not grow with the journal. It costs a
+// few lookups for every sink and every owner of dead letters that the state knows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	s.mu.Lock()
 	configured, waiting, limits := s.configured, s.waiting, s.limits

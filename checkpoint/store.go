@@ -35,8 +35,16 @@ type Options struct {
 	LockWait time.Duration
 }
 
-// Store keeps the state in one bbolt file. It implements Sources, Journal, Skips,
-// Redeliveries, Operations, Memories and Commands.
+// Store keeps the state in one bbolt file. Its methods are safe for concurrent use.
+//
+// Sources commit events with their positions (Commit); sinks read the journal after their
+// cursors and commit what they delivered (CommitDelivery). Each sink that has a cursor has a
+// redelivery queue, separate from its cursor, and a memory of what it created at its target,
+// such as the message or the ticket of a detection. Both are forgotten and renamed with the
+// sink. Commands are changes to make at appliances.
+//
+// An error that is none of those named here (such as a full disk) may be temporary: the
+// caller retries.
 //
 // Every write waits for its turn, is committed together with the other waiting writes, and
 // has been synced to disk when its call returns. If ctx is done while a call waits, the
@@ -80,16 +88,6 @@ type Store struct {
 	queued     chan struct{} // closed and replaced when something was put into a redelivery queue
 	commanded  chan struct{} // closed and replaced when a command became pending
 }
-
-var (
-	_ Sources      = (*Store)(nil)
-	_ Journal      = (*Store)(nil)
-	_ Skips        = (*Store)(nil)
-	_ Redeliveries = (*Store)(nil)
-	_ Operations   = (*Store)(nil)
-	_ Memories     = (*Store)(nil)
-	_ Commands     = (*Store)(nil)
-)
 
 // Open opens the state at path, or creates an empty one if there is no file. The file gets
 // mode 0600. An existing file is read through before anything is written to it, which

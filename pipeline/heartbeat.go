@@ -10,6 +10,7 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/lifecycle"
+	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
 
@@ -19,7 +20,7 @@ type heartbeat struct {
 	config  configs.Events
 	every   time.Duration // 0: never
 	events  transform.Encoder
-	store   checkpoint.Sources
+	store   poller.Store
 	version string
 	started time.Time // start of the process
 	log     *slog.Logger
@@ -86,7 +87,7 @@ func ownEvents(config *configs.Config) transform.Encoder {
 // journal commits an event that concerns no appliance. If the journal is full, it
 // waits; with wait false it uses its half of the reserve instead, and returns
 // checkpoint.ErrFull once that is used up, too. It may be called concurrently.
-func journal(ctx context.Context, store checkpoint.Sources, event transform.Event, now time.Time, wait bool) error {
+func journal(ctx context.Context, store poller.Store, event transform.Event, now time.Time, wait bool) error {
 	source := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
 	for {
 		last, err := store.Position(ctx, source)

@@ -84,7 +84,7 @@ func sinkStatus(name string, stats checkpoint.Stats) admin.SinkStatus {
 }
 
 // overLag reports whether the sink's unacknowledged events exceed its lag budget.
-func overLag(ctx context.Context, store checkpoint.Skips, s configs.Sink, stats checkpoint.Stats) (bool, error) {
+func overLag(ctx context.Context, store *checkpoint.Store, s configs.Sink, stats checkpoint.Stats) (bool, error) {
 	if _, known := stats.Sinks[s.Name]; !known || !s.Lag.IsBounded() {
 		return false, nil
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ndrbridge/appliance"
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/poller"
@@ -21,7 +20,7 @@ type streams struct {
 	appliance configs.Appliance
 	prefix    string
 	client    *appliance.Client
-	store     checkpoint.Sources
+	store     poller.Store
 	metrics   *poller.Metrics
 	ownWrites *tickets.OwnWrites // nil if tickets are disabled
 	reused    func(context.Context, poller.ReusedID) error

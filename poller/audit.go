@@ -55,7 +55,7 @@ const rememberedEntries = 100_000
 // distinguishes them.
 type Audit struct {
 	client AuditClient
-	store  checkpoint.Sources
+	store  Store
 	source checkpoint.Source
 	o      AuditOptions
 	events transform.Encoder
@@ -80,7 +80,7 @@ type Audit struct {
 }
 
 // NewAudit returns a source that continues from the position in store.
-func NewAudit(client AuditClient, store checkpoint.Sources, o AuditOptions) *Audit {
+func NewAudit(client AuditClient, store Store, o AuditOptions) *Audit {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
 	a := &Audit{
 		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
 // VerifyAudit compares, by id and content, every entry that the audit log shows since a
 // time with what is remembered of it. It changes nothing, and can run while the source
 // does. It returns ErrNoPosition if the stream was never read.
-func VerifyAudit(ctx context.Context, client AuditClient, store checkpoint.Sources, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
 	a.pages.polls = unreadableAfter // entries that the source has given up must not end this
 	p, err := a.committedPosition(ctx)

@@ -75,7 +75,7 @@ func MinFirmware() appliance.Version { return appliance.Version{9, 3} }
 //   - No decision depends on the local clock.
 type Detections struct {
 	client DetectionsClient
-	store  checkpoint.Sources
+	store  Store
 	source checkpoint.Source
 	o      DetectionsOptions
 	events transform.Encoder
@@ -110,7 +110,7 @@ type sweep struct {
 }
 
 // NewDetections returns a source that continues from the position in store.
-func NewDetections(client DetectionsClient, store checkpoint.Sources, o DetectionsOptions) *Detections {
+func NewDetections(client DetectionsClient, store Store, o DetectionsOptions) *Detections {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
 	d := &Detections{
 		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),

@@ -11,7 +11,7 @@ import (
 
 // HasSeen reports whether the detections source of an appliance has been shown the
 // detection with an id, whether or not it became an event, and has not forgotten it.
-func HasSeen(ctx context.Context, store checkpoint.Sources, appliance string, id int64) (bool, error) {
+func HasSeen(ctx context.Context, store Store, appliance string, id int64) (bool, error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}
 	values, err := store.Recall(ctx, source, []string{knownKey(id, true), knownKey(id, false)})
 	if err != nil {

@@ -20,7 +20,7 @@ const maxVerified = 10_000_000
 // since a time with what is known of it, and then requests those that are known and were
 // not shown. It changes nothing. It can run while the source does: what the source reads
 // meanwhile is not a difference. It returns ErrNoPosition if the stream was never read.
-func VerifyDetections(ctx context.Context, client DetectionsClient, store checkpoint.Sources, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyDetections(ctx context.Context, client DetectionsClient, store Store, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
 	d.pages.polls = unreadableAfter // objects that the source has given up must not end this
 	position, err := d.committedPosition(ctx)

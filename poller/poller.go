@@ -30,6 +30,15 @@ type Source interface {
 	Progress() (p Progress, ok bool)
 }
 
+// Store is the part of the state that sources use. *checkpoint.Store implements it, and
+// documents the methods.
+type Store interface {
+	Position(ctx context.Context, source checkpoint.Source) ([]byte, error)
+	Recall(ctx context.Context, source checkpoint.Source, keys []string) ([][]byte, error)
+	Known(ctx context.Context, source checkpoint.Source, after checkpoint.Entry, limit int) ([]checkpoint.Entry, error)
+	Commit(ctx context.Context, c checkpoint.Commit) error
+}
+
 // Next is when a source should be polled again.
 type Next int
 

@@ -12,7 +12,7 @@ import (
 // ReadUpTo returns the appliance's time up to which the committed position of a stream
 // covers it; the zero time if there is no position, or nothing after the stream's start
 // was read yet. A source may have read further without finding anything.
-func ReadUpTo(ctx context.Context, store checkpoint.Sources, source checkpoint.Source) (time.Time, error) {
+func ReadUpTo(ctx context.Context, store Store, source checkpoint.Source) (time.Time, error) {
 	committed, err := store.Position(ctx, source)
 	if err != nil || committed == nil {
 		return time.Time{}, err

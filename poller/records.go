@@ -83,7 +83,7 @@ type RecordsOptions struct {
 //     own time proves that the window was closed.
 type Records struct {
 	client RecordsClient
-	store  checkpoint.Sources
+	store  Store
 	source checkpoint.Source
 	o      RecordsOptions
 	events transform.Encoder
@@ -122,7 +122,7 @@ type Records struct {
 }
 
 // NewRecords returns a source that continues from the position in store.
-func NewRecords(client RecordsClient, store checkpoint.Sources, o RecordsOptions) *Records {
+func NewRecords(client RecordsClient, store Store, o RecordsOptions) *Records {
 	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
 	r := &Records{
 		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),

@@ -21,7 +21,7 @@ type JournalReader interface {
 // up to where the stream was read, with the contents of the journal. Trimmed events cannot
 // be compared, so it begins no earlier than the journal does. It changes nothing, and can
 // run while the source does. It returns ErrNoPosition if the stream was never read.
-func VerifyRecords(ctx context.Context, client RecordsClient, store checkpoint.Sources, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	r := NewRecords(client, store, o)
 	committed, err := store.Position(ctx, r.source)
 	switch {

@@ -20,7 +20,7 @@ var ErrNoPosition = errors.New("the stream has never been read")
 // from the new position with its next poll. A position that is already before the time
 // stays. Rewind returns ErrNoPosition if there is none, and an error if the stream is
 // unknown.
-func Rewind(ctx context.Context, store checkpoint.Sources, source checkpoint.Source, to time.Time) error {
+func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.Time) error {
 	rewind := rewindDetections
 	switch {
 	case source.Stream == transform.StreamDetections:

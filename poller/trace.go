@@ -37,27 +37,27 @@ func attributesOf(s checkpoint.Source) []attribute.KeyValue {
 
 // tracedStore creates a span for every commit.
 type tracedStore struct {
-	checkpoint.Sources
+	Store
 	tracer trace.Tracer
 }
 
 // Traced returns a store that creates a span for every commit, as a child of the poll that
 // commits; it returns store itself if tracer is nil.
-func Traced(store checkpoint.Sources, tracer trace.Tracer) checkpoint.Sources {
+func Traced(store Store, tracer trace.Tracer) Store {
 	if tracer == nil {
 		return store
 	}
 	return &tracedStore{store, tracer}
 }
 
-// Commit implements checkpoint.Sources.
+// Commit implements Store.
 func (s *tracedStore) Commit(ctx context.Context, c checkpoint.Commit) error {
 	ctx, span := s.tracer.Start(ctx, "commit", trace.WithAttributes(attributesOf(c.Source)...), trace.WithAttributes(
 		attribute.Int("ndrbridge.events", len(c.Events)),
 		attribute.Int("ndrbridge.dead_letters", len(c.Dead)),
 	))
 	defer span.End()
-	err := s.Sources.Commit(ctx, c)
+	err := s.Store.Commit(ctx, c)
 	if err != nil && ctx.Err() == nil {
 		span.SetStatus(codes.Error, err.Error())
 	}

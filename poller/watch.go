@@ -17,7 +17,7 @@ import (
 // Watch reports, by events in the journal, when an appliance cannot be polled and when it
 // can be again. The pollers of the appliance's streams share one.
 type Watch struct {
-	store  checkpoint.Sources
+	store  Store
 	source checkpoint.Source
 	o      WatchOptions
 	events transform.Encoder
@@ -78,7 +78,7 @@ type Reach struct {
 }
 
 // NewWatch returns a Watch that has seen no poll yet.
-func NewWatch(store checkpoint.Sources, o WatchOptions) *Watch {
+func NewWatch(store Store, o WatchOptions) *Watch {
 	return &Watch{
 		store: store, o: o,
 		source:  checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamEvents},

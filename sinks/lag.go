@@ -30,7 +30,7 @@ const (
 
 // lagPolicy applies a Lag to a sink's cursor.
 type lagPolicy struct {
-	journal checkpoint.Skips
+	journal Journal
 	sink    string
 	Lag
 	checkedAt, skippedAt time.Time

@@ -56,11 +56,21 @@ type Options struct {
 	Metrics *Metrics
 }
 
-// Journal is the part of the state that a Runner uses.
+// Journal is the part of the state that a Runner uses: the events after the sink's cursor,
+// what the sink's lag policy skips of them, and its redelivery queue. *checkpoint.Store
+// implements it, and documents the methods.
 type Journal interface {
-	checkpoint.Journal
-	checkpoint.Skips
-	checkpoint.Redeliveries
+	Cursor(ctx context.Context, sink string) (uint64, error)
+	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
+	Wait(ctx context.Context, after uint64) error
+	CommitDelivery(ctx context.Context, d checkpoint.Delivery) error
+
+	Over(ctx context.Context, sink string, b checkpoint.Budget) (checkpoint.Excess, error)
+	Skip(ctx context.Context, s checkpoint.Skip) error
+
+	Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error)
+	CommitRedelivery(ctx context.Context, c checkpoint.RedeliveryCommit) error
+	WaitRedelivery(ctx context.Context, sink string) error
 }
 
 // Runner delivers to one sink. One worker delivers the journal from the sink's

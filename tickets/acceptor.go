@@ -27,15 +27,21 @@ type AcceptorOptions struct {
 	Metrics *AcceptorMetrics // never nil
 }
 
+// AcceptorStore is where an Acceptor stores commands. *checkpoint.Store implements it, and
+// documents the method.
+type AcceptorStore interface {
+	Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error)
+}
+
 // Acceptor checks commands from any intake, determines their appliances, and stores
 // them. Its methods are safe for concurrent use.
 type Acceptor struct {
-	store checkpoint.Commands
+	store AcceptorStore
 	AcceptorOptions
 }
 
 // NewAcceptor returns an Acceptor that stores commands in store.
-func NewAcceptor(store checkpoint.Commands, o AcceptorOptions) *Acceptor {
+func NewAcceptor(store AcceptorStore, o AcceptorOptions) *Acceptor {
 	return &Acceptor{store: store, AcceptorOptions: o}
 }
 

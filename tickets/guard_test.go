@@ -292,7 +292,7 @@ type mortal struct {
 	g *guarded
 }
 
-type state interface{ checkpoint.Commands }
+type state interface{ tickets.WriterStore }
 
 func (m *mortal) Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error {
 	return m.during(func() error { return m.state.Note(ctx, id, note, expect) })

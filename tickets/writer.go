@@ -30,6 +30,18 @@ type WriterOptions struct {
 	Metrics *WriterMetrics
 }
 
+// WriterStore is the part of the state that a Writer uses. *checkpoint.Store implements it,
+// and documents the methods.
+type WriterStore interface {
+	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
+	Command(ctx context.Context, id uint64) (c checkpoint.Command, found bool, err error)
+	WaitCommands(ctx context.Context, after uint64) error
+	Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error
+	Finish(ctx context.Context, o checkpoint.Outcome) error
+	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
+	HasSpace(ctx context.Context, reserved bool) (bool, error)
+}
+
 // Writer carries out the commands for one appliance. Invariants:
 //
 //   - An accepted command is written at least once, or ends as rejected with a
@@ -39,7 +51,7 @@ type WriterOptions struct {
 //   - Nothing is written before the state holds it.
 type Writer struct {
 	client    Client
-	store     checkpoint.Commands
+	store     WriterStore
 	ownWrites *OwnWrites
 	o         WriterOptions
 	events    transform.Encoder
@@ -64,7 +76,7 @@ type Status struct {
 
 // NewWriter returns a Writer that continues from the commands in store. It shares
 // ownWrites with the pollers of the appliance's detections.
-func NewWriter(client Client, store checkpoint.Commands, ownWrites *OwnWrites, o WriterOptions) *Writer {
+func NewWriter(client Client, store WriterStore, ownWrites *OwnWrites, o WriterOptions) *Writer {
 	w := &Writer{
 		client: client, store: store, ownWrites: ownWrites, o: o,
 		events:    transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},

@@ -32,7 +32,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // newWriter returns a writer to the appliance at url, over transport, or over the
 // network if transport is nil.
-func newWriter(t *testing.T, store checkpoint.Commands, url string, transport http.RoundTripper) *tickets.Writer {
+func newWriter(t *testing.T, store *checkpoint.Store, url string, transport http.RoundTripper) *tickets.Writer {
 	client, err := appliance.New(appliance.Options{
 		URL: url, Key: func() (string, error) { return standin.DefaultAPIKey, nil }, Transport: transport,
 	})
@@ -64,7 +64,7 @@ func newStore(t *testing.T) *checkpoint.Store {
 }
 
 // accept accepts commands.
-func accept(t *testing.T, store checkpoint.Commands, all ...tickets.Command) {
+func accept(t *testing.T, store *checkpoint.Store, all ...tickets.Command) {
 	for _, c := range all {
 		body, err := json.Marshal(c)
 		if err != nil {
@@ -188,7 +188,7 @@ func inProcess(a *standin.Appliance, text string, failing *atomic.Int32) http.Ro
 }
 
 // states returns the states of the commands in a store.
-func states(t *testing.T, store checkpoint.Commands) string {
+func states(t *testing.T, store *checkpoint.Store) string {
 	all, err := store.Commands(t.Context(), checkpoint.CommandFilter{}, 0, 1000)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -15,15 +16,58 @@ import (
 	"ndrbridge/transform"
 )
 
-// Store is a backend: all parts of the state, and Close.
+// Store is a backend, as its users see it: sources, sinks, their lag policies and
+// redelivery queues, operators, what sinks remember, and ticket commands. The contracts are
+// those of checkpoint.Store.
 type Store interface {
-	checkpoint.Sources
-	checkpoint.Journal
-	checkpoint.Skips
-	checkpoint.Redeliveries
-	checkpoint.Operations
-	checkpoint.Memories
-	checkpoint.Commands
+	Position(ctx context.Context, source checkpoint.Source) ([]byte, error)
+	Recall(ctx context.Context, source checkpoint.Source, keys []string) ([][]byte, error)
+	Known(ctx context.Context, source checkpoint.Source, after checkpoint.Entry, limit int) ([]checkpoint.Entry, error)
+	Commit(ctx context.Context, c checkpoint.Commit) error
+
+	Configure(ctx context.Context, sinks map[string]checkpoint.Start) error
+	Cursor(ctx context.Context, sink string) (uint64, error)
+	Read(ctx context.Context, after uint64, max checkpoint.Batch) ([]checkpoint.Record, error)
+	Wait(ctx context.Context, after uint64) error
+	CommitDelivery(ctx context.Context, s checkpoint.Delivery) error
+	Dead(ctx context.Context, o checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error)
+	Stats(ctx context.Context) (checkpoint.Stats, error)
+
+	Over(ctx context.Context, sink string, b checkpoint.Budget) (checkpoint.Excess, error)
+	Skip(ctx context.Context, s checkpoint.Skip) error
+
+	Requeue(ctx context.Context, sink string, keys []string) (n int, err error)
+	Replay(ctx context.Context, sink string, since time.Time) (checkpoint.Range, error)
+	Redeliver(ctx context.Context, sink string, max checkpoint.Batch) (checkpoint.Redelivery, error)
+	CommitRedelivery(ctx context.Context, s checkpoint.RedeliveryCommit) error
+	WaitRedelivery(ctx context.Context, sink string) error
+
+	DeadLetterOf(ctx context.Context, o checkpoint.Owner, key string) (deadLetter checkpoint.DeadLetter, found bool, err error)
+	Since(ctx context.Context, t time.Time) (uint64, error)
+	DropDead(ctx context.Context, o checkpoint.Owner, keys []string) (n int, err error)
+	Forget(ctx context.Context, sink string) error
+	ForgetAppliance(ctx context.Context, appliance string) (found bool, err error)
+	Pause(ctx context.Context, sink string, paused bool) error
+	Rename(ctx context.Context, from, to string) error
+	Backup(ctx context.Context, w io.Writer) (int64, error)
+
+	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
+	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error
+	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
+
+	Accept(ctx context.Context, commands []checkpoint.Command) ([]checkpoint.Acceptance, error)
+	Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error)
+	Command(ctx context.Context, id uint64) (c checkpoint.Command, found bool, err error)
+	Note(ctx context.Context, id uint64, note []byte, expect []checkpoint.Entry) error
+	Finish(ctx context.Context, o checkpoint.Outcome) error
+	RetryCommand(ctx context.Context, id uint64) error
+	DropCommands(ctx context.Context, ids []uint64) (n int, err error)
+	Expected(ctx context.Context, appliance string) ([]checkpoint.Entry, error)
+	DropExpected(ctx context.Context, appliance string, keys []string, before int64) error
+	WaitCommands(ctx context.Context, after uint64) error
+
+	HasSpace(ctx context.Context, reserved bool) (bool, error)
+
 	Close() error
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/file"
@@ -29,7 +28,7 @@ const memoryKept = 90 * 24 * time.Hour
 // SinkOptions configure OpenSink beyond the sink's configuration.
 type SinkOptions struct {
 	Version  string
-	Memories checkpoint.Memories // where a sink remembers detections
+	Memories webhook.MemoryStore // where a sink remembers detections
 	Link     Link                // used by sinks that open tickets
 	Stdout   io.Writer           // used by file sinks with the path -
 	Log      *slog.Logger

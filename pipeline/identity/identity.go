@@ -25,11 +25,17 @@ import (
 // itself. No polled stream has this name.
 const stream = "identity"
 
+// Store is the part of the state that keeps identities. *checkpoint.Store implements it.
+type Store interface {
+	Position(ctx context.Context, source checkpoint.Source) ([]byte, error)
+	Commit(ctx context.Context, c checkpoint.Commit) error
+}
+
 // Detector looks for evidence that one appliance was replaced. It keeps what it found in
 // the state until an operator drops it, and logs it only once. Its methods are safe for
 // concurrent use.
 type Detector struct {
-	store  checkpoint.Sources
+	store  Store
 	source checkpoint.Source
 	now    func() time.Time
 	log    *slog.Logger
@@ -57,7 +63,7 @@ func source(appliance string) checkpoint.Source {
 }
 
 // NewDetector returns the detector of an appliance.
-func NewDetector(appliance string, store checkpoint.Sources, log *slog.Logger) *Detector {
+func NewDetector(appliance string, store Store, log *slog.Logger) *Detector {
 	return &Detector{store: store, source: source(appliance), now: time.Now, log: log}
 }
 
@@ -114,14 +120,14 @@ func (d *Detector) change(ctx context.Context, f func(*Known) (reason string)) (
 }
 
 // Read returns the stored identity of an appliance, and whether there is one.
-func Read(ctx context.Context, store checkpoint.Sources, appliance string) (k Known, found bool, err error) {
+func Read(ctx context.Context, store Store, appliance string) (k Known, found bool, err error) {
 	committed, k, err := read(ctx, store, source(appliance))
 	return k, committed != nil, err
 }
 
 // Forget drops the stored identity of an appliance and the finding that it was replaced.
 // It reports whether there was one.
-func Forget(ctx context.Context, store checkpoint.Sources, appliance string) (found bool, err error) {
+func Forget(ctx context.Context, store Store, appliance string) (found bool, err error) {
 	committed, _, err := read(ctx, store, source(appliance))
 	if err != nil || committed == nil {
 		return false, err
@@ -130,7 +136,7 @@ func Forget(ctx context.Context, store checkpoint.Sources, appliance string) (fo
 }
 
 // read returns the stored identity and its encoding, which is nil if there is none.
-func read(ctx context.Context, store checkpoint.Sources, source checkpoint.Source) (committed []byte, p Known, err error) {
+func read(ctx context.Context, store Store, source checkpoint.Source) (committed []byte, p Known, err error) {
 	if committed, err = store.Position(ctx, source); err != nil || committed == nil {
 		return nil, p, err
 	}

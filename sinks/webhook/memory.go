@@ -52,9 +52,17 @@ func DetectionKey(e transform.Event) string {
 	return e.Source + "/" + e.Subject // as checkpoint.SourceKey: it is kept as long as the detection is tracked
 }
 
+// MemoryStore is the part of the state that keeps what sinks remember. *checkpoint.Store
+// implements it, and documents the methods.
+type MemoryStore interface {
+	RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error)
+	RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, forgetBefore int64) error
+	RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error
+}
+
 // Memory is where a sink's preset stores its values.
 type Memory struct {
-	Store checkpoint.Memories
+	Store MemoryStore
 	// Sink is the sink's name in the state.
 	Sink string
 	// Keep is how long a value is kept after the last event with its key; it must be

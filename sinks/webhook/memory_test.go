@@ -81,7 +81,7 @@ func startOffice(t *testing.T) (*ticketService, string) {
 
 // memories is a state whose calls may fail, with a hook for each call.
 type memories struct {
-	checkpoint.Memories
+	webhook.MemoryStore
 	recall, remember error
 	calling          func()
 }
@@ -90,7 +90,7 @@ func (m *memories) RecallSink(ctx context.Context, sink string, keys []string) (
 	if m.recall != nil {
 		return nil, m.recall
 	}
-	return m.Memories.RecallSink(ctx, sink, keys)
+	return m.MemoryStore.RecallSink(ctx, sink, keys)
 }
 
 func (m *memories) RememberSink(ctx context.Context, sink string, entries []checkpoint.Entry, before int64) error {
@@ -100,7 +100,7 @@ func (m *memories) RememberSink(ctx context.Context, sink string, entries []chec
 	if m.remember != nil {
 		return m.remember
 	}
-	return m.Memories.RememberSink(ctx, sink, entries, before)
+	return m.MemoryStore.RememberSink(ctx, sink, entries, before)
 }
 
 // remembering has a sink of ticketPreset with a memory that may fail.
@@ -108,7 +108,7 @@ func remembering(t *testing.T) (*ticketService, *memories, *webhook.Memory, *web
 	t.Helper()
 	o, url := startOffice(t)
 	memory := presettest.Memory(t)
-	m := &memories{Memories: memory.Store}
+	m := &memories{MemoryStore: memory.Store}
 	memory.Store = m
 	return o, m, memory, open(t, webhook.Options{URL: url, Preset: ticketPreset{}, Memory: memory})
 }
@@ -257,7 +257,7 @@ func TestAPresetFinishesBeforeAnEventIsDelivered(t *testing.T) {
 		o, url := startOffice(t)
 		done = new([]string)
 		memory = presettest.Memory(t)
-		m = &memories{Memories: memory.Store}
+		m = &memories{MemoryStore: memory.Store}
 		memory.Store = m
 		return o, done, m, memory, open(t, webhook.Options{URL: url, Preset: finishingPreset{done: done, err: err}, Memory: memory})
 	}

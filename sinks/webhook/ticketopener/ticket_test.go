@@ -100,7 +100,7 @@ func (o *ticketSink) want(t testing.TB, tickets int, links ...string) {
 
 // forgetful is a state that may fail.
 type forgetful struct {
-	checkpoint.Memories
+	webhook.MemoryStore
 	failing func() bool
 }
 
@@ -108,7 +108,7 @@ func (f *forgetful) RememberSink(ctx context.Context, sink string, entries []che
 	if f.failing() {
 		return errors.New("the disk is full")
 	}
-	return f.Memories.RememberSink(ctx, sink, entries, before)
+	return f.MemoryStore.RememberSink(ctx, sink, entries, before)
 }
 
 func TestADetectionGetsOneTicket(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/sinks"
+	"ndrbridge/tickets"
 )
 
 // journal returns the journal for a sink's runner.
@@ -40,7 +41,7 @@ func (j *earlyCursor) Read(ctx context.Context, after uint64, most checkpoint.Ba
 func (j *earlyCursor) CommitDelivery(context.Context, checkpoint.Delivery) error { return nil }
 
 // commands returns the store of the acceptor.
-func (b *bridge) commands() checkpoint.Commands {
+func (b *bridge) commands() tickets.AcceptorStore {
 	if b.fault == "early-acceptance" {
 		return earlyAcceptance{b.store}
 	}
