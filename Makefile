@@ -30,7 +30,7 @@ reference:
 	UPDATE=1 go test -count=1 -run 'TestTheReferenceOf|TestTheRulesOfTheCluster' ./deploy/... ./cmd/ndrbridge
 
 test:
-	go test $(RACE) ./...
+	go test $(RACE) -timeout 30m ./...
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
@@ -65,7 +65,7 @@ alerts:
 # unless NDRBRIDGE_TEST_KAFKA names some. It needs Linux and the packages that .ci/run
 # installs. make e2e ONLY=TestKafka selects tests.
 e2e:
-	go test -tags e2e -count=1 -timeout 10m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
+	go test -tags e2e -count=1 -timeout 30m $(if $(ONLY),-run $(ONLY)) -v ./test/e2e
 
 # Checks the files in deploy with linters and schemas, and the bridge's system calls
 # against its systemd unit. It needs Linux and installs its tools.
@@ -76,4 +76,4 @@ deploy-check:
 # needs chromium and npm, which installs axe-core. make page ONLY=TestLooks selects tests.
 page:
 	cd test/page && npm ci --ignore-scripts --no-audit --no-fund
-	go test -tags e2e -count=1 -timeout 5m $(if $(ONLY),-run $(ONLY)) -v ./test/page
+	go test -tags e2e -count=1 -timeout 15m $(if $(ONLY),-run $(ONLY)) -v ./test/page
