@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/loopback"
 )
 
 // installation is an appliance, a configuration, and perhaps a bridge that runs
@@ -43,14 +43,7 @@ func install(t *testing.T, sinks ...string) *installation {
 	server := httptest.NewServer(i.appliance)
 	t.Cleanup(server.Close)
 	// A port that is free now; the admin API has to be found by the configuration.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.admin = l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	i.admin = loopback.Free(t)
 	text := fmt.Sprintf(`
 state: %s
 admin: {listen: %q, token: s3cret-token}

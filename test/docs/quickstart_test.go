@@ -3,7 +3,7 @@ package docs_test
 import (
 	"bytes"
 	"context"
-	"net"
+	"ndrbridge/test/loopback"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,20 +83,9 @@ func scriptOf(t *testing.T, path string) string {
 func onFreePorts(t *testing.T, script string) string {
 	t.Helper()
 	free := make(map[string]string)
-	var held []net.Listener // held until all are found, so that they differ
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
 	return regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllStringFunc(script, func(address string) string {
 		if free[address] == "" {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			held = append(held, l)
-			free[address] = l.Addr().String()
+			free[address] = loopback.Free(t)
 		}
 		return free[address]
 	})

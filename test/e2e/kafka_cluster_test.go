@@ -4,8 +4,7 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
+	"ndrbridge/test/loopback"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,15 +87,18 @@ func (c *kafkaCluster) start(t *testing.T) {
 	jars := fetchKafka(t)
 	c.authority = newAuthority(t)
 	_, _, both := c.authority.issue(t, "broker")
-	for id := 1; id <= 3; id++ {
+	const brokers = 3
+	ports := loopback.FreePorts(t, brokers*len(kafkaListeners)+1)
+	controller := ports[0]
+	ports = ports[1:]
+	for id := 1; id <= brokers; id++ {
 		n := &kafkaNode{owner: t, id: id, jars: jars, folder: t.TempDir(), ports: map[string]int{}}
 		for listener := range kafkaListeners {
-			n.ports[listener] = freePort(t)
+			n.ports[listener], ports = ports[0], ports[1:]
 		}
 		c.nodes = append(c.nodes, n)
 		c.brokers = append(c.brokers, n.address("PLAIN"))
 	}
-	controller := freePort(t)
 	var formatting []*process
 	for _, n := range c.nodes {
 		text := n.properties(controller, c.authority.file(), both)
@@ -120,21 +122,6 @@ func fetchKafka(t testing.TB) (folder string) {
 	fetch := exec.Command("mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory="+folder, "-DincludeScope=runtime")
 	start(t, fetch).succeed(t, 3*time.Minute)
 	return folder
-}
-
-// freePort returns a free loopback port below the system's range of ephemeral ports.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		return l.Addr().(*net.TCPAddr).Port
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 func (n *kafkaNode) config() string { return filepath.Join(n.folder, "server.properties") }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"ndrbridge/test/loopback"
 	"net"
 	"os"
 	"os/exec"
@@ -33,7 +34,7 @@ type natsServer struct {
 func startNATS(t testing.TB, program, settings string) *natsServer {
 	t.Helper()
 	folder := t.TempDir()
-	s := &natsServer{program: program, config: filepath.Join(folder, "nats.conf"), address: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	s := &natsServer{program: program, config: filepath.Join(folder, "nats.conf"), address: loopback.Free(t)}
 	text := fmt.Sprintf("listen: %q\njetstream {store_dir: %q}\n%s\n", s.address, folder, settings)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,9 +74,9 @@ func (s *natsServer) reader(t testing.TB, login natsLogin) *natsReader {
 func startNATSCluster(t testing.TB, program string) map[string]*natsServer {
 	t.Helper()
 	names := []string{"n1", "n2", "n3"}
-	routes := make([]string, len(names))
-	for i := range names {
-		routes[i] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	var routes []string
+	for _, port := range loopback.FreePorts(t, len(names)) {
+		routes = append(routes, fmt.Sprintf("127.0.0.1:%d", port))
 	}
 	servers := make(map[string]*natsServer)
 	for i, name := range names {

@@ -20,22 +20,29 @@ func Closed(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Free returns an address, host and port, at which one process after the other can listen:
-// its port is below the system's range of ephemeral ports.
+// Free returns an address, host and port, at which one process after the other can listen,
+// as FreePorts does.
 func Free(t testing.TB) string {
 	t.Helper()
-	for range 100 {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePorts(t, 1)[0]))
+}
+
+// FreePorts returns n different free ports. They are below the system's range of ephemeral
+// ports, so that no listener that lets the system choose takes one.
+func FreePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for range 100 * n {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(10_000))))
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
+		defer l.Close() // once all are chosen, so that they differ
+		if ports = append(ports, l.Addr().(*net.TCPAddr).Port); len(ports) == n {
+			return ports
 		}
-		return l.Addr().String()
 	}
-	t.Fatal("no port is free")
-	return ""
+	t.Fatalf("%d of %d ports are free", len(ports), n)
+	return nil
 }
 
 // Silent returns an address, host and port, at which connections are accepted and never
