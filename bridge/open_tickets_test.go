@@ -210,7 +210,7 @@ func TestACrashOpensNoSecondTicket(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			eachTicketTool(t, func(t *testing.T, o *ticketTool) {
 				a, address := withoutTicket(t)
-				yaml := "shutdown_timeout: 50ms\n" + configuration(t, address, o.ticketSink()) + o.tickets()
+				yaml := "shutdown_timeout: 1s\n" + configuration(t, address, o.ticketSink()) + o.tickets()
 				var crashing atomic.Pointer[running]
 				left := make(chan []byte, 1)
 				once := func() {

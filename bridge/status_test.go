@@ -62,12 +62,13 @@ func TestTheStatusReportsReachability(t *testing.T) {
 
 func TestABacklogOfDetectionsIsReportedWhileItIsRead(t *testing.T) {
 	a, url := startAppliance(t, 400)
-	a.SetHazards(standin.Hazards{Latency: 20 * time.Millisecond})
+	a.SetHazards(standin.Hazards{Latency: 200 * time.Millisecond})
 	soc := startInbox(t)
 	r := run(t, strings.Replace(configuration(t, url, webhookSink("soc", soc.URL)), "page_size: 200", "page_size: 20", 1))
 	r.appliance(t, "a backlog", func(s admin.ApplianceStatus) bool {
 		b := s.Streams[0].Backlog
 		return b != nil && b.BehindSeconds > 0 && b.EventsPerSecond > 0 && b.LeftSeconds > 0 && b.At.Equal(s.Streams[0].Position)
 	})
+	a.SetHazards(standin.Hazards{})
 	r.appliance(t, "its end", func(s admin.ApplianceStatus) bool { return s.Streams[0].Events == 400 && s.Streams[0].Backlog == nil })
 }

@@ -137,7 +137,7 @@ func TestAPartThatIgnoresTheStopIsAbandonedAndNamed(t *testing.T) {
 	_, url := startAppliance(t, 10)
 	out := newStuck(t)
 	soc := startInbox(t)
-	config := parse(t, "shutdown_timeout: 500ms\n"+configuration(t, url, "  - {name: pipe, file: {path: \"-\"}}\n"+webhookSink("soc", soc.URL)))
+	config := parse(t, "shutdown_timeout: 2s\n"+configuration(t, url, "  - {name: pipe, file: {path: \"-\"}}\n"+webhookSink("soc", soc.URL)))
 	_, end := begin(t, config, bridge.Options{Stdout: out})
 	<-out.writing
 	await(t, "all events at the other sink", func() bool { return soc.count("") >= 10 })
@@ -227,7 +227,7 @@ func TestAReloadGivesUpOnASinkThatDoesNotStop(t *testing.T) {
 func TestAStopDoesNotWaitForRequests(t *testing.T) {
 	t.Parallel()
 	_, url := startAppliance(t, 10)
-	config := parse(t, "shutdown_timeout: 500ms\n"+configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n"))
+	config := parse(t, "shutdown_timeout: 10s\n"+configuration(t, url, "  - {name: log, file: {path: \"-\"}}\n"))
 	b, end := begin(t, config, bridge.Options{Stdout: io.Discard})
 	for _, path := range []string{"/api/v1/events?last=10"} {
 		answer, err := http.Get("http://" + b.AdminAddress() + path)

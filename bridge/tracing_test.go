@@ -269,7 +269,7 @@ func TestACollectorThatNeverAnswersDoesNotDelayTheStop(t *testing.T) {
 	t.Cleanup(stuck.Close)
 	_, url := startAppliance(t, 10)
 	soc := startInbox(t)
-	r := run(t, fmt.Sprintf("shutdown_timeout: 200ms\ntracing: {endpoint: %q}\n", stuck.URL)+configuration(t, url, webhookSink("soc", soc.URL)))
+	r := run(t, fmt.Sprintf("shutdown_timeout: 2s\ntracing: {endpoint: %q}\n", stuck.URL)+configuration(t, url, webhookSink("soc", soc.URL)))
 	await(t, "the backlog", func() bool { return soc.count("") == 10 })
 	r.stop() // which would wait for ever
 }

@@ -58,7 +58,7 @@ func TestDemo(t *testing.T) {
 	t.Run("it ends by itself, and nothing is missing", func(t *testing.T) {
 		t.Parallel()
 		var stdout, stderr output
-		code := run(t.Context(), []string{"--for", "5s", "--rate", "40"}, &stdout, &stderr)
+		code := run(t.Context(), []string{"--for", "10s", "--rate", "40"}, &stdout, &stderr)
 		for _, want := range []string{
 			"/api/v1/detections?limit=1'", "/metrics", "/readyz", "in a browser: the status page", "nats://127.0.0.1:", "events.jsonl", "chat, Slack    http://127.0.0.1:",
 			"time | shown versions entries records | events dup wait",
@@ -106,7 +106,7 @@ func TestDemo(t *testing.T) {
 		var stdout output
 		result := make(chan error, 1)
 		go func() {
-			result <- play(t.Context(), settings{lasts: 2 * time.Second, patience: time.Second, rate: 40}, &stdout)
+			result <- play(t.Context(), settings{lasts: 5 * time.Second, patience: time.Second, rate: 40}, &stdout)
 		}()
 		folder := stdout.folder(t.Context())
 		t.Cleanup(func() { os.RemoveAll(folder) })

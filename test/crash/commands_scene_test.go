@@ -267,19 +267,26 @@ func (s *commandScene) quiet(t *testing.T) {
 	t.Helper()
 	const while = 2 * time.Second
 	total, since := -1, time.Now()
-	for time.Since(since) < while {
-		consumer, err := s.js.Consumer(t.Context(), "TICKETS", "ndrbridge")
-		if err != nil {
+	for deadline := time.Now().Add(patience); time.Since(since) < while; time.Sleep(20 * time.Millisecond) {
+		waiting, err := s.waiting(t.Context())
+		if err != nil && time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		about, err := consumer.Info(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := len(s.appliance.Patches())
-		if now != total || about.NumPending > 0 || about.NumAckPending > 0 {
+		if now := len(s.appliance.Patches()); err != nil || now != total || waiting > 0 {
 			total, since = now, time.Now()
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// waiting counts the messages that the bridges have not acknowledged.
+func (s *commandScene) waiting(ctx context.Context) (int, error) {
+	consumer, err := s.js.Consumer(ctx, "TICKETS", "ndrbridge")
+	if err != nil {
+		return 0, err
+	}
+	about, err := consumer.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return int(about.NumPending) + about.NumAckPending, nil
 }

@@ -1,9 +1,12 @@
 package crash
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -12,9 +15,15 @@ import (
 // up. free removes the limit, which ends with the bridge.
 func (b *bridge) limitFiles(t *testing.T, state string) (free func()) {
 	t.Helper()
-	info, err := os.Stat(state)
-	if err != nil {
-		t.Fatal(err)
+	var info os.FileInfo
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		var err error
+		if info, err = os.Stat(state); err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) { // the bridge may still be starting
+			t.Fatal(err)
+		}
 	}
 	limit := syscall.Rlimit{Cur: uint64(info.Size() / 2), Max: ^uint64(0)}
 	b.setLimit(t, limit)

@@ -46,19 +46,28 @@ func (r record) header(want string) string {
 	return ""
 }
 
-// read returns all records of a topic with kcat, those of each partition in order.
-func (c *kafkaCluster) read(t testing.TB, topic string) []record {
+// read returns all records of a topic, those of each partition in order. It repeats a read
+// that fails: kcat ends at the first transient error, as after a broker was killed.
+func (c *kafkaCluster) read(t testing.TB, topic string) (records []record) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	eventually(t, time.Minute, func() (err error) {
+		records, err = c.readOnce(t.Context(), topic)
+		return err
+	})
+	return records
+}
+
+func (c *kafkaCluster) readOnce(ctx context.Context, topic string) ([]record, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	p := exec.CommandContext(ctx, "kcat", "-C", "-J", "-e", "-q", "-o", "beginning", "-b", strings.Join(c.brokers, ","), "-t", topic,
+	p := exec.CommandContext(ctx, "kcat", "-C", "-J", "-e", "-q", "-m", "30", "-o", "beginning", "-b", strings.Join(c.brokers, ","), "-t", topic,
 		"-X", "check.crcs=true", "-X", "fetch.wait.max.ms=50")
 	contain(p)
 	var stderr bytes.Buffer
 	p.Stderr = &stderr
 	out, err := p.Output()
 	if err != nil {
-		t.Fatalf("kcat: %v\n%s", err, stderr.String())
+		return nil, fmt.Errorf("kcat: %w\n%s", err, stderr.String())
 	}
 	var records []record
 	lines := bufio.NewScanner(bytes.NewReader(out))
@@ -66,14 +75,11 @@ func (c *kafkaCluster) read(t testing.TB, topic string) []record {
 	for lines.Scan() {
 		var r record
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatalf("%v: %s", err, lines.Text())
+			return nil, fmt.Errorf("%w: %s", err, lines.Text())
 		}
 		records = append(records, r)
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return records
+	return records, lines.Err()
 }
 
 // bodies returns the values in a topic. A null value fails the test.

@@ -56,7 +56,7 @@ func newTab(t *testing.T) *tab {
 			t.Fatal("install chromium: ", err)
 		}
 	}
-	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir())}
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program)} // chromedp makes and removes the profile
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
 		"disable-component-update", "disable-sync", "disable-dev-shm-usage",
