@@ -20,7 +20,7 @@ type appliancePart struct {
 	fingerprint fingerprint
 	client      *appliance.Client
 	watch       *poller.Watch
-	firmware    *firmware
+	firmware    *identity.Firmware
 	streams     []stream
 	// ownWrites passes to the part that replaces this one, because the pollers have yet
 	// to see what was written. ownWrites and writer are nil if tickets are disabled.
@@ -56,12 +56,11 @@ func (p *Pipeline) buildAppliance(ctx context.Context, a configs.Appliance, conf
 	if err != nil {
 		return nil, err
 	}
-	next.firmware = newFirmware(next.client, p.log.With("appliance", a.Name))
 	known := identity.NewDetector(a.Name, p.store, p.log.With("appliance", a.Name))
-	next.firmware.system = known.Observe
+	next.firmware = identity.NewFirmware(next.client, known.Observe, p.log.With("appliance", a.Name))
 	next.watch = poller.NewWatch(p.store, poller.WatchOptions{
 		Appliance: a.Name, After: a.UnreachableAfter, TypePrefix: config.Events.TypePrefix,
-		Reached: next.firmware.reached, Now: time.Now, Log: p.log.With("appliance", a.Name),
+		Reached: next.firmware.Reached, Now: time.Now, Log: p.log.With("appliance", a.Name),
 	})
 	if config.Tickets.Enabled && p.store != nil { // it is nil in a check, which reads no state
 		if err := p.buildWriter(ctx, next, config, current); err != nil {
@@ -115,7 +114,7 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
 func (p *appliancePart) start(ctx context.Context, ps *lifecycle.Set) {
-	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.run)}
+	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
 	}

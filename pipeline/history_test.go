@@ -18,6 +18,7 @@ import (
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/identity"
 	"ndrbridge/pipeline/lifecycle"
 	"ndrbridge/poller"
 	standin "ndrbridge/test/appliance"
@@ -88,8 +89,8 @@ sinks: `+sinks), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: newFirmware(client, s.log)}
-		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.reached, Now: time.Now, Log: s.log})
+		p := &appliancePart{config: s.config.Appliances[0], client: client, firmware: identity.NewFirmware(client, nil, s.log)}
+		p.watch = poller.NewWatch(s.store, poller.WatchOptions{Appliance: "hq", After: 3, Reached: p.firmware.Reached, Now: time.Now, Log: s.log})
 		of := streams{appliance: p.config, prefix: "io.ndrbridge", client: client, store: s.store, metrics: s.metrics.sources, log: s.log}
 		sources, err := of.sources()
 		if err != nil {

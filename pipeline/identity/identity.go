@@ -1,5 +1,6 @@
-// Package identity detects that another appliance answers under the name of a known
-// one. Appliances have no system id, so it takes evidence that upgrading, renaming or
+// Package identity keeps what an appliance reports about itself: its firmware version,
+// and the facts by which it detects that another appliance answers under the name of a
+// known one. Appliances have no system id, so it takes evidence that upgrading, renaming or
 // readdressing one machine does not produce: two of three facts that changed at once,
 // or a detection id that another detection had before.
 package identity

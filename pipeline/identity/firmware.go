@@ -1,4 +1,4 @@
-package pipeline
+package identity
 
 import (
 	"context"
@@ -13,39 +13,40 @@ import (
 // reachable.
 const firmwareEvery = time.Hour
 
-// firmware reads and keeps the firmware version of an appliance.
-type firmware struct {
-	client *appliance.Client
-	// system, if not nil, receives the appliance's description of itself on each read.
+// Firmware reads and keeps the firmware version of an appliance. Its methods are safe for
+// concurrent use.
+type Firmware struct {
+	client  *appliance.Client
 	system  func(context.Context, appliance.System) error
 	log     *slog.Logger
 	back    chan struct{} // signals that the appliance became reachable
 	version atomic.Value  // a string; nil until known
 }
 
-// newFirmware returns a firmware whose requests have background priority.
-func newFirmware(client *appliance.Client, log *slog.Logger) *firmware {
-	return &firmware{client: client.Background(), log: log, back: make(chan struct{}, 1)}
+// NewFirmware returns a Firmware whose requests have background priority. system, if not
+// nil, receives the appliance's description of itself whenever the version is read.
+func NewFirmware(client *appliance.Client, system func(context.Context, appliance.System) error, log *slog.Logger) *Firmware {
+	return &Firmware{client: client.Background(), system: system, log: log, back: make(chan struct{}, 1)}
 }
 
 // String returns the version, or "" until it is known.
-func (f *firmware) String() string {
+func (f *Firmware) String() string {
 	version, _ := f.version.Load().(string)
 	return version
 }
 
-// reached notes that the appliance became reachable, for the first time or again: it
+// Reached notes that the appliance became reachable, for the first time or again: it
 // may have been upgraded in between. It never blocks.
-func (f *firmware) reached() {
+func (f *Firmware) Reached() {
 	select {
 	case f.back <- struct{}{}:
 	default: // a signal is already pending
 	}
 }
 
-// run reads the version when the appliance becomes reachable and every firmwareEvery
+// Run reads the version when the appliance becomes reachable and every firmwareEvery
 // after, until ctx is done. Errors are only logged: nothing depends on the version.
-func (f *firmware) run(ctx context.Context) {
+func (f *Firmware) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,7 +66,7 @@ func (f *firmware) run(ctx context.Context) {
 	}
 }
 
-func (f *firmware) askSystem(ctx context.Context) error {
+func (f *Firmware) askSystem(ctx context.Context) error {
 	if f.system == nil {
 		return nil
 	}
