@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,7 +10,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/poller"
 )
 
 // Client is a client of the admin API of a running bridge. It implements Control.
@@ -103,4 +109,134 @@ func (c *Client) ask(ctx context.Context, a call, answer any) error {
 		return fmt.Errorf("read the bridge's answer: %w", err)
 	}
 	return nil
+}
+
+// Commands implements Control. The commands have no keys and notes.
+func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"appliance": f.Appliance, "ticket": f.Subject, "status": string(f.State)} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	var commands []checkpoint.Command
+	for len(commands) < limit {
+		query.Set("after", strconv.FormatUint(after, 10))
+		query.Set("limit", strconv.Itoa(min(limit-len(commands), maxCommands)))
+		var page commandPage
+		if err := c.ask(ctx, call{method: http.MethodGet, path: []string{"tickets"}, query: query}, &page); err != nil {
+			return nil, err
+		}
+		for _, command := range page.Commands {
+			commands = append(commands, command.command())
+		}
+		if page.Next == 0 {
+			break
+		}
+		after = page.Next
+	}
+	return commands, nil
+}
+
+// Command implements Control. The command has no key and note.
+func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
+	var command TicketCommand
+	if err := c.ask(ctx, call{method: http.MethodGet, path: commandPath(id)}, &command); err != nil {
+		return checkpoint.Command{}, err
+	}
+	return command.command(), nil
+}
+
+// RetryCommand implements Control.
+func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
+	return c.ask(ctx, call{method: http.MethodPost, path: append(commandPath(id), "retry")}, nil)
+}
+
+// DropCommand implements Control.
+func (c *Client) DropCommand(ctx context.Context, id uint64) error {
+	return c.ask(ctx, call{method: http.MethodDelete, path: commandPath(id)}, nil)
+}
+
+func commandPath(id uint64) []string { return []string{"tickets", strconv.FormatUint(id, 10)} }
+
+// Rewind implements Control.
+func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
+	return c.ask(ctx, call{
+		method: http.MethodPost, path: []string{"rewind"}, body: rewindRequest{source.Appliance, source.Stream, to},
+	}, nil)
+}
+
+// Verify implements Control.
+func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
+	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"verify"}, body: verifyRequest{appliance, since}})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var all []poller.Verification
+	for r := bufio.NewReader(body); ; {
+		text, err := r.ReadBytes('\n')
+		if err != nil {
+			return all, fmt.Errorf("the bridge's answer broke off: %w", err)
+		}
+		var line verifyLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return all, fmt.Errorf("read the bridge's answer: %w", err)
+		}
+		switch {
+		case line.Progress != nil:
+			report.Progress(line.Progress.Stream, line.Progress.Compared, line.Progress.At)
+		case line.Difference != nil:
+			report.Found(*line.Difference)
+		case line.Verification != nil:
+			all = append(all, *line.Verification)
+		case line.Error != "":
+			return all, errors.New(line.Error)
+		case line.Done:
+			return all, nil
+		}
+	}
+}
+
+// Replay implements Control.
+func (c *Client) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+	var done replayed
+	err := c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "replay"}, body: replayRequest{since}}, &done)
+	return done.Replayed, err
+}
+
+// Pause implements Control.
+func (c *Client) Pause(ctx context.Context, sink string) error {
+	return c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "pause"}}, nil)
+}
+
+// Resume implements Control.
+func (c *Client) Resume(ctx context.Context, sink string) error {
+	return c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "resume"}}, nil)
+}
+
+// Status implements Control.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	err = c.ask(ctx, call{method: http.MethodGet, path: []string{"status"}}, &s)
+	return s, err
+}
+
+// Backup implements Control. If it returns an error, what was written to w is not a
+// usable copy.
+func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"backup"}})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(w, body); err != nil {
+		return fmt.Errorf("the copy of the state broke off: %w", err)
+	}
+	return nil
+}
+
+// Reload implements Control.
+func (c *Client) Reload(ctx context.Context) (r Reloaded, err error) {
+	err = c.ask(ctx, call{method: http.MethodPost, path: []string{"reload"}}, &r)
+	return r, err
 }
