@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 )
 
 // Detection is a detection with the fields of the interface. Times are
@@ -108,4 +109,136 @@ func orEmpty[T any](s []T) []T {
 		return []T{}
 	}
 	return s
+}
+
+// Version is one state of a detection. It is immutable; callers must not modify it.
+type Version struct {
+	ID, ModTime                                int64
+	StartTime, UpdateTime, EndTime, CreateTime int64 // EndTime 0: ongoing
+	ApplianceID                                int64
+	RiskScore                                  int // -1: none
+	Recommended                                bool
+	Type, Title                                string
+	Status, Resolution, Assignee, TicketID     string // empty: null
+	Categories                                 []string
+	// By is the user who created it, through the interface or as an analyst; empty: the
+	// appliance, Update or Edit.
+	By string
+	// JSON is the object as the interface returns it. It is not valid UTF-8 if the title
+	// is not.
+	JSON []byte
+
+	rawTitle []byte
+}
+
+// newVersion returns the version for the state d.
+func newVersion(d *Detection) (*Version, error) {
+	b, err := d.encode()
+	if err != nil {
+		return nil, err
+	}
+	risk := -1
+	if d.RiskScore != nil {
+		risk = *d.RiskScore
+	}
+	return &Version{
+		ID: d.ID, ModTime: d.ModTime,
+		StartTime: d.StartTime, UpdateTime: d.UpdateTime, EndTime: d.EndTime, CreateTime: d.CreateTime,
+		ApplianceID: d.ApplianceID,
+		RiskScore:   risk,
+		Recommended: d.Recommended,
+		Type:        d.Type, Title: d.Title,
+		Status: d.Status.String(), Resolution: d.Resolution.String(), Assignee: d.Assignee.String(), TicketID: d.TicketID.ID,
+		Categories: d.Categories,
+		JSON:       bytes.Clone(b), // without the newline added by the encoder
+		rawTitle:   d.RawTitle,
+	}, nil
+}
+
+// Detection returns the decoded state. The caller may modify it.
+func (v *Version) Detection() Detection {
+	d, err := decodeDetection(v.JSON)
+	if err != nil {
+		panic(err) // a bug: encode wrote it
+	}
+	// Old firmware does not return these fields.
+	d.ModTime, d.CreateTime = v.ModTime, v.CreateTime
+	d.RawTitle = v.rawTitle
+	return d
+}
+
+// Text is a string of a detection that may be absent or null. The empty Text is absent if
+// its field is optional, and null otherwise; Null is always null.
+type Text string
+
+// Null is a Text that is present and null.
+const Null Text = "\x00null"
+
+// String returns the text, or "" for null.
+func (t Text) String() string {
+	if t == Null {
+		return ""
+	}
+	return string(t)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Text) MarshalJSON() ([]byte, error) {
+	if t.String() == "" {
+		return []byte("null"), nil
+	}
+	return encode(string(t))
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It accepts a string or null.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*t = Null
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+// TicketID is the id of a ticket, or null if it is empty. Numeric encodes it as a number,
+// as some integrations do.
+type TicketID struct {
+	ID      string
+	Numeric bool
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t TicketID) MarshalJSON() ([]byte, error) {
+	switch {
+	case t.ID == "":
+		return []byte("null"), nil
+	case t.Numeric:
+		n, err := strconv.ParseInt(t.ID, 10, 64)
+		return strconv.AppendInt(nil, n, 10), err
+	}
+	return encode(t.ID)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It accepts a string, a number or null.
+func (t *TicketID) UnmarshalJSON(b []byte) error {
+	switch {
+	case string(b) == "null":
+		*t = TicketID{}
+		return nil
+	case b[0] != '"':
+		*t = TicketID{ID: string(b), Numeric: true}
+		return nil
+	}
+	*t = TicketID{}
+	return json.Unmarshal(b, &t.ID)
+}
+
+// encode is like json.Marshal but does not escape &, < and >.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -1,7 +1,12 @@
 package appliance
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -108,3 +113,124 @@ func (r route) matches(path string) (id int64, ok bool) {
 	id, err := strconv.ParseInt(number, 10, 64)
 	return id, begins && ends && err == nil
 }
+
+// object is the JSON object of a request's body. Decoding a field removes it; the
+// remaining fields are unknown ones. Unlike a struct it distinguishes null from absent.
+type object map[string]json.RawMessage
+
+func parseObject(b []byte) (object, error) {
+	var o object
+	if err := json.Unmarshal(b, &o); err != nil || o == nil {
+		return nil, errors.New("the body is not a JSON object")
+	}
+	return o, nil
+}
+
+// take decodes a field, into a pointer if null is allowed, and reports whether the field
+// is present.
+func (o object) take(name string, into any) (bool, error) {
+	raw, ok := o[name]
+	if !ok {
+		return false, nil
+	}
+	delete(o, name)
+	if err := json.Unmarshal(raw, into); err != nil {
+		return true, fmt.Errorf("%s: wrong type", name)
+	}
+	return true, nil
+}
+
+// takeOptional is like take, but null counts as absent.
+func (o object) takeOptional(name string, into any) (bool, error) {
+	if bytes.Equal(o[name], []byte("null")) {
+		delete(o, name)
+	}
+	return o.take(name, into)
+}
+
+// end returns an error if a field was not taken.
+func (o object) end(where string) error {
+	if len(o) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown field %s%s", where, slices.Sorted(maps.Keys(o))[0])
+}
+
+// firstOf returns the first error that is not nil.
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer is the appliance's response to a request, before hazards apply to it.
+type answer struct {
+	status      int
+	contentType string
+	header      http.Header
+	parts       [][]byte // of the body; shared, not to be modified
+}
+
+const (
+	typeJSON    = "application/json"
+	typeProblem = "application/problem+json"
+	typeText    = "text/plain; charset=utf-8"
+	typeHTML    = "text/html; charset=utf-8"
+)
+
+func (a answer) size() (n int) {
+	for _, part := range a.parts {
+		n += len(part)
+	}
+	return n
+}
+
+func noContent() answer { return answer{status: http.StatusNoContent} }
+
+func jsonAnswer(status int, v any) answer {
+	b, err := encode(v)
+	if err != nil {
+		panic(err) // callers pass only types that can be encoded
+	}
+	return answer{status: status, contentType: typeJSON, parts: [][]byte{b}}
+}
+
+// arrayAnswer returns an answer with an array of elements that are encoded already.
+func arrayAnswer(elements [][]byte) answer {
+	open, comma, end := []byte("["), []byte(","), []byte("]")
+	parts := make([][]byte, 0, 2*len(elements)+2)
+	parts = append(parts, open)
+	for i, e := range elements {
+		if i > 0 {
+			parts = append(parts, comma)
+		}
+		parts = append(parts, e)
+	}
+	return answer{status: http.StatusOK, contentType: typeJSON, parts: append(parts, end)}
+}
+
+func textAnswer(status int, text string) answer {
+	return answer{status: status, contentType: typeText, parts: [][]byte{[]byte(text)}}
+}
+
+// refusal returns an answer in the form of most errors.
+func refusal(status int, format string, args ...any) answer {
+	return jsonAnswer(status, map[string]string{"error_message": fmt.Sprintf(format, args...)})
+}
+
+// unprocessable returns an answer in the form of errors about the appliance's state.
+func unprocessable(format string, args ...any) answer {
+	return jsonAnswer(http.StatusUnprocessableEntity, map[string]string{"detail": fmt.Sprintf(format, args...)})
+}
+
+// problem returns an answer in the form of errors about missing objects.
+func problem(status int, format string, args ...any) answer {
+	a := jsonAnswer(status, map[string]string{"type": "/api/v1/errors/" + strconv.Itoa(status), "detail": fmt.Sprintf(format, args...)})
+	a.contentType = typeProblem
+	return a
+}
+
+func badRequest(err error) answer { return refusal(http.StatusBadRequest, "%v", err) }

@@ -3,6 +3,8 @@ package appliance
 import (
 	"cmp"
 	"net/http"
+	"strconv"
+	"strings"
 )
 
 // systemRoutes are the operations of the system resource, whose path begins with the
@@ -81,4 +83,48 @@ func (a *Appliance) SetTicketing(enabled bool) {
 	a.store.Lock()
 	defer a.store.Unlock()
 	a.store.ticketing = enabled
+}
+
+// before reports whether the firmware is older than a dotted version, comparing number by
+// number. A part that is not a number counts as 0.
+func before(firmware string, numbers ...int) bool {
+	parts := strings.Split(firmware, ".")
+	for i, number := range numbers {
+		var have int
+		if i < len(parts) {
+			have, _ = strconv.Atoi(parts[i])
+		}
+		if have != number {
+			return have < number
+		}
+	}
+	return false
+}
+
+func (a *Appliance) formatRoutes() []route {
+	return []route{{http.MethodGet, "/detections/formats", a.getFormats, ""}}
+}
+
+// getFormats serves GET /detections/formats: one for each generated type.
+func (a *Appliance) getFormats(*request) answer {
+	type format struct {
+		Type          string   `json:"type"`
+		DisplayName   string   `json:"display_name"`
+		Author        string   `json:"author"`
+		Categories    []string `json:"categories"`
+		IsUserCreated bool     `json:"is_user_created"`
+		Released      *int64   `json:"released"` // milliseconds; null if created by a user
+	}
+	const firstRelease, month = 1546300800000, 30 * 86_400_000
+	formats := []format{}
+	for i, k := range catalog() {
+		f := format{Type: k.name, DisplayName: k.title, Author: a.options.Product, Categories: k.categories}
+		if strings.HasPrefix(k.name, "custom.") {
+			f.Author, f.IsUserCreated = a.options.User, true
+		} else {
+			f.Released = new(int64(firstRelease + i*month))
+		}
+		formats = append(formats, f)
+	}
+	return jsonAnswer(http.StatusOK, formats)
 }
