@@ -1,0 +1,51 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCloser(t *testing.T) {
+	const timeout = 20 * time.Second
+	t.Run("items are closed one after another, and their errors are joined", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var closed []string
+			first, last := errors.New("first"), errors.New("last")
+			c := Within(timeout).Closer()
+			for _, item := range []struct {
+				name string
+				err  error
+			}{{"a", first}, {"b", nil}, {"c", last}} {
+				c.Close(item.name, func() error {
+					time.Sleep(time.Second)
+					closed = append(closed, item.name)
+					return item.err
+				})
+			}
+			if !slices.Equal(closed, []string{"a", "b", "c"}) || len(c.Left) > 0 {
+				t.Errorf("closed %q, abandoned %q", closed, c.Left)
+			}
+			if !errors.Is(c.Err, first) || !errors.Is(c.Err, last) {
+				t.Errorf("got %v", c.Err)
+			}
+		})
+	})
+	t.Run("an item that hangs is abandoned shortly after the deadline", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			defer close(release)
+			begun := time.Now()
+			c := Within(timeout).Closer()
+			c.Close("the state", func() error {
+				<-release
+				return nil
+			})
+			if took := time.Since(begun); took != timeout+windDown+closing || !slices.Equal(c.Left, []string{"the state"}) || c.Err != nil {
+				t.Errorf("it took %s; abandoned %q, error %v", took, c.Left, c.Err)
+			}
+		})
+	})
+}
