@@ -153,7 +153,7 @@ func TestALogThatDatadogWouldTruncateIsRejectedAndTheOthersArrive(t *testing.T) 
 
 func TestDatadogsAnswers(t *testing.T) {
 	text := func(status int) presettest.Reply { return presettest.Reply{Status: status} }
-	presettest.Check(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return open(t) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return open(t) }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202)},
 		{Name: "a bad request is rejected", Reply: text(400), Class: sinks.Rejected},
 		{Name: "a missing key halts", Reply: text(401), Class: sinks.Halted},

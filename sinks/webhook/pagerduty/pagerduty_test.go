@@ -199,7 +199,7 @@ func TestLongTextsAreCut(t *testing.T) {
 
 func TestPagerDutysAnswers(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
-	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset { return open(t, url) }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, `{"status":"success"}`)},
 		{Name: "an invalid event is rejected", Reply: text(400, `{"status":"invalid event","errors":["'payload.severity' is invalid"]}`), Class: sinks.Rejected},
 		{Name: "a key of the wrong length halts", Reply: text(400, `{"status":"invalid event","errors":["Length of 'routing_key' is incorrect (should be 32 characters)"]}`), Class: sinks.Halted},
@@ -213,4 +213,12 @@ func TestPagerDutysAnswers(t *testing.T) {
 	if err := presettest.Send(t, s.URL, open(t, s.URL), presettest.Events(t)[0].Event); err == nil || strings.Contains(err.Error(), key) {
 		t.Errorf("the error shows the routing key, or there is none: %v", err)
 	}
+}
+
+func TestARoutingKeyCannotBeChecked(t *testing.T) {
+	presettest.Checks(t, []presettest.CheckTest{
+		presettest.NoCheck("pagerduty", func(url string) (webhook.Preset, error) {
+			return pagerduty.New(pagerduty.Options{URL: url, RoutingKey: key})
+		}),
+	})
 }

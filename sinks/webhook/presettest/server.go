@@ -143,8 +143,8 @@ type Case struct {
 	Wait  time.Duration
 }
 
-// Check sends an event for each of the cases.
-func Check(t *testing.T, event transform.Event, open func(url string) webhook.Preset, cases []Case) {
+// Answers sends an event for each of the cases.
+func Answers(t *testing.T, event transform.Event, open func(url string) webhook.Preset, cases []Case) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {

@@ -247,7 +247,7 @@ func TestSlacksAnswers(t *testing.T) {
 	event := presettest.Events(t)[0].Event
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	t.Run("to a webhook", func(t *testing.T) {
-		presettest.Check(t, event, func(string) webhook.Preset { return open(t, slack.Options{}) }, []presettest.Case{
+		presettest.Answers(t, event, func(string) webhook.Preset { return open(t, slack.Options{}) }, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, "ok")},
 			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: sinks.Rejected},
 			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: sinks.Rejected},
@@ -270,7 +270,7 @@ func TestSlacksAnswers(t *testing.T) {
 		bot := func(url string) webhook.Preset {
 			return open(t, slack.Options{URL: url, Token: "xoxb-secret-1", Channel: "C1"})
 		}
-		presettest.Check(t, event, bot, []presettest.Case{
+		presettest.Answers(t, event, bot, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
 			{Name: "blocks that are invalid are rejected", Reply: text(200, `{"ok":false,"error":"invalid_blocks"}`), Class: sinks.Rejected},
 			{Name: "a message that is too long is rejected", Reply: text(200, `{"ok":false,"error":"msg_too_long"}`), Class: sinks.Rejected},

@@ -216,7 +216,7 @@ func TestEventsNotConfirmedInTimeAreSentAgain(t *testing.T) {
 
 func TestSplunksAnswers(t *testing.T) {
 	reply := func(status, number int) presettest.Reply { return code(status, number, "see the code") }
-	presettest.Check(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset {
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(url string) webhook.Preset {
 		return open(t, strings.TrimSuffix(url, "/hook"))
 	}, []presettest.Case{
 		{Name: "success is durable", Reply: reply(200, 0)},

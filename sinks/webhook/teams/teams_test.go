@@ -164,7 +164,7 @@ func FuzzNoTextIsMoreThanText(f *testing.F) {
 func TestTheAnswersOfAWorkflow(t *testing.T) {
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	code := func(code string) string { return `{"error":{"code":"` + code + `","message":"see the code"}}` }
-	presettest.Check(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return teams.Preset{} }, []presettest.Case{
+	presettest.Answers(t, presettest.Events(t)[0].Event, func(string) webhook.Preset { return teams.Preset{} }, []presettest.Case{
 		{Name: "accepted is durable", Reply: text(202, "")},
 		{Name: "a connector's 1 is durable", Reply: text(200, "1")},
 		{Name: "a connector that Teams throttled waits, though its status is 200", Class: sinks.Throttled,
@@ -182,5 +182,11 @@ func TestTheAnswersOfAWorkflow(t *testing.T) {
 		{Name: "a gateway that fails passes", Reply: text(502, code("NoResponse")), Class: sinks.Transient},
 		{Name: "too many wait as long as is asked for", Class: sinks.Throttled, Wait: 12 * time.Second,
 			Reply: presettest.Reply{Status: 429, Header: map[string]string{"Retry-After": "12"}}},
+	})
+}
+
+func TestAWorkflowCannotBeChecked(t *testing.T) {
+	presettest.Checks(t, []presettest.CheckTest{
+		presettest.NoCheck("teams", func(string) (webhook.Preset, error) { return teams.Preset{}, nil }),
 	})
 }

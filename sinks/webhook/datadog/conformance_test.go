@@ -1,0 +1,29 @@
+package datadog_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/datadog"
+	"ndrbridge/sinks/webhook/presettest"
+)
+
+func TestConformance(t *testing.T) {
+	presettest.Conformance(t, presettest.Store{
+		Open: func(string) (webhook.Preset, error) {
+			return datadog.New(datadog.Options{APIKey: "s3cret-key"})
+		},
+		Unpack: func(body []byte) (all [][]byte, err error) {
+			var logs []struct{ Event json.RawMessage }
+			err = json.Unmarshal(body, &logs)
+			for _, log := range logs {
+				all = append(all, log.Event)
+			}
+			return all, err
+		},
+		Answer:  presettest.Whole(http.StatusAccepted, `{}`),
+		Options: webhook.Options{Concurrency: 4, Gzip: true},
+	})
+}

@@ -1,0 +1,33 @@
+package splunk_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
+	"ndrbridge/sinks/webhook/splunk"
+)
+
+func TestConformance(t *testing.T) {
+	presettest.Conformance(t, presettest.Store{
+		Open: func(url string) (webhook.Preset, error) {
+			return splunk.New(splunk.Options{URL: url, Token: "s3cret-key"})
+		},
+		Unpack: func(body []byte) (all [][]byte, err error) {
+			for decoder := json.NewDecoder(bytes.NewReader(body)); ; {
+				var one struct{ Event json.RawMessage }
+				if err := decoder.Decode(&one); err == io.EOF {
+					return all, nil
+				} else if err != nil {
+					return nil, err
+				}
+				all = append(all, one.Event)
+			}
+		},
+		Answer: presettest.Whole(http.StatusOK, `{"text":"Success","code":0}`),
+	})
+}
