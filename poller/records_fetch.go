@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
@@ -181,5 +182,17 @@ func (r *Records) notice() {
 			r.o.Log.Warn("the record store warns", "warnings", warnings)
 			r.warnings, r.warnedAt = warnings, now
 		}
+	}
+}
+
+// maxDeadKey bounds the key of a dead letter in bytes, since the appliance chooses it. An
+// incomplete character at the cut is dropped: keys are text.
+const maxDeadKey = 512
+
+// deadLetter returns the dead letter of a record that did not become an event.
+func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
+	return checkpoint.DeadLetter{
+		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
+		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
 	}
 }

@@ -1,13 +1,10 @@
 package poller
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"ndrbridge/appliance"
@@ -52,15 +49,6 @@ const (
 	maxEarly          = 10 // in halves, while searches are terminated early
 )
 
-// maxUndivided bounds the records of a window that cannot be divided.
-const maxUndivided = 1_000_000
-
-var errEndlessWindow = fmt.Errorf("the record store shows more than %d records of one window: they do not end", maxUndivided)
-
-// windowsByOffset is how many windows are read by offset after one that could not be read
-// by a cursor.
-const windowsByOffset = 16
-
 // ending is the result of reading a window, or of an attempt at it.
 type ending int
 
@@ -70,6 +58,78 @@ const (
 	tooMany                 // it has more records than a window may have
 	tooYoung                // it ends later than the delay allows
 )
+
+// maxSpan bounds the length of a window of the past.
+const maxSpan = 24 * time.Hour
+
+// open begins the next window, if its end is old enough. It begins a millisecond before
+// the end of the last one: timestamps have fractions, and how the appliance compares a
+// bound with them is not known.
+func (r *Records) open(ctx context.Context) error {
+	until := r.nextEnd()
+	if until <= r.position.Until {
+		if err := r.askTime(ctx); err != nil {
+			return err
+		}
+		if until = r.nextEnd(); until <= r.position.Until {
+			return nil
+		}
+	}
+	l := recordList{Serial: r.position.Serial + 1, From: max(1, r.position.Until-1), Until: until}
+	if err := r.begin(ctx, l, false); err != nil {
+		return err
+	}
+	r.reading.cut = until < r.clock()-r.o.Delay.Milliseconds()
+	return nil
+}
+
+// nextEnd returns where the next window ends: no later than the delay allows, and near the
+// present no longer than Window.
+func (r *Records) nextEnd() int64 {
+	clock, until := r.clock(), r.position.Until
+	end := until + r.span
+	if past := clock - max(r.o.Recheck, r.o.Delay).Milliseconds(); end > past {
+		end = min(end, max(past, until+min(r.span, r.o.Window.Milliseconds())))
+	}
+	return min(end, clock-r.o.Delay.Milliseconds())
+}
+
+// behind returns how far the position is behind what could be read.
+func (r *Records) behind() int64 {
+	return max(0, r.clock()-r.o.Delay.Milliseconds()-r.position.Until)
+}
+
+// shorten makes a window shorter after it failed twice in a row: it may be too much for
+// the record store to search at once. Records of it that were committed stay so.
+func (r *Records) shorten(ctx context.Context, w *reading, err error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if ctx.Err() != nil || !ok || e.Refused() || e.Throttled() || r.reading == nil {
+		return
+	}
+	if r.failures++; r.failures > 1 && r.divisible(w) {
+		r.span = max(1, (w.list.Until-r.position.Until)/2)
+		r.reach = max(r.span, r.o.Window.Milliseconds())
+		r.reading = nil
+	}
+}
+
+// narrow makes windows so short that one with as many records per millisecond as w would
+// fit.
+func (r *Records) narrow(w *reading) {
+	r.span = w.list.Until - r.position.Until
+	for n := max(w.total, int64(r.most)+1); n > int64(r.most) && r.span > 1; n /= 2 {
+		r.span /= 2
+	}
+}
+
+// widen makes windows longer after one that had the full length and few records.
+func (r *Records) widen(length, records int64) {
+	if length >= r.span && records <= int64(r.most)/4 {
+		r.span = min(2*length, r.reach)
+		// A length that was once too long is gradually tried again.
+		r.reach = min(maxSpan.Milliseconds(), r.reach+1+r.reach/64)
+	}
+}
 
 // begin makes a window the current one. It recalls which records of it, and of the windows
 // that it touches, were committed.
@@ -146,149 +206,9 @@ func (r *Records) attempt(ctx context.Context, w *reading) (ending, error) {
 	return r.finish(ctx, w)
 }
 
-// cursorTTL returns the lifetime to request for a window's cursor; 0: read the window by
-// offset.
-func (r *Records) cursorTTL(w *reading) time.Duration {
-	if r.o.Store == StoreThirdParty || r.noCursors || r.byOffset > 0 || w.needsOffset() {
-		return 0
-	}
-	return r.o.ContextTTL
-}
-
-func (w *reading) needsOffset() bool {
-	return w.cursorFailures >= maxCursorFailures || w.short >= maxShort || w.tooLarge
-}
-
 // divisible reports whether a window can be read in parts.
 func (r *Records) divisible(w *reading) bool {
 	return !w.recheck && w.list.Until-r.position.Until > 1
-}
-
-// readByCursor reads the pages after the first by a cursor.
-func (r *Records) readByCursor(ctx context.Context, w *reading, cursor string, ttl time.Duration) (ending, error) {
-	for {
-		page, err := r.next(ctx, cursor, ttl)
-		if err != nil {
-			return r.cursorFailed(ctx, w, err)
-		}
-		before := w.fresh
-		if err := r.take(ctx, w, page, false); err != nil {
-			return 0, err
-		}
-		// A cursor that no longer advances is at its end too; the total shows whether it
-		// should be.
-		if w.fresh == before {
-			return complete, nil
-		}
-		if w.fresh > r.most && r.divisible(w) {
-			return tooMany, nil
-		}
-		if w.fresh > maxUndivided {
-			return 0, errEndlessWindow
-		}
-		cursor = cmp.Or(page.cursor, cursor)
-	}
-}
-
-// cursorFailed decides how to continue with a window whose cursor failed. The cursor may
-// have advanced although its answer was not received, so it must not be used any more.
-func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (ending, error) {
-	e, ok := errors.AsType[*appliance.Error](err)
-	if ctx.Err() != nil || !ok {
-		return 0, err
-	}
-	w.cursorFailures++
-	r.o.Metrics.cursorFailed(r.source)
-	switch {
-	case errors.Is(err, appliance.ErrTooLarge):
-		r.limit.halve()
-		w.tooLarge = true
-	case r.recordAtFault(ctx, err):
-		w.tooLarge = true // it is read by offset, in smaller parts
-	case e.Status/100 != http.StatusBadRequest/100 || e.Refused() || e.Throttled():
-		return 0, err
-	case w.cursorFailures == 1:
-		r.o.Log.Info("a cursor expired; its window is read again", "error", err)
-	}
-	return readAgain, nil
-}
-
-// readByOffset reads the pages after a window's first page by offset. Each page has to
-// begin with the last record of the one before: if it does not, records moved, and some
-// may have crossed the page's edge unseen.
-func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows) (ending, error) {
-	offset, longest, repeated := len(page.rows), len(page.rows), 0
-	for {
-		last := page.rows[len(page.rows)-1].hash
-		joined := w.moved < maxMoved
-		at := offset
-		if joined {
-			at--
-		}
-		var err error
-		page, err = r.search(ctx, w.list, at, 0)
-		if errors.Is(err, errOffset) && r.divisible(w) {
-			r.most = min(r.most, at)
-			r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", at, "error", err)
-			return tooMany, nil
-		}
-		if errors.Is(err, errOffset) {
-			// It cannot be divided: the records after this offset cannot be read, and must
-			// not block the stream.
-			w.early = true
-			return complete, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		if w.total < 0 {
-			w.total = page.total
-		}
-		rows := len(page.rows)
-		if joined {
-			if rows == 0 || page.rows[0].hash != last {
-				w.moved++
-				if w.moved == maxMoved && r.divisible(w) {
-					// A window that fits on one page has no pages to join.
-					r.most = min(r.most, max(1, r.o.PageSize-1))
-					r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
-					return tooMany, nil
-				}
-				if w.moved == maxMoved {
-					r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
-						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
-				}
-				return readAgain, nil
-			}
-			page.rows = page.rows[1:]
-		}
-		offset += len(page.rows)
-		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
-		before := w.fresh
-		if err := r.take(ctx, w, page, end); err != nil {
-			return 0, err
-		}
-		if end {
-			return complete, nil
-		}
-		if w.fresh > r.most && r.divisible(w) {
-			return tooMany, nil
-		}
-		if w.fresh > maxUndivided {
-			return 0, errEndlessWindow
-		}
-		const several = 3 // records stored meanwhile can repeat a page
-		if repeated++; w.fresh > before {
-			repeated = 0
-		} else if repeated >= several {
-			// The records after this offset cannot be read, as if the offset were rejected.
-			r.o.Log.Warn("the record store returns the same records at several offsets: it ignores offset",
-				"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
-			w.early = true
-			return complete, nil
-		}
-		longest = max(longest, rows)
-	}
 }
 
 // take commits the new records of a page. Those of a window's last page stay pending, to
@@ -429,14 +349,17 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	return complete, nil
 }
 
-// maxDeadKey bounds the key of a dead letter in bytes, since the appliance chooses it. An
-// incomplete character at the cut is dropped: keys are text.
-const maxDeadKey = 512
+// backlog is how many windows the stream must be behind for its progress to be logged.
+const backlog = 3
 
-// deadLetter returns the dead letter of a record that did not become an event.
-func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
-	return checkpoint.DeadLetter{
-		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
-		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
+// measure records the progress, and logs it while a backlog of more than a few windows is
+// read.
+func (r *Records) measure() {
+	if !r.progress.reached(r.position.Until, r.behind()) {
+		return
+	}
+	if p, _ := r.progress.current(); p.Behind > backlog*r.o.Window {
+		r.o.Log.Info("reading a backlog", "at", p.At.UTC(), "behind", p.Behind.Round(time.Second),
+			"records_per_second", int(p.EventsPerSecond), "speed_up", int(p.SpeedUp), "left", p.Left.Round(time.Second))
 	}
 }

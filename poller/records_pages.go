@@ -2,12 +2,164 @@ package poller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"time"
 
 	"ndrbridge/appliance"
 )
+
+// windowsByOffset is how many windows are read by offset after one that could not be read
+// by a cursor.
+const windowsByOffset = 16
+
+var errEndlessWindow = fmt.Errorf("the record store shows more than %d records of one window: they do not end", maxUndivided)
+
+// maxUndivided bounds the records of a window that cannot be divided.
+const maxUndivided = 1_000_000
+
+// cursorTTL returns the lifetime to request for a window's cursor; 0: read the window by
+// offset.
+func (r *Records) cursorTTL(w *reading) time.Duration {
+	if r.o.Store == StoreThirdParty || r.noCursors || r.byOffset > 0 || w.needsOffset() {
+		return 0
+	}
+	return r.o.ContextTTL
+}
+
+func (w *reading) needsOffset() bool {
+	return w.cursorFailures >= maxCursorFailures || w.short >= maxShort || w.tooLarge
+}
+
+// readByCursor reads the pages after the first by a cursor.
+func (r *Records) readByCursor(ctx context.Context, w *reading, cursor string, ttl time.Duration) (ending, error) {
+	for {
+		page, err := r.next(ctx, cursor, ttl)
+		if err != nil {
+			return r.cursorFailed(ctx, w, err)
+		}
+		before := w.fresh
+		if err := r.take(ctx, w, page, false); err != nil {
+			return 0, err
+		}
+		// A cursor that no longer advances is at its end too; the total shows whether it
+		// should be.
+		if w.fresh == before {
+			return complete, nil
+		}
+		if w.fresh > r.most && r.divisible(w) {
+			return tooMany, nil
+		}
+		if w.fresh > maxUndivided {
+			return 0, errEndlessWindow
+		}
+		cursor = cmp.Or(page.cursor, cursor)
+	}
+}
+
+// cursorFailed decides how to continue with a window whose cursor failed. The cursor may
+// have advanced although its answer was not received, so it must not be used any more.
+func (r *Records) cursorFailed(ctx context.Context, w *reading, err error) (ending, error) {
+	e, ok := errors.AsType[*appliance.Error](err)
+	if ctx.Err() != nil || !ok {
+		return 0, err
+	}
+	w.cursorFailures++
+	r.o.Metrics.cursorFailed(r.source)
+	switch {
+	case errors.Is(err, appliance.ErrTooLarge):
+		r.limit.halve()
+		w.tooLarge = true
+	case r.recordAtFault(ctx, err):
+		w.tooLarge = true // it is read by offset, in smaller parts
+	case e.Status/100 != http.StatusBadRequest/100 || e.Refused() || e.Throttled():
+		return 0, err
+	case w.cursorFailures == 1:
+		r.o.Log.Info("a cursor expired; its window is read again", "error", err)
+	}
+	return readAgain, nil
+}
+
+// readByOffset reads the pages after a window's first page by offset. Each page has to
+// begin with the last record of the one before: if it does not, records moved, and some
+// may have crossed the page's edge unseen.
+func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows) (ending, error) {
+	offset, longest, repeated := len(page.rows), len(page.rows), 0
+	for {
+		last := page.rows[len(page.rows)-1].hash
+		joined := w.moved < maxMoved
+		at := offset
+		if joined {
+			at--
+		}
+		var err error
+		page, err = r.search(ctx, w.list, at, 0)
+		if errors.Is(err, errOffset) && r.divisible(w) {
+			r.most = min(r.most, at)
+			r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", at, "error", err)
+			return tooMany, nil
+		}
+		if errors.Is(err, errOffset) {
+			// It cannot be divided: the records after this offset cannot be read, and must
+			// not block the stream.
+			w.early = true
+			return complete, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if w.total < 0 {
+			w.total = page.total
+		}
+		rows := len(page.rows)
+		if joined {
+			if rows == 0 || page.rows[0].hash != last {
+				w.moved++
+				if w.moved == maxMoved && r.divisible(w) {
+					// A window that fits on one page has no pages to join.
+					r.most = min(r.most, max(1, r.o.PageSize-1))
+					r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
+					return tooMany, nil
+				}
+				if w.moved == maxMoved {
+					r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
+						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
+				}
+				return readAgain, nil
+			}
+			page.rows = page.rows[1:]
+		}
+		offset += len(page.rows)
+		end := len(page.rows) == 0 || page.total >= 0 && int64(offset) >= page.total && rows < min(longest, page.limit)
+		before := w.fresh
+		if err := r.take(ctx, w, page, end); err != nil {
+			return 0, err
+		}
+		if end {
+			return complete, nil
+		}
+		if w.fresh > r.most && r.divisible(w) {
+			return tooMany, nil
+		}
+		if w.fresh > maxUndivided {
+			return 0, errEndlessWindow
+		}
+		const several = 3 // records stored meanwhile can repeat a page
+		if repeated++; w.fresh > before {
+			repeated = 0
+		} else if repeated >= several {
+			// The records after this offset cannot be read, as if the offset were rejected.
+			r.o.Log.Warn("the record store returns the same records at several offsets: it ignores offset",
+				"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
+			w.early = true
+			return complete, nil
+		}
+		longest = max(longest, rows)
+	}
+}
 
 // recordAtFault reports whether a page failed because of a record in it: it failed in
 // several polls in a row, and the record store answers a search that finds nothing.

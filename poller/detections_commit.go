@@ -1,0 +1,297 @@
+package poller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// take commits the new versions among the rows, and the position p that they lead to. It
+// returns the number of events.
+func (d *Detections) take(ctx context.Context, p position, rows []object) (events int, err error) {
+	keys := make([]string, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].knownKey()
+	}
+	values, err := d.store.Recall(ctx, d.source, keys)
+	if err != nil {
+		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
+	}
+	var c checkpoint.Commit
+	unknown := 0
+	for _, value := range values {
+		if value == nil {
+			unknown++
+		}
+	}
+	news := make([]transform.Detection, 0, unknown)
+	sights := make([]transform.Observation, 0, unknown) // of news
+	c.Remember = make([]checkpoint.Entry, 0, unknown)
+	recorded := d.o.Now()
+	within := make(map[string]known, unknown) // what this page has shown already
+	for i := range rows {
+		r := &rows[i]
+		if r.elsewhere || r.positioned && r.modTime < p.Floor {
+			continue
+		}
+		before, seen := within[keys[i]]
+		if !seen && values[i] != nil {
+			seen = true
+			if before, err = parseKnown(values[i]); err != nil {
+				return 0, err
+			}
+		}
+		after := known{modTime: r.modTime, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
+		if after.dead {
+			after.tracked = before.tracked
+		}
+		if after.dead || after.created == 0 {
+			after.created = before.created
+		}
+		other := before.isOther(after)
+		if other {
+			if err := d.reused(ctx, r.detection, before); err != nil {
+				return 0, err
+			}
+			before.tracked, before.own, after.own = nil, nil, nil
+		}
+		if seen && before.modTime == after.modTime {
+			if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
+				if r.reread && !before.dead {
+					news = append(news, r.detection)
+					sights = append(sights, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before), Recorded: recorded})
+				}
+				continue
+			}
+			after.events = before.events
+		}
+		if after.dead {
+			c.Dead = append(c.Dead, r.deadLetter(recorded))
+		} else {
+			after.events++
+			cause := d.causeOf(r.detection, before)
+			if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
+				after.addOwn(r.modTime, r.detection.Tracked)
+			}
+			news = append(news, r.detection)
+			sights = append(sights, transform.Observation{
+				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
+				Before:   before.tracked,
+				Repeat:   after.events,
+				CausedBy: cause,
+				Recorded: recorded,
+			})
+		}
+		within[keys[i]] = after
+		at := after.modTime
+		if !r.positioned {
+			at = p.ModTime
+		}
+		c.Remember = append(c.Remember, checkpoint.Entry{Key: keys[i], Value: after.encode(), At: at})
+	}
+	if c.Events, err = d.encode(ctx, news, sights); err != nil {
+		return 0, err
+	}
+	if err := d.commit(ctx, p, c); err != nil {
+		return len(c.Events), err
+	}
+	if d.o.OwnWrites != nil {
+		d.o.OwnWrites.Delivered(news)
+	}
+	return len(c.Events), nil
+}
+
+// ReusedID is an id that another detection had before: the appliance was replaced or
+// restored from a backup.
+type ReusedID struct {
+	ID      int64
+	Was, Is time.Time // of creation
+}
+
+// reused reports a detection that has the id of a known one.
+func (d *Detections) reused(ctx context.Context, v transform.Detection, before known) error {
+	if d.o.Reused == nil {
+		return nil
+	}
+	err := d.o.Reused(ctx, ReusedID{ID: v.ID, Was: time.UnixMilli(before.created).UTC(), Is: time.UnixMilli(v.Created).UTC()})
+	if err != nil {
+		return fmt.Errorf("report that the id %d is reused: %w", v.ID, err)
+	}
+	return nil
+}
+
+// encode creates the events of a page.
+func (d *Detections) encode(ctx context.Context, news []transform.Detection, sights []transform.Observation) ([]transform.Event, error) {
+	if d.o.Enrich != nil && len(news) > 0 {
+		for i, added := range d.o.Enrich(ctx, news) {
+			sights[i].Added = added
+		}
+	}
+	events := make([]transform.Event, len(news))
+	for i, detection := range news {
+		var err error
+		if events[i], err = d.events.Detection(detection, sights[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+// isNew reports whether an unknown detection is new. One that changed after the first
+// contact and began long ago may have been known and forgotten.
+func (d *Detections) isNew(p position, v transform.Detection) bool {
+	return v.Began >= p.Start && (v.ModTime < p.Contact || v.Began >= p.ModTime-d.o.ForgetAfter.Milliseconds())
+}
+
+// lazyCommit is how far the position may move without being committed if there is nothing
+// else to commit: an idle stream writes nothing.
+const lazyCommit = time.Minute
+
+// commit writes c with the position p.
+func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit) error {
+	p.Page = d.longest
+	if len(c.Remember) == 0 && d.loaded {
+		moved, far := p, p.ModTime-d.written.ModTime
+		if len(c.Events) > 0 {
+			far = -1 // repeated events have to be committed
+		}
+		moved.ModTime, moved.Whole, moved.Page = d.written.ModTime, d.written.Whole, d.written.Page
+		if moved == d.written && far >= 0 && far < lazyCommit.Milliseconds() {
+			d.position = p
+			return nil
+		}
+	}
+	c.Source, c.Expect, c.Position = d.source, d.committed, p.encode()
+	c.ForgetBefore = max(0, p.ModTime-d.o.ForgetAfter.Milliseconds())
+	err := d.commitInTurn(ctx, c)
+	if errors.Is(err, errGaveWay) {
+		return err
+	}
+	if err != nil {
+		// It is not known whether it was written: the position in the store decides.
+		d.loaded = false
+		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
+	}
+	d.position, d.written, d.committed = p, p, c.Position
+	d.progress.count(c)
+	return nil
+}
+
+// OwnWrites knows what the bridge itself writes to the appliance, so that a version that
+// contains nothing else can be distinguished from changes made by others.
+type OwnWrites interface {
+	// Turn waits until nothing is being written to the appliance, and prevents writes until
+	// end is called: what a page shows of a write is then known when the page is read. It
+	// returns ctx's error if ctx is done.
+	Turn(ctx context.Context) (end func(), err error)
+	// Contended returns a channel that is closed when another goroutine waits for the turn.
+	Contended() <-chan struct{}
+	// IsOwnWrite reports whether everything that changed in a detection since the last
+	// delivered version, with that mod_time and Tracked, was written by the bridge.
+	IsOwnWrite(seen transform.Detection, lastModTime int64, last []byte) bool
+	// Delivered reports to OwnWrites that these versions are in the journal.
+	Delivered(versions []transform.Detection)
+}
+
+// inTurn reads and commits a page while nothing is written to the appliance. While the
+// page has to be requested again, it does so in another turn.
+func (d *Detections) inTurn(ctx context.Context, read func() error) error {
+	return untilAnswered(ctx, func() error { return d.inOneTurn(ctx, read) })
+}
+
+// untilAnswered calls read while its page has to be requested again.
+func untilAnswered(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		again := errors.Is(err, errAskAgain) || errors.Is(err, appliance.ErrNoMemory)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// inOneTurn is inTurn without requesting the page again.
+func (d *Detections) inOneTurn(ctx context.Context, read func() error) error {
+	if d.o.OwnWrites == nil {
+		return read()
+	}
+	// A request that waits for memory during the turn would keep tickets from being
+	// written as long as a sink that is down keeps pages from being committed.
+	if err := d.client.Reserve(ctx, &d.page, d.limit.now); err != nil {
+		return err
+	}
+	defer d.page.Release()
+	end, err := d.o.OwnWrites.Turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return read()
+}
+
+// errAskAgain means that a page has to be requested again, with fewer rows.
+var errAskAgain = errors.New("the page has to be requested again, with fewer rows")
+
+// errGaveWay means that a page was not committed, because the journal was full and another
+// goroutine waited for the turn. The page has to be read again: it may have changed.
+var errGaveWay = errors.New("the journal is full, and a ticket waits to be written")
+
+// commitInTurn commits c. While the journal is full it waits, unless another goroutine
+// waits for the turn: then nothing is written, and it returns errGaveWay.
+func (d *Detections) commitInTurn(ctx context.Context, c checkpoint.Commit) error {
+	if d.o.OwnWrites == nil {
+		return d.store.Commit(ctx, c)
+	}
+	c.NoWait = true
+	err := d.store.Commit(ctx, c)
+	if !errors.Is(err, checkpoint.ErrFull) {
+		return err
+	}
+	waiting, stop := context.WithCancelCause(ctx)
+	contended, watched := d.o.OwnWrites.Contended(), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-contended:
+			stop(errGaveWay)
+		case <-waiting.Done():
+		}
+	}()
+	c.NoWait = false
+	err = d.store.Commit(waiting, c)
+	stop(nil)
+	<-watched
+	if err != nil && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return errGaveWay
+	}
+	return err
+}
+
+// causeOf returns the cause of a version, given what is known of the detection. A
+// detection seen for the first time has none; what changed in a version that was given up
+// is not known, unless it was delivered before.
+func (d *Detections) causeOf(seen transform.Detection, last known) string {
+	if d.o.OwnWrites != nil && len(last.tracked) > 0 && !last.dead && d.o.OwnWrites.IsOwnWrite(seen, last.modTime, last.tracked) {
+		return transform.CausedByWriteback
+	}
+	// With the mod_time of the last version it is a different one, not a repeat.
+	if last.dead || seen.ModTime != last.modTime {
+		return d.causeOfRepeat(seen, last)
+	}
+	return ""
+}
+
+// causeOfRepeat returns the cause of a version that was delivered before, given what is
+// known of the detection: an own write stays one however often it is shown.
+func (d *Detections) causeOfRepeat(seen transform.Detection, last known) string {
+	if last.wrote(seen.ModTime, seen.Tracked) {
+		return transform.CausedByWriteback
+	}
+	return ""
+}
