@@ -26,12 +26,6 @@ type deliveryBatch struct {
 
 	transientFailures []int             // of each event
 	soloFailures      []poison.Failures // of each event, in passes that delivered others
-	sends             int               // calls of Send so far
-	failures          int               // consecutive attempts that delivered nothing
-	isolateAt         int               // value of failures at which the batch is bisected next
-	poisoned          bool              // some events failed individually while others were delivered
-	awaitsMore        bool              // it may grow, but no events follow it yet
-	probed            int               // probes so far; decides which event the next one sends
 }
 
 // deadEvent is an event of a batch that is to become a dead letter.
@@ -92,11 +86,11 @@ func (b *deliveryBatch) recordCount(n int) (records int) {
 	return records
 }
 
-// mayGrow reports whether a batch that keeps failing may be extended. If some of
-// its events fail individually, it needs others to deliver in each of poison.GiveUpAfter
-// passes. If all fail, more events give no new information. The size stays bounded
+// mayGrow reports whether a batch that keeps failing may be extended. If it is
+// quarantined, it needs others to deliver in each of poison.GiveUpAfter passes. If all
+// of its events fail, more events give no new information. The size stays bounded
 // by a multiple of bound, however large the backlog is.
-func (b *deliveryBatch) mayGrow(bound checkpoint.Batch) bool {
+func (b *deliveryBatch) mayGrow(bound checkpoint.Batch, quarantined bool) bool {
 	const batches = 32
 	events, bytes, acknowledged := 0, 0, len(b.done)-len(b.dead)
 	for i, done := range b.done {
@@ -116,7 +110,7 @@ func (b *deliveryBatch) mayGrow(bound checkpoint.Batch) bool {
 	if bound.MaxBytes > 0 && bytes >= batches/4*bound.MaxBytes {
 		return false
 	}
-	if !b.poisoned {
+	if !quarantined {
 		return events <= max(bound.MaxEvents, 8*downAfter)
 	}
 	return bound.MaxEvents <= 0 || b.matched() < batches*max(bound.MaxEvents, downAfter)
@@ -174,59 +168,17 @@ func (b *deliveryBatch) pending() []int {
 	return pending
 }
 
-// sendable returns the indexes of the pending events that neither failed nor are
-// blocked in pass.
-func (b *deliveryBatch) sendable(indexes []int, pass *isolationPass) []int {
-	left := make([]int, 0, len(indexes))
-	for _, i := range indexes {
-		if !b.done[i] && !pass.excludes(i, orderingKey(b.events[i])) {
-			left = append(left, i)
+// firstOfEachKey returns the indexes of the first pending event of each ordering key,
+// and of those without a key.
+func (b *deliveryBatch) firstOfEachKey() (first []int) {
+	keys := make(map[string]bool)
+	for _, i := range b.pending() {
+		if key := orderingKey(b.events[i]); !keys[key] || key == "" {
+			keys[key] = true
+			first = append(first, i)
 		}
 	}
-	return left
-}
-
-// isolationPass records the events that failed individually in one pass over a
-// batch, and their ordering keys, which block the events behind them. The methods
-// of a nil *isolationPass record nothing.
-type isolationPass struct {
-	failed          map[int]bool    // by index
-	blocked         map[string]bool // by ordering key
-	deliveredBefore uint64          // worker.delivered when the pass began
-}
-
-func newIsolationPass(delivered uint64) *isolationPass {
-	return &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool), deliveredBefore: delivered}
-}
-
-// addFailed records that the event at index failed individually, and blocks its
-// ordering key.
-func (p *isolationPass) addFailed(index int, key string) {
-	if p == nil {
-		return
-	}
-	p.failed[index] = true
-	if key != "" { // events without a key are not ordered
-		p.blocked[key] = true
-	}
-}
-
-// block blocks the ordering keys of the pending events at indexes.
-func (p *isolationPass) block(b *deliveryBatch, indexes []int) {
-	if p == nil {
-		return
-	}
-	for _, i := range b.sendable(indexes, nil) {
-		if key := orderingKey(b.events[i]); key != "" {
-			p.blocked[key] = true
-		}
-	}
-}
-
-// excludes reports whether the event at index failed in the pass, or its ordering
-// key is blocked.
-func (p *isolationPass) excludes(index int, key string) bool {
-	return p != nil && (p.failed[index] || p.blocked[key])
+	return first
 }
 
 // orderingKey returns the key of events that must not overtake each other: events

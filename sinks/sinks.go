@@ -1,6 +1,23 @@
 // Package sinks delivers the journal's events to their targets. It defines the
 // Sink interface, the classes of delivery errors, and the Runner, which delivers
 // the events from a sink's cursor to the end of the journal.
+//
+// A batch is delivered by a state machine (see deliveryState for what each state
+// does):
+//
+//	batch ─► committing ─┬─ pending ────────────► sending ─ rejected as a whole ─► bisecting
+//	          ▲  ▲  ▲    ├─ keeps failing ──────► isolating
+//	          │  │  │    ├─ quarantined ────────► quarantining
+//	          │  │  │    ├─ rejects everything ─► probing
+//	          │  │  │    └─ all done ───────────► completed
+//	          │  │  │
+//	          │  │  └─────────────────────── sent ─────────────┐
+//	          │  └─ waited ─ retrying ◄─ some failed, failed, ─┤ each of sending, bisecting,
+//	          │                          throttled             │ isolating, quarantining, probing
+//	          └──── waited ─ halted ◄─── halts ────────────────┘
+//
+// A shutdown, or a skip by the lag policy, leads from committing and from each attempt
+// to stopped. A pause takes effect in committing.
 package sinks
 
 import (

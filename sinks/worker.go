@@ -76,7 +76,7 @@ func (w *worker) run(ctx, late context.Context) {
 		}
 		if !begun {
 			if err := w.queue.begin(ctx); err != nil {
-				w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff(), nil)
+				w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff())
 				continue
 			}
 			begun = true
@@ -88,7 +88,7 @@ func (w *worker) run(ctx, late context.Context) {
 		b, err := w.queue.next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.backOff(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), w.retry.NextBackOff(), nil)
+				w.backOff(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), w.retry.NextBackOff())
 			}
 			continue
 		}
@@ -132,9 +132,9 @@ func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error
 			return err
 		case errors.Is(err, checkpoint.ErrDeadFull):
 			err = fmt.Errorf("%w: drop or requeue some of them, or raise dead_letters.max_bytes", err)
-			w.backOff(ctx, StateHalted, err, w.r.o.Probe, nil)
+			w.backOff(ctx, StateHalted, err, w.r.o.Probe)
 		default:
-			w.backOff(ctx, StateRetrying, err, w.retry.NextBackOff(), nil)
+			w.backOff(ctx, StateRetrying, err, w.retry.NextBackOff())
 		}
 	}
 	return nil
@@ -171,9 +171,9 @@ func (w *worker) commitOnce(ctx context.Context, b *deliveryBatch, final bool) e
 }
 
 // backOff sets the state, logs err if it is news, and waits for d. It returns
-// early if ctx is done, the sink is paused or resumed, the batch in flight is
-// skipped, or b is not nil and awaits more events, and there are some.
-func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration, b *deliveryBatch) {
+// early if ctx is done, the sink is paused or resumed, or the batch in flight is
+// skipped.
+func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration) {
 	_, changed := w.r.pauseState()
 	if w.setStatus(state, err.Error()) {
 		level := slog.LevelWarn
@@ -184,15 +184,6 @@ func (w *worker) backOff(ctx context.Context, state State, err error, d time.Dur
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if b != nil && b.awaitsMore {
-		var waiting sync.WaitGroup
-		defer waiting.Wait()
-		waiting.Go(func() {
-			w.queue.waitForMore(ctx, b)
-			cancel()
-		})
-		defer cancel()
-	}
 	w.wait(ctx, changed)
 }
 
