@@ -23,88 +23,120 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 	if err != nil {
 		return 0, fmt.Errorf("recall what is known of %d detections: %w", len(rows), err)
 	}
-	var c checkpoint.Commit
 	unknown := 0
 	for _, value := range values {
 		if value == nil {
 			unknown++
 		}
 	}
-	news := make([]transform.Detection, 0, unknown)
-	sights := make([]transform.Observation, 0, unknown) // of news
-	c.Remember = make([]checkpoint.Entry, 0, unknown)
-	recorded := d.o.Now()
-	within := make(map[string]known, unknown) // what this page has shown already
+	c := newPageChanges(p, d.o.Now(), unknown)
 	for i := range rows {
 		r := &rows[i]
 		if r.elsewhere || r.positioned && r.modTime < p.Floor {
 			continue
 		}
-		before, seen := within[keys[i]]
+		before, seen := c.within[keys[i]]
 		if !seen && values[i] != nil {
 			seen = true
 			if before, err = parseKnown(values[i]); err != nil {
 				return 0, err
 			}
 		}
-		after := known{modTime: r.modTime, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
-		if after.dead {
-			after.tracked = before.tracked
+		if err := d.takeRow(ctx, c, r, keys[i], before, seen); err != nil {
+			return 0, err
 		}
-		if after.dead || after.created == 0 {
-			after.created = before.created
-		}
-		other := before.isOther(after)
-		if other {
-			if err := d.reused(ctx, r.detection, before); err != nil {
-				return 0, err
-			}
-			before.tracked, before.own, after.own = nil, nil, nil
-		}
-		if seen && before.modTime == after.modTime {
-			if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
-				if r.reread && !before.dead {
-					news = append(news, r.detection)
-					sights = append(sights, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before), Recorded: recorded})
-				}
-				continue
-			}
-			after.events = before.events
-		}
-		if after.dead {
-			c.Dead = append(c.Dead, r.deadLetter(recorded))
-		} else {
-			after.events++
-			cause := d.causeOf(r.detection, before)
-			if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
-				after.addOwn(r.modTime, r.detection.Tracked)
-			}
-			news = append(news, r.detection)
-			sights = append(sights, transform.Observation{
-				Created:  len(before.tracked) == 0 && d.isNew(p, r.detection),
-				Before:   before.tracked,
-				Repeat:   after.events,
-				CausedBy: cause,
-				Recorded: recorded,
-			})
-		}
-		within[keys[i]] = after
-		at := after.modTime
-		if !r.positioned {
-			at = p.ModTime
-		}
-		c.Remember = append(c.Remember, checkpoint.Entry{Key: keys[i], Value: after.encode(), At: at})
 	}
-	if c.Events, err = d.encode(ctx, news, sights); err != nil {
+	if c.commit.Events, err = d.encode(ctx, c.news, c.sights); err != nil {
 		return 0, err
 	}
-	if err := d.commit(ctx, p, c); err != nil {
-		return len(c.Events), err
+	if err := d.commit(ctx, p, c.commit); err != nil {
+		return len(c.commit.Events), err
 	}
 	if d.o.OwnWrites != nil {
-		d.o.OwnWrites.Delivered(news)
+		d.o.OwnWrites.Delivered(c.news)
 	}
-	return len(c.Events), nil
+	return len(c.commit.Events), nil
+}
+
+// pageChanges collects what the rows of a page change.
+type pageChanges struct {
+	position position // that the page leads to
+	recorded time.Time
+	commit   checkpoint.Commit
+	news     []transform.Detection
+	sights   []transform.Observation // of news
+	within   map[string]known        // what this page has shown already
+}
+
+// newPageChanges returns the changes of a page with as many unknown objects as stated.
+func newPageChanges(p position, recorded time.Time, unknown int) *pageChanges {
+	return &pageChanges{
+		position: p, recorded: recorded,
+		commit: checkpoint.Commit{Remember: make([]checkpoint.Entry, 0, unknown)},
+		news:   make([]transform.Detection, 0, unknown),
+		sights: make([]transform.Observation, 0, unknown),
+		within: make(map[string]known, unknown),
+	}
+}
+
+// observe adds a version to deliver.
+func (c *pageChanges) observe(version transform.Detection, sight transform.Observation) {
+	sight.Recorded = c.recorded
+	c.news, c.sights = append(c.news, version), append(c.sights, sight)
+}
+
+// remember sets what is known of the object of a row.
+func (c *pageChanges) remember(r *object, key string, after known) {
+	c.within[key] = after
+	at := after.modTime
+	if !r.positioned {
+		at = c.position.ModTime
+	}
+	c.commit.Remember = append(c.commit.Remember, checkpoint.Entry{Key: key, Value: after.encode(), At: at})
+}
+
+// takeRow adds what a row changes, given what is known of its object, if it was seen.
+func (d *Detections) takeRow(ctx context.Context, c *pageChanges, r *object, key string, before known, seen bool) error {
+	after := known{modTime: r.modTime, dead: r.err != nil, created: r.detection.Created, tracked: r.detection.Tracked, own: before.own}
+	if after.dead {
+		after.tracked = before.tracked
+	}
+	if after.dead || after.created == 0 {
+		after.created = before.created
+	}
+	other := before.isOther(after)
+	if other {
+		if err := d.reused(ctx, r.detection, before); err != nil {
+			return err
+		}
+		before.tracked, before.own, after.own = nil, nil, nil
+	}
+	if seen && before.modTime == after.modTime {
+		if !other && before.dead == after.dead && bytes.Equal(before.tracked, after.tracked) {
+			if r.reread && !before.dead {
+				c.observe(r.detection, transform.Observation{Repeat: before.events, CausedBy: d.causeOfRepeat(r.detection, before)})
+			}
+			return nil
+		}
+		after.events = before.events
+	}
+	if after.dead {
+		c.commit.Dead = append(c.commit.Dead, r.deadLetter(c.recorded))
+	} else {
+		after.events++
+		cause := d.causeOf(r.detection, before)
+		if cause != "" && !before.wrote(r.modTime, r.detection.Tracked) {
+			after.addOwn(r.modTime, r.detection.Tracked)
+		}
+		c.observe(r.detection, transform.Observation{
+			Created:  len(before.tracked) == 0 && d.isNew(c.position, r.detection),
+			Before:   before.tracked,
+			Repeat:   after.events,
+			CausedBy: cause,
+		})
+	}
+	c.remember(r, key, after)
+	return nil
 }
 
 // ReusedID is an id that another detection had before: the appliance was replaced or

@@ -97,16 +97,8 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		}
 		var err error
 		page, err = r.search(ctx, w.list, at, 0)
-		if errors.Is(err, errOffset) && r.divisible(w) {
-			r.most = min(r.most, at)
-			r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", at, "error", err)
-			return tooMany, nil
-		}
 		if errors.Is(err, errOffset) {
-			// It cannot be divided: the records after this offset cannot be read, and must
-			// not block the stream.
-			w.early = true
-			return complete, nil
+			return r.offsetRejected(w, at, err), nil
 		}
 		if err != nil {
 			return 0, err
@@ -117,18 +109,7 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		rows := len(page.rows)
 		if joined {
 			if rows == 0 || page.rows[0].hash != last {
-				w.moved++
-				if w.moved == maxMoved && r.divisible(w) {
-					// A window that fits on one page has no pages to join.
-					r.most = min(r.most, max(1, r.o.PageSize-1))
-					r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
-					return tooMany, nil
-				}
-				if w.moved == maxMoved {
-					r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
-						"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
-				}
-				return readAgain, nil
+				return r.recordsMoved(w), nil
 			}
 			page.rows = page.rows[1:]
 		}
@@ -159,6 +140,36 @@ func (r *Records) readByOffset(ctx context.Context, w *reading, page recordRows)
 		}
 		longest = max(longest, rows)
 	}
+}
+
+// offsetRejected decides how to continue with a window after the appliance rejected an
+// offset.
+func (r *Records) offsetRejected(w *reading, offset int, err error) ending {
+	if r.divisible(w) {
+		r.most = min(r.most, offset)
+		r.o.Log.Info("the appliance rejects an offset; windows are made shorter", "offset", offset, "error", err)
+		return tooMany
+	}
+	// It cannot be divided: the records after this offset cannot be read, and must not
+	// block the stream.
+	w.early = true
+	return complete
+}
+
+// recordsMoved decides how to continue with a window whose pages do not join.
+func (r *Records) recordsMoved(w *reading) ending {
+	w.moved++
+	if w.moved == maxMoved && r.divisible(w) {
+		// A window that fits on one page has no pages to join.
+		r.most = min(r.most, max(1, r.o.PageSize-1))
+		r.o.Log.Info("records move between the pages of a window; windows are made shorter", "records", r.most)
+		return tooMany
+	}
+	if w.moved == maxMoved {
+		r.o.Log.Warn("records move between the pages of a window; its pages are read without joining them",
+			"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC())
+	}
+	return readAgain
 }
 
 // recordAtFault reports whether a page failed because of a record in it: it failed in

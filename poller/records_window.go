@@ -278,7 +278,6 @@ func (r *Records) commitWindow(ctx context.Context, w *reading, p recordsPositio
 // that stays incomplete is eventually given up, so that it does not block the following
 // ones.
 func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
-	incomplete := w.early || int64(w.shown) < w.total
 	switch {
 	case !w.early:
 		r.early = 0
@@ -288,29 +287,49 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		r.reach = max(1, (w.list.Until-r.position.Until)/2)
 		return tooMany, r.flush(ctx, w)
 	}
-	if incomplete {
-		// An attempt that showed more justifies another. A store that always reports
-		// more than it shows is not asked for ever.
-		if w.shown > w.before && w.before > 0 {
-			w.progress++
-		} else {
-			w.short++
-		}
-		w.before = w.shown
-		if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
-			return readAgain, r.flush(ctx, w)
-		}
-		r.incomplete++
-		r.o.Metrics.windowIncomplete(r.source)
-		r.o.Log.Warn("the record store did not show all records of a window",
-			"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC(),
-			"shown", w.shown, "total", w.total, "terminated_early", w.early)
-	} else {
+	incomplete := w.early || int64(w.shown) < w.total
+	if !incomplete {
 		r.incomplete = 0
 		// A size that the appliance once rejected is gradually tried again.
 		r.most = min(r.o.MaxWindowRecords, r.most+1+r.most/64)
+	} else if !r.givesUp(w) {
+		return readAgain, r.flush(ctx, w)
 	}
+	r.schedule(w, incomplete)
+	p, length := r.position, w.list.Until-r.position.Until
+	if !w.recheck { // a rechecked window may be ahead of a position that went back
+		p.Until = max(p.Until, w.list.Until)
+	}
+	if err := r.commitWindow(ctx, w, p); err != nil {
+		return 0, err
+	}
+	r.adapt(w, length)
+	return complete, nil
+}
 
+// givesUp reports whether an incomplete window is taken as it is.
+func (r *Records) givesUp(w *reading) bool {
+	// An attempt that showed more justifies another. A store that always reports more
+	// than it shows is not asked for ever.
+	if w.shown > w.before && w.before > 0 {
+		w.progress++
+	} else {
+		w.short++
+	}
+	w.before = w.shown
+	if w.short <= maxShort-min(r.incomplete, maxShort) && w.progress < maxProgress {
+		return false
+	}
+	r.incomplete++
+	r.o.Metrics.windowIncomplete(r.source)
+	r.o.Log.Warn("the record store did not show all records of a window",
+		"from", time.UnixMilli(w.list.From).UTC(), "until", time.UnixMilli(w.list.Until).UTC(),
+		"shown", w.shown, "total", w.total, "terminated_early", w.early)
+	return true
+}
+
+// schedule sets when a window's total is checked again, and against what.
+func (r *Records) schedule(w *reading, incomplete bool) {
 	recheck := r.o.Recheck.Milliseconds()
 	w.list.Due = 0
 	switch {
@@ -326,13 +345,11 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 		// a window with a record that was given up, which may have become readable.
 		w.list.Total = -1
 	}
-	p, length := r.position, w.list.Until-r.position.Until
-	if !w.recheck { // a rechecked window may be ahead of a position that went back
-		p.Until = max(p.Until, w.list.Until)
-	}
-	if err := r.commitWindow(ctx, w, p); err != nil {
-		return 0, err
-	}
+}
+
+// adapt chooses the length of the next windows, and how they are read, after a window of a
+// length was committed.
+func (r *Records) adapt(w *reading, length int64) {
 	if w.recheck {
 		r.o.Metrics.reconciled(r.source, w.found)
 	} else if !w.early {
@@ -346,7 +363,6 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	} else {
 		r.byOffset = max(0, r.byOffset-1)
 	}
-	return complete, nil
 }
 
 // backlog is how many windows the stream must be behind for its progress to be logged.
