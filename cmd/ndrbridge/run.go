@@ -18,6 +18,7 @@ import (
 	"ndrbridge/bridge"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/configs"
+	"ndrbridge/pipeline/lifecycle"
 )
 
 func (c *command) runCommand() *cobra.Command {
@@ -46,7 +47,7 @@ func (c *command) serve(ctx context.Context) error {
 		return err
 	}
 	// The process ends even if the bridge misses its deadline.
-	commandline.SetGrace(ctx, time.Duration(config.ShutdownTimeout)+time.Second)
+	commandline.SetGrace(ctx, lifecycle.Limit(time.Duration(config.ShutdownTimeout)))
 	// From here on, SIGHUP must not end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -58,7 +59,7 @@ func (c *command) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, b.ShutdownTimeout()+time.Second) })()
+	defer context.AfterFunc(ctx, func() { commandline.SetGrace(ctx, lifecycle.Limit(b.ShutdownTimeout())) })()
 	reloading, stop := context.WithCancel(ctx)
 	var reloads sync.WaitGroup
 	reloads.Go(func() { reloadOn(reloading, hangups, b.Reload, log) })

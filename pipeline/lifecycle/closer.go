@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// closing is how long after the deadline and windDown closing may take.
-const closing = 400 * time.Millisecond
-
 // Closer closes one item after another, after a stop. It abandons those that do not
 // close in time, so that the process can exit.
 type Closer struct {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Phase is the point of the shutdown at which a part is stopped.
@@ -18,10 +17,6 @@ const (
 	SourcePhase   Phase = iota // parts that commit events or accept commands; stopped first
 	DeliveryPhase              // parts that deliver events
 )
-
-// windDown is how long a part has to commit completed work after it was cut short at
-// the end of shutdown_timeout, before it is abandoned.
-const windDown = 400 * time.Millisecond
 
 // Task is the work of a part. It must start nothing new once ctx is done, and must
 // abandon work in progress once late is done.

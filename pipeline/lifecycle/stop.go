@@ -6,7 +6,25 @@ import (
 	"time"
 )
 
-// Deadline is the period in which a stop must finish.
+// The grace after the deadline of a stop, in which work in progress is cut short.
+const (
+	// windDown is how long a part then has to commit completed work before it is
+	// abandoned.
+	windDown = 400 * time.Millisecond
+	// closing is how long after windDown closing may take.
+	closing = 400 * time.Millisecond
+	// grace is when the process exits. It leaves some time after closing to report what
+	// was abandoned.
+	grace = windDown + closing + 200*time.Millisecond
+)
+
+// Limit returns how long a stop with this timeout may take, whatever ignores it. The
+// process should then exit.
+func Limit(timeout time.Duration) time.Duration { return timeout + grace }
+
+// Deadline is the period in which a stop must finish. All times of a stop derive from
+// it: its beginning, when sources are stopped; Half, when sinks are; End, when work in
+// progress is cut short; and the grace after it.
 type Deadline struct {
 	begun time.Time
 	End   time.Time
