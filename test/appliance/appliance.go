@@ -85,7 +85,6 @@ type Appliance struct {
 		ticketing bool
 		notes     map[int64]note // by detection
 		patches   []Patch
-		hidden    []int64 // devices
 	}
 	audit    auditLog
 	records  recordStore

@@ -17,11 +17,6 @@ type AuditEntry struct {
 	ID   int64
 	Time int64  // milliseconds since the epoch
 	JSON []byte // not to be modified
-	// Log numbers the log that contains it: 0 for the first, one more after each
-	// restart or restore.
-	Log int
-	// Purged reports whether the log no longer contains it, for whatever reason.
-	Purged bool
 }
 
 // auditLog is the audit log of an appliance.
@@ -30,7 +25,6 @@ type auditLog struct {
 	entries []*AuditEntry // oldest first
 	history []*AuditEntry
 	nextID  int64
-	log     int
 	rand    *rand.Rand
 }
 
@@ -50,41 +44,6 @@ func (a *Appliance) AddAuditBody(body any) AuditEntry {
 	a.audit.Lock()
 	defer a.audit.Unlock()
 	return *a.log(body)
-}
-
-// SkipAuditIDs leaves a gap of n ids before the next entry.
-func (a *Appliance) SkipAuditIDs(n int64) {
-	a.audit.Lock()
-	defer a.audit.Unlock()
-	a.audit.nextID += n
-}
-
-// PurgeAudit removes the n oldest entries from the log, or all if there are fewer.
-func (a *Appliance) PurgeAudit(n int) {
-	a.audit.Lock()
-	defer a.audit.Unlock()
-	a.audit.purge(n)
-}
-
-// RestartAudit empties the log and starts ids over.
-func (a *Appliance) RestartAudit() { a.RestoreAudit(0) }
-
-// RestoreAudit replaces the log with its first keep entries, as restoring a backup does.
-// Ids continue from the last of these, or from 1 if keep is 0.
-func (a *Appliance) RestoreAudit(keep int) {
-	a.audit.Lock()
-	defer a.audit.Unlock()
-	l := &a.audit
-	keep = min(keep, len(l.entries))
-	for _, e := range l.entries[keep:] {
-		e.Purged = true
-	}
-	l.entries = l.entries[:keep:keep]
-	l.log++
-	l.nextID = 1
-	if keep > 0 {
-		l.nextID = l.entries[keep-1].ID + 1
-	}
 }
 
 // AuditHistory returns every entry that the log ever contained, in the order in which
@@ -112,25 +71,17 @@ func (a *Appliance) log(body any) *AuditEntry {
 	if err != nil {
 		panic(err)
 	}
-	e := &AuditEntry{ID: l.nextID, Time: now, JSON: b, Log: l.log}
+	e := &AuditEntry{ID: l.nextID, Time: now, JSON: b}
 	l.nextID++
 	l.entries = append(l.entries, e)
 	if !a.options.NoHistory {
 		l.history = append(l.history, e)
 	}
 	if over := len(l.entries) - a.options.AuditCapacity; over > 0 {
-		l.purge(over)
+		clear(l.entries[:over])
+		l.entries = l.entries[over:]
 	}
 	return e
-}
-
-func (l *auditLog) purge(n int) {
-	n = min(n, len(l.entries))
-	for _, e := range l.entries[:n] {
-		e.Purged = true
-	}
-	clear(l.entries[:n])
-	l.entries = l.entries[n:]
 }
 
 // activity is the subject of an entry.

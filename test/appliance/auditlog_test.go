@@ -29,10 +29,6 @@ func TestAuditLog(t *testing.T) {
 		"a server may cap the limit": {change: func(a *standin.Appliance) { a.SetHazards(standin.Hazards{LimitCap: 2}) },
 			query: "?limit=4", want: []int64{5, 4}},
 		"a full log drops its oldest entries": {options: standin.Options{AuditCapacity: 3}, want: []int64{5, 4, 3}},
-		"entries are purged":                  {change: func(a *standin.Appliance) { a.PurgeAudit(3) }, want: []int64{5, 4}},
-		"ids have holes":                      {change: func(a *standin.Appliance) { a.SkipAuditIDs(4); a.AddAudit(1) }, want: []int64{10, 5, 4, 3, 2, 1}},
-		"a log begins again":                  {change: func(a *standin.Appliance) { a.RestartAudit(); a.AddAudit(2) }, want: []int64{2, 1}},
-		"a log is restored from a backup":     {change: func(a *standin.Appliance) { a.RestoreAudit(3); a.AddAudit(1) }, want: []int64{4, 3, 2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, caller := serve(t, c.options)
@@ -43,19 +39,11 @@ func TestAuditLog(t *testing.T) {
 			wantIDs(t, caller.auditLog(c.query), c.want...)
 		})
 	}
-	t.Run("the history holds what is gone, and says so", func(t *testing.T) {
-		a, _ := serve(t, standin.Options{})
+	t.Run("the history holds what is gone", func(t *testing.T) {
+		a, _ := serve(t, standin.Options{AuditCapacity: 1})
 		a.AddAudit(3)
-		a.PurgeAudit(1)
-		a.RestoreAudit(1)
-		a.AddAudit(1)
-		var purged []bool
-		var logs []int
-		for _, e := range a.AuditHistory() {
-			purged, logs = append(purged, e.Purged), append(logs, e.Log)
-		}
-		if got, want := mustJSON(t, purged)+mustJSON(t, logs), "[true,false,true,false][0,0,0,1]"; got != want {
-			t.Errorf("history %s, want %s", got, want)
+		if got := len(a.AuditHistory()); got != 3 {
+			t.Errorf("history of %d entries", got)
 		}
 	})
 	t.Run("a body can be anything", func(t *testing.T) {

@@ -25,13 +25,6 @@ type tokens struct {
 	ends map[string]time.Time
 }
 
-// RevokeTokens invalidates all access tokens issued so far.
-func (a *Appliance) RevokeTokens() {
-	a.tokens.mu.Lock()
-	defer a.tokens.mu.Unlock()
-	a.tokens.ends = nil
-}
-
 // authorized reports whether the credential of a request is valid.
 func (a *Appliance) authorized(r *http.Request) bool {
 	header := r.Header.Get("Authorization")

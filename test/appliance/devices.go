@@ -7,13 +7,6 @@ import (
 	"slices"
 )
 
-// HideDevices makes devices permanently unknown.
-func (a *Appliance) HideDevices(ids ...int64) {
-	a.store.Lock()
-	defer a.store.Unlock()
-	a.store.hidden = append(a.store.hidden, ids...)
-}
-
 func (a *Appliance) deviceRoutes() []route {
 	return []route{{http.MethodPost, "/devices/search", a.searchDevices, typeJSON}}
 }
@@ -41,10 +34,8 @@ func (a *Appliance) searchDevices(r *request) answer {
 	case limit != nil && *limit < 0:
 		return badRequest(errors.New("limit: must not be negative"))
 	}
-	a.store.RLock()
-	defer a.store.RUnlock()
 	ids := slices.Compact(slices.Sorted(slices.Values(filter.Operand)))
-	ids = slices.DeleteFunc(ids, func(id int64) bool { return id <= 0 || slices.Contains(a.store.hidden, id) })
+	ids = slices.DeleteFunc(ids, func(id int64) bool { return id <= 0 })
 	if limit != nil {
 		ids = ids[:min(*limit, len(ids))]
 	}

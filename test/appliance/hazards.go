@@ -78,8 +78,6 @@ type Hazards struct {
 	// TerminatedEarly marks record searches as terminated early and omits the second half
 	// of a page of two or more.
 	TerminatedEarly bool
-	// RecordWarnings are included in each response to a record search.
-	RecordWarnings []string
 	// NoDate omits the Date header. Date, if not empty, replaces its value.
 	NoDate bool
 	Date   string

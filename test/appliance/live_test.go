@@ -176,7 +176,6 @@ func TestEverythingAtOnce(t *testing.T) {
 		a.SetSkew(time.Duration(i) * time.Second)
 		a.Latest()
 		a.AddAuditBody(i)
-		a.PurgeAudit(1)
 		a.AuditHistory()
 		a.RecordHistory()
 	}

@@ -1,7 +1,6 @@
 package appliance_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -60,18 +59,6 @@ func TestRecordsLookLikeRecords(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRecordsWithoutAnID(t *testing.T) {
-	a, c := serve(t, standin.Options{})
-	for _, r := range a.AddRecordsWithoutID(3, epoch.UnixMicro()-1) {
-		if r.ID != "" || bytes.Contains(r.JSON, []byte(`"_id"`)) {
-			t.Errorf("%+v has one", r)
-		}
-	}
-	if got := c.records("/records/search", `{"from": "-1h"}`); len(got.Records) != 3 || got.Records[0].ID != "" {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestTheHistoryOfRecordsSaysWhenEachBecameVisible(t *testing.T) {

@@ -46,7 +46,7 @@ func (a *Appliance) AddRecords(n int) []*Record {
 	added := make([]*Record, n)
 	for i := range added {
 		// Each reads the clock, so that fractions differ.
-		added[i] = a.storeRecord(a.Clock().UnixMicro(), true)
+		added[i] = a.storeRecord(a.Clock().UnixMicro())
 	}
 	return added
 }
@@ -54,21 +54,11 @@ func (a *Appliance) AddRecords(n int) []*Record {
 // AddRecordsAt stores n generated records with one timestamp, in microseconds
 // since the epoch: tied, or late.
 func (a *Appliance) AddRecordsAt(n int, micros int64) []*Record {
-	return a.addRecordsAt(n, micros, true)
-}
-
-// AddRecordsWithoutID is like AddRecordsAt for records without _id, which other record
-// stores may have.
-func (a *Appliance) AddRecordsWithoutID(n int, micros int64) []*Record {
-	return a.addRecordsAt(n, micros, false)
-}
-
-func (a *Appliance) addRecordsAt(n int, micros int64, withID bool) []*Record {
 	a.records.Lock()
 	defer a.records.Unlock()
 	added := make([]*Record, n)
 	for i := range added {
-		added[i] = a.storeRecord(micros, withID)
+		added[i] = a.storeRecord(micros)
 	}
 	return added
 }
@@ -82,10 +72,10 @@ func (a *Appliance) RecordHistory() []*Record {
 }
 
 // storeRecord stores a record. The store must be locked.
-func (a *Appliance) storeRecord(micros int64, withID bool) *Record {
+func (a *Appliance) storeRecord(micros int64) *Record {
 	s := &a.records
 	s.lastSeq += 1 + uint64(s.rand.IntN(3)) // ids have gaps
-	r := a.makeRecord(s.lastSeq, micros, withID)
+	r := a.makeRecord(s.lastSeq, micros)
 	r.StoredAt = a.millis()
 	at, _ := slices.BinarySearchFunc(s.stored, micros, func(r *Record, micros int64) int {
 		return cmp.Or(cmp.Compare(r.Micros, micros), -1) // after those with the same timestamp
@@ -117,10 +107,11 @@ func (a *Appliance) recordType(seq uint64) string {
 
 // makeRecord generates the record with a number. The same number and timestamp give the
 // same bytes.
-func (a *Appliance) makeRecord(seq uint64, micros int64, withID bool) *Record {
+func (a *Appliance) makeRecord(seq uint64, micros int64) *Record {
 	h := a.recordHash(seq)
 	const store = 11
 	r := &Record{
+		ID:     fmt.Sprintf("AW%08x%011x", uint32(mix(h)), seq),
 		Index:  fmt.Sprintf("%s-%d-%s-0", a.options.word(), store, time.UnixMicro(micros).UTC().Format("2006-1-2")),
 		Type:   a.recordType(seq),
 		Micros: micros,
@@ -128,13 +119,8 @@ func (a *Appliance) makeRecord(seq uint64, micros int64, withID bool) *Record {
 	}
 	timestamp := strconv.FormatFloat(float64(micros)/1000, 'f', -1, 64)
 	b := make([]byte, 0, 1024)
-	b = append(b, '{')
-	if withID {
-		r.ID = fmt.Sprintf("AW%08x%011x", uint32(mix(h)), seq)
-		b = fmt.Appendf(b, `"_id":%q,`, r.ID)
-	}
-	b = fmt.Appendf(b, `"_index":%q,"_type":%q,"sort":[%s],"_source":{"timestamp":%s,"flowId":"%016x",`,
-		r.Index, r.Type, timestamp, timestamp, mix(h+1))
+	b = fmt.Appendf(b, `{"_id":%q,"_index":%q,"_type":%q,"sort":[%s],"_source":{"timestamp":%s,"flowId":"%016x",`,
+		r.ID, r.Index, r.Type, timestamp, timestamp, mix(h+1))
 	b = fmt.Appendf(b, `"client":{"type":"device","value":["%016x"]},"clientAddr":{"type":"ipaddr4","value":"10.%d.%d.%d"},"clientPort":%d,`,
 		mix(h+2), byte(h>>8), byte(h>>16), byte(h>>24), 1024+h>>32%60000)
 	b = fmt.Appendf(b, `"serverAddr":{"type":"ipaddr4","value":"192.0.2.%d"},"serverPort":%d,"ex":{"isSuspicious":%t},`,

@@ -300,10 +300,10 @@ func TestRecordHazards(t *testing.T) {
 			t.Errorf("found %v, then %v", first, second)
 		}
 	})
-	t.Run("totals can be missing, and warnings come with every answer", func(t *testing.T) {
+	t.Run("totals can be missing", func(t *testing.T) {
 		a, c := serve(t, standin.Options{})
-		a.SetHazards(standin.Hazards{TotalMissing: true, RecordWarnings: []string{"slow"}})
-		if got := c.records("/records/search", search); got.Total != nil || !slices.Equal(got.Warnings, []string{"slow"}) {
+		a.SetHazards(standin.Hazards{TotalMissing: true})
+		if got := c.records("/records/search", search); got.Total != nil || len(got.Warnings) > 0 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -141,7 +141,7 @@ func (a *Appliance) recordOf(ref recordRef) *Record {
 	if ref.stored != nil {
 		return ref.stored
 	}
-	return a.makeRecord(ref.seq, ref.micros, true)
+	return a.makeRecord(ref.seq, ref.micros)
 }
 
 // ahead yields the records in the range ahead of a walk, in its order.

@@ -102,16 +102,6 @@ func (l *Ledger) Repeated(sink string) int {
 	return l.events[sink] - len(l.ids[sink])
 }
 
-// JudgeRepeated reports a fault if more events were repeated at a sink than the kills and
-// faults explain.
-func (l *Ledger) JudgeRepeated(sink string, explained int) Verdict {
-	verdict := Verdict{Delivered: l.Received(sink), Duplicates: l.Repeated(sink)}
-	if verdict.Duplicates > explained {
-		verdict.fault("%d events were repeated; what happened explains %d", verdict.Duplicates, explained)
-	}
-	return verdict
-}
-
 // Missing returns the number of detections whose last version did not reach a sink, and one
 // of them. history contains every version, those of a detection in the order of their
 // creation.

@@ -78,27 +78,3 @@ func TestTheJudgeFindsEachFault(t *testing.T) {
 		})
 	}
 }
-
-func TestTheJudgeFindsTooManyDuplicates(t *testing.T) {
-	a, b := version(1, 10, "a"), version(2, 15, "b")
-	l := ledger.New()
-	for _, v := range []ledger.Version{a, b, a, a} {
-		l.Receive("lake", event(t, fmt.Sprintf("%d-%d", v.ID, v.ModTime), v))
-	}
-	for _, c := range []struct {
-		name      string
-		sink      string
-		explained int
-		fault     bool
-	}{
-		{"as many as are explained are no fault", "lake", 2, false},
-		{"one more is", "lake", 1, true},
-		{"a sink to which nothing came has none", "bus", 0, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if verdict := l.JudgeRepeated(c.sink, c.explained); len(verdict.Faults) > 0 != c.fault {
-				t.Errorf("%+v", verdict)
-			}
-		})
-	}
-}
