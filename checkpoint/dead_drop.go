@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"ndrbridge/checkpoint/internal/boltfile"
 	"strings"
 	"time"
 
@@ -115,16 +116,22 @@ func (t *taking) write(r *writeRound) error {
 		return nil
 	}
 	r.changed = true
+	return putDeadRest(r.tx, t.owner, size)
+}
+
+// putDeadRest writes the counts of an owner some of whose dead letters were taken. It leaves
+// nothing behind if there is nothing more to count.
+func putDeadRest(tx *boltfile.Tx, o Owner, size DeadStats) error {
 	if size.Count > 0 {
-		return size.put(r.tx, t.owner)
+		return size.put(tx, o)
 	}
-	if err := r.tx.Table(deadBucket).DeleteBucket([]byte(t.owner)); err != nil {
+	if err := tx.Table(deadBucket).DeleteBucket([]byte(o)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	if size.Dropped > 0 {
-		return size.put(r.tx, t.owner)
+		return size.put(tx, o)
 	}
-	if err := r.tx.Table(deadSizeBucket).Delete([]byte(t.owner)); err != nil {
+	if err := tx.Table(deadSizeBucket).Delete([]byte(o)); err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
 	return nil

@@ -54,8 +54,8 @@ type DeadStats struct {
 	Dropped uint64
 }
 
-// Stats returns the size of the state. Its cost does not grow with the journal. It costs a
-// few lookups for every sink and every owner of dead letters that the state knows.
+// Stats returns the size of the state. Its cost does not grow with the journal: a few lookups
+// for every sink and every owner of dead letters that the state knows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	s.mu.Lock()
 	configured, waiting, limits := s.configured, s.waiting, s.limits
@@ -70,30 +70,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 			return err
 		}
 		j.correct(s.clock)
-		if stats.Layout, err = layoutOf(tx); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		pending, ended := commandCounts(tx)
-		stats.Commands = CommandStats{Pending: pending, Done: ended}
-		stats.First, stats.Last = j.first, j.last
-		stats.Events, stats.Bytes = j.last+1-j.first, j.bytes()
-		err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {
-			sinkStats, err := j.statsOf(binary.BigEndian.Uint64(value))
-			if err == nil {
-				err = j.queueStats(tx, string(sink), &sinkStats)
-			}
-			sinkStats.Configured = configured[string(sink)]
-			sinkStats.PausedSince = pausedSince(tx, string(sink))
-			stats.Sinks[string(sink)] = sinkStats
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(deadSizeBucket).ForEach(func(owner, value []byte) error {
-			stats.DeadLetters[Owner(owner)] = decodeDeadStats(value)
-			return nil
-		})
+		return stats.read(tx, &j, configured)
 	})
 	if err == nil {
 		var info os.FileInfo
@@ -105,6 +82,33 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, fmt.Errorf("read the size of the state: %w", err)
 	}
 	return stats, nil
+}
+
+// read reads what the file holds.
+func (s *Stats) read(tx *bolt.Tx, j *journal, configured map[string]bool) (err error) {
+	if s.Layout, err = layoutOf(tx); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	s.Commands.Pending, s.Commands.Done = commandCounts(tx)
+	s.First, s.Last = j.first, j.last
+	s.Events, s.Bytes = j.last+1-j.first, j.bytes()
+	err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {
+		of, err := j.statsOf(binary.BigEndian.Uint64(value))
+		if err == nil {
+			err = j.queueStats(tx, string(sink), &of)
+		}
+		of.Configured = configured[string(sink)]
+		of.PausedSince = pausedSince(tx, string(sink))
+		s.Sinks[string(sink)] = of
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(deadSizeBucket).ForEach(func(owner, value []byte) error {
+		s.DeadLetters[Owner(owner)] = decodeDeadStats(value)
+		return nil
+	})
 }
 
 // statsOf returns how far a cursor is behind the journal's end.

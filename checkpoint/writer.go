@@ -197,37 +197,8 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 		if s.committed != 0 && number != s.committed+1 {
 			return errOverwritten
 		}
-		r.tx = boltfile.NewTx(tx)
-		if r.journal, err = openJournal(tx); err != nil {
-			return err
-		}
-		if r.journal.empty() {
-			s.clock.resync() // no event has an age that it could change
-		}
-		if r.corrected = r.journal.correct(s.clock); r.corrected {
-			r.changed = true
-			if err := putCorrections(tx, r.journal.corrections, r.journal.first); err != nil {
-				return err
-			}
-		}
-		if err := r.do(ops, results); err != nil {
-			return err
-		}
-		if trimmed, err = r.trim(r.now); err != nil {
-			return fmt.Errorf("trim the journal: %w", err)
-		}
-		if r.lead, err = r.journal.leadOf(tx, r.configured); err != nil {
-			return err
-		}
-		if !r.changed {
-			return errUnchanged
-		}
-		if s.closedMark {
-			if err := unmark(tx); err != nil {
-				return err
-			}
-		}
-		return r.tx.PutSum()
+		trimmed, err = s.execute(tx, r, ops, results)
+		return err
 	})
 	switch {
 	case err == errUnchanged:
@@ -242,6 +213,41 @@ func (s *Store) transact(r *writeRound, ops []*operation, results []error) (trim
 		s.committed = 0 // the transaction may have been committed all the same
 	}
 	return trimmed, s.judge(err)
+}
+
+// execute executes a round in tx. It returns errUnchanged if there is nothing to write.
+func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []error) (trimmed trimming, err error) {
+	r.tx = boltfile.NewTx(tx)
+	if r.journal, err = openJournal(tx); err != nil {
+		return trimmed, err
+	}
+	if r.journal.empty() {
+		s.clock.resync() // no event has an age that it could change
+	}
+	if r.corrected = r.journal.correct(s.clock); r.corrected {
+		r.changed = true
+		if err := putCorrections(tx, r.journal.corrections, r.journal.first); err != nil {
+			return trimmed, err
+		}
+	}
+	if err := r.do(ops, results); err != nil {
+		return trimmed, err
+	}
+	if trimmed, err = r.trim(r.now); err != nil {
+		return trimmed, fmt.Errorf("trim the journal: %w", err)
+	}
+	if r.lead, err = r.journal.leadOf(tx, r.configured); err != nil {
+		return trimmed, err
+	}
+	if !r.changed {
+		return trimmed, errUnchanged
+	}
+	if s.closedMark {
+		if err := unmark(tx); err != nil {
+			return trimmed, err
+		}
+	}
+	return trimmed, r.tx.PutSum()
 }
 
 // do executes the operations and records the errors of refused ones. Commits come last, so
