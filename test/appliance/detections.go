@@ -104,5 +104,5 @@ func (a *Appliance) getDetection(r *request) answer {
 }
 
 func unknownDetection(id int64) answer {
-	return problem(http.StatusNotFound, "no detection has the id %d", id)
+	return notFound("no detection has the id %d", id)
 }

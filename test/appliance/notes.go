@@ -87,5 +87,5 @@ func (a *Appliance) refuseNote(id int64) (refused answer, ok bool) {
 }
 
 func noNote(id int64) answer {
-	return problem(http.StatusNotFound, "detection %d has no note", id)
+	return notFound("detection %d has no note", id)
 }

@@ -3,7 +3,6 @@ package appliance
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -89,7 +88,7 @@ func (a *Appliance) patchTickets(_ *request, body object) ([]*Version, answer) {
 		}
 	}
 	if tracked == nil {
-		return nil, problem(http.StatusNotFound, "no detection has the ticket %s", ticketID)
+		return nil, notFound("no detection has the ticket %s", ticketID)
 	}
 	return a.applyPatch(tracked, p)
 }

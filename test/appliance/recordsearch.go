@@ -196,7 +196,7 @@ type recordCursor struct {
 // not reach the client.
 func (a *Appliance) nextRecords(r *request) answer {
 	if a.options.ThirdPartyRecords {
-		return problem(http.StatusNotFound, "the record store has no cursors")
+		return notFound("the record store has no cursors")
 	}
 	body, err := r.object()
 	if err != nil {

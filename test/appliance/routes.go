@@ -81,7 +81,7 @@ func (a *Appliance) find(r *http.Request) match {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, apiRoot)
 	if !ok {
-		return match{name: "other", open: true, refused: problem(http.StatusNotFound, "no such page")}
+		return match{name: "other", open: true, refused: notFound("no such page")}
 	}
 	var allowed []string
 	for _, candidate := range a.routes {
@@ -95,7 +95,7 @@ func (a *Appliance) find(r *http.Request) match {
 		allowed = append(allowed, candidate.method)
 	}
 	if allowed == nil {
-		return match{name: "other", refused: problem(http.StatusNotFound, "no such resource")}
+		return match{name: "other", refused: notFound("no such resource")}
 	}
 	refused := refusal(http.StatusMethodNotAllowed, "the method %s is not allowed", r.Method)
 	refused.header = http.Header{"Allow": {strings.Join(allowed, ", ")}}
@@ -226,9 +226,9 @@ func unprocessable(format string, args ...any) answer {
 	return jsonAnswer(http.StatusUnprocessableEntity, map[string]string{"detail": fmt.Sprintf(format, args...)})
 }
 
-// problem returns an answer in the form of errors about missing objects.
-func problem(status int, format string, args ...any) answer {
-	a := jsonAnswer(status, map[string]string{"type": "/api/v1/errors/" + strconv.Itoa(status), "detail": fmt.Sprintf(format, args...)})
+// notFound returns an answer in the form of errors about missing objects.
+func notFound(format string, args ...any) answer {
+	a := jsonAnswer(http.StatusNotFound, map[string]string{"type": "/api/v1/errors/404", "detail": fmt.Sprintf(format, args...)})
 	a.contentType = typeProblem
 	return a
 }
