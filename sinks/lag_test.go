@@ -1,8 +1,10 @@
 package sinks_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,4 +114,28 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestASkipDoesNotEndAHalt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := newFixtureWith(t, 0, &target{answer: func(int, []string) error { return sinks.Errorf(sinks.Halted, "401 unauthorized") }}, func(o *sinks.Options) {
+			o.Lag = sinks.Lag{Skip: true, MaxAge: 10 * time.Minute, Events: transform.Encoder{TypePrefix: "io.ndrbridge", Appliance: transform.Bridge}}
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		stop := f.start()
+		began := time.Now()
+		for i := 1; i <= 60; i++ {
+			f.append(t, i, i)
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		if s := f.runner.Status(); s.State != sinks.StateHalted || s.Since.Sub(began) > time.Minute || len(f.skips(t)) == 0 {
+			t.Errorf("status %+v, %d skips", s, len(f.skips(t)))
+		}
+		stop()
+		if strings.Contains(log.String(), "delivers again") {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
 }

@@ -67,7 +67,7 @@ func newWorker(r *Runner, q eventQueue, log *slog.Logger) *worker {
 // run delivers until ctx is done. A Send in flight then may go on until late is
 // done.
 func (w *worker) run(ctx, late context.Context) {
-	for begun := false; ctx.Err() == nil; {
+	for begun, unread := false, false; ctx.Err() == nil; {
 		if w.skipped {
 			begun, w.skipped = false, false
 		}
@@ -76,11 +76,15 @@ func (w *worker) run(ctx, late context.Context) {
 		}
 		if !begun {
 			if err := w.queue.begin(ctx); err != nil {
+				unread = true
 				w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff())
 				continue
 			}
 			begun = true
-			w.recovered()
+			if unread { // a skip begins again too, and does not show that the target is back
+				unread = false
+				w.recovered()
+			}
 		}
 		if w.checkLag(ctx); w.skipped {
 			continue
