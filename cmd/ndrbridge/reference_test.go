@@ -38,10 +38,25 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	case os.Getenv("UPDATE") == "":
 		t.Errorf("docs/commands.md is stale: run make reference. From here on it differs:\n%s", difference(masked(string(before)), masked(page)))
 	default:
-		if err := os.WriteFile(reference, []byte(page), 0o644); err != nil {
+		if err := os.WriteFile(reference, []byte(keepUnchanged(string(before), page)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// keepUnchanged returns the page with the sections of the page before that differ from its
+// own in nothing but times and numbers.
+func keepUnchanged(before, page string) string {
+	const section = "\n## "
+	old := make(map[string]string)
+	for s := range strings.SplitSeq(before, section) {
+		old[masked(s)] = s
+	}
+	sections := strings.Split(page, section)
+	for i, s := range sections {
+		sections[i] = cmp.Or(old[masked(s)], s)
+	}
+	return strings.Join(sections, section)
 }
 
 const referenceHead = `# Commands
