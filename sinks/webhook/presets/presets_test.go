@@ -1,6 +1,7 @@
 package presets_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"ndrbridge/sinks/webhook/presets"
@@ -45,5 +46,12 @@ func TestTheSampleOfEveryPresetIsValid(t *testing.T) {
 				t.Error("the sample must have the key if it is required, and only then")
 			}
 		})
+	}
+}
+
+func TestEveryPresetIsListed(t *testing.T) {
+	specs, err := filepath.Glob("../*/spec.go")
+	if err != nil || len(specs) != len(presets.All()) {
+		t.Errorf("%d presets are listed, not each of %v: %v", len(presets.All()), specs, err)
 	}
 }
