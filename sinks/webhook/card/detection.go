@@ -243,7 +243,7 @@ func endpoints(participants []participant, role text, devices map[text]text) []e
 // changed describes the changed fields, the most relevant first.
 func changed(data detectionData) string {
 	var parts []string
-	for _, field := range []string{"status", "resolution", "assignee", "ticket_id", "risk_score", "title", "type", "categories", "end_time", "recommended", "participants"} {
+	for _, field := range []string{"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type", "categories", "end_time", "recommended", "participants"} {
 		change, ok := data.Changes[field]
 		if !ok {
 			continue
