@@ -9,7 +9,7 @@ type State string
 const (
 	StateRunning  State = "running"  // delivering, or waiting for events
 	StateRetrying State = "retrying" // waiting to try a batch again
-	StateHalted   State = "halted"   // misconfigured or not authorized; probing
+	StateHalted   State = "halted"   // misconfigured, not authorized, or its dead letters are full; probing
 	StatePaused   State = "paused"   // by an operator
 )
 

@@ -18,6 +18,10 @@ import (
 // tracked are the fields of a detection whose change makes a new version, and which an
 // event's changes list. Other fields differ in every answer (a description's links
 // contain times) or are derived from these.
+//
+// One more field changes Detection.Tracked, which is remembered for each detection: unless
+// what was remembered before is compared without it, an upgrade delivers every detection
+// that the overlap or the sweep shows as changed.
 var tracked = [...]string{
 	"status", "resolution", "assignee", "ticket_id", "ticket_url", "risk_score", "title", "type",
 	"categories", "end_time", "recommended", "participants",

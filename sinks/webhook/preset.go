@@ -27,7 +27,8 @@ type Preset interface {
 	Compose(events []transform.Event) (Request, error)
 	// Judge interprets an answer. A nil error means that all events of the request are
 	// durable; sinks.EventErrors holds the result of each; a *sinks.Error applies to
-	// all of them, and if its class is Rejected, to one that is not identified. If more
+	// all of them, and if its class is Rejected, to one that is not identified. A 2xx
+	// whose body is not the service's own is sinks.Transient. If more
 	// requests are needed first, Judge returns the next one.
 	//
 	// Answers of 1xx and 3xx halt the sink and are not passed to Judge.
@@ -40,8 +41,8 @@ type Service struct {
 	Header map[string]string
 	// Secrets are redacted in errors, in addition to those in Header and the URL.
 	Secrets []string
-	// RequestsPerSecond is the sustained request rate that the service accepts; 0 means
-	// no limit.
+	// RequestsPerSecond is the sustained request rate that the service accepts: as it
+	// documents, or what its default configuration accepts. 0 means no limit.
 	RequestsPerSecond float64
 	// Undivided keeps the events of a batch together regardless of its size:
 	// Options.Concurrency does not split it.
