@@ -86,19 +86,28 @@ type Member struct{ Name, NameEnd, Value, End int }
 // ReadMember reads the member at b[i], whose value may be nested up to depth. End is -1
 // if it is malformed or nested deeper.
 func ReadMember(b []byte, i, depth int) Member {
+	m := ReadName(b, i)
+	if m.Value >= 0 {
+		m.End = Value(b, m.Value, depth)
+	}
+	return m
+}
+
+// ReadName is ReadMember up to the first byte of the value: Value is -1 if the member is
+// malformed before that, and End is -1.
+func ReadName(b []byte, i int) Member {
 	if i >= len(b) || b[i] != '"' {
-		return Member{End: -1}
+		return Member{Value: -1, End: -1}
 	}
 	end := stringEnd(b, i+1)
 	if end < 0 {
-		return Member{End: -1}
+		return Member{Value: -1, End: -1}
 	}
 	colon := Space(b, end)
 	if colon == len(b) || b[colon] != ':' {
-		return Member{End: -1}
+		return Member{Value: -1, End: -1}
 	}
-	value := Space(b, colon+1)
-	return Member{Name: i + 1, NameEnd: end - 1, Value: value, End: Value(b, value, depth)}
+	return Member{Name: i + 1, NameEnd: end - 1, Value: Space(b, colon+1), End: -1}
 }
 
 // Space returns the index of the first byte from b[i] on that is not white space.

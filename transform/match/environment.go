@@ -92,7 +92,7 @@ func newEnvironment() (*cel.Env, error) {
 	for _, name := range dataVariables {
 		options = append(options, cel.Variable(name, types.NewMapType(types.StringType, types.DynType)))
 	}
-	return cel.NewEnv(options...)
+	return cel.NewEnv(append(options, operandFunctions()...)...)
 }
 
 // eventTypeName is the type checker's name for the type of event.
@@ -127,5 +127,15 @@ func (t eventType) FindStructFieldType(name, field string) (*types.FieldType, bo
 	if i < 0 {
 		return nil, false
 	}
-	return &types.FieldType{Type: attributes[i].kind}, true
+	read := attributes[i].read
+	return &types.FieldType{
+		Type:  attributes[i].kind,
+		IsSet: func(event any) bool { return read(event.(*transform.Event)) != nil },
+		GetFrom: func(event any) (any, error) {
+			if value := read(event.(*transform.Event)); value != nil {
+				return value, nil
+			}
+			return absent, nil
+		},
+	}, true
 }

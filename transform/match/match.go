@@ -27,8 +27,8 @@ package match
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -42,7 +42,6 @@ type Match struct {
 	expression string
 	source     *ast.SourceInfo
 	program    cel.Program
-	readings   sync.Pool // of *reading
 }
 
 // Compile compiles and type-checks an expression. The error gives, for each mistake,
@@ -60,31 +59,33 @@ func Compile(expression string) (*Match, error) {
 	if kind := checked.OutputType(); kind != cel.BoolType && kind != cel.DynType {
 		return nil, fmt.Errorf("the expression returns a value of type %s, not true or false", kind)
 	}
-	plan, err := newPlan(checked.NativeRep())
-	if err != nil {
-		return nil, err
-	}
 	if err := checkCost(env, checked); err != nil {
 		return nil, err
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(plan.decorate))
+	selections := new(selections)
+	optimizer, err := cel.NewStaticOptimizer(selections)
+	if err != nil {
+		return nil, fmt.Errorf("set up CEL: %w", err)
+	}
+	planned, issues := optimizer.Optimize(env, checked)
+	switch {
+	case selections.err != nil:
+		return nil, selections.err
+	case issues.Err() != nil:
+		return nil, fmt.Errorf("plan the expression: %w", issues.Err())
+	}
+	program, err := env.Program(planned, cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, fmt.Errorf("plan the expression: %w", err)
 	}
-	m := &Match{expression: expression, source: checked.NativeRep().SourceInfo(), program: program}
-	m.readings.New = func() any { return newReading(plan) }
-	return m, nil
+	return &Match{expression: expression, source: planned.NativeRep().SourceInfo(), program: program}, nil
 }
 
 // Matches reports whether an event matches. If the evaluation fails, because types do
 // not fit or it takes too long for this event, it returns true and the error, so that
 // no event is lost because of a faulty expression.
 func (m *Match) Matches(e transform.Event) (bool, error) {
-	r := m.readings.Get().(*reading)
-	r.begin(e)
-	value, _, err := m.program.Eval(r)
-	r.end()
-	m.readings.Put(r)
+	value, _, err := m.program.Eval(&variables{event: &e})
 	switch value := value.(type) {
 	case types.Bool:
 		return bool(value), nil
@@ -102,11 +103,18 @@ func (m *Match) Matches(e transform.Event) (bool, error) {
 	return true, fmt.Errorf("match event %s: %w", e.ID, m.located(err))
 }
 
+// computed is the text at an index that is not a constant.
+var computed = regexp.MustCompile(`^\[\s*[^"'\s0-9]`)
+
 // located adds the position in the expression where an evaluation failed, if known.
 func (m *Match) located(err error) error {
 	var failure *types.Err
 	if !errors.As(err, &failure) || failure.NodeID() == 0 {
 		return err
 	}
-	return fmt.Errorf("%s: %w", position(strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())), err)
+	lines, at := strings.Split(m.expression, "\n"), m.source.GetStartLocation(failure.NodeID())
+	if _, rest := splitAt(lines, at); !computed.MatchString(rest) && strings.HasPrefix(failure.Error(), "unsupported index type 'string'") {
+		err = errors.New("a list has no fields: select an element, as in participants.exists(p, p.role == \"offender\")")
+	}
+	return fmt.Errorf("%s: %w", position(lines, at), err)
 }

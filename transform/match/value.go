@@ -4,117 +4,69 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"ndrbridge/internal/jsonscan"
 )
 
-// decode converts a JSON value to a CEL value: a 64-bit integer to an int or uint, any
-// other number to a double. The result does not reference data. Invalid JSON returns an
-// error value.
+// decode converts a valid JSON value to a CEL value that does not reference it: a 64-bit
+// integer to an int or uint, any other number to a double.
 func decode(data []byte) ref.Val {
-	value, end := decodeAt(data, 0, 0)
-	if end != len(data) {
-		return types.NewErr("%.40q is not a JSON value", data)
-	}
+	value, _ := decodeAt(data, 0)
 	return value
 }
 
-// maxDepth is the maximum nesting of lists and objects.
-const maxDepth = 10_000
-
-// decodeAt decodes the value at data[i]. It returns the index after it, or -1 if there
-// is none.
-func decodeAt(data []byte, i, depth int) (ref.Val, int) {
-	end := 0
-	switch {
-	case i >= len(data) || depth > maxDepth:
-		return nil, -1
-	case data[i] == '{':
-		return decodeObject(data, i, depth)
-	case data[i] == '[':
-		return decodeList(data, i, depth)
-	case data[i] == '"':
-		if end = skipString(data, i); end < 0 {
-			return nil, -1
+// decodeAt decodes the value at data[i], and returns the index after it.
+func decodeAt(data []byte, i int) (ref.Val, int) {
+	switch data[i] {
+	case '{':
+		members := make(map[string]any)
+		i, more := jsonscan.First(data, i+1, '}')
+		for more {
+			m := jsonscan.ReadName(data, i)
+			value, end := decodeAt(data, m.Value)
+			members[stringText(data[m.Name-1:m.NameEnd+1])] = value
+			i, more = jsonscan.Next(data, end, '}')
 		}
+		return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), i
+	case '[':
+		var elements []ref.Val
+		i, more := jsonscan.First(data, i+1, ']')
+		for more {
+			var element ref.Val
+			element, i = decodeAt(data, i)
+			elements = append(elements, element)
+			i, more = jsonscan.Next(data, i, ']')
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements), i
+	}
+	end := jsonscan.Value(data, i, 0)
+	switch data[i] {
+	case '"':
 		return types.String(stringText(data[i:end])), end
-	}
-	if end = skipValue(data, i); end < 0 {
-		return nil, -1
-	}
-	switch literal := data[i:end]; string(literal) {
-	case "true":
+	case 't':
 		return types.True, end
-	case "false":
+	case 'f':
 		return types.False, end
-	case "null":
+	case 'n':
 		return types.NullValue, end
-	default:
-		value := number(literal)
-		if value == nil {
-			return nil, -1
-		}
-		return value, end
 	}
+	return number(data[i:end]), end
 }
 
-func decodeObject(data []byte, i, depth int) (ref.Val, int) {
-	members := make(map[string]any)
-	for i = skipSpace(data, i+1); i < len(data) && data[i] == '"'; i = skipSpace(data, i+1) {
-		end := skipString(data, i)
-		if end < 0 {
-			return nil, -1
-		}
-		name := stringText(data[i:end])
-		if i = skipSpace(data, end); i >= len(data) || data[i] != ':' {
-			return nil, -1
-		}
-		value, end := decodeAt(data, skipSpace(data, i+1), depth+1)
-		if end < 0 {
-			return nil, -1
-		}
-		members[name] = value
-		if i = skipSpace(data, end); i >= len(data) || data[i] != ',' {
-			break
-		}
-	}
-	if i >= len(data) || data[i] != '}' {
-		return nil, -1
-	}
-	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), i + 1
-}
-
-func decodeList(data []byte, i, depth int) (ref.Val, int) {
-	var elements []ref.Val
-	for i = skipSpace(data, i+1); i < len(data) && data[i] != ']'; i = skipSpace(data, i+1) {
-		element, end := decodeAt(data, i, depth+1)
-		if end < 0 {
-			return nil, -1
-		}
-		elements = append(elements, element)
-		if i = skipSpace(data, end); i >= len(data) || data[i] != ',' {
-			break
-		}
-	}
-	if i >= len(data) || data[i] != ']' {
-		return nil, -1
-	}
-	return types.NewRefValList(types.DefaultTypeAdapter, elements), i + 1
-}
-
-// stringText returns the text of a JSON string.
+// stringText returns the text of a JSON string. Invalid Unicode is replaced.
 func stringText(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
 	}
-	return string(unquote(quoted))
+	text, _ := jsontext.AppendUnquote(nil, quoted) // the error reports what was replaced
+	return string(text)
 }
 
-// number parses a JSON number; it returns nil for anything else.
+// number converts a JSON number.
 func number(literal []byte) ref.Val {
-	if c := literal[0]; c != '-' && (c < '0' || c > '9') {
-		return nil // accepted by strconv but not by JSON: Inf, +1
-	}
 	if !bytes.ContainsAny(literal, ".eE") {
 		if n, err := strconv.ParseInt(string(literal), 10, 64); err == nil {
 			return types.Int(n)
@@ -124,9 +76,6 @@ func number(literal []byte) ref.Val {
 		}
 	}
 	// A number out of range becomes an infinity, which compares correctly.
-	n, err := strconv.ParseFloat(string(literal), 64)
-	if err != nil && n == 0 {
-		return nil
-	}
+	n, _ := strconv.ParseFloat(string(literal), 64)
 	return types.Double(n)
 }

@@ -1,0 +1,118 @@
+package match
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"ndrbridge/internal/jsonscan"
+	"ndrbridge/transform"
+)
+
+// lookup returns the value at a path, such as a.b, in an event's data; nil if there is
+// none.
+func lookup(t *testing.T, data, path string) ref.Val {
+	e := event(t, transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
+	v := variables{event: &e}
+	v.read()
+	var value ref.Val = &v.data
+	for name := range strings.SplitSeq(path, ".") {
+		o, ok := value.(*object)
+		if !ok {
+			return nil
+		}
+		if value = o.find(name); value == nil {
+			return nil
+		}
+	}
+	return value
+}
+
+func TestFieldsAreReadOutOfBytes(t *testing.T) {
+	for _, test := range []struct {
+		name, data, path string
+		want             string // "" if the field is missing
+	}{
+		{"a field is found", `{"a":{"b":1}}`, "a.b", "1"},
+		{"a field in a deeper object is found", `{"a":{"b":{"c":{"d":1}}}}`, "a.b.c.d", "1"},
+		{"white space is passed over", " {\n\t\"a\" : { \"b\" : \"x y\" } } ", "a.b", `"x y"`},
+		{"brackets and quotes in texts are passed over", `{"x":"\"}]{[\\","a":{"b":2}}`, "a.b", "2"},
+		{"backslashes behind a long text are passed over", `{"x":"0123456789abcdefghij\\\\\"","a":{"b":2}}`, "a.b", "2"},
+		{"a backslash at the end of a short text is passed over", `{"x":"\\","a":{"b":2}}`, "a.b", "2"},
+		{"a name with escapes is the same name", `{"\u0061":{"\u0062":3}}`, "a.b", "3"},
+		{"a name in an object beside is another", `{"x":{"b":1},"a":{}}`, "a.b", ""},
+		{"a whole object is found", `{"a":{"b":{"c":[1,{"d":2}]}}}`, "a.b", `{"c":[1,{"d":2}]}`},
+		{"what should hold it is missing", `{"x":1}`, "a.b", ""},
+		{"what should hold it is null", `{"a":null}`, "a.b", ""},
+		{"what should hold it is a list", `{"a":[{"b":1}]}`, "a.b", ""},
+		{"the last of two members counts", `{"a":{"b":1},"a":{"b":2}}`, "a.b", "2"},
+		{"the last of two members counts though it lacks the field", `{"a":{"b":1},"a":{}}`, "a.b", ""},
+		{"an event that is cut short keeps what came before", `{"a":{"b":1},"c":{"d":"unfinis`, "a.b", "1"},
+		{"a value that is cut short is not found", `{"a":{"b":"unfinis`, "a.b", ""},
+		{"a value that is not an object has no field", `7`, "a.b", ""},
+		{"a value as deep as JSON may be is found", `{"a":{"b":` + nested(jsonscan.MaxDepth) + `}}`, "a.b", nested(jsonscan.MaxDepth)},
+		{"a value that is deeper is not found", `{"a":{"b":` + nested(jsonscan.MaxDepth+1) + `}}`, "a.b", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := lookup(t, test.data, test.path)
+			if test.want == "" {
+				if got != nil {
+					t.Fatalf("%s of %.100s: %.100v, want none", test.path, test.data, got)
+				}
+				return
+			}
+			if got == nil || got.Equal(decode([]byte(test.want))) != types.True {
+				t.Fatalf("%s of %.100s: %.100v, want %.100s", test.path, test.data, got, test.want)
+			}
+		})
+	}
+}
+
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
+	for _, seed := range []string{`{"detection":` + tunnel + `}`, `{"detection":{"a":[{"b":1}],"b":{"c":"\\\""}}}`, `{"detection":{"a":"\`, `{"detection":[`,
+		`{"detection":{"a":-}}`, `{"detection":{"a":+1,"b":Inf}}`, "{\"detection\":{\"a\":\"\xff\\ud800\"}}", `{"\u0064etection":{"b":{"c":1e999}}}`, `{"detection":{"a":}}`,
+		`{"detection":{"a":1,"b":"unfinis`, `{"detection":`, `{`, ``} {
+		f.Add([]byte(seed))
+	}
+	var matches []*Match
+	for _, expression := range []string{`detection.a == detection.b.c`, `size(detection) > 0`, `detection.a.exists(x, x.b > 1)`, `has(detection.b.c.d)`} {
+		m, err := Compile(expression)
+		if err != nil {
+			f.Fatal(err)
+		}
+		matches = append(matches, m)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := transform.New(transform.Attributes{ID: "1", Source: "s", Type: "t"}, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range matches {
+			if wanted, err := m.Matches(e); err != nil && (!wanted || strings.Contains(err.Error(), "internal error")) {
+				t.Fatal(err)
+			}
+		}
+		if !json.Valid(data) || !utf8.Valid(data) {
+			return
+		}
+		var decoded struct {
+			Detection map[string]json.RawMessage `json:"detection"`
+		}
+		// The standard decoder ignores the case of names, and merges duplicate objects.
+		if bytes.Count(bytes.ToLower(data), []byte("detection")) > 1 || bytes.IndexByte(data, '\\') >= 0 || !bytes.Contains(data, []byte(`"detection"`)) ||
+			json.Unmarshal(data, &decoded) != nil {
+			return
+		}
+		want, got := decoded.Detection["a"], lookup(t, string(data), "detection.a")
+		if (want == nil) != (got == nil) || want != nil && got.Equal(decode(want)) != types.True {
+			t.Fatalf("%s: %v, want %s", data, got, want)
+		}
+	})
+}
