@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -16,9 +17,9 @@ type journalQueue struct {
 	o        *Options
 	preparer preparer
 	cursor   uint64
-	// uncertain is the cursor of a failed commit that may have been written
-	// nevertheless; 0: none.
-	uncertain uint64
+	// uncertain holds the cursors of the failed commits, any of which may have been
+	// written nevertheless. All are in the batch in flight.
+	uncertain []uint64
 	lag       lagPolicy
 }
 
@@ -28,7 +29,7 @@ func newJournalQueue(journal Journal, o *Options, p preparer) *journalQueue {
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
 	q.cursor, err = q.journal.Cursor(ctx, q.o.Name)
-	q.uncertain = 0
+	q.uncertain = nil
 	return err
 }
 
@@ -89,16 +90,16 @@ func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead
 		case failed != nil:
 		case now == s.Cursor:
 			err = nil
-		case now == q.uncertain:
+		case slices.Contains(q.uncertain, now):
 			q.cursor, s.Expect = now, now
 			err = q.journal.CommitDelivery(ctx, s)
 		}
 	}
 	switch {
 	case err == nil:
-		q.cursor, q.uncertain = s.Cursor, 0
-	case !errors.Is(err, checkpoint.ErrDeadFull): // with which nothing was written
-		q.uncertain = s.Cursor
+		q.cursor, q.uncertain = s.Cursor, nil
+	case !errors.Is(err, checkpoint.ErrDeadFull) && !slices.Contains(q.uncertain, s.Cursor): // with ErrDeadFull nothing was written
+		q.uncertain = append(q.uncertain, s.Cursor)
 	}
 	return err
 }

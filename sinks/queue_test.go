@@ -1,0 +1,93 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"ndrbridge/checkpoint"
+	"ndrbridge/transform"
+)
+
+// unreliable is a journal whose commits fail as listed, in order; the later ones succeed.
+type unreliable struct {
+	*checkpoint.Store
+	commits []commitFailure
+}
+
+// commitFailure is how a commit fails.
+type commitFailure struct {
+	written bool // it is written nevertheless
+}
+
+var errCommit = errors.New("input/output error")
+
+func (u *unreliable) CommitDelivery(ctx context.Context, d checkpoint.Delivery) error {
+	if len(u.commits) == 0 {
+		return u.Store.CommitDelivery(ctx, d)
+	}
+	failure := u.commits[0]
+	u.commits = u.commits[1:]
+	if failure.written {
+		if err := u.Store.CommitDelivery(ctx, d); err != nil {
+			return err
+		}
+	}
+	return errCommit
+}
+
+func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
+	for name, test := range map[string]struct {
+		failures []commitFailure
+		lengths  []int // of the commits that fail
+	}{
+		"none was written":                        {[]commitFailure{{}, {}}, []int{1, 2}},
+		"the last was written":                    {[]commitFailure{{}, {written: true}}, []int{1, 2}},
+		"the first, which was shorter":            {[]commitFailure{{written: true}, {}}, []int{1, 2}},
+		"all of it, before the cursor is known":   {[]commitFailure{{written: true}}, []int{3}},
+		"the first of three, each longer":         {[]commitFailure{{written: true}, {}, {}}, []int{1, 2, 3}},
+		"the same one failed twice, once written": {[]commitFailure{{}, {written: true}}, []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			if err := store.Configure(t.Context(), map[string]checkpoint.Start{"lake": {}}); err != nil {
+				t.Fatal(err)
+			}
+			var events []transform.Event
+			for _, id := range []string{"1", "2", "3"} {
+				e, err := transform.New(transform.Attributes{ID: id, Source: "ndrbridge://hq/detections", Type: "t"}, []byte("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				events = append(events, e)
+			}
+			if err := store.Commit(t.Context(), checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("3"), Events: events}); err != nil {
+				t.Fatal(err)
+			}
+			q := newJournalQueue(&unreliable{store, test.failures}, &Options{Name: "lake", Batch: checkpoint.Batch{MaxEvents: 8}}, preparer{})
+			if err := q.begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b, err := q.next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range test.lengths {
+				if err := q.commit(t.Context(), b, n, nil); !errors.Is(err, errCommit) {
+					t.Fatalf("a commit of %d: %v, want it to fail", n, err)
+				}
+			}
+			if err := q.commit(t.Context(), b, 3, nil); err != nil {
+				t.Fatalf("the commit after these: %v", err)
+			}
+			if cursor, err := store.Cursor(t.Context(), "lake"); err != nil || cursor != b.last().Seq {
+				t.Errorf("the cursor is at %d, want %d: %v", cursor, b.last().Seq, err)
+			}
+		})
+	}
+}
