@@ -18,8 +18,9 @@ type object struct {
 	json    []byte // from the brace on
 	members []jsonscan.Member
 	indexed bool
-	values  []ref.Val     // of members; nil until selected
-	decoded traits.Mapper // nil until the whole object is used
+	last    map[string]int // index of the last member of each name; nil for few members
+	values  []ref.Val      // of members; nil until selected
+	decoded traits.Mapper  // nil until the whole object is used
 }
 
 // index finds the object's members, and returns the index after the object, or -1 if it
@@ -44,11 +45,32 @@ func (o *object) find(name string) ref.Val {
 	if !o.indexed {
 		o.index()
 	}
+	if len(o.members) > maxSearched {
+		return o.findInMap(name)
+	}
 	for i, m := range slices.Backward(o.members) {
 		written := o.json[m.Name:m.NameEnd]
 		if string(written) == name || bytes.IndexByte(written, '\\') >= 0 && stringText(o.json[m.Name-1:m.NameEnd+1]) == name {
 			return o.value(i)
 		}
+	}
+	return nil
+}
+
+// maxSearched is how many members find searches one after the other, which is fastest for
+// few. In larger objects the time of each step of a loop would grow with the object.
+const maxSearched = 64
+
+// findInMap is find for objects with many members.
+func (o *object) findInMap(name string) ref.Val {
+	if o.last == nil {
+		o.last = make(map[string]int, len(o.members))
+		for i, m := range o.members {
+			o.last[stringText(o.json[m.Name-1:m.NameEnd+1])] = i
+		}
+	}
+	if i, found := o.last[name]; found {
+		return o.value(i)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package match
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -115,4 +116,39 @@ func FuzzFieldsAreReadOutOfAnyBytes(f *testing.F) {
 			t.Fatalf("%s: %v, want %s", data, got, want)
 		}
 	})
+}
+
+func TestLargeObjectsAreReadAsSmallOnes(t *testing.T) {
+	for name, test := range map[string]struct {
+		member string // the last one but for many others
+		path   string
+		want   string // "" if it is missing
+	}{
+		"a member":                          {`"a":1`, "a", "1"},
+		"the last one of a name":            {`"a":1,"a":2`, "a", "2"},
+		"a name with an escape":             {`"\u0061":3`, "a", "3"},
+		"a later name with an escape":       {`"a":1,"\u0061":3`, "a", "3"},
+		"a member that is missing":          {`"a":1`, "b", ""},
+		"a member of an object in it":       {`"a":{"b":4}`, "a.b", "4"},
+		"a name that is empty":              {`"":6`, "", "6"},
+		"a name that an escape would write": {`"a\\b":7`, `a\b`, "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, others := range []int{0, maxSearched, 10 * maxSearched} {
+				var data strings.Builder
+				data.WriteString("{")
+				for i := range others {
+					fmt.Fprintf(&data, `"other%d":0,`, i)
+				}
+				data.WriteString(test.member + "}")
+				got := ""
+				if value := lookup(t, data.String(), test.path); value != nil {
+					got = fmt.Sprint(value.Value())
+				}
+				if got != test.want {
+					t.Errorf("beside %d others it is %q, want %q", others, got, test.want)
+				}
+			}
+		})
+	}
 }
