@@ -15,10 +15,9 @@ type delivery struct {
 	w *worker
 	b *deliveryBatch
 
-	// resume is the state in which pending events are sent next: quarantining from the
-	// time that some of them failed individually while others were delivered until the
-	// target is down, otherwise sending.
-	resume          deliveryState
+	// quarantined is set once events failed individually while others were delivered,
+	// until the target is down.
+	quarantined     bool
 	isolation       isolationSchedule
 	deliveredBefore uint64  // worker.delivered when the attempt began
 	ranges          [][]int // indexes of the events that the attempt has yet to send, the first ones last
@@ -39,7 +38,7 @@ type pause struct {
 // committed before each retry. It returns an error only if committing failed.
 func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 	w.rejections.Distrust()
-	d := delivery{w: w, b: b, resume: sending, isolation: newIsolationSchedule(w.r.o.IsolateAfter)}
+	d := delivery{w: w, b: b, isolation: newIsolationSchedule(w.r.o.IsolateAfter)}
 	for state := committing; ; {
 		var o outcome
 		var err error
@@ -86,7 +85,7 @@ func (d *delivery) commit(ctx context.Context) (outcome, error) {
 		return outcomeAllDone, nil
 	case d.w.rejections.TargetAtFault():
 		return outcomeRejectsEverything, nil
-	case d.resume == quarantining:
+	case d.quarantined:
 		return outcomeQuarantined, nil
 	case d.isolation.due(len(left)):
 		return outcomeKeepsFailing, nil
@@ -102,8 +101,9 @@ func (d *delivery) retry(ctx context.Context) outcome {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
+		after := d.b.last().Seq // read now: the lag policy may shorten the batch during the wait
 		waiting.Go(func() {
-			d.w.queue.waitForMore(ctx, d.b)
+			d.w.queue.waitForMore(ctx, after)
 			cancel()
 		})
 	}

@@ -25,10 +25,10 @@ func (d *delivery) isolate(ctx, late context.Context) outcome {
 	}
 	o := d.end(ctx, late, err)
 	if o == outcomeSomeFailed {
-		d.resume = quarantining
+		d.quarantined = true
 	}
 	if pass.targetDown(d.w.delivered) {
-		d.resume = sending // whatever was seen before
+		d.quarantined = false // whatever was seen before
 	}
 	// With a match, most events that follow are filtered and no reason to retry at once.
 	d.pause.untilMore = o == outcomeFailed && alone && d.w.r.o.Match == nil
@@ -95,8 +95,7 @@ const maxExtendReads = 100
 // extend appends events to a batch that keeps failing, if it may grow. It reports
 // whether a quarantined batch may grow and no event follows it.
 func (d *delivery) extend(ctx context.Context) (alone bool, err error) {
-	quarantined := d.resume == quarantining
-	if !d.b.mayGrow(d.w.r.o.Batch, quarantined) {
+	if !d.b.mayGrow(d.w.r.o.Batch, d.quarantined) {
 		return false, nil
 	}
 	matchedBefore := d.b.matched()
@@ -106,7 +105,7 @@ func (d *delivery) extend(ctx context.Context) (alone bool, err error) {
 			return false, err
 		}
 		if after := d.b.last(); before.Seq == after.Seq && before.Offset == after.Offset {
-			return quarantined, nil
+			return d.quarantined, nil
 		}
 		if d.b.matched() > matchedBefore {
 			break
@@ -147,8 +146,8 @@ func (s *isolationSchedule) failed() { s.failures++ }
 func (s *isolationSchedule) reset() { s.failures, s.at = 0, s.after }
 
 // isolationPass records the events that failed individually in one pass over a
-// batch, and their ordering keys, which block the events behind them. The methods
-// of a nil *isolationPass record nothing.
+// batch, and their ordering keys, which block the events behind them. A nil
+// *isolationPass records and excludes nothing; block must not be called on it.
 type isolationPass struct {
 	failed          map[int]bool    // by index
 	blocked         map[string]bool // by ordering key

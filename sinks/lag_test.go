@@ -96,7 +96,7 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 					if c.lag.Skip && c.lag.MaxBytes > 0 {
 						counted += skips
 					}
-					if counted < c.least || counted > c.most {
+					if counted < c.least || counted > c.most || accepted == 0 {
 						t.Errorf("%d events accepted, %d reports of skips among them; want %d to %d", counted, counted-accepted, c.least, c.most)
 					}
 					var events uint64

@@ -75,8 +75,8 @@ func neighbours(b checkpoint.Batch) int {
 	return min(b.MaxEvents, maxNeighbours)
 }
 
-func (q *journalQueue) waitForMore(ctx context.Context, b *deliveryBatch) {
-	_ = q.journal.Wait(ctx, b.last().Seq) // an error only ends the wait
+func (q *journalQueue) waitForMore(ctx context.Context, after uint64) {
+	_ = q.journal.Wait(ctx, after) // an error only ends the wait
 }
 
 func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
@@ -173,7 +173,7 @@ func isAfter(offset, other checkpoint.RedeliveryOffset) bool {
 
 // waitForMore only waits for ctx: the next attempt finds what is queued in the
 // meantime.
-func (q *redeliveryQueue) waitForMore(ctx context.Context, _ *deliveryBatch) { <-ctx.Done() }
+func (q *redeliveryQueue) waitForMore(ctx context.Context, _ uint64) { <-ctx.Done() }
 
 func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
 	if q.offset == (checkpoint.RedeliveryOffset{}) {

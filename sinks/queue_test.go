@@ -42,12 +42,12 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 		failures []commitFailure
 		lengths  []int // of the commits that fail
 	}{
-		"none was written":                        {[]commitFailure{{}, {}}, []int{1, 2}},
-		"the last was written":                    {[]commitFailure{{}, {written: true}}, []int{1, 2}},
-		"the first, which was shorter":            {[]commitFailure{{written: true}, {}}, []int{1, 2}},
-		"all of it, before the cursor is known":   {[]commitFailure{{written: true}}, []int{3}},
-		"the first of three, each longer":         {[]commitFailure{{written: true}, {}, {}}, []int{1, 2, 3}},
-		"the same one failed twice, once written": {[]commitFailure{{}, {written: true}}, []int{1, 1}},
+		"none was written":                               {[]commitFailure{{}, {}}, []int{1, 2}},
+		"the last was written":                           {[]commitFailure{{}, {written: true}}, []int{1, 2}},
+		"the first, which was shorter":                   {[]commitFailure{{written: true}, {}}, []int{1, 2}},
+		"the whole batch, although it returned an error": {[]commitFailure{{written: true}}, []int{3}},
+		"the first of three, each longer":                {[]commitFailure{{written: true}, {}, {}}, []int{1, 2, 3}},
+		"the same one failed twice, once written":        {[]commitFailure{{}, {written: true}}, []int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state.db"), checkpoint.Options{})

@@ -13,11 +13,12 @@
 //	          │  │  │
 //	          │  │  └─────────────────────── sent ─────────────┐
 //	          │  └─ waited ─ retrying ◄─ some failed, failed, ─┤ each of sending, bisecting,
-//	          │                          throttled             │ isolating, quarantining, probing
+//	          │                          throttled             │ isolating, quarantining
 //	          └──── waited ─ halted ◄─── halts ────────────────┘
 //
-// A shutdown, or a skip by the lag policy, leads from committing and from each attempt
-// to stopped. A pause takes effect in committing.
+// Probing leads to committing (sent) or to halted. A shutdown leads from committing and
+// from each attempt to stopped. The lag policy skips only during waits; committing then
+// leads to stopped. A pause takes effect in committing.
 package sinks
 
 import (

@@ -41,10 +41,10 @@ type outcome string
 
 const (
 	// Of committing.
-	outcomePending           outcome = "pending"            // events are to be sent
-	outcomeKeepsFailing      outcome = "keeps failing"      // and isolating them is due
-	outcomeQuarantined       outcome = "quarantined"        // and some of them failed individually
-	outcomeRejectsEverything outcome = "rejects everything" // and the target rejected all the last ones
+	outcomePending           outcome = "pending"            // some events are to be sent
+	outcomeKeepsFailing      outcome = "keeps failing"      // isolating the batch is due
+	outcomeQuarantined       outcome = "quarantined"        // some events failed individually while others were delivered
+	outcomeRejectsEverything outcome = "rejects everything" // the last events were all rejected
 	outcomeAllDone           outcome = "all done"
 
 	// Of an attempt: sending, bisecting, isolating, quarantining or probing.
@@ -77,7 +77,14 @@ func (s deliveryState) next(o outcome) deliveryState {
 		case outcomeAllDone:
 			return completed
 		}
-	case sending, bisecting, isolating, quarantining, probing:
+	case probing: // any failure halts: the rejections still stand
+		switch o {
+		case outcomeSent:
+			return committing
+		case outcomeHalts:
+			return halted
+		}
+	case sending, bisecting, isolating, quarantining:
 		switch o {
 		case outcomeMore:
 			return s

@@ -14,11 +14,12 @@ import (
 func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
 	ofCommitting := []outcome{outcomePending, outcomeKeepsFailing, outcomeQuarantined, outcomeRejectsEverything, outcomeAllDone, outcomeInterrupted}
 	ofAttempts := []outcome{outcomeSent, outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeHalts, outcomeInterrupted}
+	ofProbing := []outcome{outcomeSent, outcomeHalts, outcomeInterrupted}
 	ofCalls := append([]outcome{outcomeMore, outcomeRejectedAsAWhole}, ofAttempts...)
 	got := make(map[string]bool)
 	for s, outcomes := range map[deliveryState][]outcome{
 		committing: ofCommitting, sending: ofCalls, bisecting: ofCalls,
-		isolating: ofAttempts, quarantining: ofAttempts, probing: ofAttempts,
+		isolating: ofAttempts, quarantining: ofAttempts, probing: ofProbing,
 		retrying: {outcomeWaited}, halted: {outcomeWaited},
 	} {
 		for _, o := range outcomes {

@@ -23,8 +23,9 @@ type eventQueue interface {
 	next(ctx context.Context) (*deliveryBatch, error)
 	// extend appends some of the events that follow b to it, if there are any.
 	extend(ctx context.Context, b *deliveryBatch) error
-	// waitForMore blocks until there are events after b, or ctx is done.
-	waitForMore(ctx context.Context, b *deliveryBatch)
+	// waitForMore blocks until there are events after the sequence number after, or ctx
+	// is done.
+	waitForMore(ctx context.Context, after uint64)
 	// commit removes the first n entries of b from the queue and stores
 	// deadLetters, in one transaction. It returns checkpoint.ErrFenced if the
 	// queue's position is not the expected one.
@@ -98,7 +99,7 @@ func (w *worker) run(ctx, late context.Context) {
 		}
 		w.batch = b
 		if err := w.deliver(ctx, late, b); errors.Is(err, checkpoint.ErrFenced) {
-			begun = false // the cursor was moved by someone else: go on from there
+			begun, unread = false, true // the cursor was moved by someone else: go on from there
 		}
 		w.batch = nil
 	}

@@ -1,5 +1,5 @@
-// Package poison tells an item that can never be delivered from a target that is down
-// or misconfigured:
+// Package poison distinguishes an item that can never be delivered from a target that is
+// down or misconfigured:
 //
 //   - An item is poison once it has failed GiveUpAfter times and others succeeded before
 //     each of these failures: the target works, and the item never will.

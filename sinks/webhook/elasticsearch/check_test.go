@@ -29,10 +29,10 @@ func TestChecks(t *testing.T) {
 	stream, allowed := `200 {"indices":[],"aliases":[],"data_streams":[{"name":"ndr"}]}`, `200 {"has_all_requested":true}`
 	presettest.Checks(t, []presettest.CheckTest{
 		{Name: "a data stream", Server: elastic(stream, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("index ndr", finding.OK, "data stream", "")},
-		{Name: "a presettest.CheckKey that may write", Server: elastic(stream, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.OK, "may create", "")},
+		{Name: "a key that may write", Server: elastic(stream, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.OK, "may create", "")},
 		{Name: "an index that will be made", Server: elastic(`404 {"status":404}`, allowed), Open: toElastic(presettest.CheckKey), Want: presettest.Row("index ndr", finding.Remark, "is created with", "")},
 		{Name: "a wrong key", Server: elastic(stream, allowed), Open: toElastic("wrong-key"), Want: presettest.Row("cluster", finding.Failed, "unable to authenticate", "check key")},
-		{Name: "a presettest.CheckKey that may not write", Server: elastic(stream, `200 {"has_all_requested":false}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Failed, "may not create", "create_doc")},
+		{Name: "a key that may not write", Server: elastic(stream, `200 {"has_all_requested":false}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Failed, "may not create", "create_doc")},
 		{Name: "opensearch, without privileges", Server: elastic(stream, `405 {}`), Open: toElastic(presettest.CheckKey), Want: presettest.Row("privileges", finding.Untried, "OpenSearch", "replay")},
 		{Name: "something else", Server: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { presettest.JSON(w, 200, "{}") }), Open: toElastic(presettest.CheckKey), Want: presettest.Row("cluster", finding.Failed, "neither Elasticsearch nor OpenSearch", "check url")},
 	}, "_has_privileges")

@@ -21,6 +21,9 @@ func TestEveryPresetIsDescribed(t *testing.T) {
 			if p.Key == "" && (p.KeyRequired || p.KeyAuthorizes) {
 				t.Error("the key has properties, but is not described")
 			}
+			if p.PublicPath && (p.Chat || p.Key == "") {
+				t.Error("the path of its URL is shown, but only the URL can hold its secret")
+			}
 			if found, ok := presets.Find(p.Name); !ok || found.Name != p.Name {
 				t.Error("Find does not find it")
 			}
