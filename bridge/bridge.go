@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 
 	"ndrbridge/admin"
 	"ndrbridge/appliance"
@@ -101,14 +102,12 @@ func newBridge(o Options) *Bridge {
 	return b
 }
 
-// open opens the exporter of spans and the pipeline.
-func (b *Bridge) open(ctx context.Context, config *configs.Config) (err error) {
-	b.tracing, err = b.openTracing(config.Tracing)
-	if err != nil {
-		failed := pipeline.PartErrors{{Part: "tracing", Err: err}}
-		return append(failed, pipeline.Try(ctx, config, b.version)...).Join() // all errors at once
-	}
-	return b.pipeline.Open(ctx, config, b.tracer())
+// open opens the pipeline and, once its state is open, the exporter of spans.
+func (b *Bridge) open(ctx context.Context, config *configs.Config) error {
+	return b.pipeline.Open(ctx, config, func() (_ trace.Tracer, err error) {
+		b.tracing, err = b.openTracing(config.Tracing)
+		return b.tracer(), err
+	})
 }
 
 // Try makes every part of a configuration as New does and discards it, without opening
@@ -190,9 +189,9 @@ func (b *Bridge) ShutdownTimeout() time.Duration {
 // exit. Run also stops, with an error, if the state becomes unusable. It closes the
 // bridge before it returns.
 func (b *Bridge) Run(ctx context.Context) error {
-	streams, sinks := b.pipeline.Size()
-	b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", sinks)
-	stopped := b.pipeline.Run(ctx)
+	stopped := b.pipeline.Run(ctx, func(streams, sinks int) {
+		b.log.Info("running", "admin", "http://"+b.AdminAddress(), "streams", streams, "sinks", sinks)
+	})
 	unclosed, err := b.close(stopped.Deadline)
 	err = errors.Join(err, b.pipeline.Err())
 	if left := append(stopped.Left, unclosed...); len(left) > 0 {

@@ -33,12 +33,6 @@ func levelOf(l configs.Log) slog.Level {
 	return level
 }
 
-// levelled reports whether the level of the bridge's log can be changed.
-func (b *Bridge) levelled() bool {
-	_, ok := b.log.Handler().(levelled)
-	return ok
-}
-
 // setLevel sets the level of the log if it can be changed.
 func (b *Bridge) setLevel(config *configs.Config) {
 	if l, ok := b.log.Handler().(levelled); ok {

@@ -36,6 +36,7 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		return nil, err
 	}
 	var fixed []string
+	_, adjustable := b.log.Handler().(levelled)
 	for _, key := range []struct {
 		name          string
 		current, next any
@@ -46,7 +47,7 @@ func (b *Bridge) next(current *configs.Config) (*configs.Config, error) {
 		{"admin.token", current.Admin.Token, next.Admin.Token, true},
 		{"log.format", current.Log.Format, next.Log.Format, true},
 		{"tracing", current.Tracing, next.Tracing, true},
-		{"log.level", current.Log.Level, next.Log.Level, !b.levelled()},
+		{"log.level", current.Log.Level, next.Log.Level, !adjustable},
 	} {
 		if key.fixed && !reflect.DeepEqual(key.current, key.next) {
 			fixed = append(fixed, key.name)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,6 +107,9 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	stats, err := c.store.Stats(ctx)
+	if errors.Is(err, checkpoint.ErrClosed) {
+		return // the pipeline was closed; the metrics of others are still collected
+	}
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(journalBytes, err)
 		return

@@ -10,7 +10,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
 	"ndrbridge/pipeline/lifecycle"
-	"ndrbridge/poller"
 	"ndrbridge/transform"
 )
 
@@ -20,7 +19,7 @@ type heartbeat struct {
 	config  configs.Events
 	every   time.Duration // 0: never
 	events  transform.Encoder
-	store   poller.Store
+	store   *checkpoint.Store
 	version string
 	started time.Time // start of the process
 	log     *slog.Logger
@@ -34,7 +33,7 @@ func (p *Pipeline) buildHeartbeat(config *configs.Config, current *heartbeat) *h
 	}
 	return &heartbeat{
 		config: e, every: time.Duration(e.Heartbeat),
-		events: ownEvents(config),
+		events: OwnEvents(config),
 		store:  p.store, version: p.version, started: p.started, log: p.log,
 	}
 }
@@ -79,15 +78,15 @@ func (h *heartbeat) emit(ctx context.Context) error {
 	return journal(ctx, h.store, event, now, true)
 }
 
-// ownEvents returns the encoder of events that concern no appliance.
-func ownEvents(config *configs.Config) transform.Encoder {
+// OwnEvents returns the encoder of events that concern no appliance.
+func OwnEvents(config *configs.Config) transform.Encoder {
 	return transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
 }
 
 // journal commits an event that concerns no appliance. If the journal is full, it
 // waits; with wait false it uses its half of the reserve instead, and returns
 // checkpoint.ErrFull once that is used up, too. It may be called concurrently.
-func journal(ctx context.Context, store poller.Store, event transform.Event, now time.Time, wait bool) error {
+func journal(ctx context.Context, store *checkpoint.Store, event transform.Event, now time.Time, wait bool) error {
 	source := checkpoint.Source{Appliance: transform.Bridge, Stream: transform.StreamEvents}
 	for {
 		last, err := store.Position(ctx, source)

@@ -21,9 +21,9 @@ func newTestHeartbeat(t *testing.T, limits checkpoint.Limits) (*heartbeat, *chec
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
+	p := &Pipeline{version: "test", store: store, started: time.Now(), log: slog.New(slog.DiscardHandler)}
 	config := &configs.Config{Events: configs.Events{TypePrefix: "io.ndrbridge", Heartbeat: configs.Duration(time.Minute)}}
-	return b.buildHeartbeat(config, nil), store
+	return p.buildHeartbeat(config, nil), store
 }
 
 // heartbeats returns the heartbeats in the journal.

@@ -291,16 +291,16 @@ func BenchmarkSample(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			bridge := &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard}
-			all, failed := bridge.build(b.Context(), config, new(runtime))
+			p := &Pipeline{store: store, log: slog.New(slog.DiscardHandler), metrics: newMetrics(prometheus.NewRegistry()), stdout: io.Discard}
+			all, failed := p.build(b.Context(), config, new(runtime))
 			if err := failed.Join(); err != nil {
 				b.Fatal(err)
 			}
 			all.sinks[0].attach(store, checkpoint.SinkStats{})
-			bridge.current.Store(all)
+			p.current.Store(all)
 			b.ReportAllocs()
 			for b.Loop() {
-				if m := bridge.sample(b.Context()); *m.rows[checkpoint.SinkOwner("lake")].lagEvents != uint64(events) {
+				if m := p.sample(b.Context()); *m.rows[checkpoint.SinkOwner("lake")].lagEvents != uint64(events) {
 					b.Fatal(m)
 				}
 			}

@@ -91,19 +91,24 @@ func Try(ctx context.Context, config *configs.Config, version string) PartErrors
 
 // Open opens the state, makes every part, and registers the sinks, without contacting
 // an appliance or a sink's target. Its error includes what to do. The caller must call
-// Close, even after an error. Polls and deliveries are traced if tracer is not nil.
-func (p *Pipeline) Open(ctx context.Context, config *configs.Config, tracer trace.Tracer) (err error) {
-	p.tracer = tracer
+// Close, even after an error. Polls and deliveries are traced if openTracer, which may be
+// nil, returns a tracer; its error is one of those of the parts.
+func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer func() (trace.Tracer, error)) (err error) {
 	p.store, err = openState(config)
 	if err != nil {
 		return err
 	}
 	p.registered.MustRegister(&stateCollector{store: p.store}, partsCollector{p})
-	all, failed := p.build(ctx, config, new(runtime))
-	if err := failed.Join(); err != nil {
+	var failed PartErrors
+	if openTracer != nil {
+		p.tracer, err = openTracer()
+		failed.add("tracing", err)
+	}
+	all, others := p.build(ctx, config, new(runtime))
+	if err := append(failed, others...).Join(); err != nil {
 		return err
 	}
-	stats, err := p.registerSinks(ctx, config.Sinks, ownEvents(config))
+	stats, err := p.registerSinks(ctx, config.Sinks, OwnEvents(config))
 	if err != nil {
 		return err
 	}
@@ -135,16 +140,6 @@ func (p *Pipeline) Close(c *lifecycle.Closer) {
 
 // Config returns the current configuration. The pipeline must be open.
 func (p *Pipeline) Config() *configs.Config { return p.current.Load().config }
-
-// Size returns the number of streams that are polled and of sinks. The pipeline must be
-// open.
-func (p *Pipeline) Size() (streams, sinks int) {
-	all := p.current.Load()
-	for _, a := range all.appliances {
-		streams += len(a.streams)
-	}
-	return streams, len(all.sinks)
-}
 
 // Err returns the error that made the state unusable, or nil. The pipeline must be
 // open.

@@ -91,7 +91,7 @@ func (p *process) run(t *testing.T, m *member) *running {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	go func() { r.ended <- r.Run(ctx) }()
+	go func() { r.ended <- r.Run(ctx, func(int, int) {}) }()
 	return r
 }
 

@@ -17,14 +17,20 @@ type Stopped struct {
 // Run runs the parts until ctx is cancelled or the state becomes unusable, then stops
 // them within shutdown_timeout: first the sources, then the sinks, each of which may
 // finish its batch in flight. At the end of shutdown_timeout remaining work is cut
-// short; anything that still runs shortly after is abandoned.
-func (p *Pipeline) Run(ctx context.Context) Stopped {
+// short; anything that still runs shortly after is abandoned. Once all parts are started,
+// Run calls running with the number of streams that are polled and of sinks.
+func (p *Pipeline) Run(ctx context.Context, running func(streams, sinks int)) Stopped {
 	ctx, unwatch := p.untilStateFails(ctx)
 	defer unwatch()
 	l := lifetimes{sources: ctx, sinks: context.WithoutCancel(ctx)}
 	all := p.current.Load()
 	all.start(l, &p.parts)
 	p.parts.Start(ctx, "the monitor of the journal", lifecycle.SourcePhase, lifecycle.Prompt(p.watchSpace), lifecycle.Prompt(p.keepHistory))
+	streams := 0
+	for _, a := range all.appliances {
+		streams += len(a.streams)
+	}
+	running(streams, len(all.sinks))
 
 	last := p.runCommands(ctx, l)
 	timeout := time.Duration(p.Config().ShutdownTimeout)

@@ -113,7 +113,7 @@ func (r *runtime) appliance(name string) *appliancePart {
 	return nil
 }
 
-// start starts the parts, of which every sink has a runner.
+// start starts all parts. Every sink must have a runner; see attach.
 func (r *runtime) start(l lifetimes, ps *lifecycle.Set) {
 	for _, s := range r.sinks {
 		s.start(l.sinks, ps)

@@ -32,7 +32,7 @@ import (
 	"ndrbridge/test/loopback"
 )
 
-// check runs bridge.Check with a time limit and requires that it does not create the
+// check runs preflight.Check with a time limit and requires that it does not create the
 // state.
 func check(t *testing.T, yaml string, within time.Duration) []finding.Finding {
 	t.Helper()

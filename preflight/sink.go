@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ndrbridge/configs"
+	"ndrbridge/pipeline"
 	"ndrbridge/pipeline/endpoint"
 	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/file"
@@ -97,7 +98,7 @@ func everyKind(config *configs.Config, now time.Time) (all []transform.Event, er
 			add(encoder.TicketRejected(transform.Ticket{}, now))
 		}
 	}
-	own := transform.Encoder{TypePrefix: config.Events.TypePrefix, Appliance: transform.Bridge}
+	own := pipeline.OwnEvents(config)
 	if config.Events.Heartbeat > 0 {
 		add(own.Heartbeat("", now, now))
 	}

@@ -151,10 +151,10 @@ func read(ctx context.Context, store Store, source checkpoint.Source) (committed
 // from the known one. A fact that either of them lacks is skipped.
 func (k Known) Differences(is appliance.System) []string {
 	was := k.System
-	is = filled(is, was)
+	wasName, isName := commonName(was, is)
 	var all []string
 	for _, fact := range []struct{ name, was, is string }{
-		{"hostname", nameOf(was), nameOf(is)},
+		{"hostname", wasName, isName},
 		{"mgmt_ipaddr", was.MgmtIPAddr, is.MgmtIPAddr},
 		{"platform", was.Platform, is.Platform},
 	} {
@@ -177,7 +177,15 @@ func filled(is, was appliance.System) appliance.System {
 	}
 }
 
-// nameOf returns the host's name. Its several names count as one fact.
-func nameOf(s appliance.System) string {
-	return cmp.Or(s.Hostname, s.ExternalHostname, s.DisplayHost)
+// commonName returns the first of the host's names that both descriptions have. Its
+// several names count as one fact.
+func commonName(was, is appliance.System) (wasName, isName string) {
+	for _, name := range [][2]string{
+		{was.Hostname, is.Hostname}, {was.ExternalHostname, is.ExternalHostname}, {was.DisplayHost, is.DisplayHost},
+	} {
+		if name[0] != "" && name[1] != "" {
+			return name[0], name[1]
+		}
+	}
+	return "", ""
 }
