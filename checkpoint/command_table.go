@@ -154,7 +154,7 @@ func (d *commandTable) drop(id uint64, k *keptCommand) error {
 }
 
 // forgetOldest removes up to limit commands that were done before a time, or that exceed
-// MaxDoneCommands.
+// maxDoneCommands.
 func (d *commandTable) forgetOldest(before int64, limit int) error {
 	for range limit {
 		mark, _ := d.done.Cursor().First()

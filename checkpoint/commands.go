@@ -22,7 +22,7 @@ var ErrCommandsFull = errors.New("too many commands are pending")
 const MaxCommands = 100_000
 
 // Bounds of the commands that are done: the state keeps them for KeepCommands,
-// and MaxDoneCommands of them at most, oldest forgotten first. A Key is known as
+// and maxDoneCommands of them at most, oldest forgotten first. A Key is known as
 // long as its command is kept.
 const (
 	KeepCommands    = 7 * 24 * time.Hour

@@ -5,11 +5,12 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"ndrbridge/checkpoint/internal/boltfile"
 	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // These bound what one transaction takes out of the dead letters, so that other

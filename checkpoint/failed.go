@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"ndrbridge/checkpoint/internal/boltfile"
 	"os"
 	"syscall"
 	"time"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // ErrLost means that another program removed, replaced or wrote to the state file while it

@@ -124,7 +124,7 @@ func raiseLayout(tx *bolt.Tx, from int) error {
 	if err := tx.Bucket(boltfile.MetaBucket).Put(versionKey, strconv.AppendInt(nil, layoutVersion, 10)); err != nil {
 		return err
 	}
-	return boltfile.PutSum(tx)
+	return boltfile.SumUp(tx)
 }
 
 // checkLayout returns the version of the layout, and an error unless the file is a state

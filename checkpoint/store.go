@@ -43,7 +43,7 @@ type Options struct {
 // such as the message or the ticket of a detection. Both are forgotten and renamed with the
 // sink. Commands are changes to make at appliances.
 //
-// An error that is none of those named here (such as a full disk) may be temporary: the
+// An error that is none of this package's (such as a full disk) may be temporary: the
 // caller retries.
 //
 // Every write waits for its turn, is committed together with the other waiting writes, and

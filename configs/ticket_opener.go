@@ -168,14 +168,14 @@ func secretsOfTemplate(text string) []string {
 	return secrets
 }
 
-// ticketKeys lists the keys of each system in addition to those that all systems have.
+// openerKeys lists the keys of each system in addition to those that all systems have.
 var openerKeys = map[string][]string{
 	TicketJira:       {"project", "type", "labels", "priorities"},
 	TicketServiceNow: {"type", "priorities", "fields"},
 	TicketGeneric:    {"id", "page", "lookup"},
 }
 
-// ticket checks the ticket block of a webhook. writes is tickets.enabled.
+// ticketOpener checks the ticket block of a webhook. writes is tickets.enabled.
 func (c checks) ticketOpener(path string, s Sink, writes bool) {
 	w := *s.Webhook
 	t := w.Ticket
@@ -224,7 +224,7 @@ func (c checks) ticketOpener(path string, s Sink, writes bool) {
 	}
 }
 
-// ticketConflicts reports keys of the webhook that are not supported with ticket.
+// openerConflicts reports keys of the webhook that are not supported with ticket.
 func (c checks) openerConflicts(path string, w Webhook) {
 	const why = "is not supported with ticket; leave it out"
 	generic := w.Ticket.System == TicketGeneric
@@ -244,7 +244,7 @@ func (c checks) openerConflicts(path string, w Webhook) {
 	}
 }
 
-// ticketOnly reports keys that the system does not support.
+// openerOnly reports keys that the system does not support.
 func (c checks) openerOnly(at string, t TicketOpener, allowed []string) {
 	for _, key := range []struct {
 		name string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWebhookTicketErrors(t *testing.T) {
+func TestTicketOpenerErrors(t *testing.T) {
 	const jira = `system: jira, project: SEC`
 	for _, c := range []struct {
 		name          string

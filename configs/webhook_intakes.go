@@ -124,7 +124,7 @@ func (w WebhookIntakes) Receivers() (map[string]*webhookintake.Receiver, error) 
 	return receivers, nil
 }
 
-// ticketSystem is a configured webhook together with the defaults of its system.
+// intakeSystem is a configured webhook together with the defaults of its system.
 type intakeSystem struct {
 	path    string // of the key, below tickets.webhooks
 	name    string

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"ndrbridge/checkpoint"
 	"slices"
 	"time"
+
+	"ndrbridge/checkpoint"
 )
 
 // key is a version's position in the order of pages.

@@ -307,7 +307,8 @@ func (r *Records) finish(ctx context.Context, w *reading) (ending, error) {
 	return complete, nil
 }
 
-// givesUp reports whether an incomplete window is taken as it is.
+// givesUp counts an attempt that fell short, and reports whether the incomplete window is
+// taken as it is; if so, it counts and logs that.
 func (r *Records) givesUp(w *reading) bool {
 	// An attempt that showed more justifies another. A store that always reports more
 	// than it shows is not asked for ever.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"ndrbridge/internal/jsonscan"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/internal/jsonscan"
 )
 
 // tracked are the fields of a detection whose change makes a new version, and which an

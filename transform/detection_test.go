@@ -153,7 +153,7 @@ func TestSeverityFollowsTheRiskScore(t *testing.T) {
 	}
 }
 
-func TestFieldsAgreesWithADecoder(t *testing.T) {
+func TestMembersAgreeWithADecoder(t *testing.T) {
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyValue(3) })
 	rapid.Check(t, func(t *rapid.T) {
 		object := map[string]any{}
@@ -207,18 +207,6 @@ func anyValue(depth int) *rapid.Generator[any] {
 		rapid.Map(rapid.SliceOfN(inner, 0, 3), func(s []any) any { return s }),
 		rapid.Map(rapid.MapOfN(anyText, inner, 0, 3), func(m map[string]any) any { return m }),
 	)
-}
-
-func FuzzFields(f *testing.F) {
-	f.Add([]byte(sample))
-	f.Add([]byte(`{"a":"\\"`))
-	f.Add([]byte(`[{"a":[1,2,{"b":"]"}]}]`))
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		for _, value := range jsonscan.Members(b) {
-			for range jsonscan.Elements(value) {
-			}
-		}
-	})
 }
 
 func BenchmarkDetection(b *testing.B) {

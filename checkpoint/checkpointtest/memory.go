@@ -44,6 +44,14 @@ func (b Backend) testMemory(t *testing.T) {
 		remember("a", 3)
 		want("a", keys, "three", "", "")
 	})
+	t.Run("entries that are due are refreshed, and outlive their first time", func(t *testing.T) {
+		remember("detections", 0, entry("x", "due", 10), entry("y", "not due", 30))
+		s.must(s.RefreshSink(t.Context(), "detections", keys, 50, 20))
+		remember("detections", 40)
+		want("detections", keys, "due", "", "")
+		remember("detections", 60)
+		want("detections", keys, "", "", "")
+	})
 	t.Run("a source with a similar name has its own entries", func(t *testing.T) {
 		c := checkpoint.Commit{
 			Source: checkpoint.Source{Appliance: "sink", Stream: "a"}, Position: []byte("p"),

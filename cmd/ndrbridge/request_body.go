@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"ndrbridge/cmd/internal/terminal"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"ndrbridge/cmd/internal/terminal"
 )
 
 // shownBody formats the body of a request for a person: one JSON value is indented,

@@ -307,8 +307,8 @@ func TestNoSecretIsShownForHostileResponses(t *testing.T) {
 	c := confide(t, good, addresses{
 		scheme: "http://", http: h.serve, kafka: hostileKafka(t), nats: hostileNATS(t),
 	})
-	// Who is behind a proxy, or first fetches a token, speaks to that; and who is limited
-	// takes its time.
+	// Clients behind a proxy, or that fetch a token first, never reach their own server;
+	// sinks with a rate limit would take too long.
 	servers := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool {
 		return slices.Contains([]string{"cloud", "behind", "behind-proxy"}, name) || slices.Contains(c.limited, name)
 	})

@@ -201,8 +201,8 @@ func addSink(t *terminal.Table, s admin.SinkStatus, state terminal.Cell, rate st
 
 func intakesTable(intakes []admin.IntakeStatus, now time.Time) *terminal.Table {
 	t := terminal.NewTable("TICKETS FROM", "STATE", "SINCE", "STORED", "REFUSED")
-	for _, d := range intakes {
-		t.Add(d.Intake, stateCell(d.State), terminal.Ago(d.Since, now), d.Stored, deadCell(d.Refused))
+	for _, i := range intakes {
+		t.Add(i.Intake, stateCell(i.State), terminal.Ago(i.Since, now), i.Stored, deadCell(i.Refused))
 	}
 	return t
 }

@@ -2,8 +2,8 @@
 // faster than a decoder. The bytes of a value are returned as written: strings with
 // their quotes and escapes, numbers with all digits.
 //
-// It accepts exactly the JSON that encoding/json accepts, up to a given depth. Like
-// encoding/json it accepts duplicate names and strings that are not UTF-8.
+// Except for Skim, it accepts exactly the JSON that encoding/json accepts, up to a given
+// depth. Like encoding/json it accepts duplicate names and strings that are not UTF-8.
 package jsonscan
 
 import (

@@ -3,7 +3,6 @@ package docs_test
 import (
 	"bytes"
 	"context"
-	"ndrbridge/test/loopback"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ndrbridge/test/loopback"
 )
 
 // TestTheQuickStartWorks runs the commands of the quick start in a shell, in the folder of

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"ndrbridge/test/loopback"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"ndrbridge/test/loopback"
 )
 
 // The users of a test cluster.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"ndrbridge/test/loopback"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ndrbridge/test/loopback"
 )
 
 // buildNATS builds the server version in go.mod.

@@ -48,8 +48,8 @@ func (tx *Tx) PutSum() error {
 	return nil
 }
 
-// PutSum computes the sum of a file that has none, and writes it.
-func PutSum(tx *bolt.Tx) error {
+// SumUp computes the sum of all entries of a file again, and writes it.
+func SumUp(tx *bolt.Tx) error {
 	t := &Tx{Tx: tx}
 	err := tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
 		if bytes.Equal(name, MetaBucket) {

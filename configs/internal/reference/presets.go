@@ -58,6 +58,13 @@ func presetDoc(path string) string {
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Duration(p.Defaults.Timeout)) })
 	case "Webhook.Gzip":
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(p.Defaults.Gzip) })
+	case "Lag.Policy":
+		return absent + byPreset(func(p webhook.PresetSpec) string {
+			if p.Chat {
+				return configs.LagSkip
+			}
+			return ""
+		})
 	case "Batch.MaxBytes":
 		return absent + byPreset(func(p webhook.PresetSpec) string { return unlessZero(configs.Size(p.Defaults.MaxBatchBytes)) })
 	}

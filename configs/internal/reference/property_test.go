@@ -1,13 +1,14 @@
 package main
 
 import (
-	"ndrbridge/sinks/webhook/presets"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ndrbridge/sinks/webhook/presets"
 )
 
 // Whatever Load takes the schema takes: configurations are the example and everything

@@ -10,11 +10,11 @@ import (
 // compare each of them with the validation.
 
 var (
-	login    = together(set("username"), secret("password"))
-	natsWays = atMostOne(set("creds_file"), set("nkey_file"), secret("token"), some(set("username"), secret("password")))
-	oauthSet = with("oauth", anySet("token_url", "client_id", "client_secret", "client_secret_file"))
-	off      = func(stream string) object { return with(stream, is("enabled", false)) }
-	basic    = is("verify", "basic")
+	login      = together(set("username"), secret("password"))
+	natsLogins = atMostOne(set("creds_file"), set("nkey_file"), secret("token"), some(set("username"), secret("password")))
+	oauthSet   = with("oauth", anySet("token_url", "client_id", "client_secret", "client_secret_file"))
+	off        = func(stream string) object { return with(stream, is("enabled", false)) }
+	basic      = is("verify", "basic")
 
 	hasTemplate = anySet("template", "template_file")
 	signs       = with("sign", anySet("secrets", "secret_files"))
@@ -60,7 +60,7 @@ func rules() map[string][]object {
 			),
 		},
 		"SASL":        {either(set("mechanism"), all(set("username"), secret("password")), none(set("username"), secret("password")))},
-		"NATS":        {login, natsWays, when(is("create_stream", true), set("stream"))},
+		"NATS":        {login, natsLogins, when(is("create_stream", true), set("stream"))},
 		"WebhookAuth": {login, excludes(secret("bearer"), some(set("username"), secret("password")))},
 		"Webhook":     webhookRules(),
 		"TicketOpener": {
@@ -71,7 +71,7 @@ func rules() map[string][]object {
 		},
 		"NATSIntake": {either(
 			set("url"),
-			all(set("stream"), login, natsWays),
+			all(set("stream"), login, natsLogins),
 			none(set("stream"), set("creds_file"), set("nkey_file"), secret("token"), set("username"), secret("password"), there("tls")),
 		)},
 		"KafkaIntake":        {when(not(set("brokers")), none(there("tls"), with("sasl", anySet("mechanism", "username", "password", "password_file"))))},

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"ndrbridge/sinks/webhook/presets"
 	"testing"
+
+	"ndrbridge/sinks/webhook/presets"
 )
 
 const valid = `
