@@ -10,11 +10,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"ndrbridge/admin"
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
 	"ndrbridge/configs"
@@ -29,6 +31,10 @@ type process struct {
 	registry *prometheus.Registry
 	pages    *appliance.Budget
 	book     *ledger.Ledger
+}
+
+func newProcess() *process {
+	return &process{registry: prometheus.NewRegistry(), pages: appliance.NewBudget(1 << 20), book: ledger.New()}
 }
 
 // member is a pipeline with a state, an appliance and a sink of its own.
@@ -167,7 +173,7 @@ func TestPipelinesOfOneProcessAreIndependent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := &process{registry: prometheus.NewRegistry(), pages: appliance.NewBudget(1 << 20), book: ledger.New()}
+			p := newProcess()
 			first, second := p.add(t, "first", 300), p.add(t, "second", 200)
 			one, two := p.run(t, first), p.run(t, second)
 			p.judge(t, first)
@@ -211,5 +217,42 @@ func TestPipelinesOfOneProcessAreIndependent(t *testing.T) {
 				t.Errorf("metrics of pipelines that are closed: %v", counts)
 			}
 		})
+	}
+}
+
+// stalled is a writer that waits at its first write until it is released.
+type stalled struct {
+	begun, release chan struct{}
+	once           sync.Once
+}
+
+func (s *stalled) Write(p []byte) (int, error) {
+	s.once.Do(func() {
+		close(s.begun)
+		<-s.release
+	})
+	return len(p), nil
+}
+
+func TestOneBackupAtATime(t *testing.T) {
+	p := newProcess()
+	r := p.run(t, p.add(t, "first", 1))
+	reader := &stalled{begun: make(chan struct{}), release: make(chan struct{})}
+	first := make(chan error, 1)
+	go func() { first <- r.Control().Backup(t.Context(), reader) }()
+	<-reader.begun
+	if err := r.Control().Backup(t.Context(), io.Discard); !errors.Is(err, admin.ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	close(reader.release)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := r.Control().Backup(t.Context(), io.Discard); err != nil {
+		t.Errorf("one after the first: %v", err)
+	}
+	r.cancel()
+	if err := r.end(t); err != nil {
+		t.Error(err)
 	}
 }

@@ -219,7 +219,7 @@ func (c *Conn) unsupported(key int16) error {
 func decode(request kmsg.Request, s shape, body []byte) (answer kmsg.Response, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = foreign("its %s answer cannot be decoded: %v", kmsg.NameForKey(request.Key()), cause)
+			answer, err = nil, foreign("its %s answer cannot be decoded: %v", kmsg.NameForKey(request.Key()), cause)
 		}
 	}()
 	if err := s.check(body, request.GetVersion()); err != nil {

@@ -6,10 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"ndrbridge/sinks"
 )
 
 // fill sets the fields of a kmsg message to non-zero values.
@@ -88,6 +91,28 @@ func TestImpossibleListIsNotDecoded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// panicking is a request whose answer cannot be decoded without a panic.
+type panicking struct{ kmsg.Request }
+
+func (p panicking) ResponseKind() kmsg.Response { return panickingAnswer{p.Request.ResponseKind()} }
+
+type panickingAnswer struct{ kmsg.Response }
+
+func (panickingAnswer) ReadFrom(body []byte) error {
+	_ = body[len(body)]
+	return nil
+}
+
+func TestAPanicOfADecoderIsAnErrorOfItsConnection(t *testing.T) {
+	answer, err := decode(panicking{kmsg.NewPtrMetadataRequest()}, nil, []byte{0})
+	if class, _ := sinks.ClassOf(err); answer != nil || err == nil || class != sinks.Transient {
+		t.Fatalf("%v, class %s: %v", answer, class, err)
+	}
+	if !strings.Contains(err.Error(), "Metadata answer cannot be decoded") || !strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("error %v", err)
 	}
 }
 
