@@ -24,17 +24,6 @@ const (
 	Batch      Mode = "batch"      // a JSON array of structured events
 )
 
-// ParseMode returns the mode with a name; the default for an empty name is Structured.
-func ParseMode(name string) (Mode, error) {
-	switch m := Mode(name); m {
-	case "":
-		return Structured, nil
-	case Structured, Binary, Batch:
-		return m, nil
-	}
-	return "", fmt.Errorf("mode %q is not structured, binary or batch", name)
-}
-
 // Headers yields the attributes of binary mode, specversion first, under their names
 // without the binding's prefix (HTTP and NATS: "ce-", Kafka: "ce_"). It omits
 // datacontenttype: bindings carry it as the content type, which is ContentTypeData.
