@@ -44,12 +44,11 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 		lag    sinks.Lag
 		reason string
 		// Bounds of the number of events, of 100 (one per minute), that are accepted once
-		// the sink recovers. If space is bounded, they include the reports of skips, which
-		// take space too; how many there are depends on how often the sink skips.
+		// the sink recovers.
 		least, most int
 	}{
 		{"by the age of events", sinks.Lag{Skip: true, MaxAge: 30 * time.Minute, Events: policy}, "lag.max_age (30m0s)", 28, 32},
-		{"by their size", sinks.Lag{Skip: true, MaxBytes: 50 * size, Events: policy}, "lag.max_bytes (8000)", 20, 60},
+		{"by their size", sinks.Lag{Skip: true, MaxBytes: 50 * size, Events: policy}, "lag.max_bytes (8000)", 8, 60},
 		{"and one that blocks never does", sinks.Lag{MaxAge: 30 * time.Minute, MaxBytes: 50 * size, Events: policy}, "", 100, 100},
 	} {
 		for _, meanwhile := range []string{"down", "down and retried each second", "paused"} {
@@ -71,6 +70,8 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 					if meanwhile == "paused" {
 						f.runner.Pause()
 					}
+					// Between two checks of the lag: what happens at the same time has no order.
+					time.Sleep(time.Second)
 					for i := 1; i <= 100; i++ {
 						f.append(t, i, i)
 						time.Sleep(time.Minute)
@@ -92,12 +93,8 @@ func TestLaggingSinkSkipsOldestEventsAndReportsThem(t *testing.T) {
 							accepted++
 						}
 					}
-					counted := accepted
-					if c.lag.Skip && c.lag.MaxBytes > 0 {
-						counted += skips
-					}
-					if counted < c.least || counted > c.most || accepted == 0 {
-						t.Errorf("%d events accepted, %d reports of skips among them; want %d to %d", counted, counted-accepted, c.least, c.most)
+					if accepted < c.least || accepted > c.most {
+						t.Errorf("%d events accepted, want %d to %d", accepted, c.least, c.most)
 					}
 					var events uint64
 					for _, s := range f.skips(t) {

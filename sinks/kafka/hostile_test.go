@@ -72,7 +72,7 @@ func TestHostileBroker(t *testing.T) {
 func TestOtherServersAreRecognized(t *testing.T) {
 	for attack, want := range map[string]struct {
 		class sinks.Class
-		says  []string // each of them, or one of those that | separates
+		says  []string
 	}{
 		hostile.KafkaHTTP:                      {sinks.Halted, []string{"HTTP", "brokers"}},
 		hostile.KafkaTLS:                       {sinks.Halted, []string{"TLS", "set tls"}},
@@ -82,7 +82,7 @@ func TestOtherServersAreRecognized(t *testing.T) {
 		hostile.KafkaIterations:                {sinks.Halted, []string{"2147483647 iterations"}},
 		hostile.KafkaLinkLocal:                 {sinks.Transient, []string{"169.254.169.254", "advertised.listeners"}},
 		hostile.KafkaNoTopics:                  {sinks.Transient, []string{"missing from the broker"}},
-		hostile.KafkaHungUp:                    {sinks.Transient, []string{"EOF|connection reset"}}, // depending on what was sent by then
+		hostile.KafkaHungUp:                    {sinks.Transient, []string{"EOF"}},
 		"lists of 2^31-1 in ApiVersions":       {sinks.Transient, []string{"ApiVersions answer is malformed"}},
 		"negative lengths in SASLAuthenticate": {sinks.Transient, []string{"SASLAuthenticate answer is malformed"}},
 		"silence at SASLAuthenticate":          {sinks.Transient, []string{"deadline exceeded"}},
@@ -100,7 +100,7 @@ func TestOtherServersAreRecognized(t *testing.T) {
 				t.Fatalf("class %s: %v", class, err)
 			}
 			for _, text := range want.says {
-				if !slices.ContainsFunc(strings.Split(text, "|"), func(text string) bool { return strings.Contains(err.Error(), text) }) {
+				if !strings.Contains(err.Error(), text) {
 					t.Errorf("it says nothing of %q: %v", text, err)
 				}
 			}

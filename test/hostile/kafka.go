@@ -115,6 +115,15 @@ func Kafka(l net.Listener, attack string) *Broker {
 	return b
 }
 
+// hangUp ends a connection at once. What the peer has sent by then is read, since the
+// system would otherwise reset the connection, sometimes.
+func hangUp(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
 // serve answers requests until the connection ends.
 func (b *Broker) serve(c net.Conn) {
 	if b.attack == KafkaSilence {
@@ -126,6 +135,7 @@ func (b *Broker) serve(c net.Conn) {
 	if b.attack == KafkaHungUp {
 		b.answered.Add(1)
 		b.reached.Add(1)
+		hangUp(c)
 		return
 	}
 	for {
