@@ -2,18 +2,13 @@ package appliance
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,41 +16,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// certificate is one for a name, valid until a time, signed by a parent or, with
-// none, by itself.
-func certificate(t *testing.T, name string, until time.Time, parent *tls.Certificate) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
-		BasicConstraintsValid: true, IsCA: parent == nil,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	if ip := net.ParseIP(name); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	} else {
-		template.DNSNames = []string{name}
-	}
-	issuer, signer := template, any(key)
-	if parent != nil {
-		issuer, signer = parent.Leaf, parent.PrivateKey
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
+	"ndrbridge/test/certificate"
+)
 
 // pool is what a CA file with the certificates is read into.
 func pool(t *testing.T, certificates ...tls.Certificate) *x509.CertPool {
@@ -71,14 +34,14 @@ func pool(t *testing.T, certificates ...tls.Certificate) *x509.CertPool {
 
 func TestTLS(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
-	ca := certificate(t, "ca.example", soon, nil)
-	otherCA := certificate(t, "other-ca.example", soon, nil)
-	selfSigned := certificate(t, "127.0.0.1", soon, nil)
-	signed := certificate(t, "127.0.0.1", soon, &ca)
-	named := certificate(t, "sensor.example", soon, &ca)
-	expired := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour), &ca)
-	client := certificate(t, "bridge.example", soon, &ca)
-	untrusted := certificate(t, "bridge.example", soon, &otherCA)
+	ca := certificate.New(t, "ca.example", soon, nil)
+	otherCA := certificate.New(t, "other-ca.example", soon, nil)
+	selfSigned := certificate.New(t, "127.0.0.1", soon, nil)
+	signed := certificate.New(t, "127.0.0.1", soon, &ca)
+	named := certificate.New(t, "sensor.example", soon, &ca)
+	expired := certificate.New(t, "127.0.0.1", time.Now().Add(-time.Hour), &ca)
+	client := certificate.New(t, "bridge.example", soon, &ca)
+	untrusted := certificate.New(t, "bridge.example", soon, &otherCA)
 
 	for name, test := range map[string]struct {
 		server     tls.Certificate

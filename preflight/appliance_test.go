@@ -3,18 +3,11 @@ package preflight_test
 import (
 	"bytes"
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,6 +22,7 @@ import (
 	"ndrbridge/preflight/finding"
 	"ndrbridge/preflight/finding/findingtest"
 	standin "ndrbridge/test/appliance"
+	"ndrbridge/test/certificate"
 	"ndrbridge/test/loopback"
 )
 
@@ -47,61 +41,21 @@ func check(t *testing.T, yaml string, within time.Duration) []finding.Finding {
 	return found
 }
 
-// authority signs certificates and provides the CA file.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	file        string
-}
-
-func newAuthority(t *testing.T) *authority {
+// newAuthority returns an authority and the path of its CA file.
+func newAuthority(t *testing.T) (ca tls.Certificate, file string) {
 	t.Helper()
-	a := &authority{}
-	pair := a.certify(t, "CN=Example CA", time.Now().Add(365*24*time.Hour))
-	a.certificate, a.key = pair.Leaf, pair.PrivateKey.(*ecdsa.PrivateKey)
-	a.file = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(a.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}), 0o600); err != nil {
+	ca = certificate.New(t, "Example CA", time.Now().Add(365*24*time.Hour), nil)
+	file = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Leaf.Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return a
-}
-
-// certify issues a certificate for a name or an address. An authority without a
-// certificate of its own issues a self-signed one.
-func (a *authority) certify(t *testing.T, name string, until time.Time) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: strings.TrimPrefix(name, "CN=")},
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, IsCA: a.key == nil, BasicConstraintsValid: true,
-	}
-	if ip := net.ParseIP(name); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	} else {
-		template.DNSNames = []string{template.Subject.CommonName}
-	}
-	parent, signer := template, key
-	if a.key != nil {
-		parent, signer = a.certificate, a.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	return ca, file
 }
 
 func TestCheckAppliance(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
-	ca := newAuthority(t)
+	ca, file := newAuthority(t)
 	html := func(h *standin.Hazards) { h.HTML = 1 }
 	forbidden := func(path string) func(*standin.Hazards) {
 		return func(h *standin.Hazards) {
@@ -144,39 +98,39 @@ func TestCheckAppliance(t *testing.T) {
 		"plain http":              {want: row("tls", finding.Warning, "plain http", "https")},
 
 		"a certificate of an authority that is trusted": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), &ca)), keys: "tls: {ca_file: " + file + "}",
 			want: row("certificate", finding.OK, "CN=127.0.0.1, issued by CN=Example CA", ""),
 		},
 		"a self-signed certificate": {
-			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), nil)),
 			want:  row("tls", finding.Failed, "self-signed", "openssl s_client -connect 127.0.0.1:"),
 		},
 		"the fingerprint of a self-signed certificate": {
-			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), nil)),
 			want:  row("certificate", finding.OK, "self-signed, until ", ""),
 		},
 		"an authority that nobody knows": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))),
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), &ca)),
 			want:  row("tls", finding.Failed, "CN=Example CA", "tls.ca_file"),
 		},
 		"a certificate of another name": {
-			shows: new(ca.certify(t, "sensor.example", time.Now().Add(year))), keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(certificate.New(t, "sensor.example", time.Now().Add(year), &ca)), keys: "tls: {ca_file: " + file + "}",
 			want: row("tls", finding.Failed, "not for 127.0.0.1, but for sensor.example", "tls.server_name"),
 		},
 		"a certificate that has expired": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(-24*time.Hour))), keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(-24*time.Hour), &ca)), keys: "tls: {ca_file: " + file + "}",
 			want: row("tls", finding.Failed, "expired on "+time.Now().Add(-24*time.Hour).UTC().Format(time.DateOnly), "clock"),
 		},
 		"a certificate that expires soon": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(10*24*time.Hour+time.Hour))), keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(10*24*time.Hour+time.Hour), &ca)), keys: "tls: {ca_file: " + file + "}",
 			want: row("certificate", finding.Warning, "10 days left", "renew"),
 		},
 		"a certificate that is not looked at": {
-			shows: new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))), keys: "tls: {insecure_skip_verify: true}",
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), nil)), keys: "tls: {insecure_skip_verify: true}",
 			want: row("tls", finding.Warning, "any certificate is accepted", "tls.ca_file"),
 		},
 		"a client certificate that is wanted": {
-			shows: new(ca.certify(t, "127.0.0.1", time.Now().Add(year))), clientAuth: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + ca.file + "}",
+			shows: new(certificate.New(t, "127.0.0.1", time.Now().Add(year), &ca)), clientAuth: tls.RequireAnyClientCert, keys: "tls: {ca_file: " + file + "}",
 			want: row("tls", finding.Failed, "client certificate", "tls.cert_file"),
 		},
 
@@ -220,7 +174,7 @@ func TestCheckAppliance(t *testing.T) {
 		},
 		"a token endpoint elsewhere that works, and an appliance that does not": {
 			options: standin.Options{OAuth: &standin.OAuth{ClientID: "bridge", ClientSecret: "right"}},
-			shows:   new((&authority{}).certify(t, "127.0.0.1", time.Now().Add(year))),
+			shows:   new(certificate.New(t, "127.0.0.1", time.Now().Add(year), nil)),
 			keys:    "oauth: {token_url: ELSEWHERE, client_id: bridge, client_secret: right}",
 			want:    row("tls", finding.Failed, "self-signed", "tls.ca_file"),
 		},

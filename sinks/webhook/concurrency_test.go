@@ -17,6 +17,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
 )
 
@@ -45,7 +46,7 @@ func newWatcher(t testing.TB, answer func(ids []string) int) *watcher {
 }
 
 func (w *watcher) ServeHTTP(response http.ResponseWriter, request *http.Request) {
-	body, err := readBody(request)
+	body, err := presettest.Body(request)
 	if err != nil {
 		return
 	}

@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
+	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/transform"
 )
 
@@ -73,7 +73,7 @@ func (r *receiver) received() ([]event.Event, error) {
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	body, err := readBody(request)
+	body, err := presettest.Body(request)
 	if err != nil {
 		return // the sink gave up
 	}
@@ -98,18 +98,6 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.events = append(r.events, events...)
 	w.WriteHeader(http.StatusAccepted)
 	fmt.Fprint(w, `{"accepted": true}`)
-}
-
-// readBody returns the decompressed body.
-func readBody(request *http.Request) ([]byte, error) {
-	if request.Header.Get("Content-Encoding") != "gzip" {
-		return io.ReadAll(request.Body)
-	}
-	body, err := gzip.NewReader(request.Body)
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(body)
 }
 
 func decode(request *http.Request, body []byte) ([]event.Event, error) {

@@ -44,7 +44,7 @@ type store struct {
 }
 
 func (s *store) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	body, err := unzipped(request)
+	body, err := Body(request)
 	if err != nil {
 		return // the sink gave up
 	}
@@ -83,8 +83,8 @@ func (s *store) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = w.Write(answer.Bytes())
 }
 
-// unzipped returns the decompressed body.
-func unzipped(request *http.Request) ([]byte, error) {
+// Body returns the body of a request, decompressed.
+func Body(request *http.Request) ([]byte, error) {
 	if request.Header.Get("Content-Encoding") != "gzip" {
 		return io.ReadAll(request.Body)
 	}
