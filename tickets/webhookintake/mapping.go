@@ -1,10 +1,13 @@
 package webhookintake
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ndrbridge/tickets"
@@ -56,30 +59,28 @@ const (
 
 // Over returns m overridden by the non-empty fields of o. Tables are merged.
 func (m Mapping) Over(o Mapping) Mapping {
-	for _, f := range []struct {
-		to   *string
-		from string
-	}{
-		{&m.Event, o.Event}, {&m.Changes, o.Changes}, {&m.KeyHeader, o.KeyHeader}, {&m.TicketID, o.TicketID},
-		{&m.Appliance, o.Appliance}, {&m.DetectionID, o.DetectionID}, {&m.Assignee, o.Assignee}, {&m.Resolution, o.Resolution},
-	} {
-		if f.from != "" {
-			*f.to = f.from
-		}
-	}
-	for _, f := range []struct {
-		to   *[]string
-		from []string
-	}{{&m.Events, o.Events}, {&m.Actor, o.Actor}, {&m.Key, o.Key}, {&m.Status, o.Status}} {
-		if len(f.from) > 0 {
-			*f.to = f.from
-		}
-	}
-	m.Statuses = merged(m.Statuses, o.Statuses)
-	m.Resolutions = merged(m.Resolutions, o.Resolutions)
+	m.Event, m.Events = cmp.Or(o.Event, m.Event), orList(o.Events, m.Events)
+	m.Actor = orList(o.Actor, m.Actor)
+	m.Changes = cmp.Or(o.Changes, m.Changes)
+	m.KeyHeader, m.Key = cmp.Or(o.KeyHeader, m.KeyHeader), orList(o.Key, m.Key)
+	m.TicketID = cmp.Or(o.TicketID, m.TicketID)
+	m.Appliance = cmp.Or(o.Appliance, m.Appliance)
+	m.DetectionID = cmp.Or(o.DetectionID, m.DetectionID)
+	m.Assignee = cmp.Or(o.Assignee, m.Assignee)
+	m.Status, m.Statuses = orList(o.Status, m.Status), merged(m.Statuses, o.Statuses)
+	m.Resolution, m.Resolutions = cmp.Or(o.Resolution, m.Resolution), merged(m.Resolutions, o.Resolutions)
 	return m
 }
 
+// orList returns the first list, or the second if the first is empty.
+func orList(list, otherwise []string) []string {
+	if len(list) > 0 {
+		return list
+	}
+	return otherwise
+}
+
+// merged returns both tables, with their values to map in lower case.
 func merged(table, over map[string]string) map[string]string {
 	all := make(map[string]string, len(table)+len(over))
 	for _, t := range []map[string]string{table, over} {
@@ -90,88 +91,64 @@ func merged(table, over map[string]string) map[string]string {
 	return all
 }
 
-// compiled is a Mapping with parsed paths and tables.
-type compiled struct {
-	event                                               path
-	events                                              []string
-	actor, key, status                                  []path
-	changes, ticketID, appliance, detectionID, assignee path
-	resolution                                          []path
-	keyHeader                                           string
-	statuses, resolutions                               table
-}
-
-func (m Mapping) compile() (compiled, error) {
-	c := compiled{events: m.Events, keyHeader: m.KeyHeader}
+// check returns the errors of a mapping: paths and tables that are invalid.
+func (m Mapping) check() error {
 	var errs []error
-	one := func(name, text string) path {
-		p, err := parsePath(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+	for _, p := range []struct {
+		name  string
+		paths []string
+	}{
+		{"event", []string{m.Event}}, {"changes", []string{m.Changes}}, {"ticket_id", []string{m.TicketID}},
+		{"appliance", []string{m.Appliance}}, {"detection_id", []string{m.DetectionID}}, {"assignee", []string{m.Assignee}},
+		{"resolution", []string{m.Resolution}}, {"actor", m.Actor}, {"key", m.Key}, {"status", m.Status},
+	} {
+		for _, path := range p.paths {
+			if path != "" && slices.Contains(strings.Split(path, "."), "") {
+				errs = append(errs, fmt.Errorf("%s: %q is not a path: separate names and indexes by dots, such as issue.key", p.name, path))
+			}
 		}
-		return p
 	}
-	several := func(name string, texts []string) (paths []path) {
-		for _, text := range texts {
-			paths = append(paths, one(name, text))
-		}
-		return paths
-	}
-	c.event, c.changes = one("event", m.Event), one("changes", m.Changes)
-	c.ticketID, c.appliance, c.detectionID = one("ticket_id", m.TicketID), one("appliance", m.Appliance), one("detection_id", m.DetectionID)
-	c.assignee, c.resolution = one("assignee", m.Assignee), several("resolution", []string{m.Resolution})
-	c.actor, c.key, c.status = several("actor", m.Actor), several("key", m.Key), several("status", m.Status)
 	if m.TicketID == "" {
 		errs = append(errs, errors.New("ticket_id: is missing: write the path of the ticket id"))
 	}
-	var err error
-	if c.statuses, err = newTable(m.Statuses, tickets.Statuses()); err != nil {
-		errs = append(errs, fmt.Errorf("statuses: %w", err))
-	}
-	if c.resolutions, err = newTable(m.Resolutions, tickets.Resolutions()); err != nil {
-		errs = append(errs, fmt.Errorf("resolutions: %w", err))
-	}
-	return c, errors.Join(errs...)
+	return errors.Join(append(errs, checkTable("statuses", m.Statuses, tickets.Statuses()), checkTable("resolutions", m.Resolutions, tickets.Resolutions()))...)
 }
 
-// table maps values, in lower case, to the appliance's.
-type table map[string]string
-
-func newTable(values map[string]string, allowed []string) (table, error) {
-	for from, to := range values {
+func checkTable(name string, table map[string]string, allowed []string) error {
+	for from, to := range table {
 		if to != Ignore && !slices.Contains(allowed, to) {
-			return nil, fmt.Errorf("%q is mapped to %q, which is not one of %s, %s", from, to, strings.Join(allowed, ", "), Ignore)
+			return fmt.Errorf("%s: %q is mapped to %q, which is not one of %s, %s", name, from, to, strings.Join(allowed, ", "), Ignore)
 		}
 	}
-	return merged(nil, values), nil
+	return nil
 }
 
 // lookup returns the mapped value of the first path whose value is in the table, or
 // else that of Any. It returns "" if the result is Ignore or no path has a value, and a
 // *tickets.FieldError if the table maps none of the values.
-func (t table) lookup(paths []path, root any) (string, error) {
+func lookup(table map[string]string, root any, paths ...string) (string, error) {
 	var unknown *tickets.FieldError
-	for _, p := range paths {
-		value, found, err := p.text(root)
+	for _, path := range paths {
+		value, found, err := textAt(root, path)
 		if err != nil {
 			return "", err
 		}
 		if !found || value == "" {
 			continue
 		}
-		if to, ok := t[strings.ToLower(value)]; ok {
+		if to, ok := table[strings.ToLower(value)]; ok {
 			return target(to), nil
 		}
 		unknown = &tickets.FieldError{
-			Field:   p.String(),
+			Field:   path,
 			Problem: fmt.Sprintf("%.80q is not mapped: add it to the webhook's map, or map it to %s", value, Ignore),
-			Allowed: slices.Sorted(maps.Keys(t)),
+			Allowed: slices.Sorted(maps.Keys(table)),
 		}
 	}
 	if unknown == nil {
 		return "", nil
 	}
-	if to, ok := t[Any]; ok {
+	if to, ok := table[Any]; ok {
 		return target(to), nil
 	}
 	return "", unknown
@@ -182,4 +159,49 @@ func target(to string) string {
 		return ""
 	}
 	return to
+}
+
+// find returns the value at a path of a Mapping. value is nil for JSON null, also if the
+// path continues below a null.
+func find(root any, path string) (value any, found bool) {
+	if path == "" {
+		return nil, false
+	}
+	value = root
+	for step := range strings.SplitSeq(path, ".") {
+		switch at := value.(type) {
+		case nil:
+			return nil, true
+		case map[string]any:
+			if value, found = at[step]; !found {
+				return nil, false
+			}
+		case []any:
+			index, err := strconv.Atoi(step)
+			if err != nil || index < 0 || index >= len(at) {
+				return nil, false
+			}
+			value = at[index]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// textAt returns the value at the path if it is a string, a number, which is not
+// reformatted, or a boolean. found is false if there is no value or it is null.
+func textAt(root any, path string) (text string, found bool, err error) {
+	value, _ := find(root, path)
+	switch v := value.(type) {
+	case nil:
+		return "", false, nil
+	case string:
+		return v, true, nil
+	case json.Number:
+		return v.String(), true, nil
+	case bool:
+		return strconv.FormatBool(v), true, nil
+	}
+	return "", false, &tickets.FieldError{Field: path, Problem: "must be text or a number"}
 }

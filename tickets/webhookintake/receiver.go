@@ -35,35 +35,31 @@ type Options struct {
 }
 
 // Receiver reads the requests of one ticket system. It is safe for concurrent use.
-type Receiver struct {
-	verify   *Verification
-	accounts []string
-	mapping  compiled
-}
+type Receiver struct{ o Options }
 
 // New returns a Receiver. It returns an error if the mapping is invalid.
 func New(o Options) (*Receiver, error) {
-	mapping, err := o.Mapping.compile()
-	if err != nil {
+	if err := o.Mapping.check(); err != nil {
 		return nil, err
 	}
-	return &Receiver{verify: o.Verify, accounts: o.Accounts, mapping: mapping}, nil
+	o.Mapping.Statuses, o.Mapping.Resolutions = merged(nil, o.Mapping.Statuses), merged(nil, o.Mapping.Resolutions)
+	return &Receiver{o}, nil
 }
 
 // Verifies reports whether requests are verified.
-func (r *Receiver) Verifies() bool { return r.verify != nil }
+func (r *Receiver) Verifies() bool { return r.o.Verify != nil }
 
 // VerifyHeader returns ErrUnverified if the header alone proves that the ticket system
 // did not send the request. If it returns nil, Verify must still be called with the
 // body.
 func (r *Receiver) VerifyHeader(header http.Header) error {
 	switch {
-	case r.verify == nil:
+	case r.o.Verify == nil:
 		return nil
-	case r.verify.Method != MethodSignature:
-		return r.verify.check(header, nil)
-	case len(header.Get(r.verify.Header)) != len("sha256=")+2*sha256.Size:
-		return r.verify.unsigned()
+	case r.o.Verify.Method != MethodSignature:
+		return r.o.Verify.check(header, nil)
+	case len(header.Get(r.o.Verify.Header)) != len("sha256=")+2*sha256.Size:
+		return r.o.Verify.unsigned()
 	}
 	return nil
 }
@@ -71,10 +67,10 @@ func (r *Receiver) VerifyHeader(header http.Header) error {
 // Verify returns ErrUnverified if the ticket system did not send the request, and
 // another error if that cannot be determined now.
 func (r *Receiver) Verify(header http.Header, body []byte) error {
-	if r.verify == nil {
+	if r.o.Verify == nil {
 		return nil
 	}
-	return r.verify.check(header, body)
+	return r.o.Verify.check(header, body)
 }
 
 // Notice is the content of a ticket system's request.
@@ -100,18 +96,18 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 	if err != nil {
 		return Notice{}, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
-	m := &r.mapping
-	if event, ok, err := m.event.text(root); err != nil {
+	m := &r.o.Mapping
+	if event, ok, err := textAt(root, m.Event); err != nil {
 		return Notice{}, err
-	} else if ok && len(m.events) > 0 && !slices.Contains(m.events, event) {
+	} else if ok && len(m.Events) > 0 && !slices.Contains(m.Events, event) {
 		return Notice{Ignored: fmt.Sprintf("the event %.80q is not one of the accepted events", event)}, nil
 	}
-	for _, p := range m.actor {
-		actor, ok, err := p.text(root)
+	for _, p := range m.Actor {
+		actor, ok, err := textAt(root, p)
 		if err != nil {
 			return Notice{}, err
 		}
-		if ok && slices.Contains(r.accounts, actor) {
+		if ok && slices.Contains(r.o.Accounts, actor) {
 			return Notice{Ignored: "it was made by the bridge's own account"}, nil
 		}
 	}
@@ -130,11 +126,11 @@ func (r *Receiver) Read(header http.Header, body []byte) (Notice, error) {
 // recorded a signed request can replay it with other headers, so its key is a digest of
 // the body.
 func (r *Receiver) key(header http.Header, body []byte, root any) (string, error) {
-	if r.verify != nil && r.verify.Method == MethodSignature {
+	if r.o.Verify != nil && r.o.Verify.Method == MethodSignature {
 		sum := sha256.Sum256(body)
 		return hex.EncodeToString(sum[:]), nil
 	}
-	return r.mapping.requestKey(header, root)
+	return r.o.Mapping.requestKey(header, root)
 }
 
 // decode reads one JSON value. Numbers are not converted.
@@ -152,37 +148,40 @@ func decode(body []byte) (any, error) {
 }
 
 // command returns the command for the changes in a body.
-func (m *compiled) command(root any) (tickets.Command, error) {
+func (m *Mapping) command(root any) (tickets.Command, error) {
 	var c tickets.Command
 	changed, err := m.changed(root)
 	if err != nil {
 		return c, err
 	}
-	if c.TicketID, err = m.ticketID.require(root); err != nil {
+	if c.TicketID, _, err = textAt(root, m.TicketID); err != nil {
 		return c, err
 	}
-	if c.Appliance, _, err = m.appliance.text(root); err != nil {
+	if c.TicketID == "" {
+		return c, &tickets.FieldError{Field: m.TicketID, Problem: "is missing"}
+	}
+	if c.Appliance, _, err = textAt(root, m.Appliance); err != nil {
 		return c, err
 	}
 	if c.DetectionID, err = m.detection(root); err != nil {
 		return c, err
 	}
 	if changed("status") || changed("resolution") {
-		if c.Status, err = m.statuses.lookup(m.status, root); err != nil {
+		if c.Status, err = lookup(m.Statuses, root, m.Status...); err != nil {
 			return c, err
 		}
 	}
 	if c.Status == "closed" {
-		if c.Resolution, err = m.resolutions.lookup(m.resolution, root); err != nil {
+		if c.Resolution, err = lookup(m.Resolutions, root, m.Resolution); err != nil {
 			return c, err
 		}
 	}
 	if changed("assignee") {
-		assignee, found, err := m.assignee.text(root)
+		assignee, _, err := textAt(root, m.Assignee)
 		if err != nil {
 			return c, err
 		}
-		if found || m.assignee.isNull(root) {
+		if _, found := find(root, m.Assignee); found { // null unassigns
 			c.Assignee = &assignee
 		}
 	}
@@ -190,29 +189,29 @@ func (m *compiled) command(root any) (tickets.Command, error) {
 }
 
 // detection returns the detection id, or 0 if there is none.
-func (m *compiled) detection(root any) (int64, error) {
-	text, found, err := m.detectionID.text(root)
+func (m *Mapping) detection(root any) (int64, error) {
+	text, found, err := textAt(root, m.DetectionID)
 	if err != nil || !found || text == "" {
 		return 0, err
 	}
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, &tickets.FieldError{Field: m.detectionID.String(), Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)}
+		return 0, &tickets.FieldError{Field: m.DetectionID, Problem: fmt.Sprintf("%.80q is not a detection id: write a number above 0", text)}
 	}
 	return id, nil
 }
 
 // changed returns a predicate that reports whether a field (status, resolution or
 // assignee) was changed. If the body has no list of changes, it is true for all.
-func (m *compiled) changed(root any) (func(field string) bool, error) {
+func (m *Mapping) changed(root any) (func(field string) bool, error) {
 	all := func(string) bool { return true }
-	value, found := m.changes.find(root)
+	value, found := find(root, m.Changes)
 	if !found || value == nil {
 		return all, nil
 	}
 	list, ok := value.([]any)
 	if !ok {
-		return nil, &tickets.FieldError{Field: m.changes.String(), Problem: "must be a list of objects with field"}
+		return nil, &tickets.FieldError{Field: m.Changes, Problem: "must be a list of objects with field"}
 	}
 	var names []string
 	for _, item := range list {
@@ -225,15 +224,15 @@ func (m *compiled) changed(root any) (func(field string) bool, error) {
 
 // requestKey returns the key of a request: the key header, or the values of the key
 // paths if all are present, or else "".
-func (m *compiled) requestKey(header http.Header, root any) (string, error) {
-	if m.keyHeader != "" {
-		if key := header.Get(m.keyHeader); key != "" {
+func (m *Mapping) requestKey(header http.Header, root any) (string, error) {
+	if m.KeyHeader != "" {
+		if key := header.Get(m.KeyHeader); key != "" {
 			return key, nil
 		}
 	}
 	var parts []string
-	for _, p := range m.key {
-		part, found, err := p.text(root)
+	for _, p := range m.Key {
+		part, found, err := textAt(root, p)
 		if err != nil {
 			return "", err
 		}
