@@ -42,7 +42,7 @@ func TestKeysAreCheckedAtTheAPIOfTheSite(t *testing.T) {
 		"a relay, which is not a site": {"relay.example", presettest.CheckKey, presettest.Row("delivery", finding.Untried, "cannot be checked", "ndrbridge render")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			preset, err := datadog.New(datadog.Options{URL: "http://" + test.host + "/api/v2/logs", APIKey: test.key})
+			preset, err := datadog.New(webhook.PresetSettings{URL: "http://" + test.host + "/api/v2/logs", Key: test.key}, time.Now)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/datadog"
@@ -13,7 +14,7 @@ import (
 func TestConformance(t *testing.T) {
 	presettest.Conformance(t, presettest.Store{
 		Open: func(string) (webhook.Preset, error) {
-			return datadog.New(datadog.Options{APIKey: "s3cret-key"})
+			return datadog.New(webhook.PresetSettings{Key: "s3cret-key"}, time.Now)
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			var logs []struct{ Event json.RawMessage }

@@ -2,28 +2,17 @@
 package datadog
 
 import (
+	"cmp"
 	"errors"
+	"net/url"
+	"strings"
 	"time"
 
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
 	"ndrbridge/transform"
 )
-
-// Options configure a Preset.
-type Options struct {
-	// URL is that of the log intake or of a relay. If it is empty or that of a relay,
-	// the validity of the key is not checked.
-	URL string
-	// APIKey is an API key.
-	APIKey string
-	// Service is the logs' service; empty means ndrbridge.
-	Service string
-	// Tags are additional tags, such as env:prod.
-	Tags []string
-	// Now returns the time; nil means time.Now.
-	Now func() time.Time
-}
 
 // Preset sends batches of logs, each with a readable message and the whole CloudEvent
 // as its attribute event.
@@ -31,27 +20,26 @@ type Options struct {
 // A log's timestamp is the event's time. If the event is older or further in the future
 // than the intake accepts, the log gets its time of arrival, and only event.time has
 // the event's.
-type Preset struct{ o Options }
+type Preset struct {
+	s   webhook.PresetSettings
+	now func() time.Time
+}
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New returns a Preset, or an error if the key is missing.
-func New(o Options) (*Preset, error) {
-	if o.APIKey == "" {
+// New returns a Preset, or an error if the Key, an API key, is missing. URL is that of the
+// log intake or of a relay; Service is the logs' service, ndrbridge if empty; Tags are
+// additional tags, such as env:prod. now is the clock.
+func New(s webhook.PresetSettings, now func() time.Time) (*Preset, error) {
+	if s.Key == "" {
 		return nil, errors.New("datadog: the API key is missing")
 	}
-	if o.Service == "" {
-		o.Service = "ndrbridge"
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return &Preset{o}, nil
+	return &Preset{s, now}, nil
 }
 
 // Service returns the header with the API key.
 func (p *Preset) Service() webhook.Service {
-	return webhook.Service{Header: map[string]string{"DD-API-KEY": p.o.APIKey}}
+	return webhook.Service{Header: map[string]string{"DD-API-KEY": p.s.Key}}
 }
 
 // body holds the limits of the intake. The intake would truncate a larger log silently;
@@ -87,7 +75,7 @@ func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) 
 	}
 	c := card.Brief(e)
 	tags := "appliance:" + e.Appliance + ",stream:" + e.Stream()
-	for _, tag := range p.o.Tags {
+	for _, tag := range p.s.Tags {
 		tags += "," + tag
 	}
 	dst = append(dst, '{')
@@ -95,11 +83,31 @@ func (p *Preset) appendLog(dst []byte, e transform.Event) (_ []byte, err error) 
 	member("ddsource", "ndrbridge")
 	member("ddtags", tags)
 	member("hostname", e.Appliance)
-	member("service", p.o.Service)
+	member("service", cmp.Or(p.s.Service, "ndrbridge"))
 	member("status", statuses[c.Level])
-	if age := p.o.Now().Sub(c.Time); -ahead <= age && age <= oldest {
+	if age := p.now().Sub(c.Time); -ahead <= age && age <= oldest {
 		member("timestamp", c.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
 	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
 	return dst, err
+}
+
+var _ webhook.Checker = (*Preset)(nil)
+
+// CheckRequests asks the site's API whether the API key is valid; its host is not that
+// of the intake. For a relay, the API's host is unknown, and there is no check.
+func (p *Preset) CheckRequests() []webhook.CheckRequest {
+	target, err := url.Parse(p.s.URL)
+	if err != nil {
+		return nil
+	}
+	site, ok := strings.CutPrefix(target.Host, "http-intake.logs.")
+	if !ok {
+		return nil
+	}
+	target.Host = "api." + site
+	target.Path, target.RawPath, target.RawQuery, target.User = "/api/v1/validate", "", "", nil
+	return []webhook.CheckRequest{{Step: "key", URL: target, Judge: func(a webhook.Answer) finding.Finding {
+		return a.Finding("the site knows the API key", "check key, which must be an API key, not an application key, and that url belongs to the key's site")
+	}}}
 }

@@ -18,7 +18,7 @@ import (
 func open(t testing.TB) webhook.Preset {
 	t.Helper()
 	now := func() time.Time { return time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC) } // of presettest's events
-	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Tags: []string{"env:prod"}, Now: now})
+	p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key", Tags: []string{"env:prod"}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestEveryKindOfEventIsALog(t *testing.T) {
 
 func TestATimeThatTheIntakeRejectsIsOmitted(t *testing.T) {
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
-	p, err := datadog.New(datadog.Options{APIKey: "dd-secret-key", Now: func() time.Time { return now }})
+	p, err := datadog.New(webhook.PresetSettings{Key: "dd-secret-key"}, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}

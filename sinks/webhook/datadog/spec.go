@@ -3,6 +3,7 @@ package datadog
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"ndrbridge/sinks/webhook"
 )
@@ -20,9 +21,7 @@ func Spec() webhook.PresetSpec {
 		Defaults:    webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
 		Sample:      webhook.PresetSettings{URL: "https://datadog.example/events", Key: "api-key"},
 		Check:       checkSettings,
-		Open: func(s webhook.PresetSettings) (webhook.Preset, error) {
-			return New(Options{URL: s.URL, APIKey: s.Key, Service: s.Service, Tags: s.Tags})
-		},
+		Open:        func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s, time.Now) },
 	}
 }
 

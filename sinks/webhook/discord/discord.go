@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"ndrbridge/internal/retryafter"
+	"ndrbridge/preflight/finding"
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/card"
@@ -99,4 +100,15 @@ func (*Preset) Judge(_ webhook.Request, a webhook.Answer) (*webhook.Request, err
 	err := a.Error(class)
 	err.RetryAfter = wait
 	return nil, err
+}
+
+var _ webhook.Checker = (*Preset)(nil)
+
+// CheckRequests gets the webhook itself.
+func (p *Preset) CheckRequests() []webhook.CheckRequest {
+	target := *p.url
+	target.RawQuery = ""
+	return []webhook.CheckRequest{{Step: "webhook", URL: &target, Judge: func(a webhook.Answer) finding.Finding {
+		return a.Finding("Discord knows the webhook", "copy url again from the channel's settings, Integrations, Webhooks")
+	}}}
 }

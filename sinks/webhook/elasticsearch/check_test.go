@@ -23,7 +23,7 @@ func elastic(index, privileges string) http.Handler {
 func TestChecks(t *testing.T) {
 	toElastic := func(key string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
-			return elasticsearch.New(elasticsearch.Options{URL: url + "/ndr", APIKey: key})
+			return elasticsearch.New(webhook.PresetSettings{URL: url + "/ndr", Key: key})
 		}
 	}
 	stream, allowed := `200 {"indices":[],"aliases":[],"data_streams":[{"name":"ndr"}]}`, `200 {"has_all_requested":true}`

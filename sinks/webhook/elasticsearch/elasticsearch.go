@@ -7,24 +7,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ndrbridge/internal/jsonscan"
+	"ndrbridge/sinks"
 	"ndrbridge/sinks/webhook"
 	"ndrbridge/transform"
 )
-
-// Options configure a Preset.
-type Options struct {
-	// URL is that of an index or a data stream, such as https://es.example:9200/ndr,
-	// with or without /_bulk.
-	URL string
-	// APIKey is an encoded API key; empty means other credentials, or none.
-	APIKey string
-}
 
 // Preset creates a document for each event: every version of a detection has its own,
 // ordered by @timestamp. Its _id is derived from the event, so an event that is sent
@@ -45,15 +39,17 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New returns a Preset. The error names the faulty option.
-func New(o Options) (*Preset, error) {
-	bulk, err := url.Parse(o.URL)
+// New returns a Preset. URL is that of an index or a data stream, such as
+// https://es.example:9200/ndr, with or without /_bulk; Key is an encoded API key, if any. The
+// error names the faulty setting.
+func New(s webhook.PresetSettings) (*Preset, error) {
+	bulk, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, errors.New("elasticsearch: url cannot be parsed")
 	}
 	bulk.User = nil
 	// Keep the escaped path: the slash of a date index, <ndr-{now/d}>, is encoded.
-	index := strings.Trim(strings.TrimSuffix("/"+strings.Trim(bulk.EscapedPath(), "/"), "/_bulk"), "/")
+	index := indexOf(bulk.EscapedPath())
 	if index == "" {
 		return nil, errors.New("elasticsearch: url has no index: write https://host:9200/<index or data stream>")
 	}
@@ -65,10 +61,15 @@ func New(o Options) (*Preset, error) {
 	query.Set("filter_path", "errors,items.*.status,items.*.error.type,items.*.error.reason")
 	bulk.RawQuery = query.Encode()
 	p := &Preset{header: map[string]string{"Content-Type": "application/x-ndjson"}, bulk: bulk}
-	if o.APIKey != "" {
-		p.header["Authorization"] = "ApiKey " + o.APIKey
+	if s.Key != "" {
+		p.header["Authorization"] = "ApiKey " + s.Key
 	}
 	return p, nil
+}
+
+// indexOf returns the part of a URL's path that names the index.
+func indexOf(path string) string {
+	return strings.Trim(strings.TrimSuffix("/"+strings.Trim(path, "/"), "/_bulk"), "/")
 }
 
 // Service returns the header with the API key.
@@ -135,4 +136,66 @@ func documentID(e transform.Event) string {
 		id = hex.EncodeToString(sum[:])
 	}
 	return id
+}
+
+// reply is the answer to a bulk request, reduced by filter_path.
+type reply struct {
+	Errors *bool             `json:"errors"`
+	Items  []map[string]item `json:"items"` // each keyed by its action
+}
+
+type item struct {
+	Status int `json:"status"`
+	Error  struct {
+		Type   string `json:"type"`
+		Reason string `json:"reason"`
+	} `json:"error"`
+}
+
+// Judge returns the result of each event.
+func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
+	if err := a.Refusal(); err != nil {
+		return nil, err
+	}
+	var bulk reply
+	if err := json.Unmarshal(a.Body, &bulk); err != nil || bulk.Errors == nil {
+		return nil, sinks.Errorf(sinks.Transient, "status %d, but the answer is not a bulk response: %s", a.Status, a.Body)
+	}
+	if !*bulk.Errors {
+		return nil, nil
+	}
+	if len(bulk.Items) != r.Events {
+		return nil, sinks.Errorf(sinks.Transient, "the answer has %d items for a bulk of %d", len(bulk.Items), r.Events)
+	}
+	each := make(sinks.EventErrors, r.Events)
+	failed := false
+	for i, action := range bulk.Items {
+		for _, item := range action {
+			each[i] = item.result()
+		}
+		failed = failed || each[i] != nil
+	}
+	if !failed {
+		return nil, nil
+	}
+	return nil, each
+}
+
+// result returns the result of the event.
+func (i item) result() error {
+	var class sinks.Class
+	switch {
+	case i.Status/100 == 2, i.Status == http.StatusConflict: // the document exists already
+		return nil
+	case i.Status == http.StatusTooManyRequests:
+		class = sinks.Throttled
+	case i.Status == http.StatusForbidden, i.Status == http.StatusUnauthorized, // a block, a role
+		i.Status == http.StatusNotFound: // no such index, and it is not created automatically
+		class = sinks.Halted
+	case i.Status/100 == 4:
+		class = sinks.Rejected
+	default:
+		class = sinks.Transient
+	}
+	return sinks.Errorf(class, "%d %s: %s", i.Status, i.Error.Type, i.Error.Reason)
 }

@@ -20,7 +20,7 @@ import (
 
 func open(t testing.TB, url string) webhook.Preset {
 	t.Helper()
-	p, err := elasticsearch.New(elasticsearch.Options{URL: url + "/logs-ndr-default", APIKey: "c2VjcmV0OmtleQ=="})
+	p, err := elasticsearch.New(webhook.PresetSettings{URL: url + "/logs-ndr-default", Key: "c2VjcmV0OmtleQ=="})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 
 		"https://es.example/%3Cndr-%7Bnow%2Fd%7D%3E": "/%3Cndr-%7Bnow%2Fd%7D%3E/_bulk",
 	} {
-		p, err := elasticsearch.New(elasticsearch.Options{URL: url})
+		p, err := elasticsearch.New(webhook.PresetSettings{URL: url})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestBulksGoToTheIndexOfTheURL(t *testing.T) {
 
 func TestAURLWithoutAnIndexIsWrong(t *testing.T) {
 	for _, url := range []string{"https://es.example:9200", "https://es.example:9200/_bulk", "::"} {
-		if _, err := elasticsearch.New(elasticsearch.Options{URL: url}); err == nil {
+		if _, err := elasticsearch.New(webhook.PresetSettings{URL: url}); err == nil {
 			t.Errorf("%s is taken", url)
 		}
 	}

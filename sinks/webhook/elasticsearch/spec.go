@@ -2,7 +2,6 @@ package elasticsearch
 
 import (
 	"net/url"
-	"strings"
 
 	"ndrbridge/sinks/webhook"
 )
@@ -19,21 +18,13 @@ func Spec() webhook.PresetSpec {
 		Defaults:      webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Gzip: true},
 		Sample:        webhook.PresetSettings{URL: "https://elasticsearch.example/events"},
 		Check:         checkSettings,
-		Open: func(s webhook.PresetSettings) (webhook.Preset, error) {
-			return New(Options{URL: s.URL, APIKey: s.Key})
-		},
+		Open:          func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
 	}
 }
 
 func checkSettings(s webhook.PresetSettings) []webhook.SettingError {
-	if s.URL == "" {
-		return nil
-	}
-	path := ""
-	if u, err := url.Parse(s.URL); err == nil {
-		path = u.Path
-	}
-	if index := strings.TrimSuffix("/"+strings.Trim(path, "/"), "/_bulk"); strings.Trim(index, "/") != "" {
+	u, err := url.Parse(s.URL)
+	if s.URL == "" || err == nil && indexOf(u.Path) != "" {
 		return nil
 	}
 	return []webhook.SettingError{{Key: "url", Problem: "has no index; write https://host:9200/ followed by the index or data stream"}}

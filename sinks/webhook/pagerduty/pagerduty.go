@@ -21,14 +21,6 @@ import (
 // events.eu.pagerduty.com.
 const URL = "https://events.pagerduty.com/v2/enqueue"
 
-// Options configure a Preset.
-type Options struct {
-	// URL is URL, or the same path at another host.
-	URL string
-	// RoutingKey is the integration key of a service. It is a secret.
-	RoutingKey string
-}
-
 // Preset sends each event as an alert or a change event:
 //
 //   - A detection is an alert; all its versions share a deduplication key. The alert
@@ -51,12 +43,13 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New returns a Preset. The error names the faulty option.
-func New(o Options) (*Preset, error) {
-	if o.RoutingKey == "" {
+// New returns a Preset. URL is the constant of that name, or the same path at another host;
+// Key is the integration key of a service. The error names the faulty setting.
+func New(s webhook.PresetSettings) (*Preset, error) {
+	if s.Key == "" {
 		return nil, errors.New("pagerduty: the routing key is missing")
 	}
-	alerts, err := url.Parse(o.URL)
+	alerts, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, errors.New("pagerduty: url cannot be parsed")
 	}
@@ -64,7 +57,7 @@ func New(o Options) (*Preset, error) {
 	alerts.Path = strings.TrimRight(alerts.Path, "/")
 	change := *alerts
 	change.Path = strings.TrimSuffix(alerts.Path, "/enqueue") + "/change/enqueue"
-	return &Preset{key: o.RoutingKey, alerts: alerts, change: &change}, nil
+	return &Preset{key: s.Key, alerts: alerts, change: &change}, nil
 }
 
 // Service limits the rate to 120 events per minute. PagerDuty's own limits vary with

@@ -20,7 +20,7 @@ const key = "0123456789abcdef0123456789abcdef"
 
 func open(t testing.TB, url string) webhook.Preset {
 	t.Helper()
-	p, err := pagerduty.New(pagerduty.Options{URL: url + "/v2/enqueue", RoutingKey: key})
+	p, err := pagerduty.New(webhook.PresetSettings{URL: url + "/v2/enqueue", Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestARedeliveredVersionReopensItsAlertUntilALaterOneResolvesIt(t *testing.T
 func TestASlashBehindTheURLDoesNotCount(t *testing.T) {
 	p := &pager{alerts: map[string]string{}}
 	s := presettest.Serve(t, p.answer)
-	preset, err := pagerduty.New(pagerduty.Options{URL: s.URL + "/v2/enqueue/", RoutingKey: key})
+	preset, err := pagerduty.New(webhook.PresetSettings{URL: s.URL + "/v2/enqueue/", Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestPagerDutysAnswers(t *testing.T) {
 func TestARoutingKeyCannotBeChecked(t *testing.T) {
 	presettest.Checks(t, []presettest.CheckTest{
 		presettest.NoCheck("pagerduty", func(url string) (webhook.Preset, error) {
-			return pagerduty.New(pagerduty.Options{URL: url, RoutingKey: key})
+			return pagerduty.New(webhook.PresetSettings{URL: url, Key: key})
 		}),
 	})
 }

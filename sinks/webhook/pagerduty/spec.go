@@ -13,8 +13,6 @@ func Spec() webhook.PresetSpec {
 		PublicPath:  true,
 		Defaults:    webhook.PresetDefaults{URL: URL},
 		Sample:      webhook.PresetSettings{URL: "https://pagerduty.example/v2/enqueue", Key: "routing-key"},
-		Open: func(s webhook.PresetSettings) (webhook.Preset, error) {
-			return New(Options{URL: s.URL, RoutingKey: s.Key})
-		},
+		Open:        func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
 	}
 }

@@ -2,6 +2,7 @@ package presettest_test
 
 import (
 	"testing"
+	"time"
 
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/sinks/webhook"
@@ -20,10 +21,10 @@ func BenchmarkCompose(b *testing.B) {
 		}
 		return p
 	}
-	splunkPreset, splunkErr := splunk.New(splunk.Options{URL: "https://s.example", Token: "t"})
-	elasticPreset, elasticErr := elasticsearch.New(elasticsearch.Options{URL: "https://e.example/ndr"})
-	datadogPreset, datadogErr := datadog.New(datadog.Options{APIKey: "k"})
-	slackPreset, slackErr := slack.New(slack.Options{})
+	splunkPreset, splunkErr := splunk.New(webhook.PresetSettings{URL: "https://s.example", Key: "t"})
+	elasticPreset, elasticErr := elasticsearch.New(webhook.PresetSettings{URL: "https://e.example/ndr"})
+	datadogPreset, datadogErr := datadog.New(webhook.PresetSettings{Key: "k"}, time.Now)
+	slackPreset, slackErr := slack.New(webhook.PresetSettings{})
 	for name, p := range map[string]webhook.Preset{
 		"splunk": must(splunkPreset, splunkErr), "elasticsearch": must(elasticPreset, elasticErr),
 		"datadog": must(datadogPreset, datadogErr), "slack": must(slackPreset, slackErr),

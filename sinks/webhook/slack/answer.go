@@ -66,7 +66,7 @@ func read(a webhook.Answer) (parsed answer) {
 // event is posted as a new message.
 func (p *Preset) Judge(r webhook.Request, a webhook.Answer) (*webhook.Request, error) {
 	code := strings.TrimSpace(string(a.Body))
-	if p.o.Token != "" {
+	if p.s.Key != "" {
 		answer := read(a)
 		t, _ := r.About.(task)
 		switch {

@@ -22,7 +22,7 @@ func (p *Preset) CheckRequests() []webhook.CheckRequest {
 		return nil
 	}
 	info := p.post.JoinPath("../conversations.info")
-	info.RawQuery = url.Values{"channel": {p.o.Channel}}.Encode()
+	info.RawQuery = url.Values{"channel": {p.s.Channel}}.Encode()
 	return []webhook.CheckRequest{
 		{Step: "token", URL: p.post.JoinPath("../auth.test"), Judge: judgeToken},
 		{Step: "channel", URL: info, Judge: p.judgeChannel},
@@ -81,7 +81,7 @@ func (p *Preset) judgeChannel(a webhook.Answer) finding.Finding {
 		}
 	case s.OK:
 		return finding.Finding{Result: finding.OK, Detail: "the bot is in the channel " + s.Channel.Name}
-	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.o.Channel):
+	case slices.Contains(lacks, s.Error), !channelID.MatchString(p.s.Channel):
 		return finding.Finding{
 			Result: finding.Untried, Detail: "the bot may not read channels, or channel is not an id: " + s.Error,
 			Advice: "set channel to the channel's id and give the bot the scope channels:read, or send one event to be sure",

@@ -34,7 +34,7 @@ const member = `{"ok":true,"channel":{"name":"alerts","is_member":true,"is_archi
 func TestChecks(t *testing.T) {
 	toSlack := func(token, channel string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
-			return slack.New(slack.Options{URL: url + "/api", Token: token, Channel: channel})
+			return slack.New(webhook.PresetSettings{URL: url + "/api", Key: token, Channel: channel})
 		}
 	}
 	presettest.Checks(t, []presettest.CheckTest{
@@ -47,6 +47,6 @@ func TestChecks(t *testing.T) {
 		{Name: "a channel that nobody knows", Server: knownChannels(member), Open: toSlack(presettest.CheckKey, "C0000"), Want: presettest.Row("channel", finding.Failed, "channel_not_found", "invite")},
 		{Name: "a channel by its name", Server: knownChannels(member), Open: toSlack(presettest.CheckKey, "#alerts"), Want: presettest.Row("channel", finding.Untried, "not an id", "channel's id")},
 		{Name: "a bot without the scope", Server: knownChannels(`{"ok":false,"error":"missing_scope"}`), Open: toSlack(presettest.CheckKey, "C012AB3CD"), Want: presettest.Row("channel", finding.Untried, "missing_scope", "channels:read")},
-		presettest.NoCheck("an incoming webhook", func(string) (webhook.Preset, error) { return slack.New(slack.Options{}) }),
+		presettest.NoCheck("an incoming webhook", func(string) (webhook.Preset, error) { return slack.New(webhook.PresetSettings{}) }),
 	})
 }

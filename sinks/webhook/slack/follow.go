@@ -43,7 +43,7 @@ const (
 
 // Key returns the detection's key if its messages are remembered.
 func (p *Preset) Key(e transform.Event) string {
-	if p.o.Token == "" || p.o.Updates == Post {
+	if p.s.Key == "" || p.s.Updates == Post {
 		return ""
 	}
 	return webhook.DetectionKey(e)
@@ -55,7 +55,7 @@ func (p *Preset) message(known []byte) (m posted, found bool) {
 	if known == nil || json.Unmarshal(known, &m) != nil {
 		return posted{}, false
 	}
-	return m, m.TS != "" && m.In == p.o.Channel
+	return m, m.TS != "" && m.In == p.s.Channel
 }
 
 // newer reports whether the message shows a newer version than e. Events in journal
@@ -110,7 +110,7 @@ func (p *Preset) follow(e transform.Event, m posted) (webhook.Request, error) {
 	switch {
 	case m.newer(e):
 		t.kind = repliesTo
-	case p.o.Updates == Thread:
+	case p.s.Updates == Thread:
 		// The edit is first: it can be repeated if the reply fails.
 		t.replies = true
 		if !m.Closed && !closed(e) {
@@ -124,7 +124,7 @@ func (p *Preset) follow(e transform.Event, m posted) (webhook.Request, error) {
 func (p *Preset) request(t task) (webhook.Request, error) {
 	c := card.Of(t.event)
 	r := webhook.Request{Events: 1, URL: p.post, About: t}
-	m := message{Channel: p.o.Channel}
+	m := message{Channel: p.s.Channel}
 	switch t.kind {
 	case edits:
 		m.add(c)
@@ -151,7 +151,7 @@ func (p *Preset) Remember(r webhook.Request, a webhook.Answer) map[string][]byte
 		return nil
 	}
 	m := posted{
-		Channel: t.to.Channel, TS: t.to.TS, In: p.o.Channel,
+		Channel: t.to.Channel, TS: t.to.TS, In: p.s.Channel,
 		Version: t.event.Time, Recorded: t.event.RecordedTime, Closed: t.to.Closed,
 	}
 	// Slack posts a reply to a deleted message to the channel, as a new thread.

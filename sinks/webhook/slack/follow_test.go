@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ndrbridge/sinks"
+	"ndrbridge/sinks/webhook"
 	"ndrbridge/sinks/webhook/presettest"
 	"ndrbridge/sinks/webhook/slack"
 	"ndrbridge/transform"
@@ -13,7 +14,7 @@ import (
 // batch holds the events of one Send, a change made before it, and the expected calls
 // of the bot.
 type batch struct {
-	before func(*workspace, *slack.Options)
+	before func(*workspace, *webhook.PresetSettings)
 	events []transform.Event
 	want   string
 }
@@ -37,7 +38,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name    string
-		updates slack.Updates
+		updates string
 		batches []batch
 	}{
 		{"a later version edits the message", slack.Edit, []batch{
@@ -76,34 +77,34 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 		}},
 		{"a message that was deleted is posted again, and edited from then on", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(w *workspace, _ *slack.Options) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "edit 2"},
 		}},
 		{"so is one that is another bot's", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(_ *workspace, o *slack.Options) { o.Token = "another" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
+			{func(_ *workspace, o *webhook.PresetSettings) { o.Key = "another" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
 		}},
 		{"so is one that can be edited no more", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(w *workspace, _ *slack.Options) { w.fixed = true }, of(v(1, 1, "new")), "post 2"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.fixed = true }, of(v(1, 1, "new")), "post 2"},
 		}},
 		{"so is one whose thread is not there", slack.Thread, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(w *workspace, _ *slack.Options) { w.fault = "thread_not_found" }, of(v(1, 1, "new")), "post 2"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.fault = "thread_not_found" }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
 		}},
 		{"so is one in a channel that is another by now", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(w *workspace, _ *slack.Options) { w.channels["#soc"] = "C7"; delete(w.channels, "C1") }, of(v(1, 1, "new")), "post 2"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.channels["#soc"] = "C7"; delete(w.channels, "C1") }, of(v(1, 1, "new")), "post 2"},
 		}},
 		{"a reply that has lost its thread is the message from then on", slack.Thread, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(w *workspace, _ *slack.Options) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
+			{func(w *workspace, _ *webhook.PresetSettings) { w.messages[0].deleted = true }, of(v(1, 1, "new")), "post 2"},
 			{nil, of(v(1, 2, "new")), "reply 2 as 3"},
 		}},
 		{"another channel has messages of its own", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new")), "post 1"},
-			{func(_ *workspace, o *slack.Options) { o.Channel = "#noc" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
+			{func(_ *workspace, o *webhook.PresetSettings) { o.Channel = "#noc" }, of(v(1, 1, "new"), v(1, 2, "new")), "post 2, edit 2"},
 		}},
 		{"a burst is one summary, and the next version of what was in it is posted", slack.Edit, []batch{
 			{nil, burst, "post 1"}, {nil, of(v(1, 1, "new")), "post 2"}, {nil, of(v(1, 2, "new")), "edit 2"},
@@ -123,7 +124,7 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorkspace()
 			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
-			o := slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc", Updates: test.updates}
+			o := webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: test.updates}
 			for i, b := range test.batches {
 				if b.before != nil {
 					b.before(w, &o)
@@ -141,10 +142,10 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 }
 
 func TestFinalContentOfAMessage(t *testing.T) {
-	for _, updates := range []slack.Updates{slack.Edit, slack.Thread} {
+	for _, updates := range []string{slack.Edit, slack.Thread} {
 		w := newWorkspace()
 		server := presettest.Serve(t, w.answer)
-		p, err := slack.New(slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc", Updates: updates})
+		p, err := slack.New(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc", Updates: updates})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 		t.Run(test.fault, func(t *testing.T) {
 			w := newWorkspace()
 			server, memory := presettest.Serve(t, w.answer), presettest.Memory(t)
-			p, err := slack.New(slack.Options{URL: server.URL + "/api", Token: "xoxb-1", Channel: "#soc"})
+			p, err := slack.New(webhook.PresetSettings{URL: server.URL + "/api", Key: "xoxb-1", Channel: "#soc"})
 			if err == nil {
 				err = presettest.SendWithMemory(t, server.URL, p, memory, presettest.Version(t, 1, 0, "new"))
 			}
@@ -193,7 +194,7 @@ func TestAfterATransientFailureTheMessageIsEdited(t *testing.T) {
 }
 
 func TestAnInvalidMemoryIsIgnored(t *testing.T) {
-	p, err := slack.New(slack.Options{URL: "https://slack.example/api", Token: "t", Channel: "c"})
+	p, err := slack.New(webhook.PresetSettings{URL: "https://slack.example/api", Key: "t", Channel: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}

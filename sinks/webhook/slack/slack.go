@@ -3,9 +3,12 @@
 package slack
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -16,33 +19,17 @@ import (
 	"ndrbridge/transform"
 )
 
-// Updates selects how a bot shows later versions of a detection that has a message.
-type Updates string
-
-// The values of Updates.
+// The values of the setting Updates: how a bot shows later versions of a detection that has
+// a message.
 const (
 	// Edit edits the message.
-	Edit Updates = "edit"
+	Edit = "edit"
 	// Thread replies in the message's thread, and edits the message when the detection
 	// is closed or reopened.
-	Thread Updates = "thread"
+	Thread = "thread"
 	// Post posts a new message.
-	Post Updates = "post"
+	Post = "post"
 )
-
-// Options configure a Preset.
-type Options struct {
-	// URL is the base of the Web API's methods, https://slack.com/api, or one of the
-	// methods, such as chat.postMessage. It is used with Token only.
-	URL string
-	// Token is a bot's token; empty means an incoming webhook.
-	Token string
-	// Channel is the channel's id or name. It is required with Token and not allowed
-	// without.
-	Channel string
-	// Updates is used with Token only; empty means Edit.
-	Updates Updates
-}
 
 // Preset posts one message for each Send, or several if the cards do not fit into one.
 // Up to card.Few events have a card each; more are combined into one summary.
@@ -56,34 +43,28 @@ type Options struct {
 // posted as a reply in the message's thread. If the message was deleted or can no
 // longer be edited, a new one is posted.
 type Preset struct {
-	o            Options
+	s            webhook.PresetSettings
 	post, update *url.URL // nil for an incoming webhook
 }
 
 var _ webhook.StatefulPreset = (*Preset)(nil)
 
-// New returns a Preset. The error names the faulty option, without its value.
-func New(o Options) (*Preset, error) {
-	switch {
-	case o.Token == "" && o.Channel != "":
-		return nil, errors.New("slack: a channel without a bot token: an incoming webhook has its own channel")
-	case o.Token == "" && o.Updates != "":
-		return nil, errors.New("slack: updates without a bot token: an incoming webhook cannot change its messages")
-	case o.Token != "" && o.Channel == "":
-		return nil, errors.New("slack: a bot token without a channel")
+// New returns a Preset. With a Key, which is a bot's token, URL is the base of the Web API's
+// methods, https://slack.com/api, or one of the methods, and Channel is required; Updates is
+// one of the constants, Edit if empty. Without, it posts by an incoming webhook and has
+// neither. The error names the faulty setting, without its value.
+func New(s webhook.PresetSettings) (*Preset, error) {
+	for _, e := range checkSettings(s) {
+		return nil, fmt.Errorf("slack: %s %s", e.Key, e.Problem)
 	}
-	p := &Preset{o: o}
-	if o.Token == "" {
-		return p, nil
+	if s.Key == "" {
+		return &Preset{}, nil
 	}
-	switch o.Updates {
-	case "":
-		p.o.Updates = Edit
-	case Edit, Thread, Post:
-	default:
+	s.Updates = cmp.Or(s.Updates, Edit)
+	if !slices.Contains([]string{Edit, Thread, Post}, s.Updates) {
 		return nil, errors.New("slack: updates is not edit, thread or post")
 	}
-	base, err := url.Parse(o.URL)
+	base, err := url.Parse(s.URL)
 	if err != nil || base.Hostname() == "" {
 		return nil, errors.New("slack: url is not that of a Web API method, such as https://slack.com/api/chat.postMessage")
 	}
@@ -92,8 +73,7 @@ func New(o Options) (*Preset, error) {
 	if strings.HasPrefix(path.Base(base.Path), "chat.") {
 		base = base.JoinPath("..")
 	}
-	p.post, p.update = base.JoinPath("chat.postMessage"), base.JoinPath("chat.update")
-	return p, nil
+	return &Preset{s: s, post: base.JoinPath("chat.postMessage"), update: base.JoinPath("chat.update")}, nil
 }
 
 // Service limits the rate to the one message per second and channel that Slack accepts
@@ -105,8 +85,8 @@ func (p *Preset) Service() webhook.Service {
 		RequestsPerSecond: 1,
 		Undivided:         true, // one summary of a burst, not several
 	}
-	if p.o.Token != "" {
-		s.Header["Authorization"] = "Bearer " + p.o.Token
+	if p.s.Key != "" {
+		s.Header["Authorization"] = "Bearer " + p.s.Key
 	}
 	return s
 }
@@ -118,7 +98,7 @@ func (p *Preset) Compose(events []transform.Event) (webhook.Request, error) {
 
 // composeTogether returns one message with as many events as fit; it is not remembered.
 func (p *Preset) composeTogether(events []transform.Event) (webhook.Request, error) {
-	m := message{Channel: p.o.Channel}
+	m := message{Channel: p.s.Channel}
 	n := len(events)
 	cards := card.OfAll(events)
 	if fit := m.addAll(cards); fit < len(cards) {

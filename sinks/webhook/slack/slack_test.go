@@ -20,7 +20,7 @@ import (
 	"ndrbridge/transform"
 )
 
-func open(t testing.TB, o slack.Options) webhook.Preset {
+func open(t testing.TB, o webhook.PresetSettings) webhook.Preset {
 	t.Helper()
 	p, err := slack.New(o)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestEveryKindOfEventIsAMessage(t *testing.T) {
 	for _, kind := range presettest.Events(t) {
 		t.Run(kind.Name, func(t *testing.T) {
 			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), kind.Event); err != nil {
+			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), kind.Event); err != nil {
 				t.Fatal(err)
 			}
 			presettest.Golden(t, kind.Name, s.Requests()[0].Body)
@@ -166,7 +166,7 @@ func TestEventsSentTogetherAreOneMessage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := presettest.Serve(t, strict)
-			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), test.events...); err != nil {
+			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), test.events...); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(s.Requests()); n != 1 {
@@ -183,7 +183,7 @@ func TestEventsThatDoNotFitAreInTheNextMessage(t *testing.T) {
 	for i := range events {
 		events[i] = presettest.Titled(t, strings.Repeat("x", 3000))
 	}
-	if err := presettest.Send(t, s.URL, open(t, slack.Options{}), events...); err != nil {
+	if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), events...); err != nil {
 		t.Fatal(err)
 	}
 	headers := 0
@@ -203,7 +203,7 @@ func TestHostileTextsAreTextAlone(t *testing.T) {
 			for i := range events {
 				events[i] = presettest.Titled(t, text)
 			}
-			if err := presettest.Send(t, s.URL, open(t, slack.Options{}), events...); err != nil {
+			if err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{}), events...); err != nil {
 				t.Errorf("%.50q: %v", text, err)
 			}
 		}
@@ -215,7 +215,7 @@ func FuzzNoTextIsMoreThanText(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		request, err := open(t, slack.Options{}).Compose([]transform.Event{presettest.Titled(t, text)})
+		request, err := open(t, webhook.PresetSettings{}).Compose([]transform.Event{presettest.Titled(t, text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestSlacksAnswers(t *testing.T) {
 	event := presettest.Events(t)[0].Event
 	text := func(status int, body string) presettest.Reply { return presettest.Reply{Status: status, Body: body} }
 	t.Run("to a webhook", func(t *testing.T) {
-		presettest.Answers(t, event, func(string) webhook.Preset { return open(t, slack.Options{}) }, []presettest.Case{
+		presettest.Answers(t, event, func(string) webhook.Preset { return open(t, webhook.PresetSettings{}) }, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, "ok")},
 			{Name: "blocks that are invalid are rejected", Reply: text(400, "invalid_blocks"), Class: sinks.Rejected},
 			{Name: "a payload that is invalid is rejected", Reply: text(400, "invalid_payload\n"), Class: sinks.Rejected},
@@ -268,7 +268,7 @@ func TestSlacksAnswers(t *testing.T) {
 	})
 	t.Run("to a bot", func(t *testing.T) {
 		bot := func(url string) webhook.Preset {
-			return open(t, slack.Options{URL: url, Token: "xoxb-secret-1", Channel: "C1"})
+			return open(t, webhook.PresetSettings{URL: url, Key: "xoxb-secret-1", Channel: "C1"})
 		}
 		presettest.Answers(t, event, bot, []presettest.Case{
 			{Name: "ok is durable", Reply: text(200, `{"ok":true,"channel":"C1","ts":"1503435956.000247"}`)},
@@ -292,7 +292,7 @@ func TestABotSendsItsChannelAndHidesItsToken(t *testing.T) {
 	s := presettest.Serve(t, func(r presettest.Request) presettest.Reply {
 		return presettest.Reply{Status: 200, Body: `{"ok":false,"error":"invalid_auth: ` + r.Header.Get("Authorization") + `"}`}
 	})
-	err := presettest.Send(t, s.URL, open(t, slack.Options{URL: s.URL, Token: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
+	err := presettest.Send(t, s.URL, open(t, webhook.PresetSettings{URL: s.URL, Key: "xoxb-secret-1", Channel: "C1"}), presettest.Events(t)[0].Event)
 	if err == nil || strings.Contains(err.Error(), "xoxb-secret-1") {
 		t.Errorf("the error shows the token, or there is none: %v", err)
 	}
@@ -304,14 +304,14 @@ func TestABotSendsItsChannelAndHidesItsToken(t *testing.T) {
 }
 
 func TestOptionsThatDoNotFitTogether(t *testing.T) {
-	for name, o := range map[string]slack.Options{
-		"a token without a channel":   {URL: "https://slack.example/api", Token: "t"},
+	for name, o := range map[string]webhook.PresetSettings{
+		"a token without a channel":   {URL: "https://slack.example/api", Key: "t"},
 		"a channel without a token":   {Channel: "c"},
 		"updates of a webhook":        {Updates: slack.Edit},
-		"updates that are none":       {URL: "https://slack.example/api", Token: "t", Channel: "c", Updates: "delete"},
-		"a bot whose URL has no host": {URL: "/api", Token: "t", Channel: "c"},
-		"a bot whose URL is not one":  {URL: "https://[", Token: "t", Channel: "c"},
-		"a bot without a URL":         {Token: "t", Channel: "c"},
+		"updates that are none":       {URL: "https://slack.example/api", Key: "t", Channel: "c", Updates: "delete"},
+		"a bot whose URL has no host": {URL: "/api", Key: "t", Channel: "c"},
+		"a bot whose URL is not one":  {URL: "https://[", Key: "t", Channel: "c"},
+		"a bot without a URL":         {Key: "t", Channel: "c"},
 	} {
 		if _, err := slack.New(o); err == nil {
 			t.Errorf("%s: taken", name)
@@ -327,7 +327,7 @@ func TestTheMethodsOfABotShareABaseURL(t *testing.T) {
 		{"https://slack.com/api/", "https://slack.com/api/chat.postMessage"},
 		{"https://relay.example", "https://relay.example/chat.postMessage"},
 	} {
-		r, err := open(t, slack.Options{URL: test.url, Token: "t", Channel: "c"}).Compose([]transform.Event{presettest.Version(t, 1, 0, "new")})
+		r, err := open(t, webhook.PresetSettings{URL: test.url, Key: "t", Channel: "c"}).Compose([]transform.Event{presettest.Version(t, 1, 0, "new")})
 		if err != nil || r.URL.String() != test.want || !strings.HasPrefix(r.URL.Path, "/") {
 			t.Errorf("%s: to %v, %v", test.url, r.URL, err)
 		}

@@ -12,12 +12,10 @@ func Spec() webhook.PresetSpec {
 		KeyAuthorizes: true,
 		Keys:          []string{"channel", "updates"},
 		Chat:          true,
-		Defaults:      webhook.PresetDefaults{Updates: string(Edit)},
+		Defaults:      webhook.PresetDefaults{Updates: Edit},
 		Sample:        webhook.PresetSettings{URL: "https://slack.example/services/T0/B0/a-hook"},
 		Check:         checkSettings,
-		Open: func(s webhook.PresetSettings) (webhook.Preset, error) {
-			return New(Options{URL: s.URL, Token: s.Key, Channel: s.Channel, Updates: Updates(s.Updates)})
-		},
+		Open:          func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
 	}
 }
 

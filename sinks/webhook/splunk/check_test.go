@@ -22,7 +22,7 @@ func hec(ack string) http.Handler {
 func TestChecks(t *testing.T) {
 	toSplunk := func(token string) func(string) (webhook.Preset, error) {
 		return func(url string) (webhook.Preset, error) {
-			return splunk.New(splunk.Options{URL: url, Token: token})
+			return splunk.New(webhook.PresetSettings{URL: url, Key: token})
 		}
 	}
 	acks, noAcks := `200 {"acks":{"0":false}}`, `400 {"text":"ACK is disabled","code":14}`

@@ -15,7 +15,7 @@ import (
 func TestConformance(t *testing.T) {
 	presettest.Conformance(t, presettest.Store{
 		Open: func(url string) (webhook.Preset, error) {
-			return splunk.New(splunk.Options{URL: url, Token: "s3cret-key"})
+			return splunk.New(webhook.PresetSettings{URL: url, Key: "s3cret-key"})
 		},
 		Unpack: func(body []byte) (all [][]byte, err error) {
 			for decoder := json.NewDecoder(bytes.NewReader(body)); ; {

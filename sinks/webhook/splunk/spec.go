@@ -23,9 +23,7 @@ func Spec() webhook.PresetSpec {
 		Defaults: webhook.PresetDefaults{MaxBatchBytes: 4 << 20, Timeout: 5 * time.Minute},
 		Sample:   webhook.PresetSettings{URL: "https://splunk.example:8088", Key: "token"},
 		Check:    checkSettings,
-		Open: func(s webhook.PresetSettings) (webhook.Preset, error) {
-			return New(Options{URL: s.URL, Token: s.Key, Index: s.Index, SourceType: s.SourceType})
-		},
+		Open:     func(s webhook.PresetSettings) (webhook.Preset, error) { return New(s) },
 	}
 }
 

@@ -2,6 +2,7 @@
 package splunk
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -13,23 +14,11 @@ import (
 	"ndrbridge/transform"
 )
 
-// Options configure a Preset.
-type Options struct {
-	// URL is that of the collector, with the path /services/collector/event, which is
-	// the default if the path is empty.
-	URL string
-	// Token is the collector's token.
-	Token string
-	// Index and SourceType are set on the events; empty means the token's index, and
-	// ndrbridge:<stream>.
-	Index, SourceType string
-}
-
 // Preset sends batches of events, each the whole CloudEvent. If the token has indexer
 // acknowledgement, events are durable when the indexer confirms them, within the
 // webhook's timeout; otherwise when the collector has accepted them.
 type Preset struct {
-	o       Options
+	s       webhook.PresetSettings
 	channel string
 	event   *url.URL
 	ack     *url.URL
@@ -37,12 +26,15 @@ type Preset struct {
 
 var _ webhook.Preset = (*Preset)(nil)
 
-// New returns a Preset with a new channel. The error names the faulty option.
-func New(o Options) (*Preset, error) {
-	if o.Token == "" {
+// New returns a Preset with a new channel. The path of URL is /services/collector/event,
+// which is the default if it is empty, and Key the collector's token. Without an Index the
+// token's applies, and without a SourceType ndrbridge:<stream>. The error names the faulty
+// setting.
+func New(s webhook.PresetSettings) (*Preset, error) {
+	if s.Key == "" {
 		return nil, errors.New("splunk: the token is missing")
 	}
-	event, err := url.Parse(o.URL)
+	event, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, errors.New("splunk: url cannot be parsed")
 	}
@@ -58,7 +50,7 @@ func New(o Options) (*Preset, error) {
 	}
 	channel := newChannel()
 	ack.Path, ack.RawQuery = before+collector+"/ack", "channel="+channel
-	return &Preset{o: o, channel: channel, event: event, ack: &ack}, nil
+	return &Preset{s: s, channel: channel, event: event, ack: &ack}, nil
 }
 
 // newChannel returns a channel id: a random UUID (RFC 9562, version 4).
@@ -74,7 +66,7 @@ func newChannel() string {
 // channel, any other ignores it.
 func (p *Preset) Service() webhook.Service {
 	return webhook.Service{Header: map[string]string{
-		"Authorization":            "Splunk " + p.o.Token,
+		"Authorization":            "Splunk " + p.s.Key,
 		"X-Splunk-Request-Channel": p.channel,
 	}}
 }
@@ -103,13 +95,9 @@ func (p *Preset) appendEvent(dst []byte, e transform.Event) (_ []byte, err error
 	}
 	member("host", e.Appliance)
 	member("source", e.Source)
-	if p.o.SourceType != "" {
-		member("sourcetype", p.o.SourceType)
-	} else {
-		member("sourcetype", "ndrbridge:"+e.Stream())
-	}
-	if p.o.Index != "" {
-		member("index", p.o.Index)
+	member("sourcetype", cmp.Or(p.s.SourceType, "ndrbridge:"+e.Stream()))
+	if p.s.Index != "" {
+		member("index", p.s.Index)
 	}
 	dst = append(append(append(dst, `"event":`...), e.Structured()...), '}')
 	return dst, err

@@ -25,7 +25,7 @@ const token = "a94a8fe5-ccb1-9ba6-1c4c-0873d391e987"
 
 func open(t testing.TB, url string) webhook.Preset {
 	t.Helper()
-	p, err := splunk.New(splunk.Options{URL: url, Token: token, Index: "ndr"})
+	p, err := splunk.New(webhook.PresetSettings{URL: url, Key: token, Index: "ndr"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestABatchOfWhichOneIsInvalidIsRejectedAsAWhole(t *testing.T) {
 }
 
 func TestOptionsThatAreWrong(t *testing.T) {
-	for _, o := range []splunk.Options{{URL: "https://s.example"}, {URL: "https://s.example/api", Token: token}, {URL: "::", Token: token}} {
+	for _, o := range []webhook.PresetSettings{{URL: "https://s.example"}, {URL: "https://s.example/api", Key: token}, {URL: "::", Key: token}} {
 		if _, err := splunk.New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
