@@ -30,7 +30,7 @@ func TestTheClockIsCompared(t *testing.T) {
 			o.Transport = roundTrip(func(r *http.Request) (*http.Response, error) { return now(r) })
 		})
 		for _, now = range answers {
-			_, _ = c.Background().Firmware(t.Context()) // a status that is none of success is tried, too
+			_, _ = c.Background().Firmware(t.Context()) // tried with error statuses, too
 			time.Sleep(10100 * time.Millisecond)
 		}
 		return c.ClockSkew()

@@ -121,7 +121,7 @@ func TestAnswersWithTheWrongContent(t *testing.T) {
 		"two arrays":                        {"application/json", `[{"id": 1}] [{"id": 2}]`, "", "the answer has data after its JSON"},
 		"an array and text":                 {"application/json", `[]x`, "", "the answer has data after its JSON"},
 		"an array and a page":               {"text/html", `[]` + login, "", "the answer has data after its JSON"},
-		"a number that is none":             {"application/json", `[{"id": 01}]`, "", "is not JSON"},
+		"an invalid number":                 {"application/json", `[{"id": 01}]`, "", "is not JSON"},
 		"a NaN":                             {"application/json", `[{"id": NaN}]`, "", "is not JSON"},
 		"a line break in a string":          {"application/json", "[{\"id\": \"\n\"}]", "", "is not JSON"},
 		"a byte that is not UTF-8 outside strings": {"application/json", "[{\"id\": \xff}]", "", "is not JSON"},

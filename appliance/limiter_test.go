@@ -191,7 +191,7 @@ func TestATurnGrantedToACancelledCallerIsPassedOn(t *testing.T) {
 					t.Error(err)
 				}
 			default:
-				t.Error("who stood behind was not called")
+				t.Error("the waiter behind was not called")
 			}
 			if limiter.taken {
 				t.Error("nobody stands in front, and it is taken")
@@ -228,6 +228,6 @@ func TestAPriorityLimiterIsFreeAgainWhateverHappens(t *testing.T) {
 	}
 	wg.Wait()
 	if limiter.taken || len(slices.Concat(limiter.waiters[:]...)) > 0 || elapsed.Load() == 0 {
-		t.Errorf("%d passed, taken %t, %d and %d wait", elapsed.Load(), limiter.taken, len(limiter.waiters[0]), len(limiter.waiters[1]))
+		t.Errorf("%d admitted, taken %t, %d and %d wait", elapsed.Load(), limiter.taken, len(limiter.waiters[0]), len(limiter.waiters[1]))
 	}
 }

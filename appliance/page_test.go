@@ -147,7 +147,7 @@ func FuzzPage(f *testing.F) {
 			if !json.Valid(o.Raw) || !utf8.Valid(o.Raw) || o.Raw[0] != '{' {
 				t.Fatalf("object %d is %q", i, o.Raw)
 			}
-			// What lies between the objects is nothing but the array's own marks.
+			// Only the array's brackets, commas and white space lie between the objects.
 			between, behind, found := bytes.Cut(rest, want[i])
 			if mark := map[bool]string{true: "[", false: ","}[i == 0]; !found || string(bytes.TrimSpace(between)) != mark {
 				t.Fatalf("%q stands before object %d", between, i)

@@ -30,7 +30,7 @@ func TestChangesAreEncoded(t *testing.T) {
 			204, "", "/api/v1/detections/25769804127", map[string]any{"ticket_id": "SEC-1"}, 0,
 		},
 		{
-			"an empty text is null, and what is not named is left alone", func(c *appliance.Client) error {
+			"an empty text is null, and a field that is not named is left alone", func(c *appliance.Client) error {
 				return c.PatchTicket(t.Context(), id, appliance.DetectionChange{Status: &closed, Assignee: &nobody})
 			},
 			204, "", "/api/v1/detections/tickets", map[string]any{"ticket_id": "SEC-1", "status": "closed", "assignee": nil}, 0,

@@ -150,7 +150,7 @@ func TestAnAnswerWithoutRecordsIsAnErrorNotAnEmptyPage(t *testing.T) {
 		"an answer and more":                 {200, `{"records": [{"_id": "a"}]}{}`, "", "the answer has data after its JSON"},
 		"a comma too many":                   {200, `{"records": [],}`, "", "is not JSON"},
 		"a name without quotes":              {200, `{records: []}`, "", "is not JSON"},
-		"a store that there is none of":      {404, ``, "", "404"},
+		"an unknown store":                   {404, ``, "", "404"},
 		"a cursor that expired":              {400, `{"error_message": "no such cursor"}`, "no such cursor", "400"},
 		"a key that may not":                 {403, ``, "", "check the API key"},
 		"an outage":                          {502, `<html><title>Bad</title></html>`, "Bad", "502"},
@@ -216,7 +216,7 @@ func FuzzRecordPage(f *testing.F) {
 		if wantErr != nil || records == nil || len(records) > len(page.Objects) {
 			t.Fatalf("accepted %d records, encoding/json has %d: %v", len(page.Objects), len(records), wantErr)
 		}
-		// Where records comes twice nothing is dropped, and the last are the last.
+		// If records comes twice, nothing is dropped and the last ones stay last.
 		shown := page.Objects[len(page.Objects)-len(records):]
 		for i, r := range records {
 			raw := string(r)

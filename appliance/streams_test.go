@@ -191,17 +191,17 @@ func TestThePositionOfAnAuditEntryIsReadRegardlessOfItsSize(t *testing.T) {
 		"an entry": {
 			` [ {"id": 25769804127, "time": 1710001000123, "body": {"id": 1, "text": "` + long + `"}} ] `, 25769804127, 1710001000123, true, false,
 		},
-		"an entry whose place stands last": {`[{"body":["` + long + `",{"id":3}],"time":5,"id":7}]`, 7, 5, true, false},
-		"the first of two":                 {`[{"id":1,"time":2},{"id":3,"time":4}]`, 1, 2, true, false},
-		"an entry without a place":         {`[{"id":"1","time":2.5}]`, 0, 0, true, false},
-		"the end of the log":               {` [ ] `, 0, 0, false, false},
-		"null":                             {`null`, 0, 0, false, true},
-		"an object":                        {`{"id":1,"time":2}`, 0, 0, false, true},
-		"an array of ids":                  {`[1]`, 0, 0, false, true},
-		"an array that ends too early":     {`[{"id":1,"time":2}`, 0, 0, false, true},
-		"an array and more":                {`[{"id":1,"time":2}]]`, 0, 0, false, true},
-		"nothing":                          {``, 0, 0, false, true},
-		"a login page":                     {`<html></html>`, 0, 0, false, true},
+		"an entry whose position stands last": {`[{"body":["` + long + `",{"id":3}],"time":5,"id":7}]`, 7, 5, true, false},
+		"the first of two":                    {`[{"id":1,"time":2},{"id":3,"time":4}]`, 1, 2, true, false},
+		"an entry without a position":         {`[{"id":"1","time":2.5}]`, 0, 0, true, false},
+		"the end of the log":                  {` [ ] `, 0, 0, false, false},
+		"null":                                {`null`, 0, 0, false, true},
+		"an object":                           {`{"id":1,"time":2}`, 0, 0, false, true},
+		"an array of ids":                     {`[1]`, 0, 0, false, true},
+		"an array that ends too early":        {`[{"id":1,"time":2}`, 0, 0, false, true},
+		"an array and more":                   {`[{"id":1,"time":2}]]`, 0, 0, false, true},
+		"nothing":                             {``, 0, 0, false, true},
+		"a login page":                        {`<html></html>`, 0, 0, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(t, answer(200, "application/json", test.body), func(o *Options) { o.MaxAnswer = 100 })

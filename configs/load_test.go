@@ -134,7 +134,7 @@ func TestParseErrors(t *testing.T) {
 
 		// Sinks.
 		{"a sink to nowhere", sink("mode: structured"), []string{"f.yaml:2:9: sinks[0]: has no destination"}},
-		{"a sink to two places", sink(`file: {path: "-"}, nats: {url: "nats://a"}`), []string{"sinks[0]: has nats and file; keep one"}},
+		{"a sink with two targets", sink(`file: {path: "-"}, nats: {url: "nats://a"}`), []string{"sinks[0]: has nats and file; keep one"}},
 		{"an unknown mode", sink(`file: {path: "-"}, mode: binery`), []string{`sinks[0].mode: "binery" is not one of structured, binary, batch; did you mean binary?`}},
 		{"a batch for Kafka", sink(`kafka: {brokers: ["a:1"]}, mode: batch`), []string{`sinks[0].mode: "batch" is not supported by kafka, which supports structured, binary`}},
 		{"a binary file", sink(`file: {path: "-"}, mode: binary`), []string{`"binary" is not supported by file, which supports structured`}},
@@ -276,7 +276,7 @@ sinks:
 		"a topic to be made":                   *k.Kafka.CreateTopic == NewTopic{Partitions: 6},
 		"a default beside a value":             k.Batch == Batch{MaxEvents: 500, MaxBytes: 2 * MiB, Linger: Duration(50 * time.Millisecond)},
 		"a header":                             header == "b",
-		"nothing of what is not there":         k.NATS == nil && k.Webhook == nil && k.File == nil && !a.OAuth.IsSet(),
+		"blocks that are absent stay nil":      k.NATS == nil && k.Webhook == nil && k.File == nil && !a.OAuth.IsSet(),
 		"a block of one sink, not of the next": w.Kafka == nil,
 	} {
 		if !ok {

@@ -31,13 +31,13 @@ func TestStartText(t *testing.T) {
 		})
 	}
 	for name, text := range map[string]string{
-		"nothing":            "",
-		"a time to come":     "7d",
-		"no time at all":     "0",
-		"another word":       "yesterday",
-		"a day":              "2026-01-31",
-		"a time of no place": "2026-01-31T08:00:00",
-		"the zero time":      "0001-01-01T00:00:00Z",
+		"nothing":               "",
+		"a time to come":        "7d",
+		"no time at all":        "0",
+		"another word":          "yesterday",
+		"a day":                 "2026-01-31",
+		"a time without a zone": "2026-01-31T08:00:00",
+		"the zero time":         "0001-01-01T00:00:00Z",
 	} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			var s Start

@@ -188,7 +188,7 @@ type auditWorld struct {
 	delivered map[*logEntry]int
 	contacted bool
 	start     int64
-	passed    map[*logEntry]bool // were there when `now` was resolved
+	skipped   map[*logEntry]bool // were there when `now` was resolved
 	last      *logEntry          // position.last
 	began     int                // changes when the current poll began
 	lastBegan int                // the same of the poll that committed last
@@ -204,7 +204,7 @@ type auditGap struct {
 func newAuditWorld(t tb) *auditWorld {
 	w := &auditWorld{
 		tb: t, auditModel: newAuditModel(),
-		delivered: make(map[*logEntry]int), passed: make(map[*logEntry]bool),
+		delivered: make(map[*logEntry]int), skipped: make(map[*logEntry]bool),
 	}
 	w.state = newMemory(w.journal)
 	w.options = poller.AuditOptions{
@@ -253,7 +253,7 @@ func (w *auditWorld) journal(c checkpoint.Commit) {
 		w.contacted, w.start = true, p.Start
 		if p.Last != nil {
 			for _, e := range w.log {
-				w.passed[e] = true
+				w.skipped[e] = true
 			}
 		}
 	}
@@ -290,7 +290,7 @@ func (w *auditWorld) journal(c checkpoint.Commit) {
 		switch {
 		case last == nil:
 			w.Fatalf("the position %s is of no entry", c.Position)
-		case w.delivered[last] == 0 && !w.passed[last] && last.time >= w.start && !last.huge:
+		case w.delivered[last] == 0 && !w.skipped[last] && last.time >= w.start && !last.huge:
 			w.Errorf("the position %s is ahead of its event", c.Position)
 		}
 		if last != w.last {
@@ -362,7 +362,7 @@ func (w *auditWorld) judge() {
 		}
 		// Entries purged unread were reported then. The source does not check whether a
 		// backup shows them again before those committed since.
-		if !e.huge && !e.unreadable && !e.purged && !w.passed[e] && e.time >= w.start && w.delivered[e] == 0 {
+		if !e.huge && !e.unreadable && !e.purged && !w.skipped[e] && e.time >= w.start && w.delivered[e] == 0 {
 			w.Errorf("entry %s never arrived", e.raw)
 		}
 	}

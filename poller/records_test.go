@@ -83,10 +83,10 @@ func TestWarningsThatDifferAtEveryAnswerAreLoggedOnceAMinute(t *testing.T) {
 
 func TestARecordThatIsTooLargeIsADeadLetterOnce(t *testing.T) {
 	for _, store := range []poller.RecordStore{poller.StoreOwn, poller.StoreThirdParty} {
-		for place := range 12 {
-			t.Run(fmt.Sprintf("%s, record %d", store, place), func(t *testing.T) {
+		for index := range 12 {
+			t.Run(fmt.Sprintf("%s, record %d", store, index), func(t *testing.T) {
 				w := atMinute(t, 12, func(w *recordWorld) { w.options.Store = store })
-				w.rows[place].huge = true
+				w.rows[index].huge = true
 				dead := 0
 				w.state.journal = func(c checkpoint.Commit) { dead += len(c.Dead); w.journal(c) }
 				w.mustPoll()
@@ -94,7 +94,7 @@ func TestARecordThatIsTooLargeIsADeadLetterOnce(t *testing.T) {
 				w.noTotals = true // looks again at every window
 				w.drain()
 				w.judge(true)
-				if _, there := w.state.dead[w.rows[place].id]; !there || dead != 1 {
+				if _, there := w.state.dead[w.rows[index].id]; !there || dead != 1 {
 					t.Errorf("%d dead letters: %v", dead, w.state.dead)
 				}
 			})

@@ -265,10 +265,10 @@ func TestNoSingleRecordHoldsAQueryUp(t *testing.T) {
 			"answered by 500": answered(500), "answered by 422": answered(422),
 			"without an end": &appliance.Error{Err: context.DeadlineExceeded},
 		} {
-			for _, place := range []int{0, 5, 11} {
-				t.Run(fmt.Sprintf("%s, %s, record %d", store, name, place), func(t *testing.T) {
+			for _, index := range []int{0, 5, 11} {
+				t.Run(fmt.Sprintf("%s, %s, record %d", store, name, index), func(t *testing.T) {
 					w := atMinute(t, 12, func(w *recordWorld) { w.options.Store = store })
-					w.rows[place].fail, w.rows[place].demanded = fail, false
+					w.rows[index].fail, w.rows[index].demanded = fail, false
 					failed := 0
 					for range 40 {
 						if _, err := w.poll(); err != nil {

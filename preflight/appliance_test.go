@@ -82,7 +82,7 @@ func TestCheckAppliance(t *testing.T) {
 		skew       time.Duration
 		shows      *tls.Certificate // nil: http
 		clientAuth tls.ClientAuthType
-		url        string // in the place of the stand-in's
+		url        string // instead of the stand-in's
 		keys       string // of the appliance; a key where it is empty
 		tickets    bool
 		records    int           // of the last minutes

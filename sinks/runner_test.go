@@ -507,7 +507,7 @@ func TestInterruptedSendsCountAgainstNoEvent(t *testing.T) {
 		"a Send": {
 			func(_ *sinks.Options, s *target) { s.hold = make(chan struct{}) }, 0,
 		},
-		"a Send that knows what became of each event": {
+		"a Send that reports the outcome of each event": {
 			func(o *sinks.Options, s *target) {
 				s.hold = make(chan struct{})
 				o.Open = func() (sinks.Sink, error) { return divided{s}, nil }
@@ -519,7 +519,7 @@ func TestInterruptedSendsCountAgainstNoEvent(t *testing.T) {
 				o.Open = func() (sinks.Sink, error) { return contrary{s}, nil }
 			}, 0,
 		},
-		"what is not begun any more": {
+		"a batch that is no longer begun": {
 			func(o *sinks.Options, s *target) {
 				o.Open = func() (sinks.Sink, error) { return slow{s}, nil }
 			}, 1,

@@ -117,7 +117,7 @@ func TestSinkSkippedEvents(t *testing.T) {
 			`{"skipped":{"sink":"chat","events":6,"bytes":100,"oldest":"2026-11-21T02:00:00.005Z","newest":"2026-11-21T02:00:01.005Z","reason":"too old"}}`,
 		},
 		{
-			"without what is not known of events that are gone",
+			"without the facts of events that are gone",
 			transform.Skipped{Sink: "chat", First: 4, Last: 9, Events: 6, Reason: "trimmed"},
 			`{"skipped":{"sink":"chat","events":6,"reason":"trimmed"}}`,
 		},

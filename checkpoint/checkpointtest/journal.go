@@ -433,7 +433,7 @@ func (b Backend) testClosing(t *testing.T) {
 		"Replay":         func(ctx context.Context) error { _, err := s.Replay(ctx, "a", noon); return err },
 		"Redeliver":      func(ctx context.Context) error { _, err := s.Redeliver(ctx, "a", checkpoint.Batch{}); return err },
 		"WaitRedelivery": func(ctx context.Context) error { return s.WaitRedelivery(ctx, "a") },
-		"SettleRedelivery": func(ctx context.Context) error {
+		"CommitRedelivery": func(ctx context.Context) error {
 			return s.CommitRedelivery(ctx, checkpoint.RedeliveryCommit{Sink: "a"})
 		},
 		"Since": func(ctx context.Context) error { _, err := s.Since(ctx, noon); return err },

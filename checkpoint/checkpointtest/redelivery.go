@@ -238,7 +238,7 @@ func (b Backend) testQueuedTrimming(t *testing.T) {
 		s.replay("a", noon.Add(2*time.Second))
 		s.clock.advance(1000 * time.Hour)
 		s.configure(map[string]checkpoint.Start{"a": {}})
-		s.until("what is not queued is trimmed", func() bool { return s.stats().First == 3 })
+		s.until("an event that is not queued is trimmed", func() bool { return s.stats().First == 3 })
 		s.must(s.acknowledgeRedelivery("a", 2))
 		s.until("what was delivered again is trimmed", func() bool { return s.stats().First == 5 })
 		s.wantJournal(4, made[4:]...)

@@ -34,8 +34,8 @@ func try(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// place writes a file and returns its path.
-func place(t *testing.T, name, text string, mode os.FileMode) string {
+// writeFile writes a file and returns its path.
+func writeFile(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -88,7 +88,7 @@ tickets:
 func TestCheckConnectReportsSuccess(t *testing.T) {
 	t.Parallel()
 	text := working(t)
-	config := place(t, "ndrbridge.yaml", text, 0o600)
+	config := writeFile(t, "ndrbridge.yaml", text, 0o600)
 	check := []string{"check", "--connect", "--config", config}
 	code, out, errs := try(t, check...)
 	if code != 0 || !strings.Contains(out, "it would work, with 2 warnings") || errs != "" { // http to the appliance and to the webhook
@@ -99,7 +99,7 @@ func TestCheckConnectReportsSuccess(t *testing.T) {
 	for _, target := range []string{"appliance hq", "sink lake", "sink bus", "sink soc", "sink log", "tickets from nats", "tickets from kafka"} {
 		_, after, found := strings.Cut(rest, "\n"+target+" ")
 		if !found {
-			t.Errorf("%s is not in its place:\n%s", target, out)
+			t.Errorf("%s is not where it belongs:\n%s", target, out)
 			continue
 		}
 		rest = after
@@ -111,7 +111,7 @@ func TestCheckConnectReportsSuccess(t *testing.T) {
 		if running == text {
 			t.Fatal("nothing was changed")
 		}
-		s := serve(t, confidential{file: place(t, "ndrbridge.yaml", running, 0o600)})
+		s := serve(t, confidential{file: writeFile(t, "ndrbridge.yaml", running, 0o600)})
 		defer s.stop()
 		if code, out, errs := try(t, check...); code != 0 {
 			t.Errorf("exit code %d: %s%s", code, out, errs)
@@ -155,7 +155,7 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 			if changed == text {
 				t.Fatal("nothing was changed")
 			}
-			code, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+			code, out, _ := try(t, "check", "--connect", "--config", writeFile(t, "ndrbridge.yaml", changed, 0o600))
 			if code != 1 || !strings.Contains(out, test.want) || !strings.Contains(out, "it would not work: ") || !strings.Contains(out, "-> ") {
 				t.Errorf("exit code %d, and not %q in\n%s", code, test.want, out)
 			}
@@ -165,7 +165,7 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 		t.Parallel()
 		changed := strings.Replace(text, "- {name: lake, kafka: {brokers", `- {name: lake, match: 'event.type.startsWith("io.ndrbridge.detection")', kafka: {topic: "{stream}", brokers`, 1)
 		changed = strings.Replace(changed, `topic: "{stream}"`, `topic: "ndr.{stream}x"`, 1)
-		_, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+		_, out, _ := try(t, "check", "--connect", "--config", writeFile(t, "ndrbridge.yaml", changed, 0o600))
 		for topic, result := range map[string]string{"topic ndr.detectionsx": "failed", "topic ndr.auditx": "warning", "topic ndr.eventsx": "warning"} {
 			_, line, _ := strings.Cut(out, topic)
 			if line, _, _ = strings.Cut(line, "\n"); !strings.HasPrefix(strings.TrimSpace(line), result) {
@@ -175,9 +175,9 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 	})
 	t.Run("a secret that everybody may read is a warning", func(t *testing.T) {
 		t.Parallel()
-		key := place(t, "key", standin.DefaultAPIKey, 0o644)
+		key := writeFile(t, "key", standin.DefaultAPIKey, 0o644)
 		changed := strings.Replace(text, "api_key: "+standin.DefaultAPIKey, "api_key_file: "+key, 1)
-		code, out, _ := try(t, "check", "--connect", "--config", place(t, "ndrbridge.yaml", changed, 0o600))
+		code, out, _ := try(t, "check", "--connect", "--config", writeFile(t, "ndrbridge.yaml", changed, 0o600))
 		if code != 0 || !strings.Contains(out, "appliances[0].api_key_file") || !strings.Contains(out, "-> chmod o= "+key) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
@@ -185,7 +185,7 @@ func TestCheckConnectReportsFailures(t *testing.T) {
 }
 
 func TestCheckRejectsConflictingFlags(t *testing.T) {
-	config := place(t, "ndrbridge.yaml", good, 0o600)
+	config := writeFile(t, "ndrbridge.yaml", good, 0o600)
 	for name, args := range map[string][]string{
 		"json without connect":    {"--json"},
 		"timeout without connect": {"--timeout", "1s"},
@@ -244,7 +244,7 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := "state: " + test.state + "\nappliances: [{name: hq, url: \"https://sensor.example\", api_key: k}]\nsinks: [{name: log, file: {path: \"-\"}}]\n"
-			code, _, errs := try(t, "check", "--config", place(t, "ndrbridge.yaml", text, 0o600))
+			code, _, errs := try(t, "check", "--config", writeFile(t, "ndrbridge.yaml", text, 0o600))
 			if code != test.code || !strings.Contains(errs, test.want) || test.want == "" && errs != "" {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
@@ -258,7 +258,7 @@ func TestCheckReportsStateThatCannotBeCreated(t *testing.T) {
 // A start and both checks say of a configuration the same, in the same words.
 func TestCheckAndRunAgree(t *testing.T) {
 	t.Parallel()
-	empty := place(t, "empty.pem", "no certificate", 0o600)
+	empty := writeFile(t, "empty.pem", "no certificate", 0o600)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -312,8 +312,8 @@ func TestCheckAndRunAgree(t *testing.T) {
 		"a state that is a folder":                      {state: t.TempDir(), part: "state", want: "is a folder"},
 		"a state that is a link to nothing":             {state: link, part: "state", want: link + " is a link to a file that does not exist"},
 		"a state that is a device":                      {state: "/dev/null", want: "/dev/null is not a file"},
-		"a state that is an empty file":                 {state: place(t, "state.db", "", 0o600), want: "the file is empty"},
-		"a state that is another file":                  {state: place(t, "state.db", strings.Repeat("text ", 20_000), 0o600), want: "open the state: "},
+		"a state that is an empty file":                 {state: writeFile(t, "state.db", "", 0o600), want: "the file is empty"},
+		"a state that is another file":                  {state: writeFile(t, "state.db", strings.Repeat("text ", 20_000), 0o600), want: "open the state: "},
 		"a state that was cut short":                    {change: cut, want: "damaged"},
 		"a state of a newer version":                    {change: makeNewer, want: "newer version"},
 	} {
@@ -332,7 +332,7 @@ func TestCheckAndRunAgree(t *testing.T) {
 			}
 			text := fmt.Sprintf("state: %s\nadmin: {listen: %q, token: sesame}\nappliances: [{%s}]\nsinks: [{%s}]\n%s",
 				state, cmp.Or(test.listen, "127.0.0.1:0"), cmp.Or(test.appliance, sensor), cmp.Or(test.sink, soc+"}"), test.rest)
-			config := place(t, "ndrbridge.yaml", text, 0o600)
+			config := writeFile(t, "ndrbridge.yaml", text, 0o600)
 			if code, _, errs := try(t, "check", "--config", config); test.want == "" {
 				if code != 0 || errs != "" {
 					t.Errorf("check: exit code %d: %s", code, errs)
@@ -368,7 +368,7 @@ func makeNewer(t *testing.T, path string) {
 
 func TestCheckAndRunReportEveryInvalidPart(t *testing.T) {
 	t.Parallel()
-	empty := place(t, "empty.pem", "no certificate", 0o600)
+	empty := writeFile(t, "empty.pem", "no certificate", 0o600)
 	text := fmt.Sprintf(`
 state: %[1]s/state.db
 admin: {listen: "127.0.0.1:0", token: sesame}
@@ -379,7 +379,7 @@ sinks:
 tickets: {enabled: true, nats: {url: "nats://127.0.0.1:1", stream: T, tls: {ca_file: %[2]s}}}
 tracing: {endpoint: "http://127.0.0.1:1", tls: {ca_file: %[2]s}}
 `, t.TempDir(), empty)
-	config := place(t, "ndrbridge.yaml", text, 0o600)
+	config := writeFile(t, "ndrbridge.yaml", text, 0o600)
 	for _, command := range []string{"check", "run"} {
 		code, _, errs := try(t, command, "--config", config)
 		for _, part := range []string{"appliance hq", "sink lake", "sink soc", "tickets from nats", "tracing"} {
@@ -394,7 +394,7 @@ func TestCheckWarnsIfABridgeHasTheAddress(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	configure := func(listen string) string {
-		return place(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/state.db\nadmin: {listen: %q, token: sesame}\n"+
+		return writeFile(t, "ndrbridge.yaml", fmt.Sprintf("state: %s/state.db\nadmin: {listen: %q, token: sesame}\n"+
 			"appliances: [{name: hq, url: \"http://127.0.0.1:1\", api_key: k}]\nsinks: [{name: log, file: {path: %s/events.jsonl}}]\n", folder, listen, folder), 0o600)
 	}
 	s := serve(t, confidential{file: configure("127.0.0.1:0")})

@@ -30,7 +30,7 @@ type misdeed struct {
 	answer func(w http.ResponseWriter, r *http.Request, echo string)
 }
 
-// hostile are HTTP servers that tell everybody what they were told.
+// hostile are HTTP servers that send every client what others sent them.
 type hostile struct {
 	t    *testing.T
 	does atomic.Pointer[misdeed]
@@ -47,7 +47,7 @@ func (h *hostile) begin(m misdeed) {
 }
 
 // idle are the servers that were asked less than twice since the misdeed began: when
-// the second request comes, what the first one led to was told.
+// the second request arrives, the result of the first one has been printed.
 func (h *hostile) idle(names []string) (few []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +106,7 @@ func inJSON(echo string) string {
 	return string(text)
 }
 
-// misdeeds are answers of every status that is told apart, and of none.
+// misdeeds are answers of every status that is distinguished, and of none.
 func misdeeds() []misdeed {
 	var all []misdeed
 	for i, status := range []int{200, 202, 301, 400, 401, 403, 404, 407, 408, 413, 422, 429, 500, 503} {
@@ -137,11 +137,11 @@ func misdeeds() []misdeed {
 	}
 	raw("nothing, and the connection ends", func(net.Conn, string) {})
 	raw("a reset", func(c net.Conn, _ string) { _ = c.(*net.TCPConn).SetLinger(0) })
-	raw("what is no HTTP", func(c net.Conn, echo string) { fmt.Fprintf(c, "no HTTP: %s\r\n\r\n", echo) })
-	raw("a status that is none", func(c net.Conn, echo string) {
+	raw("bytes that are not HTTP", func(c net.Conn, echo string) { fmt.Fprintf(c, "no HTTP: %s\r\n\r\n", echo) })
+	raw("an invalid status", func(c net.Conn, echo string) {
 		fmt.Fprintf(c, "HTTP/1.1 %s\r\n\r\n", strings.Map(printableASCII, echo))
 	})
-	raw("a header that is none", func(c net.Conn, echo string) {
+	raw("an invalid header", func(c net.Conn, echo string) {
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", strings.Map(printableASCII, echo))
 	})
 	raw("half a header", func(c net.Conn, echo string) { fmt.Fprintf(c, "HTTP/1.1 400 Bad\r\nX: %s", echo) })

@@ -27,7 +27,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hangup := func(config, told string) {
+	hangup := func(config, logged string) {
 		t.Helper()
 		if err := os.WriteFile(i.config, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		await(t, told, func() bool { return strings.Contains(log.String(), told) })
+		await(t, logged, func() bool { return strings.Contains(log.String(), logged) })
 	}
 	hangup(string(text), "nothing changed")
 	hangup(string(text)+"colour: red\n", "configuration not reloaded")

@@ -432,8 +432,8 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 	if rest := literal.ReplaceAllString(all.text, ""); len(spans) == 0 || strings.Contains(rest, "sesame") {
 		t.Fatalf("%d secrets are changed, and not those of\n%s", len(spans), rest)
 	}
-	// change changes some of the secrets. What is no YAML any more is told alone, and so
-	// is to be changed alone.
+	// change changes some of the secrets. Text that is invalid YAML afterwards is reported
+	// alone, so it is changed alone.
 	change := func(t *testing.T, from, to int, by func(value string) string) {
 		t.Helper()
 		var text strings.Builder
@@ -491,9 +491,9 @@ func TestNoSecretIsShownForConfigurationErrors(t *testing.T) {
 			if err := os.WriteFile(all.file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			code, told := shown(t, "run")
-			if code == 0 || !strings.Contains(told, change.want) || strings.Contains(told, "sesame904") {
-				t.Errorf("exit code %d, want %q in\n%s", code, change.want, told)
+			code, printed := shown(t, "run")
+			if code == 0 || !strings.Contains(printed, change.want) || strings.Contains(printed, "sesame904") {
+				t.Errorf("exit code %d, want %q in\n%s", code, change.want, printed)
 			}
 		})
 	}

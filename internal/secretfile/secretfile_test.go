@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 		"a line break inside":               "ses\n" + needle,
 		"blanks around it":                  " \t" + needle + " ",
 		"a NUL inside":                      "ses\x00" + needle,
-		"what is not UTF-8":                 "\xff\xfe" + needle,
+		"bytes that are not UTF-8":          "\xff\xfe" + needle,
 		"a byte order mark in front":        "\ufeff" + needle,
 		"a certificate's key of many lines": "-----BEGIN KEY-----\n" + needle + "\n-----END KEY-----\n",
 		"nothing":                           "",
@@ -158,7 +158,7 @@ func TestAFileThatIsReplacedIsReadAgain(t *testing.T) {
 	}
 }
 
-// One that is renamed into its place, as secrets are mounted, is never read in part.
+// One that is renamed over it, as secrets are mounted, is never read in part.
 func TestAFileThatIsReplacedWhileItIsReadIsTheOldOrTheNew(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -95,7 +95,7 @@ func TestLinkLocalAndMetadataAddressesAreNotConnectedTo(t *testing.T) {
 			})
 		}
 	}
-	t.Run("the proxy's address is looked at in the target's place", func(t *testing.T) {
+	t.Run("the proxy's address is checked instead of the target's", func(t *testing.T) {
 		proxy := &url.URL{Scheme: "http", Host: "169.254.169.254:3128", User: url.UserPassword("u", "s3cret")}
 		err := open(t, webhook.Options{URL: "https://hooks.example", Proxy: proxy, Mode: transform.Batch}).Send(t.Context(), sinktest.Events(1, 1, 0))
 		if class, _ := sinks.ClassOf(err); class != sinks.Halted || !strings.Contains(err.Error(), "allow_link_local") {

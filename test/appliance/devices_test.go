@@ -17,7 +17,7 @@ func TestDevices(t *testing.T) {
 		want []int64
 	}{
 		"devices are found by their ids, each once": {`{"filter": {"field": "id", "operator": "in", "operand": [3, 1, 3, 25769804127]}}`, []int64{1, 3, 25769804127}},
-		"what is no id is unknown":                  {`{"filter": {"field": "id", "operator": "in", "operand": [0, -4]}}`, []int64{}},
+		"an invalid id is unknown":                  {`{"filter": {"field": "id", "operator": "in", "operand": [0, -4]}}`, []int64{}},
 		"a limit is kept":                           {`{"filter": {"field": "id", "operator": "in", "operand": [1, 3, 5]}, "limit": 2}`, []int64{1, 3}},
 	} {
 		t.Run(name, func(t *testing.T) {

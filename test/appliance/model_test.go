@@ -67,7 +67,7 @@ func TestModel(t *testing.T) {
 			t.Errorf("from %d to %d", latest[0].ModTime, latest[99].ModTime)
 		}
 	})
-	t.Run("an update of what is not visible changes nothing", func(t *testing.T) {
+	t.Run("an update of a version that is not visible changes nothing", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still})
 		v := a.AddMany(1)[0]
 		if err := a.Update(func(d *standin.Detection) { d.Title = "new" }, v.ID, 999); err == nil {
@@ -136,7 +136,7 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a version tells what its JSON says", func(t *testing.T) {
+	t.Run("a version has the fields of its JSON", func(t *testing.T) {
 		a := standin.New(standin.Options{Now: still, Seed: 4})
 		for _, v := range a.AddBacklog(100, time.Hour) {
 			d := v.Detection()

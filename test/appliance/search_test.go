@@ -146,7 +146,7 @@ func TestSearchRefusesWhatTheInterfaceDoesNotHave(t *testing.T) {
 		{"a negative limit", `{"limit":-1}`},
 		{"a negative offset", `{"offset":-1}`},
 		{"a limit that is no number", `{"limit":"10"}`},
-		{"a sort by what is no field", sorted("colour", "asc")},
+		{"a sort by an unknown field", sorted("colour", "asc")},
 		{"a direction that is none", sorted("id", "up")},
 		{"a sort that is no list", `{"sort":{"field":"id","direction":"asc"}}`},
 		{"a time that is none", `{"mod_time":"yesterday"}`},

@@ -32,7 +32,7 @@ var foreign = []string{"apiVersion", "services", "scrape_configs", "groups", "ru
 
 func TestEveryConfigurationLoads(t *testing.T) {
 	for _, b := range blocks(t, "yaml") {
-		t.Run(b.Place, func(t *testing.T) {
+		t.Run(b.Position, func(t *testing.T) {
 			decoder := yaml.NewDecoder(strings.NewReader(b.Text))
 			for {
 				var shown yaml.Node
@@ -81,18 +81,18 @@ func load(t *testing.T, shown *yaml.Node) error {
 		return err
 	}
 	config := whole.Content[0]
-	switch place := placeOf(shown); place {
+	switch position := positionOf(shown); position {
 	case "":
 		merge(config, shown)
 	case "appliances", "sinks":
-		list := find(config, place)
+		list := find(config, position)
 		if shown.Kind == yaml.SequenceNode {
 			*list = *shown
 		} else {
 			merge(list.Content[0], shown)
 		}
 	default:
-		return errors.New(place)
+		return errors.New(position)
 	}
 	provide(t, config)
 	text, err := yaml.Marshal(config)
@@ -143,7 +143,7 @@ func asJSON(node *yaml.Node) {
 // recordKey returns the list to which a fragment belongs, if it consists of list items or
 // parts of one; empty for a whole configuration or its top-level keys. Any other text is an
 // error message.
-func placeOf(shown *yaml.Node) string {
+func positionOf(shown *yaml.Node) string {
 	keys := shown
 	if shown.Kind == yaml.SequenceNode && len(shown.Content) > 0 {
 		keys = shown.Content[0]

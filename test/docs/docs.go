@@ -26,8 +26,8 @@ type Document struct {
 
 // Block is a block of code: between fences, or indented by four blanks.
 type Block struct {
-	// Place is the document's path and the number of the block's first line.
-	Place string
+	// Position is the document's path and the number of the block's first line.
+	Position string
 	// Language is the word after the opening fence, or empty; for an indented block it is
 	// sh.
 	Language string
@@ -78,7 +78,7 @@ func parse(path, text string) Document {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		place := fmt.Sprintf("%s:%d", path, number)
+		position := fmt.Sprintf("%s:%d", path, number)
 		line = strings.TrimRight(line, "\n")
 		opening := fence.FindStringSubmatch(line)
 		code, deep := strings.CutPrefix(line, "    ")
@@ -90,9 +90,9 @@ func parse(path, text string) Document {
 			open.Text += strings.TrimPrefix(line, indent) + "\n"
 		case opening != nil:
 			indent = opening[1]
-			open = &Block{Place: place, Language: opening[2]}
+			open = &Block{Position: position, Language: opening[2]}
 		case deep && blank && !listed && !indented:
-			d.Blocks = append(d.Blocks, Block{Place: place, Language: "sh", Text: code + "\n"})
+			d.Blocks = append(d.Blocks, Block{Position: position, Language: "sh", Text: code + "\n"})
 			indented = true
 		case indented && (deep || line == ""):
 			d.Blocks[len(d.Blocks)-1].Text += code + "\n"

@@ -18,8 +18,8 @@ func TestParse(t *testing.T) {
 		Links:    []string{"a.md#b"},
 		Spans:    []string{"code", "a [span](no.md)"},
 		Blocks: []Block{
-			{Place: "docs/a.md:9", Language: "yaml", Text: "a:\n  b: [x](no.md)\n"},
-			{Place: "docs/a.md:15", Language: "sh", Text: "make x\n\nmake y\n\n"},
+			{Position: "docs/a.md:9", Language: "yaml", Text: "a:\n  b: [x](no.md)\n"},
+			{Position: "docs/a.md:15", Language: "sh", Text: "make x\n\nmake y\n\n"},
 		},
 	}
 	if !reflect.DeepEqual(d, want) {

@@ -51,7 +51,7 @@ func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	for _, d := range read(t) {
 		for _, b := range d.Blocks {
 			if !slices.Contains(languages, b.Language) {
-				t.Errorf("%s: a block of %q, want one of %v", b.Place, b.Language, languages)
+				t.Errorf("%s: a block of %q, want one of %v", b.Position, b.Language, languages)
 			}
 		}
 	}
@@ -178,10 +178,10 @@ func TestEveryScriptIsValid(t *testing.T) {
 			bash := exec.Command("bash", "-n")
 			bash.Stdin = strings.NewReader(b.Script())
 			if output, err := bash.CombinedOutput(); err != nil {
-				t.Errorf("%s: %v: %s(fence anything but scripts as text)", b.Place, err, output)
+				t.Errorf("%s: %v: %s(fence anything but scripts as text)", b.Position, err, output)
 			}
 			if language == "console" && b.Script() == "" {
-				t.Errorf("%s: a console without a line that begins with $", b.Place)
+				t.Errorf("%s: a console without a line that begins with $", b.Position)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestEveryJSONIsValidAndItsEventsAreCloudEvents(t *testing.T) {
 	for _, b := range blocks(t, "json") {
-		t.Run(b.Place, func(t *testing.T) {
+		t.Run(b.Position, func(t *testing.T) {
 			decoder := json.NewDecoder(strings.NewReader(withoutEllipses(b.Text)))
 			for {
 				var value json.RawMessage

@@ -98,11 +98,11 @@ func deliver(t *testing.T, s sinks.Sink, events []transform.Event) {
 // those of each key in one partition and in order.
 func holds(t *testing.T, records []record, events []transform.Event, mode transform.Mode) {
 	t.Helper()
-	type place struct {
+	type stored struct {
 		id        string
 		partition int
 	}
-	want, got := map[string][]string{}, map[string][]place{}
+	want, got := map[string][]string{}, map[string][]stored{}
 	data := map[string]string{}
 	for _, e := range events {
 		want[e.PartitionKey] = append(want[e.PartitionKey], e.Source+" "+e.ID)
@@ -132,11 +132,11 @@ func holds(t *testing.T, records []record, events []transform.Event, mode transf
 		if string(decoded.Data()) != data[id] {
 			t.Errorf("event %s holds %s, not %s", id, decoded.Data(), data[id])
 		}
-		got[key] = append(got[key], place{id, r.Partition})
+		got[key] = append(got[key], stored{id, r.Partition})
 	}
 	for key, ids := range want {
 		arrived := got[key]
-		if !slices.EqualFunc(ids, arrived, func(id string, at place) bool { return id == at.id && at.partition == arrived[0].partition }) {
+		if !slices.EqualFunc(ids, arrived, func(id string, at stored) bool { return id == at.id && at.partition == arrived[0].partition }) {
 			t.Errorf("key %q: %v, not %v in one partition", key, arrived, ids)
 		}
 	}

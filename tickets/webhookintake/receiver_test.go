@@ -181,7 +181,7 @@ func TestVerification(t *testing.T) {
 		{"a signature without its method", signature, "X-Hub-Signature", strings.TrimPrefix(sign(secret, body), "sha256="), true},
 		{"a signature cut short", signature, "X-Hub-Signature", sign(secret, body)[:20], true},
 		{"no signature", signature, "X-Other", "", true},
-		{"the secret in the signature's place", signature, "X-Hub-Signature", secret, true},
+		{"the secret instead of the signature", signature, "X-Hub-Signature", secret, true},
 		{"the secret in its header", shared, "X-Bridge-Secret", secret, false},
 		{"another secret", shared, "X-Bridge-Secret", "S3cret", true},
 		{"no secret", shared, "X-Bridge-Secret", "", true},

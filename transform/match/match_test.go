@@ -141,7 +141,7 @@ func TestMatches(t *testing.T) {
 		{"an element without the field leaves all undecided", `detection.participants.all(p, p.hostname.endsWith(".example"))`, false},
 		{"has guards a field of an element", `detection.participants.all(p, !has(p.hostname) || p.hostname.endsWith(".example"))`, true},
 		{"null in an element has no start", `detection.participants.exists(p, p.username.startsWith("a"))`, false},
-		{"an element is chosen by its place", `detection.participants[1].hostname == "db.corp.example"`, true},
+		{"an element is chosen by its index", `detection.participants[1].hostname == "db.corp.example"`, true},
 		{"text elements are asked", `detection.categories.exists(c, c.startsWith("sec."))`, true},
 		{"a variable of a loop hides one of the event", `detection.participants.exists(detection, detection.role == "victim")`, true},
 		{"an object's names are asked", `detection.properties.exists(name, name == "certificate")`, true},

@@ -144,7 +144,7 @@ func TestSchemaRejectsWhatLoadRejects(t *testing.T) {
 		{"Jira with a column", ticket(`system: jira, project: SEC, fields: {a: b}`)},
 		{"ServiceNow with a project", ticket(`system: servicenow, project: SEC`)},
 		{"ServiceNow with labels", ticket(`system: servicenow, labels: [ndr]`)},
-		{"a ticket of a system of one's own without the place of its id", hook(`template: '{}', ticket: {system: generic}`)},
+		{"a ticket of a generic system without the path of its id", hook(`template: '{}', ticket: {system: generic}`)},
 		{"a ticket of a system of one's own with a project", hook(`template: '{}', ticket: {system: generic, id: id, project: SEC}`)},
 		{"a ticket without a template", ticket(`system: generic, id: number`)},
 		{"a severity that is none", ticket(`system: jira, project: SEC, priorities: {severe: High}`)},

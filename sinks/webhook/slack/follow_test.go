@@ -61,12 +61,12 @@ func TestLaterVersionsFollowTheirMessage(t *testing.T) {
 		{"the same version again changes nothing", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 1, "new")), "post 1, edit 1"}, {nil, of(v(1, 1, "new").Redeliver(1)), "edit 1"},
 		}},
-		{"an older version does not take the place of a newer one", slack.Edit, []batch{
+		{"an older version does not replace a newer one", slack.Edit, []batch{
 			{nil, of(v(1, 0, "new"), v(1, 2, "closed")), "post 1, edit 1"},
 			{nil, of(v(1, 0, "new").Redeliver(1), v(1, 1, "new").Redeliver(2)), "reply 1 as 2, reply 1 as 3"},
 			{nil, of(v(1, 3, "new")), "edit 1"},
 		}},
-		{"a version whose mod_time went back takes the place of the one before it", slack.Edit, []batch{
+		{"a version whose mod_time went back replaces the one before it", slack.Edit, []batch{
 			{nil, of(v(1, 5, "new"), seenAt(v(1, 2, "closed"), v(1, 6, ""))), "post 1, edit 1"},
 			{nil, of(v(1, 5, "new").Redeliver(1)), "reply 1 as 2"},
 			{nil, of(seenAt(v(1, 3, "new"), v(1, 7, ""))), "edit 1"},
