@@ -61,6 +61,13 @@ func (s *streams) streamLog(stream string) *slog.Logger {
 	return s.log.With("appliance", s.appliance.Name, "stream", stream)
 }
 
+func (s *streams) options(stream string, start configs.Start, pageSize int) poller.StreamOptions {
+	return poller.StreamOptions{
+		Appliance: s.appliance.Name, URL: s.appliance.URL, Start: start.At, PageSize: pageSize,
+		TypePrefix: s.prefix, Now: time.Now, Log: s.streamLog(stream), Metrics: s.metrics,
+	}
+}
+
 func (s *streams) detections() (poller.DetectionsOptions, error) {
 	d := s.appliance.Detections
 	filter, err := endpoint.Filter(d.Filter)
@@ -68,19 +75,14 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 		return poller.DetectionsOptions{}, fmt.Errorf("detections.filter: %w", err)
 	}
 	o := poller.DetectionsOptions{
-		Appliance: s.appliance.Name, URL: s.appliance.URL, Filter: filter,
-		Start:          d.Start.At,
+		StreamOptions:  s.options("detections", d.Start, d.PageSize),
+		Filter:         filter,
 		Overlap:        time.Duration(d.Overlap),
-		PageSize:       d.PageSize,
 		ReconcileEvery: time.Duration(d.Reconcile.Every),
 		ReconcileBack:  time.Duration(d.Reconcile.Back),
 		ForgetAfter:    time.Duration(d.ForgetAfter),
 		Enrich:         s.enrich(),
 		Reused:         s.reused,
-		TypePrefix:     s.prefix,
-		Now:            time.Now,
-		Log:            s.streamLog("detections"),
-		Metrics:        s.metrics,
 	}
 	if s.ownWrites != nil {
 		o.OwnWrites = s.ownWrites
@@ -88,17 +90,9 @@ func (s *streams) detections() (poller.DetectionsOptions, error) {
 	return o, nil
 }
 
-func (s *streams) audit() poller.AuditOptions {
+func (s *streams) audit() poller.StreamOptions {
 	a := s.appliance.Audit
-	return poller.AuditOptions{
-		Appliance: s.appliance.Name, URL: s.appliance.URL,
-		Start:      a.Start.At,
-		PageSize:   a.PageSize,
-		TypePrefix: s.prefix,
-		Now:        time.Now,
-		Log:        s.streamLog("audit"),
-		Metrics:    s.metrics,
-	}
+	return s.options("audit", a.Start, a.PageSize)
 }
 
 func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) {
@@ -107,20 +101,14 @@ func (s *streams) records(q configs.RecordQuery) (poller.RecordsOptions, error) 
 		return poller.RecordsOptions{}, fmt.Errorf("filter: %w", err)
 	}
 	return poller.RecordsOptions{
-		Appliance: s.appliance.Name, URL: s.appliance.URL,
-		Query: q.Name, Types: q.Types, Filter: filter,
-		Start:            q.Start.At,
+		StreamOptions: s.options("records/"+q.Name, q.Start, q.PageSize),
+		Query:         q.Name, Types: q.Types, Filter: filter,
 		Window:           time.Duration(q.Window),
 		Delay:            time.Duration(q.Delay),
 		Recheck:          time.Duration(q.Recheck),
 		ContextTTL:       time.Duration(q.ContextTTL),
-		PageSize:         q.PageSize,
 		MaxWindowRecords: q.MaxWindowRecords,
 		Store:            poller.RecordStore(q.Store),
-		TypePrefix:       s.prefix,
-		Now:              time.Now,
-		Log:              s.streamLog("records/" + q.Name),
-		Metrics:          s.metrics,
 	}, nil
 }
 

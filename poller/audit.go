@@ -1,17 +1,12 @@
 package poller
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -20,21 +15,6 @@ import (
 type AuditClient interface {
 	AuditLog(ctx context.Context, limit, offset int, page *appliance.Page) error
 	AuditEntry(ctx context.Context, offset int) (id, time, size int64, found bool, err error)
-}
-
-// AuditOptions configures an audit log source.
-type AuditOptions struct {
-	Appliance string // its name
-	URL       string // its address, remembered so that a change can be detected
-	// Start returns where to begin if the state has no position, given the appliance's
-	// time; the zero time means the oldest entry that it keeps, and a time that is not
-	// before the appliance's means after the newest one.
-	Start      func(now time.Time) time.Time
-	PageSize   int // the most entries to request at once, at least 2
-	TypePrefix string
-	Now        func() time.Time // only for recordedtime and speeds
-	Log        *slog.Logger
-	Metrics    *Metrics
 }
 
 // rememberedEntries is the minimum number of entries to remember: ten times as many as an
@@ -55,72 +35,48 @@ const rememberedEntries = 100_000
 // has, by chance, the id after the last one read, it is taken for the old log: nothing
 // distinguishes them.
 type Audit struct {
+	stream
 	client AuditClient
-	store  Store
-	source checkpoint.Source
-	o      AuditOptions
-	events transform.Encoder
+	o      StreamOptions
 
-	loaded    bool // position and committed are those in the store
-	position  auditPosition
-	committed []byte
+	position auditPosition
 
 	// oldestFirst is the order in which the log was last seen.
 	oldestFirst bool
 	polls       int // since the start
 	rank        int // offset of position.Last when last seen in a log that comes oldest first
-	limit       pageLimit
-	pages       pageFailures
-	objects     failedPolls
 	answer      appliance.Page
 	probe       appliance.Page // holds a few entries at most
 	rows        []auditRow
 	date        time.Time // the appliance's time in its last answer
 	endless     endlessAudit
-	progress    *progressMeter
 }
 
 // NewAudit returns a source that continues from the position in store.
-func NewAudit(client AuditClient, store Store, o AuditOptions) *Audit {
-	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamAudit}
-	a := &Audit{
-		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
-		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
-	}
+func NewAudit(client AuditClient, store Store, o StreamOptions) *Audit {
+	a := &Audit{stream: newStream(store, transform.StreamAudit, o), client: client, o: o}
 	a.answer.Bind()
 	return a
 }
-
-// Source returns the stream's name.
-func (a *Audit) Source() checkpoint.Source { return a.source }
-
-// Progress implements Source.
-func (a *Audit) Progress() (p Progress, ok bool) { return a.progress.current() }
 
 // Poll reads everything new and then, if the position was moved back, what is to be
 // delivered again. Each page is committed by itself, so an error loses nothing that was
 // read before it.
 func (a *Audit) Poll(ctx context.Context) (Next, error) {
+	return a.run(ctx, func(ctx context.Context) (Next, error) { return Idle, a.poll(ctx) })
+}
+
+func (a *Audit) poll(ctx context.Context) error {
 	a.polls++
 	a.endless = endlessAudit{}
 	defer a.release()
-	a.events.TraceParent = traceparent.Of(ctx)
-	err := a.load(ctx)
-	if err == nil {
-		err = a.readNew(ctx)
+	for _, step := range []func(context.Context) error{a.load, a.readNew, a.reread} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = a.reread(ctx)
-	}
-	if err == nil {
-		a.pages.ended()
-	}
-	if errors.Is(err, checkpoint.ErrFenced) {
-		// The position was moved meanwhile: the next poll continues from there.
-		return Soon, nil
-	}
-	return Idle, err
+	a.pages.ended()
+	return nil
 }
 
 // release frees the memory of the pages.
@@ -131,17 +87,13 @@ func (a *Audit) release() {
 
 // load reads the position if it has changed, and makes the first contact if there is none.
 func (a *Audit) load(ctx context.Context) error {
-	committed, err := a.store.Position(ctx, a.source)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the position of %s: %w", a.source, err)
-	case committed == nil:
-		a.loaded = false
-		return a.contact(ctx)
-	case a.loaded && bytes.Equal(committed, a.committed):
-		return nil
+	if changed, err := a.changed(ctx); err != nil || !changed {
+		return err
 	}
-	p, err := parseAuditPosition(committed)
+	if a.committed == nil {
+		return a.contact(ctx)
+	}
+	p, err := parsePosition[auditPosition](a.committed)
 	if err != nil {
 		return err
 	}
@@ -149,14 +101,13 @@ func (a *Audit) load(ctx context.Context) error {
 		a.o.Log.Warn("the appliance's address changed; reading its audit log continues from the last position", "was", p.URL, "is", a.o.URL)
 		p.URL = a.o.URL
 	}
-	a.position, a.committed, a.rank, a.loaded = p, committed, p.Offset, true
+	a.position, a.rank, a.loaded = p, p.Offset, true
 	return nil
 }
 
 // contact resolves what start means, before the first event: a crash after this does not
 // change it.
 func (a *Audit) contact(ctx context.Context) error {
-	a.committed = nil
 	var w auditWalk
 	page, ok, err := a.next(ctx, &w)
 	if err != nil {
@@ -197,7 +148,7 @@ func (a *Audit) contact(ctx context.Context) error {
 	if err := a.commit(ctx, p, c); err != nil {
 		return err
 	}
-	a.rank, a.loaded = p.Offset, true
+	a.rank = p.Offset
 	a.o.Log.Info("first contact", "start", time.UnixMilli(start).UTC())
 	return nil
 }
@@ -295,30 +246,10 @@ type auditReread struct {
 	Offset int `json:"offset,omitempty"`
 }
 
-func parseAuditPosition(b []byte) (auditPosition, error) {
-	var p auditPosition
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("read the position %q: %w", b, err)
-	}
-	return p, nil
-}
-
-func (p auditPosition) encode() []byte {
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // a struct of numbers and strings
-	}
-	return b
-}
-
-// rewindAudit moves a position back to a time in milliseconds since the epoch, at least 0:
+// rewind moves the position back to a time in milliseconds since the epoch, at least 0:
 // once the source has read what is new, it delivers again every entry logged at that time
 // or later, entries before the stream's start included.
-func rewindAudit(position []byte, to int64) ([]byte, error) {
-	p, err := parseAuditPosition(position)
-	if err != nil {
-		return nil, err
-	}
+func (p *auditPosition) rewind(to int64) {
 	p.Start = min(p.Start, to)
 	if p.Last != nil && (p.Last.Time == 0 || p.Last.Time >= to) {
 		if p.Reread != nil {
@@ -326,5 +257,4 @@ func rewindAudit(position []byte, to int64) ([]byte, error) {
 		}
 		p.Reread = &auditReread{To: to}
 	}
-	return p.encode(), nil
 }

@@ -180,7 +180,7 @@ type auditWorld struct {
 	tb
 	*auditModel
 	state   *memory
-	options poller.AuditOptions
+	options poller.StreamOptions
 	source  *poller.Audit
 	events  []transform.Event // of entries
 	gaps    []auditGap
@@ -207,7 +207,7 @@ func newAuditWorld(t tb) *auditWorld {
 		delivered: make(map[*logEntry]int), skipped: make(map[*logEntry]bool),
 	}
 	w.state = newMemory(w.journal)
-	w.options = poller.AuditOptions{
+	w.options = poller.StreamOptions{
 		Appliance: "hq", URL: "https://sensor.example",
 		Start:    func(now time.Time) time.Time { return now },
 		PageSize: 8, TypePrefix: "io.ndrbridge",

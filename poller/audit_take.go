@@ -217,15 +217,11 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 
 // commit writes c with the position p.
 func (a *Audit) commit(ctx context.Context, p auditPosition, c checkpoint.Commit) error {
-	c.Source, c.Expect, c.Position = a.source, a.committed, p.encode()
 	c.ForgetBefore = max(0, p.Count-rememberedEntries)
-	if err := a.store.Commit(ctx, c); err != nil {
-		// It is not known whether it was written: the position in the store decides.
-		a.loaded = false
-		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), a.source, err)
+	if err := a.write(ctx, c, encodePosition(p)); err != nil {
+		return err
 	}
-	a.position, a.committed = p, c.Position
+	a.position = p
 	a.endless.pages = 0
-	a.progress.count(c)
 	return nil
 }

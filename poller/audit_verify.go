@@ -11,10 +11,10 @@ import (
 // VerifyAudit compares, by id and content, every entry that the audit log shows since a
 // time with what is remembered of it. It changes nothing, and can run while the source
 // does. It returns ErrNoPosition if the stream was never read.
-func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOptions, since time.Time, report VerifyReport) (Verification, error) {
+func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamOptions, since time.Time, report VerifyReport) (Verification, error) {
 	a := NewAudit(client, store, o)
 	a.pages.polls = unreadableAfter // entries that the source has given up must not end this
-	p, err := a.committedPosition(ctx)
+	p, err := committedPosition(ctx, &a.stream, parsePosition[auditPosition])
 	if err != nil {
 		return Verification{}, err
 	}
@@ -68,18 +68,6 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o AuditOp
 	return v.Verification, a.explain(ctx, &v, suspects)
 }
 
-// committedPosition returns the position in the store.
-func (a *Audit) committedPosition(ctx context.Context) (auditPosition, error) {
-	committed, err := a.store.Position(ctx, a.source)
-	switch {
-	case err != nil:
-		return auditPosition{}, fmt.Errorf("read the position of %s: %w", a.source, err)
-	case committed == nil:
-		return auditPosition{}, fmt.Errorf("%s: %w", a.source, ErrNoPosition)
-	}
-	return parseAuditPosition(committed)
-}
-
 // compare counts the rows, and returns those that are not remembered.
 func (a *Audit) compare(ctx context.Context, v *verification, rows []auditRow) (differ []auditRow, err error) {
 	if _, err := a.recall(ctx, rows); err != nil {
@@ -106,7 +94,7 @@ func (a *Audit) explain(ctx context.Context, v *verification, rows []auditRow) e
 	if _, err := a.recall(ctx, rows); err != nil {
 		return err
 	}
-	p, err := a.committedPosition(ctx)
+	p, err := committedPosition(ctx, &a.stream, parsePosition[auditPosition])
 	if err != nil {
 		return err
 	}

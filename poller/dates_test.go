@@ -41,25 +41,26 @@ func lying(t *testing.T, a *standin.Appliance, wrong func(n int64) string) strin
 func TestAWrongDateInFrontOfAnApplianceMovesNoStream(t *testing.T) {
 	const history = 40
 	now := func(now time.Time) time.Time { return now }
+	options := func(start func(time.Time) time.Time) poller.StreamOptions {
+		return poller.StreamOptions{
+			Appliance: "hq", Start: start, PageSize: 20, TypePrefix: "io.ndrbridge",
+			Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+		}
+	}
 	streams := map[string]func(*appliance.Client, poller.Store) poller.Source{
 		"detections": func(c *appliance.Client, store poller.Store) poller.Source {
 			return poller.NewDetections(c, store, poller.DetectionsOptions{
-				Appliance: "hq", Start: now, Overlap: 2 * time.Minute, PageSize: 20, TypePrefix: "io.ndrbridge",
+				StreamOptions: options(now), Overlap: 2 * time.Minute,
 				ReconcileEvery: 6 * time.Hour, ReconcileBack: 72 * time.Hour, ForgetAfter: 90 * 24 * time.Hour,
-				Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
 			})
 		},
 		"audit": func(c *appliance.Client, store poller.Store) poller.Source {
-			return poller.NewAudit(c, store, poller.AuditOptions{
-				Appliance: "hq", Start: func(now time.Time) time.Time { return now.Add(-time.Minute) }, PageSize: 20, TypePrefix: "io.ndrbridge",
-				Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
-			})
+			return poller.NewAudit(c, store, options(func(now time.Time) time.Time { return now.Add(-time.Minute) }))
 		},
 		"records/all": func(c *appliance.Client, store poller.Store) poller.Source {
 			return poller.NewRecords(c, store, poller.RecordsOptions{
-				Appliance: "hq", Query: "all", Start: now, Window: time.Minute, PageSize: 20, MaxWindowRecords: 1000,
-				Store: poller.StoreAuto, ContextTTL: time.Minute, TypePrefix: "io.ndrbridge",
-				Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+				StreamOptions: options(now), Query: "all", Window: time.Minute, MaxWindowRecords: 1000,
+				Store: poller.StoreAuto, ContextTTL: time.Minute,
 			})
 		},
 	}

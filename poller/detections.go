@@ -1,17 +1,14 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -29,15 +26,10 @@ type DetectionsClient interface {
 // DetectionsOptions configures a detections source. The durations are compared with the
 // appliance's clock.
 type DetectionsOptions struct {
-	Appliance string // its name
-	URL       string // its address, remembered so that a change can be detected
-	Filter    json.RawMessage
-	// Start returns where to begin if the state has no position, given the appliance's
-	// time; the zero time means the oldest detection that it keeps.
-	Start func(now time.Time) time.Time
+	StreamOptions
+	Filter json.RawMessage
 	// Overlap is how late a version may become visible and still be read at once.
-	Overlap  time.Duration
-	PageSize int // the most rows to request at once, at least 2
+	Overlap time.Duration
 	// ReconcileEvery is how often the last ReconcileBack are read again, to find
 	// versions that became visible later than Overlap. 0: never.
 	ReconcileEvery, ReconcileBack time.Duration
@@ -51,11 +43,7 @@ type DetectionsOptions struct {
 	// page is committed; an error fails the poll.
 	Reused func(ctx context.Context, r ReusedID) error
 	// OwnWrites knows what the bridge writes to the appliance; nil: nothing.
-	OwnWrites  OwnWrites
-	TypePrefix string
-	Now        func() time.Time // only for recordedtime and speeds
-	Log        *slog.Logger
-	Metrics    *Metrics
+	OwnWrites OwnWrites
 }
 
 // idlePolls is how many polls without anything new pass between two that do not rely on
@@ -74,22 +62,15 @@ func MinFirmware() appliance.Version { return appliance.Version{9, 3} }
 //     by no more than the overlap, is still ahead of the next walk's bound.
 //   - No decision depends on the local clock.
 type Detections struct {
+	stream
 	client DetectionsClient
-	store  Store
-	source checkpoint.Source
 	o      DetectionsOptions
-	events transform.Encoder
 
-	loaded    bool // written and committed are those in the store
-	position  position
-	written   position // position when it was last committed
-	committed []byte
-	rewalk    rewalk
+	position detectionsPosition
+	written  detectionsPosition // position when it was last committed
+	rewalk   rewalk
 
 	page    appliance.Page
-	limit   pageLimit
-	pages   pageFailures
-	objects failedPolls
 	givenUp map[int64]givenUp
 	longest int   // rows of the longest page that the appliance returned
 	idle    int   // polls in a row that showed nothing new
@@ -97,8 +78,6 @@ type Detections struct {
 
 	sweep      *sweep // nil: none is running
 	sweepError string // why the last page of a sweep failed; empty if it succeeded
-
-	progress *progressMeter
 }
 
 // sweep is a walk over the recent past, one page at a time.
@@ -111,43 +90,31 @@ type sweep struct {
 
 // NewDetections returns a source that continues from the position in store.
 func NewDetections(client DetectionsClient, store Store, o DetectionsOptions) *Detections {
-	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamDetections}
+	if o.OwnWrites != nil {
+		store = &turnStore{store, o.OwnWrites}
+	}
 	d := &Detections{
-		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
-		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize), objects: make(failedPolls), givenUp: make(map[int64]givenUp),
+		stream: newStream(store, transform.StreamDetections, o.StreamOptions),
+		client: client, o: o, givenUp: make(map[int64]givenUp),
 	}
 	d.page.Bind()
 	return d
 }
 
-// Source returns the stream's name.
-func (d *Detections) Source() checkpoint.Source { return d.source }
-
-// Progress implements Source.
-func (d *Detections) Progress() (p Progress, ok bool) { return d.progress.current() }
-
 // Poll reads everything new, and one page of a sweep if one is due. It returns when a walk
 // has reached the end; each page is committed by itself, so an error loses nothing that
 // was read before it. It returns Soon while a sweep is running.
 func (d *Detections) Poll(ctx context.Context) (Next, error) {
-	d.events.TraceParent = traceparent.Of(ctx)
-	next, err := d.pollAndSweep(ctx)
-	if errors.Is(err, checkpoint.ErrFenced) {
-		return Soon, nil // an operator moved the position: the next poll reads it
-	}
-	return next, err
+	return d.run(ctx, d.pollAndSweep)
 }
 
 func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
-	stored, err := d.store.Position(ctx, d.source)
-	if err != nil {
-		return Idle, fmt.Errorf("read the position of %s: %w", d.source, err)
+	changed, err := d.changed(ctx)
+	if err == nil && changed {
+		err = d.load(ctx)
 	}
-	if !d.loaded || !bytes.Equal(stored, d.committed) {
-		if err := d.load(ctx, stored); err != nil {
-			return Idle, err
-		}
+	if err != nil {
+		return Idle, err
 	}
 	if err := d.poll(ctx); err != nil {
 		return Idle, err
@@ -175,8 +142,8 @@ func (d *Detections) pollAndSweep(ctx context.Context) (Next, error) {
 	return Idle, nil
 }
 
-// load takes the position from what is stored, and makes the first contact if nothing is.
-func (d *Detections) load(ctx context.Context, stored []byte) error {
+// load takes over the committed position, and makes the first contact if there is none.
+func (d *Detections) load(ctx context.Context) error {
 	firmware, err := d.client.Firmware(ctx)
 	if err != nil {
 		return fmt.Errorf("ask for the firmware version: %w", err)
@@ -185,11 +152,11 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 		return fmt.Errorf("firmware %s has no mod_time on detections, which this stream needs: "+
 			"upgrade the appliance to %s or later, or set detections.enabled to false", firmware, least)
 	}
-	d.loaded, d.sweep, d.committed = false, nil, stored
+	d.sweep = nil
 	d.rewalk.reset()
 	filter := string(d.o.Filter)
 	if d.committed != nil {
-		if d.position, err = parsePosition(d.committed); err != nil {
+		if d.position, err = parseDetectionsPosition(d.committed); err != nil {
 			return err
 		}
 		if d.position.URL != d.o.URL {
@@ -215,12 +182,11 @@ func (d *Detections) load(ctx context.Context, stored []byte) error {
 	}
 	// The zero time is before the epoch, and a future time is the same as now.
 	start := min(max(0, d.o.Start(time.UnixMilli(now)).UnixMilli()), now)
-	p := position{ModTime: start, Whole: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
+	p := detectionsPosition{ModTime: start, Whole: start, Start: start, Contact: now, Floor: start, Swept: now, URL: d.o.URL, Filter: filter}
 	if err := d.commit(ctx, p, checkpoint.Commit{}); err != nil {
 		return err
 	}
 	d.o.Log.Info("first contact", "firmware", firmware.String(), "start", time.UnixMilli(start).UTC())
-	d.loaded = true
 	return nil
 }
 

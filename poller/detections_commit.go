@@ -14,7 +14,7 @@ import (
 
 // take commits the new versions among the rows, and the position p that they lead to. It
 // returns the number of events.
-func (d *Detections) take(ctx context.Context, p position, rows []object) (events int, err error) {
+func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []object) (events int, err error) {
 	keys := make([]string, len(rows))
 	for i := range rows {
 		keys[i] = rows[i].knownKey()
@@ -60,7 +60,7 @@ func (d *Detections) take(ctx context.Context, p position, rows []object) (event
 
 // pageChanges collects what the rows of a page change.
 type pageChanges struct {
-	position position // that the page leads to
+	position detectionsPosition // that the page leads to
 	recorded time.Time
 	commit   checkpoint.Commit
 	news     []transform.Detection
@@ -69,7 +69,7 @@ type pageChanges struct {
 }
 
 // newPageChanges returns the changes of a page with as many unknown objects as stated.
-func newPageChanges(p position, recorded time.Time, unknown int) *pageChanges {
+func newPageChanges(p detectionsPosition, recorded time.Time, unknown int) *pageChanges {
 	return &pageChanges{
 		position: p, recorded: recorded,
 		commit: checkpoint.Commit{Remember: make([]checkpoint.Entry, 0, unknown)},
@@ -177,7 +177,7 @@ func (d *Detections) encode(ctx context.Context, news []transform.Detection, sig
 
 // isNew reports whether an unknown detection is new. One that changed after the first
 // contact and began long ago may have been known and forgotten.
-func (d *Detections) isNew(p position, v transform.Detection) bool {
+func (d *Detections) isNew(p detectionsPosition, v transform.Detection) bool {
 	return v.Began >= p.Start && (v.ModTime < p.Contact || v.Began >= p.ModTime-d.o.ForgetAfter.Milliseconds())
 }
 
@@ -186,7 +186,7 @@ func (d *Detections) isNew(p position, v transform.Detection) bool {
 const lazyCommit = time.Minute
 
 // commit writes c with the position p.
-func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit) error {
+func (d *Detections) commit(ctx context.Context, p detectionsPosition, c checkpoint.Commit) error {
 	p.Page = d.longest
 	if len(c.Remember) == 0 && d.loaded {
 		moved, far := p, p.ModTime-d.written.ModTime
@@ -199,19 +199,11 @@ func (d *Detections) commit(ctx context.Context, p position, c checkpoint.Commit
 			return nil
 		}
 	}
-	c.Source, c.Expect, c.Position = d.source, d.committed, p.encode()
 	c.ForgetBefore = max(0, p.ModTime-d.o.ForgetAfter.Milliseconds())
-	err := d.commitInTurn(ctx, c)
-	if errors.Is(err, errGaveWay) {
+	if err := d.write(ctx, c, p.encode()); err != nil {
 		return err
 	}
-	if err != nil {
-		// It is not known whether it was written: the position in the store decides.
-		d.loaded = false
-		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), d.source, err)
-	}
-	d.position, d.written, d.committed = p, p, c.Position
-	d.progress.count(c)
+	d.position, d.written = p, p
 	return nil
 }
 
@@ -274,19 +266,22 @@ var errAskAgain = errors.New("the page has to be requested again, with fewer row
 // goroutine waited for the turn. The page has to be read again: it may have changed.
 var errGaveWay = errors.New("the journal is full, and a ticket waits to be written")
 
-// commitInTurn commits c. While the journal is full it waits, unless another goroutine
+// turnStore is a store for commits during a turn.
+type turnStore struct {
+	Store
+	ownWrites OwnWrites
+}
+
+// Commit implements Store. While the journal is full it waits, unless another goroutine
 // waits for the turn: then nothing is written, and it returns errGaveWay.
-func (d *Detections) commitInTurn(ctx context.Context, c checkpoint.Commit) error {
-	if d.o.OwnWrites == nil {
-		return d.store.Commit(ctx, c)
-	}
+func (s *turnStore) Commit(ctx context.Context, c checkpoint.Commit) error {
 	c.NoWait = true
-	err := d.store.Commit(ctx, c)
+	err := s.Store.Commit(ctx, c)
 	if !errors.Is(err, checkpoint.ErrFull) {
 		return err
 	}
 	waiting, stop := context.WithCancelCause(ctx)
-	contended, watched := d.o.OwnWrites.Contended(), make(chan struct{})
+	contended, watched := s.ownWrites.Contended(), make(chan struct{})
 	go func() {
 		defer close(watched)
 		select {
@@ -296,7 +291,7 @@ func (d *Detections) commitInTurn(ctx context.Context, c checkpoint.Commit) erro
 		}
 	}()
 	c.NoWait = false
-	err = d.store.Commit(waiting, c)
+	err = s.Store.Commit(waiting, c)
 	stop(nil)
 	<-watched
 	if err != nil && errors.Is(context.Cause(waiting), errGaveWay) && ctx.Err() == nil && errors.Is(err, context.Canceled) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,9 +12,9 @@ import (
 	"ndrbridge/transform"
 )
 
-// position is the position of a detections source. All times are the appliance's own, in
+// detectionsPosition is the position of a detections source. All times are the appliance's own, in
 // milliseconds since the epoch.
-type position struct {
+type detectionsPosition struct {
 	// ModTime is the mod_time up to which every version was seen, except versions that
 	// become visible late. It is never ahead of the appliance's clock, so that a
 	// mod_time in the future hides nothing.
@@ -53,26 +52,28 @@ func markReread(rows []object, w *walk, from int64) {
 	}
 }
 
-func parsePosition(b []byte) (position, error) {
-	var p position
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("read the position %q: %w", b, err)
-	}
+func parseDetectionsPosition(stored []byte) (detectionsPosition, error) {
+	p, err := parsePosition[detectionsPosition](stored)
 	if p.Whole == 0 || p.Whole > p.ModTime {
 		p.Whole = p.ModTime
 	}
-	return p, nil
+	return p, err
 }
 
-func (p position) encode() []byte {
+func (p detectionsPosition) encode() []byte {
 	if p.Whole == p.ModTime {
 		p.Whole = 0
 	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // a struct of numbers and strings
+	return encodePosition(p)
+}
+
+// rewind moves the position back to a time in milliseconds since the epoch, at least 0.
+func (p *detectionsPosition) rewind(to int64) {
+	if to <= p.ModTime {
+		p.Reread = true
+		p.ModTime, p.Whole = to, min(p.Whole, to)
+		p.Floor = min(p.Floor, to)
 	}
-	return b
 }
 
 // known is the remembered state of a detection.

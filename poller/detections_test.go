@@ -48,14 +48,16 @@ func newWorld(t tb) *world {
 	w.time = func() int64 { return w.clock }
 	w.state = newMemory(w.journal)
 	w.options = poller.DetectionsOptions{
-		Appliance: "hq", URL: "https://sensor.example",
-		Start:   func(now time.Time) time.Time { return now },
-		Overlap: 2 * time.Minute, PageSize: 5,
+		StreamOptions: poller.StreamOptions{
+			Appliance: "hq", URL: "https://sensor.example",
+			Start:    func(now time.Time) time.Time { return now },
+			PageSize: 5, TypePrefix: "io.ndrbridge",
+			Now:     func() time.Time { return time.UnixMilli(1_700_000_000_000) }, // years behind the appliance's
+			Log:     slog.New(slog.DiscardHandler),
+			Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+		},
+		Overlap:        2 * time.Minute,
 		ReconcileEvery: 6 * time.Hour, ReconcileBack: 72 * time.Hour, ForgetAfter: 90 * 24 * time.Hour,
-		TypePrefix: "io.ndrbridge",
-		Now:        func() time.Time { return time.UnixMilli(1_700_000_000_000) }, // years behind the appliance's
-		Log:        slog.New(slog.DiscardHandler),
-		Metrics:    poller.NewMetrics(prometheus.NewRegistry()),
 	}
 	w.restart()
 	return w

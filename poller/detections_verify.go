@@ -23,7 +23,7 @@ const maxVerified = 10_000_000
 func VerifyDetections(ctx context.Context, client DetectionsClient, store Store, o DetectionsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	d := NewDetections(client, store, o)
 	d.pages.polls = unreadableAfter // objects that the source has given up must not end this
-	position, err := d.committedPosition(ctx)
+	position, err := committedPosition(ctx, &d.stream, parseDetectionsPosition)
 	if err != nil {
 		return Verification{}, err
 	}
@@ -67,7 +67,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	walked := d.clock // the walk did not show what changed later
 
 	// Versions that the source has read in the meantime are not differences.
-	if position, err = d.committedPosition(ctx); err != nil {
+	if position, err = committedPosition(ctx, &d.stream, parseDetectionsPosition); err != nil {
 		return v.Verification, err
 	}
 	different := make(map[int64]bool)
@@ -89,18 +89,6 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	}
 	v.Same += v.Compared
 	return v.Verification, d.findGone(ctx, &v, from, walked, shown)
-}
-
-// committedPosition returns the position in the store.
-func (d *Detections) committedPosition(ctx context.Context) (position, error) {
-	committed, err := d.store.Position(ctx, d.source)
-	switch {
-	case err != nil:
-		return position{}, fmt.Errorf("read the position of %s: %w", d.source, err)
-	case committed == nil:
-		return position{}, fmt.Errorf("%s: %w", d.source, ErrNoPosition)
-	}
-	return parsePosition(committed)
 }
 
 // compare adds the rows to shown, and returns those whose version is not the known one.
@@ -131,7 +119,7 @@ func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64
 }
 
 // explain reports how a row differs from what is known of it now, if it does.
-func (d *Detections) explain(ctx context.Context, v *verification, o *object, p position) (differs bool, err error) {
+func (d *Detections) explain(ctx context.Context, v *verification, o *object, p detectionsPosition) (differs bool, err error) {
 	values, err := d.store.Recall(ctx, d.source, []string{o.knownKey()})
 	if err != nil {
 		return false, fmt.Errorf("recall what is known of detection %d: %w", o.id, err)

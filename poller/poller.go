@@ -228,10 +228,6 @@ type progressMeter struct {
 // measureFor is the length of an interval.
 const measureFor = 30 * time.Second
 
-func newProgressMeter(source checkpoint.Source, metrics *Metrics, now func() time.Time) *progressMeter {
-	return &progressMeter{source: source, metrics: metrics, now: now}
-}
-
 // current returns the source's progress. It is safe for concurrent use.
 func (p *progressMeter) current() (progress Progress, ok bool) {
 	p.mu.Lock()

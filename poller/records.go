@@ -1,18 +1,15 @@
 package poller
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
 	"ndrbridge/appliance"
 	"ndrbridge/checkpoint"
-	"ndrbridge/internal/traceparent"
 	"ndrbridge/transform"
 )
 
@@ -37,15 +34,12 @@ const (
 // RecordsOptions configures a records source. The durations are compared with the
 // appliance's clock.
 type RecordsOptions struct {
-	Appliance string          // its name
-	URL       string          // its address, remembered so that a change can be detected
-	Query     string          // the name of the query, part of the stream's
-	Types     []string        // record types such as ~http; empty: all
-	Filter    json.RawMessage // the interface's filter object; nil: none
-	// Start returns where to begin if the state has no position, given the appliance's
-	// time; the zero time means the oldest record that it keeps. Records up to a
-	// millisecond older may be read too.
-	Start func(now time.Time) time.Time
+	// Now also serves to estimate the appliance's time between its answers, which are
+	// decisive. Records up to a millisecond older than Start may be read too.
+	StreamOptions
+	Query  string          // the name of the query, part of the stream's
+	Types  []string        // record types such as ~http; empty: all
+	Filter json.RawMessage // the interface's filter object; nil: none
 	// Window is the length of a window near the present.
 	Window time.Duration
 	// Delay is how late a record may be stored and still be read at once.
@@ -55,17 +49,10 @@ type RecordsOptions struct {
 	Recheck time.Duration
 	// ContextTTL is how long an unused cursor is valid.
 	ContextTTL time.Duration
-	PageSize   int // the most records to request at once, at least 2
 	// MaxWindowRecords bounds the records of one window, and with it the memory used;
 	// above 0.
 	MaxWindowRecords int
 	Store            RecordStore
-	TypePrefix       string
-	// Now is used for recordedtime, for speeds, and to estimate the appliance's time
-	// between its answers, which are decisive.
-	Now     func() time.Time
-	Log     *slog.Logger
-	Metrics *Metrics
 }
 
 // Records is the source of one query's records. It reads closed windows, one after the
@@ -82,24 +69,17 @@ type RecordsOptions struct {
 //   - No decision depends on the local clock alone: an answer counts only if its
 //     own time proves that the window was closed.
 type Records struct {
+	stream
 	client RecordsClient
-	store  Store
-	source checkpoint.Source
 	o      RecordsOptions
-	events transform.Encoder
 
-	loaded    bool // position and committed are those in the store
-	position  recordsPosition
-	committed []byte
-	written   int64 // Until of the committed position
+	position recordsPosition
+	written  int64 // Until of the committed position
 
 	reading *reading // the window being read; nil: none
 
 	page     appliance.RecordPage
 	parsed   []recordRow
-	limit    pageLimit
-	pages    pageFailures
-	objects  failedPolls
 	date     int64     // the appliance's time in its last answer, less skew
 	latest   int64     // the latest time among its answers
 	skew     int64     // the largest known difference between its answers' times
@@ -117,17 +97,13 @@ type Records struct {
 	early      int   // windows in a row that were divided because their search was terminated early
 
 	recheckErrors int // errors in a row
-
-	progress *progressMeter
 }
 
 // NewRecords returns a source that continues from the position in store.
 func NewRecords(client RecordsClient, store Store, o RecordsOptions) *Records {
-	source := checkpoint.Source{Appliance: o.Appliance, Stream: transform.StreamRecords + "/" + o.Query}
 	r := &Records{
-		client: client, store: store, o: o, source: source, progress: newProgressMeter(source, o.Metrics, o.Now),
-		events: transform.Encoder{TypePrefix: o.TypePrefix, Appliance: o.Appliance},
-		limit:  newPageLimit(o.PageSize), objects: make(failedPolls),
+		stream: newStream(store, transform.StreamRecords+"/"+o.Query, o.StreamOptions),
+		client: client, o: o,
 		span:  max(1, o.Window.Milliseconds()),
 		reach: maxSpan.Milliseconds(),
 		most:  o.MaxWindowRecords,
@@ -136,27 +112,17 @@ func NewRecords(client RecordsClient, store Store, o RecordsOptions) *Records {
 	return r
 }
 
-// Source returns the stream's name.
-func (r *Records) Source() checkpoint.Source { return r.source }
-
-// Progress implements Source.
-func (r *Records) Progress() (p Progress, ok bool) { return r.progress.current() }
-
 // Poll reads one window, if there is anything to read, and once it has caught up it checks
 // one due window again. Each page is committed by itself, so an error loses nothing that
 // was read before it. It returns Now while there is more to read or to check again.
 func (r *Records) Poll(ctx context.Context) (Next, error) {
-	r.events.TraceParent = traceparent.Of(ctx)
 	defer func() {
 		r.page.Release()
 		r.parsed = nil
 	}()
-	next, err := r.poll(ctx)
-	switch {
-	case errors.Is(err, errClockBack):
+	next, err := r.run(ctx, r.poll)
+	if errors.Is(err, errClockBack) {
 		return Soon, r.goBack(ctx)
-	case errors.Is(err, checkpoint.ErrFenced):
-		return Soon, nil // an operator moved the position: the next poll reads it
 	}
 	return next, err
 }
@@ -200,16 +166,12 @@ func (r *Records) poll(ctx context.Context) (Next, error) {
 // load reads the position if it is not the expected one, since an operator may have moved
 // it, and makes the first contact if there is none.
 func (r *Records) load(ctx context.Context) error {
-	stored, err := r.store.Position(ctx, r.source)
-	if err != nil {
-		return fmt.Errorf("read the position of %s: %w", r.source, err)
+	if changed, err := r.changed(ctx); err != nil || !changed {
+		return err
 	}
-	if r.loaded && bytes.Equal(stored, r.committed) {
-		return nil
-	}
-	r.loaded, r.reading, r.committed = false, nil, stored
+	r.reading = nil
 	types, filter := strings.Join(r.o.Types, ","), string(r.o.Filter)
-	if stored == nil {
+	if r.committed == nil {
 		start, err := r.start(ctx)
 		if err != nil {
 			return err
@@ -223,7 +185,7 @@ func (r *Records) load(ctx context.Context) error {
 		r.o.Log.Info("first contact", "start", time.UnixMilli(start).UTC())
 		return nil
 	}
-	p, err := parseRecordsPosition(stored)
+	p, err := parsePosition[recordsPosition](r.committed)
 	if err != nil {
 		return err
 	}
@@ -378,14 +340,11 @@ func (r *Records) commit(ctx context.Context, p recordsPosition, c checkpoint.Co
 		r.position = p
 		return nil
 	}
-	c.Source, c.Expect, c.Position = r.source, r.committed, p.encode()
 	c.ForgetBefore = p.oldest()
-	if err := r.store.Commit(ctx, c); err != nil {
-		// It is not known whether it was written: the position in the store decides.
-		r.loaded, r.reading = false, nil
-		return fmt.Errorf("commit %d events of %s: %w", len(c.Events), r.source, err)
+	if err := r.write(ctx, c, encodePosition(p)); err != nil {
+		r.reading = nil
+		return err
 	}
-	r.loaded, r.position, r.committed, r.written = true, p, c.Position, p.Until
-	r.progress.count(c)
+	r.position, r.written = p, p.Until
 	return nil
 }

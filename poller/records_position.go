@@ -1,8 +1,6 @@
 package poller
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -96,13 +94,13 @@ func (p recordsPosition) oldest() int64 {
 	return oldest
 }
 
-// back returns the position moved back to a time, if that is older. The lists of windows
-// from there on are emptied, so that everything in them is delivered again. A window whose
-// total is to be checked is still checked, since its first part may be before that time.
-func (p recordsPosition) back(to int64) recordsPosition {
+// rewind moves the position back to a time, if that is older. The lists of windows from
+// there on are emptied, so that everything in them is delivered again. A window whose total
+// is to be checked is still checked, since its first part may be before that time.
+func (p *recordsPosition) rewind(to int64) {
 	to = max(to, 1)
 	if to >= p.Until {
-		return p
+		return
 	}
 	p.Until, p.Start = to, min(p.Start, to)
 	var kept []recordList
@@ -115,32 +113,6 @@ func (p recordsPosition) back(to int64) recordsPosition {
 		}
 	}
 	p.Lists = kept
-	return p
-}
-
-func parseRecordsPosition(b []byte) (recordsPosition, error) {
-	var p recordsPosition
-	if err := json.Unmarshal(b, &p); err != nil {
-		return p, fmt.Errorf("read the position %q: %w", b, err)
-	}
-	return p, nil
-}
-
-func (p recordsPosition) encode() []byte {
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // a struct of numbers and strings
-	}
-	return b
-}
-
-// rewindRecords moves a position back to a time in milliseconds since the epoch.
-func rewindRecords(position []byte, to int64) ([]byte, error) {
-	p, err := parseRecordsPosition(position)
-	if err != nil {
-		return nil, err
-	}
-	return p.back(to).encode(), nil
 }
 
 // hashSize is the length of a record's hash in a list's entry.

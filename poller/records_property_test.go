@@ -31,14 +31,17 @@ func newRecordWorld(t tb) *recordWorld {
 	w := &recordWorld{tb: t, recordModel: newRecordModel(), arrived: make(map[string]int), local: time.UnixMilli(1_700_000_000_000)}
 	w.state = newMemory(w.journal)
 	w.options = poller.RecordsOptions{
-		Appliance: "hq", URL: "https://sensor.example", Query: "web", Types: []string{"~http"},
-		Start:  func(now time.Time) time.Time { return now },
+		StreamOptions: poller.StreamOptions{
+			Appliance: "hq", URL: "https://sensor.example",
+			Start:    func(now time.Time) time.Time { return now },
+			PageSize: 5, TypePrefix: "io.ndrbridge",
+			Now:     func() time.Time { return w.local },
+			Log:     slog.New(slog.DiscardHandler),
+			Metrics: poller.NewMetrics(prometheus.NewRegistry()),
+		},
+		Query: "web", Types: []string{"~http"},
 		Window: 10 * time.Second, Delay: 3 * time.Second, Recheck: time.Minute, ContextTTL: time.Minute,
-		PageSize: 5, MaxWindowRecords: 40, Store: poller.StoreAuto,
-		TypePrefix: "io.ndrbridge",
-		Now:        func() time.Time { return w.local },
-		Log:        slog.New(slog.DiscardHandler),
-		Metrics:    poller.NewMetrics(prometheus.NewRegistry()),
+		MaxWindowRecords: 40, Store: poller.StoreAuto,
 	}
 	w.restart()
 	return w

@@ -23,14 +23,7 @@ type JournalReader interface {
 // run while the source does. It returns ErrNoPosition if the stream was never read.
 func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journal JournalReader, o RecordsOptions, since time.Time, report VerifyReport) (Verification, error) {
 	r := NewRecords(client, store, o)
-	committed, err := store.Position(ctx, r.source)
-	switch {
-	case err != nil:
-		return Verification{}, fmt.Errorf("read the position of %s: %w", r.source, err)
-	case committed == nil:
-		return Verification{}, fmt.Errorf("%s: %w", r.source, ErrNoPosition)
-	}
-	p, err := parseRecordsPosition(committed)
+	p, err := committedPosition(ctx, &r.stream, parsePosition[recordsPosition])
 	if err != nil {
 		return Verification{}, err
 	}

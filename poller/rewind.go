@@ -21,9 +21,10 @@ var ErrNoPosition = errors.New("the stream has never been read")
 // stays. Rewind returns ErrNoPosition if there is none, and an error if the stream is
 // unknown.
 func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.Time) error {
-	rewind := rewindDetections
+	var rewind func(position []byte, to int64) ([]byte, error)
 	switch {
 	case source.Stream == transform.StreamDetections:
+		rewind = rewindDetections
 	case source.Stream == transform.StreamAudit:
 		rewind = rewindAudit
 	case strings.HasPrefix(source.Stream, transform.StreamRecords+"/"):
@@ -55,19 +56,22 @@ func Rewind(ctx context.Context, store Store, source checkpoint.Source, to time.
 	return nil
 }
 
-// rewindDetections moves a position back to a time in milliseconds since the epoch, at
-// least 0.
 func rewindDetections(position []byte, to int64) ([]byte, error) {
-	p, err := parsePosition(position)
-	if err != nil {
-		return nil, err
-	}
-	if to <= p.ModTime {
-		p.Reread = true
-		p.ModTime, p.Whole = to, min(p.Whole, to)
-		p.Floor = min(p.Floor, to)
-	}
-	return p.encode(), nil
+	p, err := parseDetectionsPosition(position)
+	p.rewind(to)
+	return p.encode(), err
+}
+
+func rewindAudit(position []byte, to int64) ([]byte, error) {
+	p, err := parsePosition[auditPosition](position)
+	p.rewind(to)
+	return encodePosition(p), err
+}
+
+func rewindRecords(position []byte, to int64) ([]byte, error) {
+	p, err := parsePosition[recordsPosition](position)
+	p.rewind(to)
+	return encodePosition(p), err
 }
 
 // ReadUpTo returns the appliance's time up to which the committed position of a stream
@@ -81,17 +85,17 @@ func ReadUpTo(ctx context.Context, store Store, source checkpoint.Source) (time.
 	var at int64
 	switch source.Stream {
 	case transform.StreamDetections:
-		var p position
-		p, err = parsePosition(committed)
+		var p detectionsPosition
+		p, err = parseDetectionsPosition(committed)
 		at = p.ModTime
 	case transform.StreamAudit:
 		var p auditPosition
-		if p, err = parseAuditPosition(committed); p.Last != nil {
+		if p, err = parsePosition[auditPosition](committed); p.Last != nil {
 			at = p.Last.Time
 		}
 	default:
 		var p recordsPosition
-		p, err = parseRecordsPosition(committed)
+		p, err = parsePosition[recordsPosition](committed)
 		at = p.Until
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package poller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -185,8 +184,8 @@ func (w *Watch) report(ctx context.Context) error {
 	}
 	var reported reachState
 	if committed != nil {
-		if err := json.Unmarshal(committed, &reported); err != nil {
-			return fmt.Errorf("read the position %q: %w", committed, err)
+		if reported, err = parsePosition[reachState](committed); err != nil {
+			return err
 		}
 	}
 	w.mu.Lock()
@@ -209,11 +208,9 @@ func (w *Watch) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	position, err := json.Marshal(state)
-	if err != nil {
-		return fmt.Errorf("encode the position of %s: %w", w.source, err)
-	}
-	err = w.store.Commit(ctx, checkpoint.Commit{Source: w.source, Expect: committed, Position: position, Events: []transform.Event{event}})
+	err = w.store.Commit(ctx, checkpoint.Commit{
+		Source: w.source, Expect: committed, Position: encodePosition(state), Events: []transform.Event{event},
+	})
 	if err != nil {
 		return fmt.Errorf("commit an event of %s: %w", w.source, err)
 	}

@@ -61,9 +61,11 @@ func newBridged(t *testing.T, transport func(http.RoundTripper) http.RoundTrippe
 	}
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	b.source = poller.NewDetections(client, b.store, poller.DetectionsOptions{
-		Appliance: "hq", URL: "http://sensor.example", Start: func(time.Time) time.Time { return time.Time{} },
-		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour, OwnWrites: ownWrites,
-		TypePrefix: "io.ndrbridge", Now: time.Now, Log: log, Metrics: poller.NewMetrics(registry),
+		StreamOptions: poller.StreamOptions{
+			Appliance: "hq", URL: "http://sensor.example", Start: func(time.Time) time.Time { return time.Time{} }, PageSize: 10,
+			TypePrefix: "io.ndrbridge", Now: time.Now, Log: log, Metrics: poller.NewMetrics(registry),
+		},
+		Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour, OwnWrites: ownWrites,
 	})
 	b.writer = tickets.NewWriter(client, b.store, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Second, RetryMax: time.Minute, Probe: 30 * time.Second,

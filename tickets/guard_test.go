@@ -273,12 +273,15 @@ func (g *guarded) start() {
 	g.must(err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	g.source = poller.NewDetections(client, g.store, poller.DetectionsOptions{
-		Appliance: "hq", URL: "http://sensor.example",
-		Start:   func(now time.Time) time.Time { return now.Add(-time.Hour) },
-		Overlap: time.Minute, PageSize: 10, ForgetAfter: 90 * 24 * time.Hour,
+		StreamOptions: poller.StreamOptions{
+			Appliance: "hq", URL: "http://sensor.example", PageSize: 10,
+			Start:      func(now time.Time) time.Time { return now.Add(-time.Hour) },
+			TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
+			Log: log, Metrics: poller.NewMetrics(registry),
+		},
+		Overlap: time.Minute, ForgetAfter: 90 * 24 * time.Hour,
 		ReconcileEvery: 5 * time.Minute, ReconcileBack: time.Hour,
-		OwnWrites: ownWrites, TypePrefix: "io.ndrbridge", Now: func() time.Time { return g.now },
-		Log: log, Metrics: poller.NewMetrics(registry),
+		OwnWrites: ownWrites,
 	})
 	g.writer = tickets.NewWriter(client, &mortal{g.store, g}, ownWrites, tickets.WriterOptions{
 		Appliance: "hq", TypePrefix: "io.ndrbridge", RetryInitial: time.Nanosecond, RetryMax: time.Nanosecond, Probe: time.Nanosecond,

@@ -96,15 +96,17 @@ func (b *bench) idlePoll(ctx context.Context, of idleCase) (row idleRow, err err
 	defer c.Close()
 	counted := &countedClient{Client: c}
 	source := poller.NewDetections(counted, store, poller.DetectionsOptions{
-		Appliance: "hq", URL: url,
-		Start:       func(time.Time) time.Time { return time.Time{} },
+		StreamOptions: poller.StreamOptions{
+			Appliance: "hq", URL: url,
+			Start:      func(time.Time) time.Time { return time.Time{} },
+			PageSize:   1000,
+			TypePrefix: "io.ndrbridge",
+			Now:        time.Now,
+			Log:        slog.New(slog.DiscardHandler),
+			Metrics:    poller.NewMetrics(prometheus.NewRegistry()),
+		},
 		Overlap:     of.overlap,
-		PageSize:    1000,
 		ForgetAfter: 90 * 24 * time.Hour,
-		TypePrefix:  "io.ndrbridge",
-		Now:         time.Now,
-		Log:         slog.New(slog.DiscardHandler),
-		Metrics:     poller.NewMetrics(prometheus.NewRegistry()),
 	})
 	if _, err := source.Poll(ctx); err != nil { // the backlog
 		return row, err

@@ -124,22 +124,24 @@ func (b *bridge) poll(ctx context.Context, a configs.Appliance, m *poller.Metric
 		b.running.Go(func() { p.Run(ctx) })
 	}
 	d := a.Detections
+	options := func(start configs.Start, pageSize int) poller.StreamOptions {
+		return poller.StreamOptions{
+			Appliance: a.Name, URL: a.URL, Start: start.At, PageSize: pageSize, Now: time.Now, Log: b.log, Metrics: m,
+		}
+	}
 	start(poller.NewDetections(client, b.store, poller.DetectionsOptions{
-		Appliance: a.Name, URL: a.URL, Start: d.Start.At, Overlap: time.Duration(d.Overlap), PageSize: d.PageSize,
+		StreamOptions: options(d.Start, d.PageSize), Overlap: time.Duration(d.Overlap),
 		ReconcileEvery: time.Duration(d.Reconcile.Every), ReconcileBack: time.Duration(d.Reconcile.Back),
-		ForgetAfter: time.Duration(d.ForgetAfter), OwnWrites: ownWrites, Now: time.Now, Log: b.log, Metrics: m,
+		ForgetAfter: time.Duration(d.ForgetAfter), OwnWrites: ownWrites,
 	}), d.Interval)
 	if a.Audit.Enabled {
-		start(poller.NewAudit(client, b.store, poller.AuditOptions{
-			Appliance: a.Name, URL: a.URL, Start: a.Audit.Start.At, PageSize: a.Audit.PageSize, Now: time.Now, Log: b.log, Metrics: m,
-		}), a.Audit.Interval)
+		start(poller.NewAudit(client, b.store, options(a.Audit.Start, a.Audit.PageSize)), a.Audit.Interval)
 	}
 	for _, q := range a.Records {
 		start(poller.NewRecords(client, b.store, poller.RecordsOptions{
-			Appliance: a.Name, URL: a.URL, Query: q.Name, Types: q.Types, Start: q.Start.At, Window: time.Duration(q.Window),
+			StreamOptions: options(q.Start, q.PageSize), Query: q.Name, Types: q.Types, Window: time.Duration(q.Window),
 			Delay: time.Duration(q.Delay), Recheck: time.Duration(q.Recheck), ContextTTL: time.Duration(q.ContextTTL),
-			PageSize: q.PageSize, MaxWindowRecords: q.MaxWindowRecords, Store: poller.RecordStore(q.Store),
-			Now: time.Now, Log: b.log, Metrics: m,
+			MaxWindowRecords: q.MaxWindowRecords, Store: poller.RecordStore(q.Store),
 		}), q.Interval)
 	}
 	return nil
