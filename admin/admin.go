@@ -82,7 +82,7 @@ func NewHandler(o Options) http.Handler {
 		writeText(w, "ready\n")
 	}))
 	metrics := promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{})
-	mux.Handle("/metrics", ownPages(authorize(o.Token, readOnly(bounded(maxScrapes, metrics.ServeHTTP)))))
+	mux.Handle("/metrics", ownPages(authorize(o.Token, readOnly(bounded(maxScrapes, metrics)))))
 	for pattern, file := range page.Handlers() {
 		mux.Handle(pattern, readOnly(file.ServeHTTP))
 	}
@@ -118,8 +118,7 @@ func byAddress(token string, next http.Handler) http.Handler {
 			host = name
 		}
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err != nil && host != "localhost" {
-			w.Header().Set("Connection", "close")
-			writeProblem(w, http.StatusMisdirectedRequest, "without admin.token, ask for this interface by its address or as localhost")
+			refusal(http.StatusMisdirectedRequest, "without admin.token, ask for this interface by its address or as localhost").write(w)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -144,8 +143,7 @@ func authorize(token string, next http.Handler) http.Handler {
 		// Comparing sums of equal length takes the same time for every token.
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="ndrbridge"`)
-			w.Header().Set("Connection", "close")
-			writeProblem(w, http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN")
+			refusal(http.StatusUnauthorized, "send the token of admin.token or admin.token_file as Authorization: Bearer TOKEN").write(w)
 			return
 		}
 		a := admissionOf(r)

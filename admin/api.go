@@ -2,26 +2,39 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ndrbridge/checkpoint"
 	"ndrbridge/poller"
 )
 
+// operation carries out a request. It returns the answer, which is sent as JSON, or nil
+// if it has sent a response itself. An error is sent as a problem.
+type operation func(c Control, w http.ResponseWriter, r *http.Request) (answer any, err error)
+
+// operations are the operations of a path, by method.
+type operations map[string]operation
+
+// noContent is the answer of an operation that returns nothing.
+type noContent struct{}
+
 // api returns the handler of /api/v1.
 func (o Options) api() http.Handler {
-	mux, answers := http.NewServeMux(), make(chan struct{}, maxAnswers)
+	mux, answers := http.NewServeMux(), make(slots, maxAnswers)
 	for path, m := range map[string]operations{
 		"/status":  {http.MethodGet: status},
 		"/history": {http.MethodGet: history},
-		"/events":  {http.MethodGet: tail()},
+		"/events":  {http.MethodGet: tail(make(slots, maxTails))},
 		"/backup":  {http.MethodPost: backup},
 		"/reload":  {http.MethodPost: reload},
 		"/rewind":  {http.MethodPost: rewind},
@@ -34,7 +47,9 @@ func (o Options) api() http.Handler {
 
 		"/tickets": {http.MethodGet: listCommands, http.MethodPost: o.takeCommands},
 		// The id of a command or, for POST, the name of a ticket system.
-		"/tickets/{id}":       {http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook},
+		"/tickets/{id}": {
+			http.MethodGet: showCommand, http.MethodDelete: dropCommand, http.MethodPost: o.takeWebhook,
+		},
 		"/tickets/{id}/retry": {http.MethodPost: retryCommand},
 
 		// A key can contain anything, including slashes.
@@ -51,15 +66,12 @@ func (o Options) api() http.Handler {
 	return mux
 }
 
-// operations are the handlers of a path, by method.
-type operations map[string]func(Control, http.ResponseWriter, *http.Request)
-
 // serve returns a handler for the operations of a path. It answers 503 until there
-// is a Control. A GET, except of the event stream, occupies one of slots, and is
+// is a Control. A GET, except of the event stream, occupies one of answers, and is
 // answered 503 if none is free.
-func (o Options) serve(m operations, slots chan struct{}) http.Handler {
+func (o Options) serve(m operations, answers slots) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		operation, ok := m[r.Method]
+		do, ok := m[r.Method]
 		if !ok {
 			refuseMethod(w, r, slices.Sorted(maps.Keys(m)))
 			return
@@ -71,15 +83,26 @@ func (o Options) serve(m operations, slots chan struct{}) http.Handler {
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		if r.Method == http.MethodGet && r.URL.Path != "/api/v1/events" {
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-			default:
-				writeBusy(w, "too many answers are being read; try again")
+			if !answers.take() {
+				busy("too many answers are being read; try again").write(w)
 				return
 			}
+			defer answers.release()
 		}
-		operation(c, w, r)
+		answer, err := do(c, w, r)
+		if err != nil {
+			problemOf(err, http.StatusInternalServerError).write(w)
+			return
+		}
+		switch answer := answer.(type) {
+		case nil:
+		case noContent:
+			w.WriteHeader(http.StatusNoContent)
+		case accepted:
+			writeJSON(w, http.StatusAccepted, answer)
+		default:
+			writeJSON(w, http.StatusOK, answer)
+		}
 	})
 }
 
@@ -89,41 +112,7 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, allowed []string) {
 		fmt.Sprintf("%s does not take %s: use %s", r.URL.Path, r.Method, strings.Join(allowed, " or ")))
 }
 
-// timeAdvice ends errors about a missing or invalid time.
-const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
-
-// maxRequest is the maximum size of a request's body, in bytes.
-const maxRequest = 1 << 20
-
-// readRequest decodes the JSON body into v. If the body is invalid, it writes a
-// problem and returns false.
-func readRequest(w http.ResponseWriter, r *http.Request, v any) bool {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(v)
-	if err == nil {
-		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
-			return true
-		}
-		if err == nil {
-			err = errors.New("something follows it")
-		}
-	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.Is(err, errBodies):
-		writeBusy(w, err.Error())
-	case errors.As(err, &tooLarge):
-		writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes: ask for less at once", tooLarge.Limit))
-	case errors.Is(err, io.EOF):
-		writeProblem(w, http.StatusBadRequest, "the body is missing: send JSON")
-	default:
-		writeProblem(w, http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
-	}
-	return false
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -132,31 +121,74 @@ func writeJSON(w http.ResponseWriter, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes()) // fails only if the client is gone
 }
 
-// writeError writes a problem for an error of Control.
-func writeError(w http.ResponseWriter, err error) {
-	writeProblem(w, statusOf(err, http.StatusInternalServerError), err.Error())
+// timeAdvice ends errors about a missing or invalid time.
+const timeAdvice = "write a time such as 2026-01-31T08:00:00Z"
+
+// maxRequest is the maximum size of a request's body, in bytes.
+const maxRequest = 1 << 20
+
+// readRequest decodes the JSON body into v.
+func readRequest(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := readBody(w, r, maxRequest)
+	if p, ok := errors.AsType[*problem](err); ok && p.Status == http.StatusRequestEntityTooLarge {
+		p.Detail += ": ask for less at once"
+	}
+	if err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(v); err == nil {
+		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = cmp.Or(err, errors.New("something follows it"))
+	}
+	return newProblem(http.StatusBadRequest, "the body is not the expected JSON: "+err.Error())
 }
 
-// statusOf returns the HTTP status for an error of Control, or fallback if the error
-// is none of the known ones.
-func statusOf(err error, fallback int) int {
+// readBody reads a body of at most limit bytes, which must not be empty.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.Is(err, ErrUnknown):
-		return http.StatusNotFound
-	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
-		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
-		return http.StatusConflict
-	case errors.Is(err, checkpoint.ErrClosed):
-		return http.StatusServiceUnavailable
+	case errors.Is(err, errBodies):
+		return nil, busy(err.Error())
+	case errors.As(err, &tooLarge):
+		return nil, newProblem(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
+	case err != nil:
+		return nil, newProblem(http.StatusBadRequest, "the body broke off")
+	case len(bytes.TrimSpace(body)) == 0:
+		return nil, newProblem(http.StatusBadRequest, "the body is missing: send JSON")
 	}
-	return fallback
+	return body, nil
+}
+
+// The maximum number of dead letters or commands on a page, and the default.
+const (
+	maxPage     = 1000
+	defaultPage = 100
+)
+
+// readLimit returns the number of items that a page may have.
+func readLimit(query url.Values) (int, error) {
+	text := query.Get("limit")
+	if text == "" {
+		return defaultPage, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > maxPage {
+		return 0, newProblem(http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
+	}
+	return limit, nil
 }
 
 // problem is a problem document of the type about:blank (RFC 9457, section
-// 4.2.1). The client returns it as an error.
+// 4.2.1). Operations and the client return it as an error.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -165,10 +197,45 @@ type problem struct {
 	// Both are empty if unknown.
 	Field   string   `json:"field,omitempty"`
 	Allowed []string `json:"allowed,omitempty"`
+
+	close      bool   // the connection is closed
+	retryAfter string // seconds; empty: unknown
 }
 
 func newProblem(status int, detail string) *problem {
 	return &problem{Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+// refusal returns a problem after which the connection is closed.
+func refusal(status int, detail string) *problem {
+	p := newProblem(status, detail)
+	p.close = true
+	return p
+}
+
+// busy returns the refusal of a request for which there is no capacity.
+func busy(detail string) *problem {
+	p := refusal(http.StatusServiceUnavailable, detail)
+	p.retryAfter = "5"
+	return p
+}
+
+// problemOf returns the problem for an error of an operation. Its status is fallback if
+// the error is none of the known ones.
+func problemOf(err error, fallback int) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, ErrUnknown):
+		fallback = http.StatusNotFound
+	case errors.Is(err, ErrNotRunning), errors.Is(err, ErrBusy), errors.Is(err, ErrNotRejected), errors.Is(err, poller.ErrNoPosition),
+		errors.Is(err, checkpoint.ErrDeadFull), errors.Is(err, checkpoint.ErrFenced):
+		fallback = http.StatusConflict
+	case errors.Is(err, checkpoint.ErrClosed):
+		fallback = http.StatusServiceUnavailable
+	}
+	return newProblem(fallback, err.Error())
 }
 
 func (p *problem) Error() string { return p.Detail }
@@ -183,6 +250,12 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 }
 
 func (p *problem) write(w http.ResponseWriter) {
+	if p.close {
+		w.Header().Set("Connection", "close")
+	}
+	if p.retryAfter != "" {
+		w.Header().Set("Retry-After", p.retryAfter)
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // fails only if the client is gone

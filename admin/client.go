@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -43,6 +45,12 @@ type call struct {
 	path   []string // the segments after /api/v1
 	query  url.Values
 	body   any // is encoded as JSON; nil: no body
+}
+
+func get(path ...string) call { return call{method: http.MethodGet, path: path, query: url.Values{}} }
+
+func post(body any, path ...string) call {
+	return call{method: http.MethodPost, path: path, body: body}
 }
 
 // open sends a request and returns the body of the response if its status is 2xx.
@@ -94,81 +102,67 @@ func (c *Client) send(req *http.Request) (io.ReadCloser, error) {
 	return nil, &p
 }
 
-// ask sends a request and decodes the JSON of the response into answer. If answer is
-// nil, the body is ignored.
-func (c *Client) ask(ctx context.Context, a call, answer any) error {
+// ask sends a request and decodes the JSON of the response.
+func ask[T any](ctx context.Context, c *Client, a call) (answer T, err error) {
+	body, err := c.open(ctx, a)
+	if err != nil {
+		return answer, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("read the bridge's answer: %w", err)
+	}
+	return answer, nil
+}
+
+// do sends a request and ignores the body of the response.
+func (c *Client) do(ctx context.Context, a call) error {
 	body, err := c.open(ctx, a)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	if answer == nil {
-		return nil
-	}
-	if err := json.NewDecoder(body).Decode(answer); err != nil {
-		return fmt.Errorf("read the bridge's answer: %w", err)
-	}
-	return nil
+	return body.Close()
 }
 
-// Commands implements Control. The commands have no keys and notes.
-func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
-	query := url.Values{}
-	for name, value := range map[string]string{"appliance": f.Appliance, "ticket": f.Subject, "status": string(f.State)} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	var commands []checkpoint.Command
-	for len(commands) < limit {
-		query.Set("after", strconv.FormatUint(after, 10))
-		query.Set("limit", strconv.Itoa(min(limit-len(commands), maxCommands)))
-		var page commandPage
-		if err := c.ask(ctx, call{method: http.MethodGet, path: []string{"tickets"}, query: query}, &page); err != nil {
-			return nil, err
-		}
-		for _, command := range page.Commands {
-			commands = append(commands, command.command())
-		}
-		if page.Next == 0 {
-			break
-		}
-		after = page.Next
-	}
-	return commands, nil
+// Status implements Control.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return ask[Status](ctx, c, get("status"))
 }
 
-// Command implements Control. The command has no key and note.
-func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	var command TicketCommand
-	if err := c.ask(ctx, call{method: http.MethodGet, path: commandPath(id)}, &command); err != nil {
-		return checkpoint.Command{}, err
-	}
-	return command.command(), nil
+// History implements Control.
+func (c *Client) History(ctx context.Context) (History, error) {
+	return ask[History](ctx, c, get("history"))
 }
 
-// RetryCommand implements Control.
-func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
-	return c.ask(ctx, call{method: http.MethodPost, path: append(commandPath(id), "retry")}, nil)
+// Reload implements Control.
+func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
+	return ask[Reloaded](ctx, c, post(nil, "reload"))
 }
 
-// DropCommand implements Control.
-func (c *Client) DropCommand(ctx context.Context, id uint64) error {
-	return c.ask(ctx, call{method: http.MethodDelete, path: commandPath(id)}, nil)
+// Pause implements Control.
+func (c *Client) Pause(ctx context.Context, sink string) error {
+	return c.do(ctx, post(nil, "sinks", sink, "pause"))
 }
 
-func commandPath(id uint64) []string { return []string{"tickets", strconv.FormatUint(id, 10)} }
+// Resume implements Control.
+func (c *Client) Resume(ctx context.Context, sink string) error {
+	return c.do(ctx, post(nil, "sinks", sink, "resume"))
+}
+
+// Replay implements Control.
+func (c *Client) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
+	n, err := ask[map[string]uint64](ctx, c, post(replayRequest{since}, "sinks", sink, "replay"))
+	return n["replayed"], err
+}
 
 // Rewind implements Control.
 func (c *Client) Rewind(ctx context.Context, source checkpoint.Source, to time.Time) error {
-	return c.ask(ctx, call{
-		method: http.MethodPost, path: []string{"rewind"}, body: rewindRequest{source.Appliance, source.Stream, to},
-	}, nil)
+	return c.do(ctx, post(rewindRequest{source.Appliance, source.Stream, to}, "rewind"))
 }
 
 // Verify implements Control.
 func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, report poller.VerifyReport) ([]poller.Verification, error) {
-	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"verify"}, body: verifyRequest{appliance, since}})
+	body, err := c.open(ctx, post(verifyRequest{appliance, since}, "verify"))
 	if err != nil {
 		return nil, err
 	}
@@ -198,33 +192,10 @@ func (c *Client) Verify(ctx context.Context, appliance string, since time.Time, 
 	}
 }
 
-// Replay implements Control.
-func (c *Client) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
-	var done replayed
-	err := c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "replay"}, body: replayRequest{since}}, &done)
-	return done.Replayed, err
-}
-
-// Pause implements Control.
-func (c *Client) Pause(ctx context.Context, sink string) error {
-	return c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "pause"}}, nil)
-}
-
-// Resume implements Control.
-func (c *Client) Resume(ctx context.Context, sink string) error {
-	return c.ask(ctx, call{method: http.MethodPost, path: []string{"sinks", sink, "resume"}}, nil)
-}
-
-// Status implements Control.
-func (c *Client) Status(ctx context.Context) (s Status, err error) {
-	err = c.ask(ctx, call{method: http.MethodGet, path: []string{"status"}}, &s)
-	return s, err
-}
-
 // Backup implements Control. If it returns an error, what was written to w is not a
 // usable copy.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	body, err := c.open(ctx, call{method: http.MethodPost, path: []string{"backup"}})
+	body, err := c.open(ctx, post(nil, "backup"))
 	if err != nil {
 		return err
 	}
@@ -235,8 +206,164 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// Reload implements Control.
-func (c *Client) Reload(ctx context.Context) (r Reloaded, err error) {
-	err = c.ask(ctx, call{method: http.MethodPost, path: []string{"reload"}}, &r)
-	return r, err
+// Dead implements Control. A body that is JSON comes without insignificant white
+// space.
+func (c *Client) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
+	list, err := deadCall(http.MethodGet, owner)
+	if err != nil {
+		return nil, err
+	}
+	list.query.Set("bodies", "true")
+	var deadLetters []checkpoint.DeadLetter
+	for len(deadLetters) < limit {
+		list.query.Set("after", after)
+		list.query.Set("limit", strconv.Itoa(min(limit-len(deadLetters), maxPage)))
+		page, err := ask[deadPage](ctx, c, list)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.DeadLetters {
+			deadLetters = append(deadLetters, d.stored())
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	return deadLetters, nil
+}
+
+// DeadLetter implements Control. A body that is JSON comes without insignificant
+// white space.
+func (c *Client) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
+	show, err := deadCall(http.MethodGet, owner)
+	if err != nil {
+		return checkpoint.DeadLetter{}, err
+	}
+	show.path = append(show.path, key)
+	d, err := ask[DeadLetter](ctx, c, show)
+	return d.stored(), err
+}
+
+// Requeue implements Control.
+func (c *Client) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
+	n, err := ask[map[string]int](ctx, c, post(selected(keys), "sinks", sink, "requeue"))
+	return n["requeued"], err
+}
+
+// DropDead implements Control.
+func (c *Client) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
+	drop, err := deadCall(http.MethodDelete, owner)
+	if err != nil {
+		return 0, err
+	}
+	drop.body = selected(keys)
+	n, err := ask[map[string]int](ctx, c, drop)
+	return n["dropped"], err
+}
+
+// deadCall returns a request for the dead letters of an owner.
+func deadCall(method string, owner checkpoint.Owner) (call, error) {
+	if sink, ok := owner.Sink(); ok {
+		return call{method: method, path: []string{"sinks", sink, "dead"}, query: url.Values{}}, nil
+	}
+	source, ok := strings.CutPrefix(string(owner), "source/")
+	appliance, stream, found := strings.Cut(source, "/")
+	if !ok || !found {
+		return call{}, fmt.Errorf("%w owner of dead letters %q", ErrUnknown, owner)
+	}
+	return call{method: method, path: []string{"appliances", appliance, "dead"}, query: url.Values{"stream": {stream}}}, nil
+}
+
+// Commands implements Control. The commands have no keys and notes.
+func (c *Client) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
+	list := get("tickets")
+	for name, value := range map[string]string{"appliance": f.Appliance, "ticket": f.Subject, "status": string(f.State)} {
+		if value != "" {
+			list.query.Set(name, value)
+		}
+	}
+	var commands []checkpoint.Command
+	for len(commands) < limit {
+		list.query.Set("after", strconv.FormatUint(after, 10))
+		list.query.Set("limit", strconv.Itoa(min(limit-len(commands), maxPage)))
+		page, err := ask[commandPage](ctx, c, list)
+		if err != nil {
+			return nil, err
+		}
+		for _, command := range page.Commands {
+			commands = append(commands, command.stored())
+		}
+		if after = page.Next; after == 0 {
+			break
+		}
+	}
+	return commands, nil
+}
+
+// Command implements Control. The command has no key and note.
+func (c *Client) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
+	command, err := ask[TicketCommand](ctx, c, get("tickets", strconv.FormatUint(id, 10)))
+	return command.stored(), err
+}
+
+// RetryCommand implements Control.
+func (c *Client) RetryCommand(ctx context.Context, id uint64) error {
+	return c.do(ctx, post(nil, "tickets", strconv.FormatUint(id, 10), "retry"))
+}
+
+// DropCommand implements Control.
+func (c *Client) DropCommand(ctx context.Context, id uint64) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: []string{"tickets", strconv.FormatUint(id, 10)}})
+}
+
+// Health returns nil if the bridge answers /healthz with 2xx. It needs no token.
+func (c *Client) Health(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.JoinPath("healthz").String(), nil)
+	if err != nil {
+		return fmt.Errorf("ask the bridge: %w", err)
+	}
+	body, err := c.send(req)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}
+
+// serverName is the Server header of every answer.
+const serverName = "ndrbridge"
+
+// IsBridge reports whether the admin interface of a bridge answers at address, an http
+// URL without a path. It sends no token.
+func IsBridge(ctx context.Context, address string) bool {
+	client, err := NewClient(address, "")
+	if err != nil {
+		return false
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, client.base.JoinPath("healthz").String(), nil)
+	if err != nil {
+		return false
+	}
+	req.Close = true
+	resp, err := client.http.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.Header.Get("Server") == serverName
+}
+
+// DialAddress returns the address at which a listener on the address listen is reached
+// from this machine: an unspecified host becomes loopback.
+func DialAddress(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip.Is6() {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,12 +32,6 @@ type Commands interface {
 // ErrNotRejected is returned, wrapped, if a ticket command was not rejected.
 var ErrNotRejected = errors.New("only a rejected command can be tried again")
 
-// The maximum number of commands on a page, and the default.
-const (
-	maxCommands     = 1000
-	defaultCommands = 100
-)
-
 // TicketCommand is the JSON form of a ticket command. It is stable: fields are added,
 // and never change their meaning.
 type TicketCommand struct {
@@ -56,8 +51,8 @@ func NewTicketCommand(c checkpoint.Command) TicketCommand {
 	return TicketCommand{c.ID, c.Appliance, c.Subject, c.Body, c.Accepted.UTC(), c.State, c.Reason, c.Done.UTC()}
 }
 
-// command returns the stored form, without key and note.
-func (c TicketCommand) command() checkpoint.Command {
+// stored returns the stored form, without key and note.
+func (c TicketCommand) stored() checkpoint.Command {
 	return checkpoint.Command{
 		ID: c.ID, Appliance: c.Appliance, Subject: c.TicketID, Body: c.Command, Accepted: c.Accepted,
 		State: c.Status, Reason: c.Reason, Done: c.Done,
@@ -71,7 +66,7 @@ type commandPage struct {
 	Next uint64 `json:"next,omitempty"`
 }
 
-func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
+func listCommands(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
 	query := r.URL.Query()
 	f := checkpoint.CommandFilter{
 		Appliance: query.Get("appliance"), Subject: query.Get("ticket"), State: checkpoint.CommandState(query.Get("status")),
@@ -81,27 +76,19 @@ func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
 	default:
 		p := newProblem(http.StatusBadRequest, "status must be pending, applied or rejected")
 		p.Field, p.Allowed = "status", []string{"pending", "applied", "rejected"}
-		p.write(w)
-		return
+		return nil, p
 	}
-	limit, after := defaultCommands, uint64(0)
-	var err error
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxCommands {
-			writeProblem(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxCommands))
-			return
-		}
+	limit, err := readLimit(query)
+	if err != nil {
+		return nil, err
 	}
-	if text := query.Get("after"); text != "" {
-		if after, err = strconv.ParseUint(text, 10, 64); err != nil {
-			writeProblem(w, http.StatusBadRequest, "after must be the id of a ticket command")
-			return
-		}
+	after, err := strconv.ParseUint(cmp.Or(query.Get("after"), "0"), 10, 64)
+	if err != nil {
+		return nil, newProblem(http.StatusBadRequest, "after must be the id of a ticket command")
 	}
 	commands, err := c.Commands(r.Context(), f, after, limit+1)
 	if err != nil {
-		writeError(w, err)
-		return
+		return nil, err
 	}
 	page := commandPage{Commands: []TicketCommand{}}
 	for _, command := range commands[:min(limit, len(commands))] {
@@ -110,49 +97,39 @@ func listCommands(c Control, w http.ResponseWriter, r *http.Request) {
 	if len(commands) > limit {
 		page.Next = commands[limit-1].ID
 	}
-	writeJSON(w, page)
+	return page, nil
 }
 
-func showCommand(c Control, w http.ResponseWriter, r *http.Request) {
-	id, ok := commandID(w, r)
-	if !ok {
-		return
+func showCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := commandID(r)
+	if err != nil {
+		return nil, err
 	}
 	command, err := c.Command(r.Context(), id)
+	return NewTicketCommand(command), err
+}
+
+func retryCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := commandID(r)
 	if err != nil {
-		writeError(w, err)
-		return
+		return nil, err
 	}
-	writeJSON(w, NewTicketCommand(command))
+	return noContent{}, c.RetryCommand(r.Context(), id)
 }
 
-func retryCommand(c Control, w http.ResponseWriter, r *http.Request) {
-	changeCommand(w, r, c.RetryCommand)
-}
-
-func dropCommand(c Control, w http.ResponseWriter, r *http.Request) {
-	changeCommand(w, r, c.DropCommand)
-}
-
-func changeCommand(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, id uint64) error) {
-	id, ok := commandID(w, r)
-	if !ok {
-		return
+func dropCommand(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	id, err := commandID(r)
+	if err != nil {
+		return nil, err
 	}
-	if err := do(r.Context(), id); err != nil {
-		writeError(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return noContent{}, c.DropCommand(r.Context(), id)
 }
 
-// commandID returns the id in the path of a request. If the id is invalid, it writes a
-// problem and returns false.
-func commandID(w http.ResponseWriter, r *http.Request) (uint64, bool) {
+// commandID returns the id in the path of a request.
+func commandID(r *http.Request) (uint64, error) {
 	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	if err != nil {
-		writeProblem(w, http.StatusNotFound, fmt.Sprintf("there is no ticket command %.80q: an id is a number, as GET /api/v1/tickets shows it", r.PathValue("id")))
-		return 0, false
+		return 0, newProblem(http.StatusNotFound, fmt.Sprintf("there is no ticket command %.80q: an id is a number, as GET /api/v1/tickets shows it", r.PathValue("id")))
 	}
-	return id, true
+	return id, nil
 }

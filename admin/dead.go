@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,137 +13,103 @@ import (
 	"ndrbridge/transform"
 )
 
-// The limits of a page of dead letters: their number, which is 100 by default, and
-// the size of their bodies in bytes, after which no more are added.
-const (
-	maxDead      = 1000
-	maxDeadBytes = 1 << 20
-)
+// maxDeadBytes is the size of the bodies on a page of dead letters, in bytes, after
+// which no more are added.
+const maxDeadBytes = 1 << 20
 
 // deadPage is a page of dead letters.
 type deadPage struct {
-	DeadLetters []deadLetter `json:"dead_letters"`
+	DeadLetters []DeadLetter `json:"dead_letters"`
 	// Next is the key after which the next page begins; absent: this page is the last.
 	Next string `json:"next,omitempty"`
 }
 
-func listDead(c Control, w http.ResponseWriter, r *http.Request) {
-	owner, ok := deadOwner(w, r)
-	if !ok {
-		return
+func listDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	owner, err := deadOwner(r)
+	if err != nil {
+		return nil, err
 	}
 	query := r.URL.Query()
-	limit, bodies := 100, false
-	var err error
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxDead {
-			writeProblem(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", maxDead))
-			return
-		}
+	limit, err := readLimit(query)
+	if err != nil {
+		return nil, err
 	}
-	if text := query.Get("bodies"); text != "" {
-		if bodies, err = strconv.ParseBool(text); err != nil {
-			writeProblem(w, http.StatusBadRequest, "bodies must be true or false")
-			return
-		}
+	bodies, err := strconv.ParseBool(cmp.Or(query.Get("bodies"), "false"))
+	if err != nil {
+		return nil, newProblem(http.StatusBadRequest, "bodies must be true or false")
 	}
-	page := deadPage{DeadLetters: []deadLetter{}}
-	for after, bytes := query.Get("after"), 0; ; {
+	page := deadPage{DeadLetters: []DeadLetter{}}
+	for after, size := query.Get("after"), 0; ; {
 		// One at a time: a dead letter may be as large as an appliance's response.
 		deadLetters, err := c.Dead(r.Context(), owner, after, 1)
 		if err != nil {
-			writeError(w, err)
-			return
+			return nil, err
 		}
 		if len(deadLetters) == 0 {
-			break
+			return page, nil
 		}
-		if len(page.DeadLetters) == limit || bytes >= maxDeadBytes {
+		if len(page.DeadLetters) == limit || size >= maxDeadBytes {
 			page.Next = after
-			break
+			return page, nil
 		}
-		page.DeadLetters = append(page.DeadLetters, newDeadLetter(deadLetters[0], bodies))
+		page.DeadLetters = append(page.DeadLetters, NewDeadLetter(deadLetters[0], bodies))
 		after = deadLetters[0].Key
 		if bodies {
-			bytes += len(deadLetters[0].Body)
+			size += len(deadLetters[0].Body)
 		}
 	}
-	writeJSON(w, page)
 }
 
-func showDead(c Control, w http.ResponseWriter, r *http.Request) {
-	owner, ok := deadOwner(w, r)
-	if !ok {
-		return
+func showDead(c Control, _ http.ResponseWriter, r *http.Request) (any, error) {
+	owner, err := deadOwner(r)
+	if err != nil {
+		return nil, err
 	}
 	deadLetter, err := c.DeadLetter(r.Context(), owner, r.PathValue("key"))
+	return NewDeadLetter(deadLetter, true), err
+}
+
+func requeue(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
+	keys, err := readSelection(w, r)
 	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, newDeadLetter(deadLetter, true))
-}
-
-// requeued is the response to POST /api/v1/sinks/{sink}/requeue.
-type requeued struct {
-	Requeued int `json:"requeued"`
-}
-
-func requeue(c Control, w http.ResponseWriter, r *http.Request) {
-	keys, ok := readSelection(w, r)
-	if !ok {
-		return
+		return nil, err
 	}
 	n, err := c.Requeue(r.Context(), r.PathValue("sink"), keys)
+	return map[string]int{"requeued": n}, partly(n, "requeued", err)
+}
+
+func dropDead(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
+	owner, err := deadOwner(r)
 	if err != nil {
-		writeError(w, partly(n, "requeued", err))
-		return
+		return nil, err
 	}
-	writeJSON(w, requeued{n})
-}
-
-// dropped is the response to a DELETE of dead letters.
-type dropped struct {
-	Dropped int `json:"dropped"`
-}
-
-func dropDead(c Control, w http.ResponseWriter, r *http.Request) {
-	owner, ok := deadOwner(w, r)
-	if !ok {
-		return
-	}
-	keys, ok := readSelection(w, r)
-	if !ok {
-		return
+	keys, err := readSelection(w, r)
+	if err != nil {
+		return nil, err
 	}
 	n, err := c.DropDead(r.Context(), owner, keys)
-	if err != nil {
-		writeError(w, partly(n, "dropped", err))
-		return
-	}
-	writeJSON(w, dropped{n})
+	return map[string]int{"dropped": n}, partly(n, "dropped", err)
 }
 
-// partly wraps err with the number of dead letters that were done before it occurred.
+// partly wraps err, unless it is nil, with the number of dead letters that were done
+// before it occurred.
 func partly(n int, done string, err error) error {
-	if n == 0 {
+	if n == 0 || err == nil {
 		return err
 	}
 	return fmt.Errorf("%d were %s, then: %w", n, done, err)
 }
 
-// deadOwner returns the owner of the dead letters that a request names. If the stream
-// is missing, it writes a problem and returns false.
-func deadOwner(w http.ResponseWriter, r *http.Request) (checkpoint.Owner, bool) {
+// deadOwner returns the owner of the dead letters that a request names.
+func deadOwner(r *http.Request) (checkpoint.Owner, error) {
 	if sink := r.PathValue("sink"); sink != "" {
-		return checkpoint.SinkOwner(sink), true
+		return checkpoint.SinkOwner(sink), nil
 	}
 	stream := r.URL.Query().Get("stream")
 	if stream == "" {
-		writeProblem(w, http.StatusBadRequest, "stream is missing: write stream=detections, stream=audit, or stream=records/ and the name of the query")
-		return "", false
+		return "", newProblem(http.StatusBadRequest, "stream is missing: write stream=detections, stream=audit, or stream=records/ and the name of the query")
 	}
-	return checkpoint.SourceOwner(checkpoint.Source{Appliance: r.PathValue("appliance"), Stream: stream}), true
+	return checkpoint.SourceOwner(checkpoint.Source{Appliance: r.PathValue("appliance"), Stream: stream}), nil
 }
 
 // selection selects dead letters by their keys, or all of them.
@@ -157,20 +124,20 @@ func selected(keys []string) selection { return selection{Keys: keys, All: keys 
 // readSelection reads a selection from the body and returns its keys as in Control:
 // nil selects all. It refuses a body that selects nothing: an empty body must not
 // mean all.
-func readSelection(w http.ResponseWriter, r *http.Request) (keys []string, ok bool) {
+func readSelection(w http.ResponseWriter, r *http.Request) (keys []string, err error) {
 	var s selection
-	if !readRequest(w, r, &s) {
-		return nil, false
+	if err := readRequest(w, r, &s); err != nil {
+		return nil, err
 	}
 	if s.All == (s.Keys != nil) {
-		writeProblem(w, http.StatusBadRequest, `select dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
-		return nil, false
+		return nil, newProblem(http.StatusBadRequest, `select dead letters: write {"keys": ["KEY", …]}, or {"all": true}`)
 	}
-	return s.Keys, true
+	return s.Keys, nil
 }
 
-// deadLetter is the JSON form of a dead letter.
-type deadLetter struct {
+// DeadLetter is the JSON form of a dead letter. It is stable: fields are added, and
+// never change their meaning.
+type DeadLetter struct {
 	Key    string    `json:"key"`
 	Class  string    `json:"class"`
 	Reason string    `json:"reason"`
@@ -183,8 +150,9 @@ type deadLetter struct {
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
 
-func newDeadLetter(d checkpoint.DeadLetter, withBody bool) deadLetter {
-	l := deadLetter{Key: d.Key, Class: d.Class, Reason: d.Reason, Time: d.Time, Bytes: len(d.Body)}
+// NewDeadLetter returns the JSON form of a dead letter, with its body on request.
+func NewDeadLetter(d checkpoint.DeadLetter, withBody bool) DeadLetter {
+	l := DeadLetter{Key: d.Key, Class: d.Class, Reason: d.Reason, Time: d.Time, Bytes: len(d.Body)}
 	if event, err := transform.Parse(d.Body); err == nil {
 		l.EventID = event.ID
 	}
@@ -199,7 +167,7 @@ func newDeadLetter(d checkpoint.DeadLetter, withBody bool) deadLetter {
 }
 
 // stored returns the stored form of a dead letter with its body.
-func (l deadLetter) stored() checkpoint.DeadLetter {
+func (l DeadLetter) stored() checkpoint.DeadLetter {
 	body := []byte(l.Body)
 	if body == nil {
 		body = l.BodyBase64

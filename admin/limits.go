@@ -129,7 +129,7 @@ func (a *admission) admit() {
 // number of bodies read at once, and the time of its response. It closes the connection
 // after a request whose body was not read.
 func guard(next http.Handler) http.Handler {
-	bodies := make(chan struct{}, maxBodies)
+	bodies := make(slots, maxBodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
 		a := new(admission)
@@ -164,17 +164,14 @@ var errBodies = errors.New("too many bodies of unauthenticated callers are being
 type boundedBody struct {
 	io.ReadCloser
 	admission *admission
-	slots     chan struct{}
+	slots     slots
 	held      bool
 	arrived   func() // is called at the end of the body
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if !b.held && !b.admission.trusted {
-		select {
-		case b.slots <- struct{}{}:
-			b.held = true
-		default:
+		if b.held = b.slots.take(); !b.held {
 			return 0, errBodies
 		}
 	}
@@ -187,8 +184,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 func (b *boundedBody) release() {
 	if b.held {
-		b.held = false
-		<-b.slots
+		b.slots.release()
 	}
 }
 
@@ -216,25 +212,32 @@ func (w *timedWriter) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer, for http.ResponseController.
 func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bounded passes at most limit requests at once to next, and answers others with 503.
-func bounded(limit int, next http.HandlerFunc) http.HandlerFunc {
-	slots := make(chan struct{}, limit)
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			next(w, r)
-		default:
-			writeBusy(w, "too many requests of this kind are being answered; try again")
-		}
+// slots limits how many of something exist at once, by its capacity.
+type slots chan struct{}
+
+// take reports whether a slot was free, and occupies it.
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 
-// writeBusy answers 503 with a Retry-After and closes the connection.
-func writeBusy(w http.ResponseWriter, detail string) {
-	w.Header().Set("Retry-After", "5")
-	w.Header().Set("Connection", "close")
-	writeProblem(w, http.StatusServiceUnavailable, detail)
+func (s slots) release() { <-s }
+
+// bounded passes at most limit requests at once to next, and answers others with 503.
+func bounded(limit int, next http.Handler) http.HandlerFunc {
+	s := make(slots, limit)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.take() {
+			busy("too many requests of this kind are being answered; try again").write(w)
+			return
+		}
+		defer s.release()
+		next.ServeHTTP(w, r)
+	}
 }
 
 // ownPages refuses requests that a browser sends for a page of another site. It
@@ -251,6 +254,5 @@ func ownPages(next http.Handler) http.Handler {
 }
 
 func refuseOrigin(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Connection", "close")
-	writeProblem(w, http.StatusForbidden, "requests of pages of another site are refused")
+	refusal(http.StatusForbidden, "requests of pages of another site are refused").write(w)
 }

@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,41 +20,39 @@ import (
 // no intermediary closes it as idle.
 const keepAliveEvery = 15 * time.Second
 
-// tail returns an operation that serves at most maxTails streams of events at once.
-func tail() func(Control, http.ResponseWriter, *http.Request) {
-	slots := make(chan struct{}, maxTails)
-	return func(c Control, w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			serveTail(c, w, r)
-		default:
-			writeBusy(w, "too many streams of events are open: close one of them")
+// tail returns an operation that serves a stream of events while it occupies one of
+// streams.
+func tail(streams slots) operation {
+	return func(c Control, w http.ResponseWriter, r *http.Request) (any, error) {
+		if !streams.take() {
+			return nil, busy("too many streams of events are open: close one of them")
 		}
+		defer streams.release()
+		return nil, serveTail(c, w, r)
 	}
 }
 
 // maxBuffer is the maximum size of a message buffer that is reused, in bytes.
 const maxBuffer = 64 << 10
 
-func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
-	from, problem := readFrom(r.URL.Query())
-	if problem != "" {
-		writeProblem(w, http.StatusBadRequest, problem)
-		return
+// serveTail returns an error only before it has sent anything.
+func serveTail(c Control, w http.ResponseWriter, r *http.Request) error {
+	from, err := readFrom(r.URL.Query())
+	if err != nil {
+		return err
 	}
 	admissionOf(r).stream = true
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a reverse proxy must not buffer the stream
 	s := &stream{w: w, controller: http.NewResponseController(w)}
 	if s.write([]byte(keepAlive)) != nil {
-		return
+		return nil // the client is gone
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	var heartbeat sync.WaitGroup
 	heartbeat.Go(func() { s.heartbeat(ctx) })
 	var b []byte
-	err := c.Tail(ctx, from, func(e transform.Event) error {
+	err = c.Tail(ctx, from, func(e transform.Event) error {
 		b = eventMessage(e).appendTo(b[:0])
 		err := s.write(b)
 		if cap(b) > maxBuffer {
@@ -61,27 +63,26 @@ func serveTail(c Control, w http.ResponseWriter, r *http.Request) {
 	stop()
 	heartbeat.Wait()
 	if err == nil || r.Context().Err() != nil {
-		return
+		return nil
 	}
-	detail, _ := json.Marshal(newProblem(statusOf(err, http.StatusInternalServerError), err.Error()))
+	detail, _ := json.Marshal(problemOf(err, http.StatusInternalServerError))
 	_ = s.write(message{event: problemEvent, data: detail}.appendTo(nil)) // fails only if the client is gone
+	return nil
 }
 
-// readFrom returns where the requested Tail begins. If the query is invalid, problem
-// is the reason.
-func readFrom(query url.Values) (from From, problem string) {
-	var err error
+// readFrom returns where the requested Tail begins.
+func readFrom(query url.Values) (from From, err error) {
 	if text := query.Get("since"); text != "" {
 		if from.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return from, "since is not a time: " + timeAdvice
+			return from, newProblem(http.StatusBadRequest, "since is not a time: "+timeAdvice)
 		}
 	}
 	if text := query.Get("last"); text != "" {
 		if from.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return from, "last must be a number of events"
+			return from, newProblem(http.StatusBadRequest, "last must be a number of events")
 		}
 	}
-	return from, ""
+	return from, nil
 }
 
 // stream writes messages to one client and flushes each. Its methods are safe for
@@ -114,6 +115,49 @@ func (s *stream) heartbeat(ctx context.Context) {
 			if s.write([]byte(keepAlive)) != nil {
 				return
 			}
+		}
+	}
+}
+
+// Tail implements Control. It returns an error if the stream ends before ctx is done.
+func (c *Client) Tail(ctx context.Context, from From, yield func(transform.Event) error) error {
+	a := get("events")
+	if !from.Since.IsZero() {
+		a.query.Set("since", from.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if from.Last > 0 {
+		a.query.Set("last", strconv.FormatUint(from.Last, 10))
+	}
+	body, err := c.open(ctx, a)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer body.Close()
+	for r := bufio.NewReaderSize(body, 64<<10); ; {
+		m, err := readMessage(r)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("the bridge ended the stream of events: it is stopping, or something between it and here did")
+		case err != nil:
+			return fmt.Errorf("the stream of events broke off: %w", err)
+		case m.event == problemEvent:
+			var p problem
+			if err := json.Unmarshal(m.data, &p); err != nil {
+				return fmt.Errorf("read the bridge's answer: %w", err)
+			}
+			return &p
+		}
+		event, err := transform.Parse(m.data)
+		if err != nil {
+			return fmt.Errorf("read the bridge's answer: %w", err)
+		}
+		if err := yield(event); err != nil {
+			return err
 		}
 	}
 }

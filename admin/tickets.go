@@ -1,12 +1,9 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -51,46 +48,47 @@ type acceptedCommand struct {
 // maxKey is the maximum length of an Idempotency-Key, in bytes.
 const maxKey = 255
 
-func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) {
-	acceptor := o.acceptor(w)
-	if acceptor == nil {
-		return
+func (o Options) takeCommands(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
+	acceptor, err := o.acceptor()
+	if err != nil {
+		return nil, err
 	}
 	if sent := r.Header.Get("Content-Type"); sent != "" {
 		media, _, err := mime.ParseMediaType(sent)
 		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
-			writeProblem(w, http.StatusUnsupportedMediaType, "send the command as application/json")
-			return
+			return nil, newProblem(http.StatusUnsupportedMediaType, "send the command as application/json")
 		}
 	}
 	key := r.Header.Get("Idempotency-Key")
 	if len(key) > maxKey {
-		writeProblem(w, http.StatusBadRequest, fmt.Sprintf("the Idempotency-Key is longer than %d bytes", maxKey))
-		return
+		return nil, newProblem(http.StatusBadRequest, fmt.Sprintf("the Idempotency-Key is longer than %d bytes", maxKey))
 	}
-	body, ok := readBody(w, r, maxRequest)
-	if !ok {
-		return
+	body, err := readBody(w, r, maxRequest)
+	if err != nil {
+		return nil, err
 	}
 	commands, several, err := tickets.Parse(body)
 	if err != nil {
 		acceptor.Count(tickets.ReceivedRefused)
-		writeRefusal(w, err, false)
-		return
+		return nil, commandProblem(err, false)
 	}
 	if key != "" {
 		key = "http/" + key
 	}
-	accept(acceptor, w, r, acceptance{key, commands, several})
+	answer, err := accept(r.Context(), acceptor, key, commands, w.Header())
+	if err != nil {
+		return nil, commandProblem(err, several)
+	}
+	return answer, nil
 }
 
 // takeWebhook accepts the command in a ticket system's webhook. The sender is
 // authenticated by the token or, if bySecret passed the request on, by the webhook's
 // secret, which is verified here.
-func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) {
-	acceptor := o.acceptor(w)
-	if acceptor == nil {
-		return
+func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) (any, error) {
+	acceptor, err := o.acceptor()
+	if err != nil {
+		return nil, err
 	}
 	name, known := r.PathValue("id"), o.Tickets().Webhooks
 	receiver := known[name]
@@ -99,140 +97,101 @@ func (o Options) takeWebhook(_ Control, w http.ResponseWriter, r *http.Request) 
 		if len(known) > 0 {
 			detail += ": it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 		}
-		writeProblem(w, http.StatusNotFound, detail)
-		return
+		return nil, newProblem(http.StatusNotFound, detail)
 	}
 	if !receiver.Verifies() && o.Token == "" {
-		writeProblem(w, http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
-		return
+		return nil, newProblem(http.StatusForbidden, "this webhook has no secret, and there is no admin.token: set one of them")
+	}
+	unverified := func(err error) error {
+		acceptor.Count(tickets.ReceivedUnverified)
+		return refusal(http.StatusUnauthorized, err.Error())
 	}
 	if err := receiver.VerifyHeader(r.Header); errors.Is(err, webhookintake.ErrUnverified) {
-		refuseUnverified(acceptor, w, err)
-		return
+		return nil, unverified(err)
 	}
-	body, ok := readBody(w, r, webhookintake.MaxBody)
-	if !ok {
-		return
+	body, err := readBody(w, r, webhookintake.MaxBody)
+	if err != nil {
+		return nil, err
 	}
 	switch err := receiver.Verify(r.Header, body); {
 	case errors.Is(err, webhookintake.ErrUnverified):
-		refuseUnverified(acceptor, w, err)
-		return
+		return nil, unverified(err)
 	case err != nil:
 		// The caller is not authenticated and must not learn where secrets are stored.
-		writeProblem(w, http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check shows why")
-		return
+		return nil, newProblem(http.StatusServiceUnavailable, "the secret of this webhook cannot be read: ndrbridge check shows why")
 	}
 	notice, err := receiver.Read(r.Header, body)
 	switch {
 	case err != nil:
 		acceptor.Count(tickets.ReceivedRefused)
-		writeRefusal(w, err, false)
-		return
+		return nil, commandProblem(err, false)
 	case notice.Ignored != "":
 		acceptor.Count(tickets.ReceivedIgnored)
-		writeAccepted(w, accepted{Commands: []acceptedCommand{}, Ignored: notice.Ignored})
-		return
+		return accepted{Commands: []acceptedCommand{}, Ignored: notice.Ignored}, nil
 	}
 	key := notice.Key
 	if key != "" {
 		key = name + "/" + key
 	}
-	accept(acceptor, w, r, acceptance{key, []tickets.Command{notice.Command}, false})
+	answer, err := accept(r.Context(), acceptor, key, []tickets.Command{notice.Command}, w.Header())
+	if err != nil {
+		return nil, commandProblem(err, false)
+	}
+	return answer, nil
 }
 
-func refuseUnverified(acceptor Acceptor, w http.ResponseWriter, err error) {
-	acceptor.Count(tickets.ReceivedUnverified)
-	w.Header().Set("Connection", "close")
-	writeProblem(w, http.StatusUnauthorized, err.Error())
-}
-
-// acceptor returns the Acceptor. If there is none, it writes a problem and returns nil.
-func (o Options) acceptor(w http.ResponseWriter) Acceptor {
+// acceptor returns the Acceptor, or a problem if there is none.
+func (o Options) acceptor() (Acceptor, error) {
 	acceptor := o.Tickets().Acceptor
 	if acceptor == nil {
-		writeProblem(w, http.StatusNotFound, "tickets.enabled is false: set it, and the bridge writes tickets to its appliances")
+		return nil, newProblem(http.StatusNotFound, "tickets.enabled is false: set it, and the bridge writes tickets to its appliances")
 	}
-	return acceptor
+	return acceptor, nil
 }
 
-// acceptance is a set of commands to be accepted in one transaction.
-type acceptance struct {
-	key      string // the idempotency key; empty: none
-	commands []tickets.Command
-	several  bool // the request contained a list
-}
-
-func accept(acceptor Acceptor, w http.ResponseWriter, r *http.Request, a acceptance) {
-	acceptances, err := acceptor.Accept(r.Context(), a.key, a.commands)
-	if err != nil {
-		writeRefusal(w, err, a.several)
-		return
-	}
+// accept has the commands accepted in one transaction, under an idempotency key unless
+// it is empty. It sets the Location of a single command in h.
+func accept(ctx context.Context, acceptor Acceptor, key string, commands []tickets.Command, h http.Header) (accepted, error) {
 	var answer accepted
+	acceptances, err := acceptor.Accept(ctx, key, commands)
+	if err != nil {
+		return answer, err
+	}
 	for _, c := range acceptances {
 		answer.Commands = append(answer.Commands, acceptedCommand{c.ID, c.Duplicate, "/api/v1/tickets/" + strconv.FormatUint(c.ID, 10)})
 	}
 	if len(answer.Commands) == 1 {
-		w.Header().Set("Location", answer.Commands[0].Location)
+		h.Set("Location", answer.Commands[0].Location)
 	}
-	writeAccepted(w, answer)
+	return answer, nil
 }
 
-func writeAccepted(w http.ResponseWriter, answer accepted) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(answer) // fails only if the client is gone
-}
-
-// writeRefusal writes a problem with the reason why nothing was stored. If several is
+// commandProblem returns a problem with the reason why nothing was stored. If several is
 // true, it names the field of a list's item with the item's index.
-func writeRefusal(w http.ResponseWriter, err error, several bool) {
+func commandProblem(err error, several bool) *problem {
 	var wrong *tickets.FieldError
 	var syntax *tickets.SyntaxError
+	// Other errors are temporary: ticket systems retry on a 503.
+	p := problemOf(err, http.StatusServiceUnavailable)
 	switch {
 	case errors.As(err, &wrong):
-		p := newProblem(http.StatusUnprocessableEntity, wrong.Error())
+		p = newProblem(http.StatusUnprocessableEntity, wrong.Error())
 		p.Field, p.Allowed = wrong.Field, wrong.Allowed
 		if several {
 			at := fmt.Sprintf("[%d]", wrong.Index)
 			p.Detail = at + " " + p.Detail
 			p.Field = strings.TrimSuffix(at+"."+wrong.Field, ".")
 		}
-		p.write(w)
 	case errors.As(err, &syntax):
-		p := newProblem(http.StatusBadRequest, syntax.Error())
+		p = newProblem(http.StatusBadRequest, syntax.Error())
 		p.Field = syntax.Field
-		p.write(w)
 	case errors.Is(err, webhookintake.ErrSyntax):
-		writeProblem(w, http.StatusBadRequest, err.Error())
+		p = newProblem(http.StatusBadRequest, err.Error())
 	case errors.Is(err, checkpoint.ErrCommandsFull):
-		w.Header().Set("Retry-After", "60")
-		writeProblem(w, http.StatusServiceUnavailable, err.Error()+": ndrbridge tickets list --status pending shows them")
-	default:
-		// Other errors are temporary: ticket systems retry on a 503.
-		writeProblem(w, statusOf(err, http.StatusServiceUnavailable), err.Error())
+		p = newProblem(http.StatusServiceUnavailable, err.Error()+": ndrbridge tickets list --status pending shows them")
+		p.retryAfter = "60"
 	}
-}
-
-// readBody reads a body of at most limit bytes. If it is larger, empty or incomplete,
-// readBody writes a problem and returns false.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.Is(err, errBodies):
-		writeBusy(w, err.Error())
-	case errors.As(err, &tooLarge):
-		writeProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", tooLarge.Limit))
-	case err != nil:
-		writeProblem(w, http.StatusBadRequest, "the body broke off")
-	case len(bytes.TrimSpace(body)) == 0:
-		writeProblem(w, http.StatusBadRequest, "the body is missing: send JSON")
-	default:
-		return body, true
-	}
-	return nil, false
+	return p
 }
 
 // bySecret passes requests to a webhook with a secret of its own directly to api, which

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	"ndrbridge/checkpoint"
 	"ndrbridge/cmd/internal/commandline"
 	"ndrbridge/cmd/internal/terminal"
-	"ndrbridge/transform"
 )
 
 func (c *command) deadCommand() *cobra.Command {
@@ -137,7 +137,7 @@ func (c *command) listDead(ctx context.Context, control admin.Control, l deadLis
 			n++
 			after = deadLetter.Key
 			if c.asJSON {
-				if err := c.printJSON(deadJSON(deadLetter)); err != nil {
+				if err := c.printJSON(admin.NewDeadLetter(deadLetter, true)); err != nil {
 					return err
 				}
 				continue
@@ -181,7 +181,7 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 					return err
 				}
 				if c.asJSON {
-					return c.printJSON(deadJSON(deadLetter))
+					return c.printJSON(admin.NewDeadLetter(deadLetter, true))
 				}
 				_, err = fmt.Fprintf(c.stdout, "key     %s\ntime    %s\nclass   %s\nevent   %s\nreason  %s\n\n%s\n",
 					terminal.Printable(deadLetter.Key), deadLetter.Time.UTC().Format(time.RFC3339Nano), terminal.Printable(deadLetter.Class),
@@ -192,38 +192,9 @@ the appliance returned it. KEY is the first column of ndrbridge dead list.`,
 	}))
 }
 
-// deadLine is a dead letter as JSON. Fields may be added, but never change their meaning.
-type deadLine struct {
-	Key     string    `json:"key"`
-	Class   string    `json:"class"`
-	Reason  string    `json:"reason"`
-	Time    time.Time `json:"time"`
-	EventID string    `json:"event_id,omitempty"`
-	// Exactly one is set: Body if the body is valid JSON, BodyBase64 otherwise.
-	Body       json.RawMessage `json:"body,omitempty"`
-	BodyBase64 []byte          `json:"body_base64,omitempty"`
-}
-
-func deadJSON(d checkpoint.DeadLetter) deadLine {
-	line := deadLine{Key: d.Key, Class: d.Class, Reason: d.Reason, Time: d.Time}
-	if id := eventID(d); id != "-" {
-		line.EventID = id
-	}
-	if json.Valid(d.Body) {
-		line.Body = d.Body
-	} else {
-		line.BodyBase64 = d.Body
-	}
-	return line
-}
-
 // eventID returns the id of the event that a dead letter holds, or "-" if it holds none.
 func eventID(d checkpoint.DeadLetter) string {
-	e, err := transform.Parse(d.Body)
-	if err != nil {
-		return "-"
-	}
-	return e.ID
+	return cmp.Or(admin.NewDeadLetter(d, false).EventID, "-")
 }
 
 // bodyText formats a body for a person: JSON indented, other bytes quoted.
