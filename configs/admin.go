@@ -1,11 +1,8 @@
 package configs
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"reflect"
 	"strconv"
 )
 
@@ -29,23 +26,16 @@ type Admin struct {
 // may have been started before they were made. It returns an error if the file cannot be
 // read, and Errors if the key itself is invalid.
 func AdminListen(path string, environ []string) (string, error) {
-	var data []byte
-	if path != "" {
-		var err error
-		if data, err = os.ReadFile(path); err != nil {
-			return "", fmt.Errorf("read the configuration: %w", err)
-		}
+	data, err := readFile(path)
+	if err != nil {
+		return "", err
 	}
-	config := new(Config)
-	setDefaults(reflect.ValueOf(config).Elem())
-	p := &sourceLines{file: path, at: make(map[string]sourceLine)}
-	if !p.decode(data, config) {
+	p, config, whole := decode(path, data)
+	if !whole {
 		return "", p.errors
 	}
 	p.overlay(environ, config)
-	const key = "admin.listen"
-	c := checks{p, p.errors}
-	if c.failed(key) {
+	if c := (checks{p, p.errors}); c.failed("admin.listen") {
 		p.errors.sort()
 		return "", p.errors
 	}

@@ -93,14 +93,10 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	}
 	c.applianceURL(path+".url", a)
 	c.credentials(path, a)
-	if a.Product != "" && !word.MatchString(a.Product) {
-		c.wrong(path+".product", "%q is invalid; write letters, digits, - and _, beginning with a letter", a.Product)
-	}
-	if a.SchemeWord != "" && !word.MatchString(a.SchemeWord) {
-		c.wrong(path+".scheme_word", "%q is invalid; write letters, digits, - and _, beginning with a letter", a.SchemeWord)
-	}
+	c.word(path+".product", a.Product)
+	c.word(path+".scheme_word", a.SchemeWord)
 	c.tls(path+".tls", a.TLS)
-	c.proxy(path+".proxy", a.Proxy)
+	c.optionalURL(path+".proxy", a.Proxy, "http", "https", "socks5")
 	c.retry(path+".retry", a.Retry.Initial, a.Retry.Max)
 	if !a.Detections.Enabled && !a.Audit.Enabled && len(a.Records) == 0 {
 		c.wrong(path, "has no streams; enable detections or audit, or add records")
@@ -112,7 +108,13 @@ func (c checks) appliance(path string, a *Appliance, before map[string]string) {
 	}
 }
 
-var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+var wordPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+
+func (c checks) word(path, word string) {
+	if word != "" && !wordPattern.MatchString(word) {
+		c.wrong(path, "%q is invalid; write letters, digits, - and _, beginning with a letter", word)
+	}
+}
 
 // applianceURL checks the URL of an appliance and removes a trailing slash.
 func (c checks) applianceURL(path string, a *Appliance) {
@@ -141,11 +143,8 @@ func (c checks) credentials(path string, a *Appliance) {
 	case !a.APIKey.IsSet() && !a.OAuth.IsSet():
 		c.wrong(path, "has no credentials; set api_key_file, api_key, or, for the cloud edition, oauth")
 	case a.OAuth.IsSet():
-		if a.OAuth.TokenURL.Value() == "" {
-			c.missing(path + ".oauth.token_url")
-		} else {
-			c.url(path+".oauth.token_url", a.OAuth.TokenURL, "https", "http")
-		}
+		c.present(path+".oauth.token_url", a.OAuth.TokenURL.Value())
+		c.optionalURL(path+".oauth.token_url", a.OAuth.TokenURL, "https", "http")
 		c.present(path+".oauth.client_id", a.OAuth.ClientID)
 		c.presentSecret(path+".oauth.client_secret", a.OAuth.ClientSecret)
 	}

@@ -51,9 +51,10 @@ func (c checks) url(path string, text URL, schemes ...string) *url.URL {
 	return nil
 }
 
-func (c checks) proxy(path string, proxy URL) {
-	if proxy.Value() != "" {
-		c.url(path, proxy, "http", "https", "socks5")
+// optionalURL checks a URL that is set.
+func (c checks) optionalURL(path string, text URL, schemes ...string) {
+	if text.Value() != "" {
+		c.url(path, text, schemes...)
 	}
 }
 

@@ -77,31 +77,23 @@ func isNull(node *yaml.Node) bool {
 }
 
 func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Value) {
-	p.at[path] = sourceLine{line: node.Line, column: node.Column}
-	node = resolve(node)
-	if isNull(node) {
-		return
-	}
-	if node.Kind != yaml.MappingNode {
-		p.failNode(node, path, "expected keys with values, found "+found(node)+advice(node))
-		return
-	}
+	content := p.content(path, node, yaml.MappingNode, "keys with values")
 	fields := fieldsOf(block.Type())
 	lines := make(map[string]int)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := resolve(node.Content[i]), node.Content[i+1]
+	for i := 0; i+1 < len(content); i += 2 {
+		key, value := resolve(content[i]), content[i+1]
 		if key.Kind != yaml.ScalarNode {
 			p.failNode(key, path, "expected a key, found "+found(key))
 			continue
 		}
 		name := join(path, printable(key.Value))
 		if line := lines[key.Value]; line > 0 {
-			p.failNode(node.Content[i], name, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
+			p.failNode(content[i], name, fmt.Sprintf("is set twice, first on line %d; keep one of them", line))
 			continue
 		}
 		lines[key.Value] = key.Line
 		if !p.decodeKey(name, key.Value, value, fields, block) {
-			p.failNode(node.Content[i], name, unknownKey(key.Value, fields))
+			p.failNode(content[i], name, unknownKey(key.Value, fields))
 		}
 	}
 }
@@ -110,22 +102,12 @@ func (p *sourceLines) decodeBlock(path string, node *yaml.Node, block reflect.Va
 func (p *sourceLines) decodeKey(path, key string, node *yaml.Node, fields []field, block reflect.Value) bool {
 	for _, f := range fields {
 		value := block.Field(f.index)
-		if shapeOf(f.typ) == shapeSecret {
-			secret := value.Addr().Interface().(*Secret)
-			switch key {
-			case f.name:
-				p.decodeText(path, node, value)
-				return true
-			case f.name + fileSuffix:
-				if text, ok := p.text(path, node, reflect.String); ok {
-					secret.File = text
-				}
-				return true
-			}
-			continue
-		}
-		if key == f.name {
+		switch {
+		case key == f.name:
 			p.decodeValue(path, node, value)
+			return true
+		case f.shape == shapeSecret && key == f.name+fileSuffix:
+			p.decodeText(path, node, value.FieldByName("File"))
 			return true
 		}
 	}
@@ -142,33 +124,17 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 	case shapeBlock:
 		p.decodeBlock(path, node, value)
 	case shapeOption:
-		value.Set(newBlock(value.Type().Elem()).Addr())
+		value.Set(newValue(value.Type().Elem()).Addr())
 		if isNull(resolve(node)) {
 			p.failNode(node, path, "is empty; write {} for its defaults, or leave the key out")
 			return
 		}
 		p.decodeBlock(path, node, value.Elem())
-	case shapeBlocks:
-		items := p.list(path, node)
-		value.Set(reflect.MakeSlice(value.Type(), 0, len(items)))
-		for i, node := range items {
-			value.Set(reflect.Append(value, newBlock(value.Type().Elem())))
-			p.decodeBlock(item(path, i), node, value.Index(i))
+	case shapeBlocks, shapeTexts, shapeSecrets:
+		for i, node := range p.content(path, node, yaml.SequenceNode, "a list") {
+			value.Set(reflect.Append(value, newValue(value.Type().Elem())))
+			p.decodeValue(item(path, i), node, value.Index(i))
 		}
-	case shapeTexts:
-		var texts []string
-		for i, node := range p.list(path, node) {
-			text, _ := p.text(item(path, i), node, reflect.String)
-			texts = append(texts, text)
-		}
-		value.Set(reflect.ValueOf(texts))
-	case shapeSecrets:
-		var secrets Secrets
-		for i, node := range p.list(path, node) {
-			text, _ := p.text(item(path, i), node, reflect.String)
-			secrets = append(secrets, NewSecret(text))
-		}
-		value.Set(reflect.ValueOf(secrets))
 	case shapeMap:
 		p.decodeMap(path, node, value)
 	default:
@@ -176,38 +142,34 @@ func (p *sourceLines) decodeValue(path string, node *yaml.Node, value reflect.Va
 	}
 }
 
-func newBlock(t reflect.Type) reflect.Value {
-	block := reflect.New(t).Elem()
-	setDefaults(block)
-	return block
-}
-
-func (p *sourceLines) list(path string, node *yaml.Node) []*yaml.Node {
+// content returns the items of a list, or the keys and values of a mapping. It returns nil
+// if the node is null, or after it recorded that the node is not of the kind.
+func (p *sourceLines) content(path string, node *yaml.Node, kind yaml.Kind, wanted string) []*yaml.Node {
 	p.at[path] = sourceLine{line: node.Line, column: node.Column}
 	node = resolve(node)
-	if isNull(node) {
+	switch {
+	case isNull(node):
 		return nil
+	case node.Kind == kind:
+		return node.Content
 	}
-	if node.Kind != yaml.SequenceNode {
-		p.failNode(node, path, "expected a list, found "+found(node)+"; write its items between [ and ], or one per line after a dash")
-		return nil
+	advice := ""
+	if kind == yaml.SequenceNode {
+		advice = "; write its items between [ and ], or one per line after a dash"
+	} else if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
+		advice = "; a space must follow the colon" // YAML reads key:value as one word
 	}
-	return node.Content
+	p.failNode(node, path, "expected "+wanted+", found "+found(node)+advice)
+	return nil
 }
 
 func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Value) {
-	p.at[path] = sourceLine{line: node.Line, column: node.Column}
-	node = resolve(node)
-	if isNull(node) {
-		return
+	content := p.content(path, node, yaml.MappingNode, "names with values")
+	if len(content) > 0 {
+		named.Set(reflect.MakeMap(named.Type()))
 	}
-	if node.Kind != yaml.MappingNode {
-		p.failNode(node, path, "expected names with values, found "+found(node)+advice(node))
-		return
-	}
-	named.Set(reflect.MakeMap(named.Type()))
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key := resolve(node.Content[i])
+	for i := 0; i+1 < len(content); i += 2 {
+		key := resolve(content[i])
 		name := join(path, printable(key.Value))
 		at := reflect.ValueOf(key.Value)
 		switch {
@@ -217,7 +179,7 @@ func (p *sourceLines) decodeMap(path string, node *yaml.Node, named reflect.Valu
 			p.failNode(key, name, "is set twice; keep one of them")
 		default:
 			value := reflect.New(named.Type().Elem()).Elem()
-			p.decodeText(name, node.Content[i+1], value)
+			p.decodeText(name, content[i+1], value)
 			named.SetMapIndex(at, value)
 		}
 	}
@@ -287,14 +249,6 @@ func found(node *yaml.Node) string {
 	return "a YAML tag; put a value that begins with ! in quotes"
 }
 
-// advice returns a hint for key:value without a space, which YAML reads as one word.
-func advice(node *yaml.Node) string {
-	if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, ":") {
-		return "; a space must follow the colon"
-	}
-	return ""
-}
-
 func unknownKey(key string, fields []field) string {
 	if strings.Contains(key, ":") {
 		return "is not a known key; a space must follow the colon"
@@ -305,7 +259,7 @@ func unknownKey(key string, fields []field) string {
 	var known []string
 	for _, f := range fields {
 		known = append(known, f.name)
-		if shapeOf(f.typ) == shapeSecret {
+		if f.shape == shapeSecret {
 			known = append(known, f.name+fileSuffix)
 		}
 	}

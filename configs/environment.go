@@ -28,7 +28,7 @@ func keysOf(t reflect.Type, path string, steps []int) []key {
 	for _, f := range fieldsOf(t) {
 		path := join(path, f.name)
 		steps := append(slices.Clip(steps), f.index)
-		switch shapeOf(f.typ) {
+		switch f.shape {
 		case shapeBlock:
 			keys = append(keys, keysOf(f.typ, path, steps)...)
 		case shapeOption:
@@ -185,7 +185,7 @@ func (p *sourceLines) locate(s setting, at reflect.Value) (path string, value re
 	for _, step := range s.steps {
 		if at.Kind() == reflect.Pointer {
 			if at.IsNil() {
-				at.Set(newBlock(at.Type().Elem()).Addr())
+				at.Set(newValue(at.Type().Elem()).Addr())
 			}
 			at = at.Elem()
 		}
@@ -201,7 +201,7 @@ func (p *sourceLines) locate(s setting, at reflect.Value) (path string, value re
 			return "", value, false
 		}
 		if index == at.Len() {
-			at.Set(reflect.Append(at, newBlock(at.Type().Elem())))
+			at.Set(reflect.Append(at, newValue(at.Type().Elem())))
 			// Without a position, so that errors do not refer to the list in the file.
 			p.at[item(list, index)] = sourceLine{}
 		}

@@ -180,8 +180,7 @@ func TestEveryKeyHasItsVariable(t *testing.T) {
 		t.Run(k.path, func(t *testing.T) {
 			path := strings.ReplaceAll(k.path, "[#]", "[0]")
 			value := sample(k.typ)
-			config := new(Config)
-			setDefaults(reflect.ValueOf(config).Elem())
+			config := newValue(reflect.TypeFor[Config]()).Addr().Interface().(*Config)
 			p := &sourceLines{at: make(map[string]sourceLine)}
 			p.overlay([]string{variableOf(path) + "=" + value}, config)
 			if len(p.errors) > 0 {

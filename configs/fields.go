@@ -13,6 +13,7 @@ import (
 type field struct {
 	index    int
 	typ      reflect.Type
+	shape    shape
 	name     string   // the key
 	fallback string   // the default; empty: the zero value
 	oneof    []string // the only values allowed; empty: any
@@ -24,14 +25,39 @@ func fieldsOf(t reflect.Type) []field {
 	fields := make([]field, t.NumField())
 	for i := range fields {
 		f := t.Field(i)
-		fields[i] = field{index: i, typ: f.Type, name: f.Tag.Get("yaml"), fallback: f.Tag.Get("default")}
-		if values := f.Tag.Get("oneof"); values != "" {
+		tag := f.Tag.Get
+		fields[i] = field{
+			index: i, typ: f.Type, shape: shapeOf(f.Type), name: tag("yaml"), fallback: tag("default"),
+			bounds:   bounds{min: tag("min"), max: tag("max"), above: tag("above")},
+			required: tag("required") == "true",
+		}
+		if values := tag("oneof"); values != "" {
 			fields[i].oneof = presets.Expand(values)
 		}
-		fields[i].bounds = bounds{min: f.Tag.Get("min"), max: f.Tag.Get("max"), above: f.Tag.Get("above")}
-		fields[i].required = f.Tag.Get("required") == "true"
 	}
 	return fields
+}
+
+// eachField calls visit for every field of the block at path that is not a block itself,
+// and for those of the blocks in it.
+func eachField(path string, block reflect.Value, visit func(path string, f field, value reflect.Value)) {
+	for _, f := range fieldsOf(block.Type()) {
+		path, value := join(path, f.name), block.Field(f.index)
+		switch f.shape {
+		case shapeBlock:
+			eachField(path, value, visit)
+		case shapeOption:
+			if !value.IsNil() {
+				eachField(path, value.Elem(), visit)
+			}
+		case shapeBlocks:
+			for i := range value.Len() {
+				eachField(item(path, i), value.Index(i), visit)
+			}
+		default:
+			visit(path, f, value)
+		}
+	}
 }
 
 // shape is the form that a field has in a file.
@@ -82,19 +108,27 @@ func join(path, name string) string {
 
 func item(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// setDefaults sets every field of a struct to its default. Lists stay empty and options
-// nil: newBlock sets the defaults of their structs.
-func setDefaults(v reflect.Value) {
-	for _, f := range fieldsOf(v.Type()) {
-		switch {
-		case shapeOf(f.typ) == shapeBlock:
-			setDefaults(v.Field(f.index))
-		case f.fallback != "":
-			if err := setText(v.Field(f.index), f.fallback); err != nil {
-				panic(fmt.Sprintf("configs: default of %s: %v", f.name, err))
-			}
-		}
+// isEmpty reports whether a value is zero, or a list or map without items.
+func isEmpty(v reflect.Value) bool {
+	return v.IsZero() || (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
+}
+
+// newValue returns a value of type t; if that is a block, with its defaults. Lists in it
+// are empty, and options nil.
+func newValue(t reflect.Type) reflect.Value {
+	v := reflect.New(t).Elem()
+	if shapeOf(t) != shapeBlock {
+		return v
 	}
+	eachField("", v, func(path string, f field, value reflect.Value) {
+		if f.fallback == "" {
+			return
+		}
+		if err := setText(value, f.fallback); err != nil {
+			panic(fmt.Sprintf("configs: default of %s: %v", path, err))
+		}
+	})
+	return v
 }
 
 // setText parses text into v, which has shapeText. The error says what is expected.

@@ -26,33 +26,18 @@ func eachFile(path string, block reflect.Value, visit func(key, file string)) {
 			visit(key, file)
 		}
 	}
-	for _, f := range fieldsOf(block.Type()) {
-		key, value := join(path, f.name), block.Field(f.index)
-		switch shapeOf(f.typ) {
-		case shapeBlock:
-			eachFile(key, value, visit)
-		case shapeOption:
-			if !value.IsNil() {
-				eachFile(key, value.Elem(), visit)
-			}
-		case shapeBlocks:
-			for i := range value.Len() {
-				eachFile(item(key, i), value.Index(i), visit)
-			}
-		case shapeTexts:
-			if strings.HasSuffix(f.name, fileSuffix+"s") {
-				for i := range value.Len() {
-					named(item(key, i), value.Index(i).String())
-				}
-			}
-		case shapeSecret:
+	eachField(path, block, func(key string, f field, value reflect.Value) {
+		switch {
+		case f.shape == shapeSecret:
 			named(key+fileSuffix, value.Interface().(Secret).File)
-		case shapeText:
-			if strings.HasSuffix(f.name, fileSuffix) {
-				named(key, value.String())
+		case strings.HasSuffix(f.name, fileSuffix):
+			named(key, value.String())
+		case strings.HasSuffix(f.name, fileSuffix+"s"):
+			for i := range value.Len() {
+				named(item(key, i), value.Index(i).String())
 			}
 		}
-	}
+	})
 }
 
 // SecretFile is a file that contains a secret.

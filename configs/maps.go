@@ -1,7 +1,7 @@
 package configs
 
 import (
-	"errors"
+	"fmt"
 	"maps"
 	"net/textproto"
 	"regexp"
@@ -15,19 +15,24 @@ import (
 // receivers accept keys in headers of any name.
 type Headers map[string]Secret
 
-// UnmarshalText parses pairs "Name: value" that are separated by commas, which is the form
-// of headers in environment variables. A value with a comma can be set only in the file.
-func (h *Headers) UnmarshalText(text []byte) error {
-	headers := make(Headers)
-	for _, part := range splitList(string(text)) {
+// UnmarshalText parses pairs "Name: value"; see parsePairs.
+func (h *Headers) UnmarshalText(text []byte) (err error) {
+	*h, err = parsePairs(string(text), "Name: value", NewSecret)
+	return err
+}
+
+// parsePairs parses pairs that are separated by commas, which is the form of maps in
+// environment variables. A value with a comma can be set only in the file.
+func parsePairs[V any](text, form string, parse func(string) V) (map[string]V, error) {
+	pairs := make(map[string]V)
+	for _, part := range splitList(text) {
 		name, value, ok := strings.Cut(part, ":")
 		if !ok {
-			return errors.New("expected Name: value pairs separated by commas; set a value that contains a comma in the file")
+			return nil, fmt.Errorf("expected %s pairs separated by commas; set a value that contains a comma in the file", form)
 		}
-		headers[strings.TrimSpace(name)] = NewSecret(strings.TrimSpace(value))
+		pairs[strings.TrimSpace(name)] = parse(strings.TrimSpace(value))
 	}
-	*h = headers
-	return nil
+	return pairs, nil
 }
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -54,18 +59,8 @@ func (c checks) headers(path string, headers Headers) {
 // Table maps values of another system to values of the bridge, or the other way round.
 type Table map[string]string
 
-// UnmarshalText parses pairs "theirs: ours" that are separated by commas, which is the
-// form of tables in environment variables. A value with a comma can be set only in the
-// file.
-func (t *Table) UnmarshalText(text []byte) error {
-	table := make(Table)
-	for _, part := range splitList(string(text)) {
-		theirs, ours, ok := strings.Cut(part, ":")
-		if !ok {
-			return errors.New("expected key: value pairs separated by commas; set a value that contains a comma in the file")
-		}
-		table[strings.TrimSpace(theirs)] = strings.TrimSpace(ours)
-	}
-	*t = table
-	return nil
+// UnmarshalText parses pairs "theirs: ours"; see parsePairs.
+func (t *Table) UnmarshalText(text []byte) (err error) {
+	*t, err = parsePairs(string(text), "key: value", func(ours string) string { return ours })
+	return err
 }

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -110,30 +109,22 @@ func (c checks) preset(path string, w Webhook) {
 	}
 }
 
+// presetKeys are the keys that only some presets support.
+var presetKeys = []string{"key", "channel", "updates", "index", "source_type", "service", "tags"}
+
 // presetOnly reports keys that the preset does not support, or that require a preset.
 func (c checks) presetOnly(path string, w Webhook, preset webhook.PresetSpec) {
 	allowed := preset.Keys
 	if preset.Key != "" {
 		allowed = append([]string{"key"}, allowed...)
 	}
-	for _, key := range []struct {
-		name string
-		set  bool
-	}{
-		{"key", w.Key.IsSet()},
-		{"channel", w.Channel != ""},
-		{"updates", w.Updates != ""},
-		{"index", w.Index != ""},
-		{"source_type", w.SourceType != ""},
-		{"service", w.Service != ""},
-		{"tags", len(w.Tags) > 0},
-	} {
-		at := path + "." + key.name
-		if key.name == "key" && w.Key.File != "" {
+	for _, key := range setKeys(w) {
+		at := path + "." + key
+		if key == "key" && w.Key.File != "" {
 			at += fileSuffix
 		}
 		switch {
-		case !key.set || slices.Contains(allowed, key.name):
+		case !slices.Contains(presetKeys, key) || slices.Contains(allowed, key):
 		case w.Preset == "":
 			c.wrong(at, "requires preset; set preset, or leave it out")
 		case len(allowed) == 0:
@@ -150,12 +141,8 @@ func (c checks) authorizesOnce(path string, w Webhook) {
 	if w.Auth != (WebhookAuth{}) {
 		c.wrong(path+".auth", one, w.Preset)
 	}
-	for name := range w.Headers {
-		if strings.EqualFold(name, "Authorization") {
-			c.wrong(join(path+".headers", printable(name)), one, w.Preset)
-		}
-	}
-	if parsed, err := url.Parse(w.URL.Value()); err == nil && parsed.User != nil {
+	c.noAuthorization(path, w, one, w.Preset)
+	if w.URL.hasUser() {
 		c.wrong(path+".url", "has a user name, and key is set, which preset %s sends in the Authorization header; keep one of them", w.Preset)
 	}
 }

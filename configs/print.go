@@ -55,7 +55,7 @@ func printBlock(block reflect.Value) (*yaml.Node, error) {
 			printed = text(w.ShownURL(url.Value()))
 		}
 		// An option that is present has a meaning even if it is empty.
-		if len(printed.Content) > 0 || printed.Value != "" || shapeOf(f.typ) == shapeOption {
+		if len(printed.Content) > 0 || printed.Value != "" || f.shape == shapeOption {
 			node.Content = append(node.Content, text(name), printed)
 		}
 	}
@@ -74,14 +74,13 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 		shown, err := marshaler.MarshalText()
 		return text(string(shown)), err
 	}
-	if headers, ok := value.Interface().(Headers); ok {
-		return printHeaders(headers), nil
-	}
-	if table, ok := value.Interface().(Table); ok {
-		return printTable(table), nil
-	}
-	if filter, ok := value.Interface().(RecordFilter); ok {
-		return filter.node()
+	switch value := value.Interface().(type) {
+	case Headers:
+		return printMap(value, shownHeader), nil
+	case Table:
+		return printMap(value, func(_, ours string) string { return ours }), nil
+	case RecordFilter:
+		return value.node()
 	}
 	switch value.Kind() {
 	case reflect.Struct:
@@ -103,24 +102,19 @@ func printValue(value reflect.Value) (*yaml.Node, error) {
 	return node, node.Encode(value.Interface())
 }
 
-func printHeaders(headers Headers) *yaml.Node {
+func printMap[V any](values map[string]V, shown func(name string, value V) string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		shown := headers[name].String()
-		if value := headers[name].value; value != nil && redact.HarmlessHeader(name) {
-			shown = *value
-		}
-		node.Content = append(node.Content, text(name), text(shown))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		node.Content = append(node.Content, text(name), text(shown(name, values[name])))
 	}
 	return node
 }
 
-func printTable(table Table) *yaml.Node {
-	node := &yaml.Node{Kind: yaml.MappingNode}
-	for _, theirs := range slices.Sorted(maps.Keys(table)) {
-		node.Content = append(node.Content, text(theirs), text(table[theirs]))
+func shownHeader(name string, value Secret) string {
+	if value.value != nil && redact.HarmlessHeader(name) {
+		return *value.value
 	}
-	return node
+	return value.String()
 }
 
 // text returns a scalar node that is read as a string.

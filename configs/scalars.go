@@ -1,9 +1,10 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,62 +61,42 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		*d = 0
 		return nil
 	}
-	if rest == "" {
-		return badDuration(s)
-	}
 	// The sum is negative, because the range of an int64 is larger by one below zero.
 	var sum time.Duration
-	for rest != "" {
-		number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789."))]
-		rest = rest[len(number):]
-		unit := rest
-		if i := strings.IndexAny(rest, "0123456789."); i >= 0 {
-			unit = rest[:i]
-		}
-		rest = rest[len(unit):]
+	least := time.Duration(math.MinInt64)
+	if !negative {
+		least++
+	}
+	for _, part := range durationPart.FindAllStringSubmatch(rest, -1) {
+		number, unit := part[1], part[2]
 		if number != "" && unit == "" {
 			return fmt.Errorf("%q needs a unit: write %ss for seconds, or use ms, m, h, d or w", s, number)
 		}
-		part, err := negativePart(number, unit)
-		if err != nil {
-			return badDuration(s)
+		times := time.Duration(1)
+		switch unit {
+		case "d":
+			unit, times = "h", day/time.Hour
+		case "w":
+			unit, times = "h", week/time.Hour
 		}
-		if sum < math.MinInt64-part {
+		n, err := time.ParseDuration("-" + number + unit)
+		if err != nil || n < math.MinInt64/times {
+			return fmt.Errorf("%q is not a duration: write for example 500ms, 30s, 5m, 6h, 7d or 2w", s)
+		}
+		if sum < least-n*times {
 			return fmt.Errorf("%q is longer than 292 years", s)
 		}
-		sum += part
+		sum += n * times
 	}
 	if !negative {
-		if sum == math.MinInt64 {
-			return fmt.Errorf("%q is longer than 292 years", s)
-		}
 		sum = -sum
 	}
 	*d = Duration(sum)
 	return nil
 }
 
-func negativePart(number, unit string) (time.Duration, error) {
-	times := time.Duration(1)
-	switch unit {
-	case "d":
-		unit, times = "h", day/time.Hour
-	case "w":
-		unit, times = "h", week/time.Hour
-	}
-	part, err := time.ParseDuration("-" + number + unit)
-	if err != nil {
-		return 0, err
-	}
-	if part < math.MinInt64/times {
-		return 0, errors.New("too long")
-	}
-	return part * times, nil
-}
-
-func badDuration(s string) error {
-	return fmt.Errorf("%q is not a duration: write for example 500ms, 30s, 5m, 6h, 7d or 2w", s)
-}
+// durationPart matches a number with its unit.
+var durationPart = regexp.MustCompile(`([0-9.]*)([^0-9.]*)`)
 
 // Size is a number of bytes, 0 or more. Its text form is a whole number and a unit, B, KiB,
 // MiB, GiB or TiB; without a unit it is a number of bytes.
@@ -129,22 +110,22 @@ const (
 	TiB Size = 1 << 40
 )
 
+type sizeUnit struct {
+	name  string
+	bytes Size
+}
+
+// sizeUnits begins with the largest. The last has no name: a number without a unit.
+var sizeUnits = []sizeUnit{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}, {"", 1}}
+
 // String returns s in the largest unit that gives a whole number. UnmarshalText parses the
 // result.
 func (s Size) String() string {
-	switch {
-	case s == 0:
+	if s == 0 {
 		return "0"
-	case s%TiB == 0:
-		return strconv.FormatInt(int64(s/TiB), 10) + "TiB"
-	case s%GiB == 0:
-		return strconv.FormatInt(int64(s/GiB), 10) + "GiB"
-	case s%MiB == 0:
-		return strconv.FormatInt(int64(s/MiB), 10) + "MiB"
-	case s%KiB == 0:
-		return strconv.FormatInt(int64(s/KiB), 10) + "KiB"
 	}
-	return strconv.FormatInt(int64(s), 10) + "B"
+	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return s%u.bytes == 0 })
+	return fmt.Sprintf("%d%s", s/sizeUnits[i].bytes, sizeUnits[i].name)
 }
 
 // MarshalText returns String.
@@ -155,27 +136,15 @@ func (s *Size) UnmarshalText(text []byte) error {
 	t := string(text)
 	unit := strings.TrimLeft(t, "0123456789")
 	number := strings.TrimSuffix(t, unit)
-	var times Size
-	switch unit {
-	case "", "B":
-		times = 1
-	case "KiB":
-		times = KiB
-	case "MiB":
-		times = MiB
-	case "GiB":
-		times = GiB
-	case "TiB":
-		times = TiB
-	}
-	if number == "" || times == 0 {
+	i := slices.IndexFunc(sizeUnits, func(u sizeUnit) bool { return u.name == unit })
+	if number == "" || i < 0 {
 		return fmt.Errorf("%q is not a size: write a whole number and B, KiB, MiB, GiB or TiB, for example 256MiB", t)
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || Size(n) > math.MaxInt64/times {
+	if err != nil || Size(n) > math.MaxInt64/sizeUnits[i].bytes {
 		return fmt.Errorf("%q is too large a size", t)
 	}
-	*s = Size(n) * times
+	*s = Size(n) * sizeUnits[i].bytes
 	return nil
 }
 

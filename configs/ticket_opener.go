@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"regexp"
@@ -86,13 +87,13 @@ func (w Webhook) TicketSystem() (ticketopener.System, error) {
 	switch t.System {
 	case TicketJira:
 		return systemOr(ticketopener.NewJira(ticketopener.JiraOptions{
-			URL: w.URL.Value(), Project: t.Project, Type: orElse(t.Type, "Task"), Labels: t.Labels, Priorities: t.Priorities,
+			URL: w.URL.Value(), Project: t.Project, Type: cmp.Or(t.Type, "Task"), Labels: t.Labels, Priorities: t.Priorities,
 		}))
 	case TicketServiceNow:
 		priorities := maps.Clone(urgencies)
 		maps.Copy(priorities, t.Priorities)
 		return systemOr(ticketopener.NewServiceNow(ticketopener.ServiceNowOptions{
-			URL: w.URL.Value(), Table: orElse(t.Type, "incident"), Priorities: priorities, Fields: t.Fields,
+			URL: w.URL.Value(), Table: cmp.Or(t.Type, "incident"), Priorities: priorities, Fields: t.Fields,
 		}))
 	}
 	return w.genericTickets()
@@ -129,13 +130,6 @@ func systemOr[S ticketopener.System](system S, err error) (ticketopener.System, 
 	return system, nil
 }
 
-func orElse(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
-}
-
 // templateAction matches the actions of a template.
 var templateAction = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
@@ -168,12 +162,15 @@ func secretsOfTemplate(text string) []string {
 	return secrets
 }
 
-// openerKeys lists the keys of each system in addition to those that all systems have.
+// openerKeys lists the keys of each system besides commonKeys.
 var openerKeys = map[string][]string{
 	TicketJira:       {"project", "type", "labels", "priorities"},
 	TicketServiceNow: {"type", "priorities", "fields"},
 	TicketGeneric:    {"id", "page", "lookup"},
 }
+
+// commonKeys are the keys that all systems have.
+var commonKeys = []string{"system", "link", "search_delay"}
 
 // ticketOpener checks the ticket block of a webhook. writes is tickets.enabled.
 func (c checks) ticketOpener(path string, s Sink, writes bool) {
@@ -199,7 +196,11 @@ func (c checks) ticketOpener(path string, s Sink, writes bool) {
 	if !known {
 		return // reported by the oneof tag
 	}
-	c.openerOnly(at, *t, allowed)
+	for _, key := range setKeys(*t) {
+		if !slices.Contains(commonKeys, key) && !slices.Contains(allowed, key) {
+			c.wrong(at+"."+key, "is not supported by system %s, which supports %s; leave it out", t.System, strings.Join(allowed, ", "))
+		}
+	}
 	switch t.System {
 	case TicketJira:
 		c.present(at+".project", t.Project)
@@ -244,40 +245,20 @@ func (c checks) openerConflicts(path string, w Webhook) {
 	}
 }
 
-// openerOnly reports keys that the system does not support.
-func (c checks) openerOnly(at string, t TicketOpener, allowed []string) {
-	for _, key := range []struct {
-		name string
-		set  bool
-	}{
-		{"project", t.Project != ""},
-		{"type", t.Type != ""},
-		{"labels", len(t.Labels) > 0},
-		{"priorities", len(t.Priorities) > 0},
-		{"fields", len(t.Fields) > 0},
-		{"id", t.ID != ""},
-		{"page", t.Page != ""},
-		{"lookup", t.Lookup != nil},
-	} {
-		if key.set && !slices.Contains(allowed, key.name) {
-			c.wrong(at+"."+key.name, "is not supported by system %s, which supports %s; leave it out", t.System, strings.Join(allowed, ", "))
-		}
-	}
-}
-
 func (c checks) genericOpener(path string, w Webhook) {
 	if !w.HasTemplate() {
 		c.wrong(path+".template", "is missing; ticket.system generic requires it, or template_file, to render the body")
 	}
 	at := path + ".ticket"
-	c.ticketPath(at+".id", w.Ticket.ID, true)
-	c.ticketPath(at+".page", w.Ticket.Page, false)
+	c.present(at+".id", w.Ticket.ID)
+	c.ticketPath(at+".id", w.Ticket.ID)
+	c.ticketPath(at+".page", w.Ticket.Page)
 	l := w.Ticket.Lookup
 	if l == nil {
 		return
 	}
-	c.ticketPath(at+".lookup.id", l.ID, false)
-	c.ticketPath(at+".lookup.page", l.Page, false)
+	c.ticketPath(at+".lookup.id", l.ID)
+	c.ticketPath(at+".lookup.page", l.Page)
 	if l.URL.Value() == "" {
 		return // reported as missing
 	}
@@ -286,11 +267,8 @@ func (c checks) genericOpener(path string, w Webhook) {
 	}
 }
 
-func (c checks) ticketPath(at, path string, required bool) {
+func (c checks) ticketPath(at, path string) {
 	if path == "" {
-		if required {
-			c.missing(at)
-		}
 		return
 	}
 	if err := ticketopener.CheckPath(path); err != nil {

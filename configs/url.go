@@ -32,9 +32,7 @@ func (u URL) Value() string {
 }
 
 // String returns u with its secrets hidden.
-func (u URL) String() string {
-	return u.shown(false)
-}
+func (u URL) String() string { return u.shown(false) }
 
 // shown returns u with its secrets hidden. The path is shown if withPath is true.
 func (u URL) shown(withPath bool) string {
@@ -46,6 +44,12 @@ func (u URL) shown(withPath bool) string {
 		parts[i] = hideURL(strings.TrimSpace(part), withPath)
 	}
 	return strings.Join(parts, ",")
+}
+
+// hasUser reports whether u contains a user name.
+func (u URL) hasUser() bool {
+	parsed, err := url.Parse(u.Value())
+	return err == nil && parsed.User != nil
 }
 
 func hideURL(text string, withPath bool) string {

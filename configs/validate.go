@@ -22,7 +22,7 @@ type checks struct {
 
 func validate(p *sourceLines, config *Config) {
 	c := checks{p, slices.Clone(p.errors)}
-	c.tags("", reflect.ValueOf(config).Elem())
+	eachField("", reflect.ValueOf(config).Elem(), c.tags)
 	c.admin(config.Admin)
 	if !typePrefix.MatchString(config.Events.TypePrefix) {
 		c.wrong("events.type_prefix", "%q is not a valid type prefix; write words of letters, digits, - and _, separated by dots", config.Events.TypePrefix)
@@ -69,41 +69,28 @@ func (c checks) failedSecret(path string) bool {
 
 // tags checks what follows from tags and types alone: oneof tags, bounds, required values,
 // secrets that are set twice, and files that must be readable.
-func (c checks) tags(path string, block reflect.Value) {
-	for _, f := range fieldsOf(block.Type()) {
-		path, value := join(path, f.name), block.Field(f.index)
-		c.bounds(path, f.bounds, value)
-		if f.required {
-			c.required(path, value)
+func (c checks) tags(path string, f field, value reflect.Value) {
+	c.bounds(path, f.bounds, value)
+	if f.required && isEmpty(value) {
+		c.missing(path)
+	}
+	switch {
+	case f.shape == shapeTexts:
+		for i := range value.Len() {
+			c.oneof(item(path, i), value.Index(i).String(), f.oneof)
 		}
-		switch shapeOf(f.typ) {
-		case shapeBlock:
-			c.tags(path, value)
-		case shapeOption:
-			if !value.IsNil() {
-				c.tags(path, value.Elem())
-			}
-		case shapeBlocks:
-			for i := range value.Len() {
-				c.tags(item(path, i), value.Index(i))
-			}
-		case shapeTexts:
-			for i := range value.Len() {
-				c.oneof(item(path, i), value.Index(i).String(), f.oneof)
-			}
-		case shapeSecret:
-			c.secret(path, value.Interface().(Secret))
-		case shapeText:
-			if value.Kind() != reflect.String {
-				continue
-			}
-			if value.String() != "" {
-				c.oneof(path, value.String(), f.oneof)
-			} else if f.fallback != "" && f.oneof != nil {
-				c.wrong(path, "is empty; write one of %s", strings.Join(f.oneof, ", "))
-			}
-			if strings.HasSuffix(f.name, fileSuffix) && value.String() != "" {
-				c.readable(path, value.String())
+	case f.shape == shapeSecret:
+		c.secret(path, value.Interface().(Secret))
+	case value.Kind() != reflect.String:
+	case value.String() == "":
+		if f.fallback != "" && f.oneof != nil {
+			c.wrong(path, "is empty; write one of %s", strings.Join(f.oneof, ", "))
+		}
+	default:
+		c.oneof(path, value.String(), f.oneof)
+		if strings.HasSuffix(f.name, fileSuffix) {
+			if _, err := secretfile.Read(value.String()); err != nil {
+				c.wrong(path, "%v; correct the path, or let the bridge read the file", err)
 			}
 		}
 	}
@@ -130,19 +117,16 @@ func (c checks) secret(path string, s Secret) {
 	}
 }
 
-func (c checks) readable(path, file string) {
-	if _, err := secretfile.Read(file); err != nil {
-		c.wrong(path, "%v; correct the path, or let the bridge read the file", err)
+// setKeys returns the keys of a block that are not empty, in its order.
+func setKeys(block any) []string {
+	v := reflect.ValueOf(block)
+	var keys []string
+	for _, f := range fieldsOf(v.Type()) {
+		if !isEmpty(v.Field(f.index)) {
+			keys = append(keys, f.name)
+		}
 	}
-}
-
-// required checks that there is a value. It does not check lists of blocks, which have
-// messages of their own.
-func (c checks) required(path string, value reflect.Value) {
-	if url, is := value.Interface().(URL); is && url.Value() == "" ||
-		value.Kind() == reflect.String && value.Len() == 0 || shapeOf(value.Type()) == shapeTexts && value.Len() == 0 {
-		c.missing(path)
-	}
+	return keys
 }
 
 func (c checks) present(path, value string) {

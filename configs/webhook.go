@@ -5,7 +5,6 @@ import (
 	"maps"
 	"mime"
 	"net/textproto"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -180,34 +179,34 @@ func (w Webhook) JSON() bool {
 }
 
 func (c checks) webhook(path string, w Webhook) {
-	if w.URL.Value() == "" {
-		c.missing(path + ".url")
-	} else {
-		c.url(path+".url", w.URL, "https", "http")
-	}
+	c.present(path+".url", w.URL.Value())
+	c.optionalURL(path+".url", w.URL, "https", "http")
 	c.headers(path+".headers", w.Headers)
-	for name := range w.Headers {
-		if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" && w.Auth != (WebhookAuth{}) {
-			c.wrong(join(path+".headers", name), "is set, and so is auth, which sets that header; keep one of them")
-		}
+	if w.Auth != (WebhookAuth{}) {
+		c.noAuthorization(path, w, "is set, and so is auth, which sets that header; keep one of them")
 	}
 	if w.Auth.Bearer.IsSet() && (w.Auth.Username != "" || w.Auth.Password.IsSet()) {
 		c.wrong(path+".auth", "has both bearer and a user name; keep one of them")
 	}
-	if u, err := url.Parse(w.URL.Value()); err == nil && u.User != nil {
+	if w.URL.hasUser() {
 		if w.Auth != (WebhookAuth{}) {
 			c.wrong(path+".auth", "is set, and url has a user name; keep one of them")
 		}
-		for name := range w.Headers {
-			if textproto.CanonicalMIMEHeaderKey(name) == "Authorization" {
-				c.wrong(join(path+".headers", name), "is set, and url has a user name, which sets that header; keep one of them")
-			}
-		}
+		c.noAuthorization(path, w, "is set, and url has a user name, which sets that header; keep one of them")
 	}
 	c.login(path+".auth", w.Auth.Username, w.Auth.Password)
 	c.preset(path, w)
 	c.tls(path+".tls", w.TLS)
-	c.proxy(path+".proxy", w.Proxy)
+	c.optionalURL(path+".proxy", w.Proxy, "http", "https", "socks5")
+}
+
+// noAuthorization reports a header Authorization with this message.
+func (c checks) noAuthorization(path string, w Webhook, format string, args ...any) {
+	for name := range w.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			c.wrong(join(path+".headers", name), format, args...)
+		}
+	}
 }
 
 // webhookBody checks signatures, templates and the handshake.
