@@ -114,7 +114,6 @@ func (a *Audit) contact(ctx context.Context) error {
 		return err
 	}
 	if a.date.IsZero() { // the entries were too large to be returned with it
-		const pastEnd = 1 << 30
 		if _, err := a.fetch(ctx, pastEnd); err != nil {
 			return fmt.Errorf("ask for the appliance's time: %w", err)
 		}

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"ndrbridge/appliance"
-	"ndrbridge/checkpoint"
 	"ndrbridge/transform"
 )
 
@@ -53,14 +51,6 @@ func (r *auditRow) key() string {
 
 // before reports whether the entry was certainly logged before a time.
 func (r *auditRow) before(t int64) bool { return r.entry.Time > 0 && r.entry.Time < t }
-
-// deadLetter returns the dead letter of an entry that did not become an event.
-func (r *auditRow) deadLetter(now time.Time) checkpoint.DeadLetter {
-	return checkpoint.DeadLetter{
-		Key: r.key(), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
-		Body: slices.Clone(r.raw[:min(len(r.raw), maxDeadBody)]),
-	}
-}
 
 // auditPage is the part of the log that an answer showed, from an offset on.
 type auditPage struct {
@@ -121,8 +111,7 @@ func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 	for {
 		page := auditPage{offset: offset, limit: a.limit.now, rows: a.rows[:0]}
 		err := a.client.AuditLog(ctx, page.limit, offset, &a.answer)
-		switch {
-		case err == nil:
+		if err == nil {
 			a.limit.grow()
 			a.date = a.answer.Date
 			for _, o := range a.answer.Objects {
@@ -130,32 +119,17 @@ func (a *Audit) fetch(ctx context.Context, offset int) (auditPage, error) {
 			}
 			a.rows = page.rows
 			return page, nil
-		case errors.Is(err, appliance.ErrTooLarge):
-			if a.limit.halve() {
-				continue
-			}
-			page.rows, err = a.fetchSingly(ctx, offset)
-			if err == nil {
+		}
+		switch a.remedy(err, func() bool { return a.entryAtFault(ctx, err) }) {
+		case failPoll:
+			return auditPage{}, err
+		case splitPage:
+			tooLarge := errors.Is(err, appliance.ErrTooLarge)
+			if page.rows, err = a.fetchSingly(ctx, offset); err == nil && tooLarge {
 				a.limit.grow()
 			}
 			return page, err
-		case limitMayBeRefused(err):
-			if a.limit.halve() {
-				a.limit.ceiling = a.limit.now
-				continue
-			}
 		}
-		if a.entryAtFault(ctx, err) {
-			if a.limit.halve() {
-				continue
-			}
-			page.rows, err = a.fetchSingly(ctx, offset)
-			return page, err
-		}
-		if limitMayBeRefused(err) {
-			a.limit = newPageLimit(a.o.PageSize) // the limit was not the reason
-		}
-		return auditPage{}, err
 	}
 }
 
@@ -190,18 +164,8 @@ func (a *Audit) endsLog(ctx context.Context, page *auditPage) (bool, error) {
 // several polls in a row, and the appliance answers for an offset after the end of the
 // log.
 func (a *Audit) entryAtFault(ctx context.Context, err error) bool {
-	if !a.pages.failed(ctx, err) {
-		return false
-	}
-	const pastEnd = 1 << 30
-	if a.client.AuditLog(ctx, 1, pastEnd, &a.probe) != nil {
-		return false
-	}
-	if !a.pages.apart {
-		a.pages.apart = true
-		a.o.Log.Warn("a page of the audit log keeps failing although others are answered; it is read in smaller parts", "error", err)
-	}
-	return true
+	return a.pages.atFault(ctx, err, func() error { return a.client.AuditLog(ctx, 1, pastEnd, &a.probe) },
+		a.o.Log, "a page of the audit log keeps failing although others are answered; it is read in smaller parts")
 }
 
 // fetchSingly reads the entries of a page of minLimit one by one. If an entry is too large

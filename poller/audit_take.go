@@ -79,7 +79,7 @@ func (a *Audit) take(ctx context.Context, page *auditPage, rows []auditRow, fron
 		switch {
 		case p.Past && r.before(p.Start):
 		case r.err != nil:
-			c.Dead = append(c.Dead, r.deadLetter(recorded))
+			c.Dead = append(c.Dead, deadLetter(r.key(), r.err, r.raw, recorded))
 		default:
 			event, err := a.events.AuditEntry(r.entry, recorded)
 			if err != nil {
@@ -200,7 +200,7 @@ func (a *Audit) repeat(ctx context.Context, page *auditPage, base int) error {
 		switch {
 		case r.before(again.To):
 		case r.err != nil:
-			c.Dead = append(c.Dead, r.deadLetter(recorded))
+			c.Dead = append(c.Dead, deadLetter(r.key(), r.err, r.raw, recorded))
 		default:
 			event, err := a.events.AuditEntry(r.entry, recorded)
 			if err != nil {

@@ -24,10 +24,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 	if p.Start > 0 {
 		from = max(from, p.Start+time.Second.Milliseconds())
 	}
-	v := verification{
-		Verification: Verification{Stream: a.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
-		report:       report,
-	}
+	v := newVerification(a.source.Stream, from, report)
 	var suspects []auditRow
 	w := auditWalk{hint: p.Offset}
 	w.offset = a.begin(&w)
@@ -51,7 +48,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		if !ok {
 			continue
 		}
-		differ, err := a.compare(ctx, &v, page.rows[base+1:])
+		differ, err := a.compare(ctx, v, page.rows[base+1:])
 		if err != nil {
 			return v.Verification, err
 		}
@@ -65,7 +62,7 @@ func VerifyAudit(ctx context.Context, client AuditClient, store Store, o StreamO
 		a.advance(&w, &page)
 		done = page.newest
 	}
-	return v.Verification, a.explain(ctx, &v, suspects)
+	return v.Verification, a.explain(ctx, v, suspects)
 }
 
 // compare counts the rows, and returns those that are not remembered.

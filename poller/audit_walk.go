@@ -99,6 +99,9 @@ func (e *endlessAudit) check(page *auditPage) error {
 	return nil
 }
 
+// pastEnd is an offset after the end of any log.
+const pastEnd = 1 << 30
+
 // begin returns the offset at which a walk begins.
 func (a *Audit) begin(w *auditWalk) int {
 	if a.oldestFirst {

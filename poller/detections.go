@@ -272,7 +272,7 @@ func (d *Detections) pollPage(ctx context.Context, s *pass) (done bool, err erro
 	if d.position.Reread {
 		markReread(rows, s.walk, s.from)
 	}
-	joined, done, err := s.step(rowsOf(rows), short)
+	joined, done, err := s.step(keysOf(rows), short)
 	if err != nil {
 		return false, err
 	}
@@ -332,7 +332,7 @@ func (d *Detections) sweepPage(ctx context.Context) error {
 		// A sweep costs little, so it does not trust that a short page is the
 		// last: the appliance may have begun to return shorter ones.
 		var joined bool
-		if joined, done, err = s.step(rowsOf(rows), len(rows) == 0); err != nil {
+		if joined, done, err = s.step(keysOf(rows), len(rows) == 0); err != nil {
 			d.sweep = nil
 			return fmt.Errorf("reconcile: %w", err)
 		}

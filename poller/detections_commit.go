@@ -32,7 +32,7 @@ func (d *Detections) take(ctx context.Context, p detectionsPosition, rows []obje
 	c := newPageChanges(p, d.o.Now(), unknown)
 	for i := range rows {
 		r := &rows[i]
-		if r.elsewhere || r.positioned && r.modTime < p.Floor {
+		if r.elsewhere || r.positioned() && r.modTime < p.Floor {
 			continue
 		}
 		before, seen := c.within[keys[i]]
@@ -89,7 +89,7 @@ func (c *pageChanges) observe(version transform.Detection, sight transform.Obser
 func (c *pageChanges) remember(r *object, key string, after known) {
 	c.within[key] = after
 	at := after.modTime
-	if !r.positioned {
+	if !r.positioned() {
 		at = c.position.ModTime
 	}
 	c.commit.Remember = append(c.commit.Remember, checkpoint.Entry{Key: key, Value: after.encode(), At: at})

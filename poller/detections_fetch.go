@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 
 // object is one row of a page, with its content.
 type object struct {
-	row
+	key
 	detection transform.Detection
 	raw       []byte // nil if it was too large to be read
 	err       error  // why it cannot become an event
@@ -26,12 +25,12 @@ type object struct {
 	elsewhere bool   // it cannot be read alone, but its version was read, or is shown on pages
 }
 
-func rowsOf(objects []object) []row {
-	rows := make([]row, len(objects))
+func keysOf(objects []object) []key {
+	keys := make([]key, len(objects))
 	for i := range objects {
-		rows[i] = objects[i].row
+		keys[i] = objects[i].key
 	}
-	return rows
+	return keys
 }
 
 // parse parses an object of a page.
@@ -42,12 +41,12 @@ func parse(o appliance.Object) object {
 	}
 	d, err := transform.DetectionOf(o.Raw, fields, o.Repaired)
 	if err == nil {
-		return object{row: row{key: key{d.ModTime, d.ID}, positioned: true}, detection: d, raw: o.Raw}
+		return object{key: key{d.ModTime, d.ID}, detection: d, raw: o.Raw}
 	}
 	if d.ID <= 0 {
 		d.ID = identity(o.Raw)
 	}
-	return object{row: row{key: key{id: d.ID}}, raw: o.Raw, err: err}
+	return object{key: key{id: d.ID}, raw: o.Raw, err: err}
 }
 
 // identity returns a substitute for the id of an object without a readable one. It is
@@ -76,12 +75,6 @@ func identity(raw []byte) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]) | 1<<63)
 }
 
-// knownKey returns the key under which an object is remembered.
-func (o *object) knownKey() string { return knownKey(o.id, o.positioned) }
-
-// maxDeadBody bounds how many bytes are kept of an object that did not become an event.
-const maxDeadBody = 64 << 10
-
 // deadLetter returns the dead letter of an object that did not become an event. Its key is
 // the object's id.
 func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
@@ -89,46 +82,7 @@ func (o *object) deadLetter(now time.Time) checkpoint.DeadLetter {
 	if o.id < 0 {
 		key = fmt.Sprintf("sha256-%016x", uint64(o.id))
 	}
-	return checkpoint.DeadLetter{
-		Key: key, Class: deadClass(o.err), Reason: o.err.Error(), Time: now,
-		Body: append([]byte(nil), o.raw[:min(len(o.raw), maxDeadBody)]...),
-	}
-}
-
-// minLimit is the smallest page to request: one row to join on, and one to make progress
-// with.
-const minLimit = 2
-
-// pageLimit is how many objects to request per page.
-type pageLimit struct {
-	now     int
-	ceiling int // the most that the appliance accepts
-	most    int // the most that the configuration allows
-	good    int // pages in a row that were returned as requested
-}
-
-func newPageLimit(most int) pageLimit {
-	most = max(most, minLimit)
-	return pageLimit{now: most, ceiling: most, most: most}
-}
-
-// halve halves the limit after a page that was too large. It reports false if the limit
-// cannot be smaller.
-func (l *pageLimit) halve() bool {
-	if l.now <= minLimit {
-		return false
-	}
-	l.now, l.good = max(minLimit, l.now/2), 0
-	return true
-}
-
-// grow raises the limit after some pages that were returned as requested.
-func (l *pageLimit) grow() {
-	const pages = 4
-	if l.good++; l.good%pages == 0 {
-		l.ceiling = min(2*l.ceiling, l.most)
-		l.now = min(2*l.now, l.ceiling)
-	}
+	return deadLetter(key, o.err, o.raw, now)
 }
 
 // fetch requests the walk's page. If the answer is too large, or the appliance rejects the
@@ -138,9 +92,7 @@ func (l *pageLimit) grow() {
 func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short bool, err error) {
 	limit := d.limit.now
 	search := appliance.Search{ModTime: w.bound, Offset: w.offset, Limit: limit, Filter: d.o.Filter}
-	err = d.client.SearchDetections(ctx, search, &d.page)
-	switch {
-	case err == nil:
+	if err = d.client.SearchDetections(ctx, search, &d.page); err == nil {
 		d.clock = d.page.Date.UnixMilli()
 		d.limit.grow()
 		rows = make([]object, len(d.page.Objects))
@@ -148,39 +100,24 @@ func (d *Detections) fetch(ctx context.Context, w *walk) (rows []object, short b
 			rows[i] = parse(o)
 			d.shownWithOthers(&rows[i])
 		}
-	case errors.Is(err, appliance.ErrTooLarge) && d.limit.halve():
-		return nil, false, errAskAgain
-	case errors.Is(err, appliance.ErrTooLarge):
-		if rows, err = d.fetchSingly(ctx, search); err != nil {
+	} else {
+		switch d.remedy(err, func() bool { return d.objectAtFault(ctx, w, search, err) }) {
+		case failPoll:
 			return nil, false, err
-		}
-		d.limit.grow()
-	case limitMayBeRefused(err) && d.limit.halve():
-		d.limit.ceiling = d.limit.now
-		return nil, false, errAskAgain
-	case d.objectAtFault(ctx, w, search, err):
-		if d.limit.halve() {
+		case shrinkPage:
 			return nil, false, errAskAgain
 		}
+		tooLarge := errors.Is(err, appliance.ErrTooLarge)
 		if rows, err = d.fetchSingly(ctx, search); err != nil {
 			return nil, false, err
 		}
-	default:
-		if limitMayBeRefused(err) { // the limit was not the reason
-			d.limit = newPageLimit(d.o.PageSize)
+		if tooLarge {
+			d.limit.grow()
 		}
-		return nil, false, err
 	}
 	short = len(rows) < min(d.longest, limit)
 	d.longest = max(d.longest, len(rows))
 	return rows, short, nil
-}
-
-// limitMayBeRefused reports whether err may mean that the appliance rejects a large limit.
-// Which status it uses for that is not documented.
-func limitMayBeRefused(err error) bool {
-	e, ok := errors.AsType[*appliance.Error](err)
-	return ok && !e.Refused() && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
 }
 
 // askTime requests the appliance's time, by a search that finds nothing.

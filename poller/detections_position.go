@@ -48,7 +48,7 @@ func markReread(rows []object, w *walk, from int64) {
 	for i := range rows {
 		r := &rows[i]
 		_, seen := w.seen[r.key]
-		r.reread = r.positioned && !seen && from <= r.modTime
+		r.reread = r.positioned() && !seen && from <= r.modTime
 	}
 }
 
@@ -208,19 +208,20 @@ func parseKnown(b []byte) (known, error) {
 // detection with an id, whether or not it became an event, and has not forgotten it.
 func HasSeen(ctx context.Context, store Store, appliance string, id int64) (bool, error) {
 	source := checkpoint.Source{Appliance: appliance, Stream: transform.StreamDetections}
-	values, err := store.Recall(ctx, source, []string{knownKey(id, true), knownKey(id, false)})
+	values, err := store.Recall(ctx, source, []string{strconv.FormatInt(id, 10), unpositionedKey(id)})
 	if err != nil {
 		return false, fmt.Errorf("recall a detection of %s: %w", source, err)
 	}
 	return values[0] != nil || values[1] != nil, nil
 }
 
-// knownKey returns the key under which a detection is remembered. A detection without a
-// readable mod_time has a key of its own.
-func knownKey(id int64, positioned bool) string {
-	key := strconv.FormatInt(id, 10)
-	if positioned {
-		return key
+// knownKey returns the key under which a detection is remembered.
+func (k key) knownKey() string {
+	if k.positioned() {
+		return strconv.FormatInt(k.id, 10)
 	}
-	return "#" + key
+	return unpositionedKey(k.id)
 }
+
+// unpositionedKey returns the key under which a detection without a position is remembered.
+func unpositionedKey(id int64) string { return "#" + strconv.FormatInt(id, 10) }

@@ -28,17 +28,12 @@ func (d *Detections) objectAtFault(ctx context.Context, w *walk, s appliance.Sea
 	if d.sweep != nil && d.sweep.walk == w {
 		pages = &d.sweep.pages
 	}
-	if !pages.failed(ctx, err) {
-		return false
+	list := func() error {
+		_, err := d.client.SearchDetectionIDs(ctx, s)
+		return err
 	}
-	if _, listErr := d.client.SearchDetectionIDs(ctx, s); listErr != nil {
-		return false
-	}
-	if !pages.apart {
-		pages.apart = true
-		d.o.Log.Warn("a page of detections keeps failing although its ids are listed; it is read in smaller parts", "error", err)
-	}
-	return true
+	return pages.atFault(ctx, err, list,
+		d.o.Log, "a page of detections keeps failing although its ids are listed; it is read in smaller parts")
 }
 
 // fetchSingly reads the rows of a page one by one. If an object is too large even so, only
@@ -145,7 +140,7 @@ func (d *Detections) fetchListed(ctx context.Context, s appliance.Search, index 
 // its position from the page: pages are joined by it.
 func (d *Detections) shownWithOthers(o *object) {
 	if up, ok := d.givenUp[o.id]; ok && o.err == nil {
-		up.row, up.elsewhere = o.row, true
+		up.key, up.elsewhere = o.key, true
 		d.givenUp[o.id] = up
 	}
 }
@@ -156,7 +151,7 @@ func (d *Detections) shownWithOthers(o *object) {
 func (u *givenUp) mayHaveChanged(rows []object, i int) bool {
 	for j := range rows {
 		other := &rows[j]
-		if other.positioned && (j > i && other.modTime > u.newer || j < i && u.positioned && other.modTime > u.modTime) {
+		if other.positioned() && (j > i && other.modTime > u.newer || j < i && u.positioned() && other.modTime > u.modTime) {
 			return true
 		}
 	}
@@ -170,9 +165,9 @@ func displace(rows []object) {
 		o := &rows[i]
 		for j := range rows {
 			other := &rows[j]
-			if o.positioned && other.positioned && errors.Is(o.err, errUnreadable) &&
+			if o.positioned() && other.positioned() && errors.Is(o.err, errUnreadable) &&
 				(j < i && other.modTime > o.modTime || j > i && other.modTime < o.modTime) {
-				o.row, o.elsewhere = row{key: key{id: o.id}}, false
+				o.key, o.elsewhere = key{id: o.id}, false
 			}
 		}
 	}
@@ -197,7 +192,7 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 			return object{}, fmt.Errorf("find the mod_time of detection %d, which is too large to be read: %w", id, skimErr)
 		}
 		return object{
-			row: row{key: key{modTime, id}, positioned: modTime > 0},
+			key: key{max(0, modTime), id},
 			err: fmt.Errorf("detection %d has %d bytes: %w", id, size, appliance.ErrTooLarge),
 		}, nil
 	}
@@ -211,7 +206,7 @@ func (d *Detections) fetchOne(ctx context.Context, id int64) (object, error) {
 func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []object, i int) error {
 	o := &rows[i]
 	cause, text := o.err, strconv.FormatInt(o.id, 10)
-	values, err := d.store.Recall(ctx, d.source, []string{knownKey(o.id, false), knownKey(o.id, true)})
+	values, err := d.store.Recall(ctx, d.source, []string{unpositionedKey(o.id), strconv.FormatInt(o.id, 10)})
 	if err != nil {
 		return fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
 	}
@@ -239,7 +234,7 @@ func (d *Detections) giveUp(ctx context.Context, s appliance.Search, rows []obje
 	o.err = fmt.Errorf("%v: %w", cause, errUnreadable)
 	if o.id > 0 { // its mod_time may be readable all the same
 		if modTime, _, err := d.client.DetectionModTime(ctx, o.id); err == nil && modTime > 0 {
-			o.row = row{key: key{modTime, o.id}, positioned: true}
+			o.modTime = modTime
 			o.elsewhere = modTime <= delivered
 		}
 	}

@@ -30,12 +30,9 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 	// Older detections are forgotten, and could not be distinguished from ones that were
 	// never read.
 	from := max(since.UnixMilli(), position.Floor, position.ModTime-o.ForgetAfter.Milliseconds(), 1)
-	v := verification{
-		Verification: Verification{Stream: d.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
-		report:       report,
-	}
+	v := newVerification(d.source.Stream, from, report)
 	shown := make(map[int64]int64) // mod_time by id
-	var suspects []object
+	var suspects []key
 	for w, done := newWalk(from-1), false; !done; {
 		var rows []object
 		err := untilAnswered(ctx, func() (err error) {
@@ -47,7 +44,7 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		}
 		joined := false
 		// A short page is not trusted to be the last.
-		if joined, done, err = w.step(rowsOf(rows), len(rows) == 0); err != nil {
+		if joined, done, err = w.step(keysOf(rows), len(rows) == 0); err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", d.source, err)
 		}
 		if !joined {
@@ -71,12 +68,11 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		return v.Verification, err
 	}
 	different := make(map[int64]bool)
-	for i := range suspects {
-		o := &suspects[i]
+	for _, o := range suspects {
 		if different[o.id] || shown[o.id] != o.modTime {
 			continue // it was seen twice, the last time in another version
 		}
-		differs, err := d.explain(ctx, &v, o, position)
+		differs, err := d.explain(ctx, v, o, position)
 		if err != nil {
 			return v.Verification, err
 		}
@@ -88,11 +84,11 @@ func VerifyDetections(ctx context.Context, client DetectionsClient, store Store,
 		}
 	}
 	v.Same += v.Compared
-	return v.Verification, d.findGone(ctx, &v, from, walked, shown)
+	return v.Verification, d.findGone(ctx, v, from, walked, shown)
 }
 
 // compare adds the rows to shown, and returns those whose version is not the known one.
-func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []object, err error) {
+func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64]int64) (differ []key, err error) {
 	keys := make([]string, len(rows))
 	for i := range rows {
 		keys[i] = rows[i].knownKey()
@@ -113,13 +109,13 @@ func (d *Detections) compare(ctx context.Context, rows []object, shown map[int64
 				continue
 			}
 		}
-		differ = append(differ, object{row: o.row})
+		differ = append(differ, o.key)
 	}
 	return differ, nil
 }
 
-// explain reports how a row differs from what is known of it now, if it does.
-func (d *Detections) explain(ctx context.Context, v *verification, o *object, p detectionsPosition) (differs bool, err error) {
+// explain reports how a version that is shown differs from what is known of it now, if it does.
+func (d *Detections) explain(ctx context.Context, v *verification, o key, p detectionsPosition) (differs bool, err error) {
 	values, err := d.store.Recall(ctx, d.source, []string{o.knownKey()})
 	if err != nil {
 		return false, fmt.Errorf("recall what is known of detection %d: %w", o.id, err)
@@ -147,9 +143,9 @@ func (d *Detections) explain(ctx context.Context, v *verification, o *object, p 
 	return true, nil
 }
 
-// stillShows reports whether the appliance still shows the version of a row. If that
+// stillShows reports whether the appliance still shows a version. If that
 // cannot be asked, it returns true.
-func (d *Detections) stillShows(ctx context.Context, o *object) bool {
+func (d *Detections) stillShows(ctx context.Context, o key) bool {
 	now, err := d.fetchOne(ctx, o.id)
 	return err != nil || now.modTime == o.modTime
 }

@@ -11,15 +11,12 @@ import (
 	"ndrbridge/checkpoint"
 )
 
-// key is a version's position in the order of pages.
+// key is a version's position in the order of pages. An object without a readable mod_time
+// has no position: its modTime is 0, and the key only distinguishes it from others.
 type key struct{ modTime, id int64 }
 
-// row is what a walk sees of one object of a page. An object without a readable mod_time
-// has no position: its key has a modTime of 0 and only distinguishes it from others.
-type row struct {
-	key
-	positioned bool
-}
+// positioned reports whether k is a position.
+func (k key) positioned() bool { return k.modTime > 0 }
 
 // walk pages through detections in ascending order of mod_time while they change. Every
 // version that was visible before the walk began, is beyond its bound and does not change
@@ -44,7 +41,7 @@ type walk struct {
 	blind   bool
 	blinded int // how often there was another
 	// last is the last page, when the walk has reached its end.
-	last []row
+	last []key
 	// unjoined counts the pages that did not join since a page showed a new row.
 	unjoined int
 	// read is the highest mod_time read; 0 if there is none.
@@ -89,10 +86,10 @@ var errNotSorted = errors.New("the appliance did not sort the detections by mod_
 //
 // joined is false if rows may have slipped away before the page: it must not count as
 // read, and the walk has stepped back. done is true if the page was the last.
-func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
+func (w *walk) step(page []key, short bool) (joined, done bool, err error) {
 	last := -1 // the last row that has a position
 	for i, r := range page {
-		if !r.positioned {
+		if !r.positioned() {
 			continue
 		}
 		if last >= 0 && r.modTime < page[last].modTime {
@@ -111,7 +108,7 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 	if w.offset > 0 && !w.blind {
 		joins := false
 		if len(page) > 0 {
-			_, joins = w.seen[page[0].key]
+			_, joins = w.seen[page[0]]
 		}
 		if !joins {
 			if w.unjoined++; w.unjoined > maxUnjoined {
@@ -124,9 +121,9 @@ func (w *walk) step(page []row, short bool) (joined, done bool, err error) {
 
 	beyond := false
 	for _, r := range page {
-		if _, seen := w.seen[r.key]; !seen {
+		if _, seen := w.seen[r]; !seen {
 			beyond, w.unjoined = true, 0
-			w.seen[r.key] = struct{}{}
+			w.seen[r] = struct{}{}
 		}
 		w.read = max(w.read, r.modTime)
 	}
@@ -289,7 +286,7 @@ func (w *walk) rest() {
 	w.seen = make(map[key]struct{}, len(w.last))
 	if w.offset > 0 {
 		for _, r := range w.last {
-			w.seen[r.key] = struct{}{}
+			w.seen[r] = struct{}{}
 		}
 	}
 	w.last = nil

@@ -189,10 +189,6 @@ func (r *Records) notice() {
 // incomplete character at the cut is dropped: keys are text.
 const maxDeadKey = 512
 
-// deadLetter returns the dead letter of a record that did not become an event.
 func (r *recordRow) deadLetter(now time.Time) checkpoint.DeadLetter {
-	return checkpoint.DeadLetter{
-		Key: strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), Class: deadClass(r.err), Reason: r.err.Error(), Time: now,
-		Body: append([]byte(nil), r.raw[:min(len(r.raw), maxDeadBody)]...),
-	}
+	return deadLetter(strings.ToValidUTF8(r.key[:min(len(r.key), maxDeadKey)], ""), r.err, r.raw, now)
 }

@@ -175,14 +175,8 @@ func (r *Records) recordsMoved(w *reading) ending {
 // recordAtFault reports whether a page failed because of a record in it: it failed in
 // several polls in a row, and the record store answers a search that finds nothing.
 func (r *Records) recordAtFault(ctx context.Context, err error) bool {
-	if !r.pages.failed(ctx, err) || r.searchOne(ctx, 1, 2) != nil {
-		return false
-	}
-	if !r.pages.apart {
-		r.pages.apart = true
-		r.o.Log.Warn("a page of records keeps failing although others are answered; it is read in smaller parts", "error", err)
-	}
-	return true
+	return r.pages.atFault(ctx, err, func() error { return r.searchOne(ctx, 1, 2) },
+		r.o.Log, "a page of records keeps failing although others are answered; it is read in smaller parts")
 }
 
 // searchSingly reads the records of a page of minLimit one by one. If a record is too

@@ -32,14 +32,11 @@ func VerifyRecords(ctx context.Context, client RecordsClient, store Store, journ
 		return Verification{}, err
 	}
 	from := max(since.UnixMilli(), p.Start, whole, 1)
-	v := verification{
-		Verification: Verification{Stream: r.source.Stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}},
-		report:       report,
-	}
+	v := newVerification(r.source.Stream, from, report)
 	seen := make(map[uint64]struct{}) // in this window and the last, which overlap
 	for at := from; at < p.Until; {
 		window := recordList{From: max(1, at-1), Until: min(at+r.span, p.Until)}
-		fits, err := r.verifyWindow(ctx, &v, p, window, journalled, seen)
+		fits, err := r.verifyWindow(ctx, v, p, window, journalled, seen)
 		if err != nil {
 			return v.Verification, fmt.Errorf("verify %s: %w", r.source, err)
 		}

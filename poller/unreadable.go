@@ -1,10 +1,14 @@
 package poller
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"ndrbridge/appliance"
+	"ndrbridge/checkpoint"
 )
 
 // unreadableAfter is how many polls in a row must fail for one object before it becomes a
@@ -18,16 +22,23 @@ var errUnreadable = errors.New("the appliance has it, but does not return it in 
 // errNoOther means that there is no other object near the one that cannot be read.
 var errNoOther = errors.New("there is none near it")
 
-// deadClass returns the class of the dead letter of an object that did not become an
-// event.
-func deadClass(err error) string {
+// maxDeadBody bounds the part of an object that its dead letter keeps, in bytes.
+const maxDeadBody = 64 << 10
+
+// deadLetter returns the dead letter of an object that did not become an event because of
+// err. raw is nil if the object was not read.
+func deadLetter(key string, err error, raw []byte, now time.Time) checkpoint.DeadLetter {
+	class := "invalid"
 	switch {
 	case errors.Is(err, appliance.ErrTooLarge):
-		return "too_large"
+		class = "too_large"
 	case errors.Is(err, errUnreadable):
-		return "unreadable"
+		class = "unreadable"
 	}
-	return "invalid"
+	return checkpoint.DeadLetter{
+		Key: key, Class: class, Reason: err.Error(), Time: now,
+		Body: bytes.Clone(raw[:min(len(raw), maxDeadBody)]),
+	}
 }
 
 // mayBeObject reports whether a request for one object, or for a page, may have failed
@@ -45,9 +56,10 @@ type pageFailures struct {
 	apart bool // a page was read in parts since the poll began
 }
 
-// failed counts a failure, and reports whether the page has failed often enough to look
-// for an object at fault.
-func (f *pageFailures) failed(ctx context.Context, err error) bool {
+// atFault counts a failure, and reports whether an object is its reason: the page has failed
+// often enough, while probe, a request without the object, succeeds. The first time it logs
+// warning.
+func (f *pageFailures) atFault(ctx context.Context, err error, probe func() error, log *slog.Logger, warning string) bool {
 	e, ok := errors.AsType[*appliance.Error](err)
 	if !ok || e.Refused() || !mayBeObject(ctx, err) {
 		return false
@@ -55,7 +67,14 @@ func (f *pageFailures) failed(ctx context.Context, err error) bool {
 	if !f.apart {
 		f.polls++
 	}
-	return f.polls >= unreadableAfter
+	if f.polls < unreadableAfter || probe() != nil {
+		return false
+	}
+	if !f.apart {
+		f.apart = true
+		log.Warn(warning, "error", err)
+	}
+	return true
 }
 
 // ended records a successful poll. While pages have to be read in parts, the next poll

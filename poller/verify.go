@@ -67,6 +67,12 @@ type verification struct {
 	report VerifyReport
 }
 
+func newVerification(stream string, from int64, report VerifyReport) *verification {
+	return &verification{
+		Verification{Stream: stream, Since: time.UnixMilli(from).UTC(), Differences: map[string]int{}}, report,
+	}
+}
+
 func (v *verification) found(kind, id string, shown, journalled int64) {
 	v.Differences[kind]++
 	v.report.Found(Difference{Kind: kind, Stream: v.Stream, ID: id, Shown: shown, Journalled: journalled})
