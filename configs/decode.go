@@ -200,6 +200,9 @@ func (p *sourceLines) decodeText(path string, node *yaml.Node, value reflect.Val
 	}
 }
 
+// scalarTags are the tags of scalars that have a value.
+var scalarTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
+
 // text returns the text of a scalar that can become a value of the kind. It returns false
 // if the node is null, which leaves the default in place, or after it recorded an error.
 func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (string, bool) {
@@ -210,7 +213,7 @@ func (p *sourceLines) text(path string, node *yaml.Node, kind reflect.Kind) (str
 	if at.null {
 		return "", false
 	}
-	wanted, allowed := "text", []string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}
+	wanted, allowed := "text", scalarTags
 	switch kind {
 	case reflect.Bool:
 		wanted, allowed = "true or false", []string{"!!bool"}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -76,12 +75,38 @@ func (f *RecordFilter) decode(path string, node *yaml.Node, fail func(node *yaml
 		return
 	}
 	d := filterDecoder{fail: fail}
-	if b := d.filter(nil, path, node, 1); !d.failed {
-		f.json = string(b)
+	if decoded := d.filter(path, node, 1); !d.failed {
+		f.json = jsonText(decoded)
 	}
 }
 
-// filterDecoder converts a filter to JSON and reports mistakes in it.
+// filterObject is the JSON of a filter.
+type filterObject struct {
+	Field    string         `json:"field,omitempty"`
+	Operator string         `json:"operator"`
+	Operand  any            `json:"operand,omitempty"`
+	Rules    []filterObject `json:"rules,omitempty"`
+}
+
+// jsonText returns a value as JSON that is also valid YAML: YAML requires unprintable
+// characters to be escaped, and does not support surrogate pairs.
+func jsonText(value any) string {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // strings, and literals that value has checked
+	}
+	var b strings.Builder
+	for _, r := range string(encoded) {
+		if unicode.IsPrint(r) || r > 0xFFFF {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// filterDecoder decodes a filter and reports mistakes in it.
 type filterDecoder struct {
 	fail   func(node *yaml.Node, path, message string)
 	failed bool
@@ -111,7 +136,7 @@ func (d *filterDecoder) members(path string, node *yaml.Node, known ...string) m
 	return found
 }
 
-func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth int) []byte {
+func (d *filterDecoder) filter(path string, node *yaml.Node, depth int) (f filterObject) {
 	at := node
 	node = resolve(node)
 	d.rules++
@@ -120,154 +145,125 @@ func (d *filterDecoder) filter(dst []byte, path string, node *yaml.Node, depth i
 		if d.rules == maxFilterRules+1 {
 			d.wrong(at, path, "has too many rules; write at most %d", maxFilterRules)
 		}
-		return dst
+		return f
 	case node.Kind != yaml.MappingNode:
 		d.wrong(at, path, "expected field, operator and operand, or operator and rules, found %s", found(node))
-		return dst
+		return f
 	case depth > maxFilterDepth:
 		d.wrong(at, path, "rules nest deeper than %d; write fewer levels", maxFilterDepth)
-		return dst
+		return f
 	}
 	parts := d.members(path, node, "field", "operator", "operand", "rules")
-	operator := ""
-	if n := parts["operator"]; n == nil {
+	operator := parts["operator"]
+	if operator == nil {
 		d.wrong(at, path, "has no operator; write one of %s", strings.Join(operators, ", "))
-		return dst
-	} else if operator = resolve(n).Value; operator == "" {
-		d.wrong(n, join(path, "operator"), "expected one of %s, found %s", strings.Join(operators, ", "), found(resolve(n)))
-		return dst
-	} else if !slices.Contains(operators, operator) {
-		d.wrong(n, join(path, "operator"), "%q is not one of %s", operator, strings.Join(operators, ", "))
-		return dst
+		return f
 	}
-	is := func(names []string) bool { return slices.Contains(names, operator) }
+	f.Operator = resolve(operator).Value
+	switch {
+	case f.Operator == "":
+		d.wrong(operator, join(path, "operator"), "expected one of %s, found %s", strings.Join(operators, ", "), found(resolve(operator)))
+		return f
+	case !slices.Contains(operators, f.Operator):
+		d.wrong(operator, join(path, "operator"), "%q is not one of %s", f.Operator, strings.Join(operators, ", "))
+		return f
+	}
+	is := func(names []string) bool { return slices.Contains(names, f.Operator) }
 	want := func(name string, wanted bool) {
 		switch n := parts[name]; {
 		case wanted && n == nil:
-			d.wrong(at, path, "has no %s, which the operator %s needs", name, operator)
+			d.wrong(at, path, "has no %s, which the operator %s needs", name, f.Operator)
 		case !wanted && n != nil:
-			d.wrong(n, join(path, name), "cannot be combined with the operator %s; leave it out", operator)
+			d.wrong(n, join(path, name), "cannot be combined with the operator %s; leave it out", f.Operator)
 		}
 	}
 	want("field", !is(logical))
 	want("operand", is(comparisons) || is(listed))
 	want("rules", is(logical))
-
-	dst = append(dst, '{')
 	if n := parts["field"]; n != nil {
-		dst = append(d.text(append(dst, `"field":`...), join(path, "field"), n), ',')
+		f.Field = d.text(join(path, "field"), n)
 	}
-	dst = appendJSON(append(dst, `"operator":`...), operator)
 	if n := parts["operand"]; n != nil {
-		dst = d.operand(append(dst, `,"operand":`...), join(path, "operand"), n, is(listed))
+		f.Operand = d.operand(join(path, "operand"), n, is(listed))
 	}
 	if n := parts["rules"]; n != nil {
-		dst = d.list(append(dst, `,"rules":[`...), join(path, "rules"), n, depth)
-		dst = append(dst, ']')
-	}
-	return append(dst, '}')
-}
-
-func (d *filterDecoder) list(dst []byte, path string, node *yaml.Node, depth int) []byte {
-	filters := resolve(node)
-	if filters.Kind != yaml.SequenceNode || len(filters.Content) == 0 {
-		d.wrong(node, path, "expected a list of at least one filter")
-		return dst
-	}
-	for i, rule := range filters.Content {
-		if i > 0 {
-			dst = append(dst, ',')
+		path := join(path, "rules")
+		if list := resolve(n); list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+			d.wrong(n, path, "expected a list of at least one filter")
+		} else {
+			for i, rule := range list.Content {
+				f.Rules = append(f.Rules, d.filter(item(path, i), rule, depth+1))
+			}
 		}
-		dst = d.filter(dst, item(path, i), rule, depth+1)
 	}
-	return dst
+	return f
 }
 
-// operand appends an operand, which is a value or an object with type and value. If several
+// operand returns an operand, which is a value or an object with type and value. If several
 // is set, as for in and not_in, the value must be a list.
-func (d *filterDecoder) operand(dst []byte, path string, node *yaml.Node, several bool) []byte {
+func (d *filterDecoder) operand(path string, node *yaml.Node, several bool) any {
 	value := d.value
 	if several {
 		value = d.values
 	}
 	typed := resolve(node)
 	if typed.Kind != yaml.MappingNode {
-		return value(dst, path, node)
+		return value(path, node)
 	}
 	parts := d.members(path, typed, "type", "value")
 	for _, name := range []string{"type", "value"} {
 		if parts[name] == nil {
 			d.wrong(node, path, "has no %s; write {type: …, value: …}, or only the value", name)
-			return dst
+			return nil
 		}
 	}
-	dst = d.text(append(dst, `{"type":`...), join(path, "type"), parts["type"])
-	dst = value(append(dst, `,"value":`...), join(path, "value"), parts["value"])
-	return append(dst, '}')
+	return struct {
+		Type  string `json:"type"`
+		Value any    `json:"value"`
+	}{d.text(join(path, "type"), parts["type"]), value(join(path, "value"), parts["value"])}
 }
 
-func (d *filterDecoder) values(dst []byte, path string, node *yaml.Node) []byte {
+func (d *filterDecoder) values(path string, node *yaml.Node) any {
 	list := resolve(node)
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
 		d.wrong(node, path, "expected a list of at least one value between [ and ], found %s", found(list))
-		return dst
+		return nil
 	}
-	dst = append(dst, '[')
+	values := make([]any, len(list.Content))
 	for i, one := range list.Content {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = d.value(dst, item(path, i), one)
+		values[i] = d.value(item(path, i), one)
 	}
-	return append(dst, ']')
+	return values
 }
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// value appends a scalar as it is written in the file.
-func (d *filterDecoder) value(dst []byte, path string, node *yaml.Node) []byte {
+// value returns a scalar as it is written in the file.
+func (d *filterDecoder) value(path string, node *yaml.Node) any {
 	value := resolve(node)
 	tag := value.ShortTag()
 	switch {
-	case value.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!str", "!!int", "!!float", "!!bool", "!!timestamp"}, tag):
+	case value.Kind != yaml.ScalarNode || !slices.Contains(scalarTags, tag):
 		d.wrong(node, path, "expected a value, found %s", found(value))
-	case value.Style == 0 && jsonNumber.MatchString(value.Value), value.Value == "true" && tag == "!!bool", value.Value == "false" && tag == "!!bool":
-		return append(dst, value.Value...)
+	case value.Style == 0 && jsonNumber.MatchString(value.Value), tag == "!!bool" && (value.Value == "true" || value.Value == "false"):
+		return json.RawMessage(value.Value)
 	case tag == "!!str" || tag == "!!timestamp":
-		return appendJSON(dst, value.Value)
+		return value.Value
 	default:
 		d.wrong(node, path, "%q cannot be written in JSON; write true, false, a plain number, or put it in quotes", value.Value)
 	}
-	return dst
+	return nil
 }
 
-func (d *filterDecoder) text(dst []byte, path string, node *yaml.Node) []byte {
-	switch value := resolve(node); {
+func (d *filterDecoder) text(path string, node *yaml.Node) string {
+	value := resolve(node)
+	switch {
 	case value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str":
 		d.wrong(node, path, "expected text, found %s", found(value))
 	case value.Value == "":
 		d.wrong(node, path, "is empty")
-	default:
-		return appendJSON(dst, value.Value)
 	}
-	return dst
-}
-
-// appendJSON appends text as a JSON string that is also valid YAML: YAML requires
-// unprintable characters to be escaped, and does not support surrogate pairs.
-func appendJSON(dst []byte, text string) []byte {
-	b, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // a string
-	}
-	for _, r := range string(b) {
-		if unicode.IsPrint(r) || r > 0xFFFF {
-			dst = utf8.AppendRune(dst, r)
-		} else {
-			dst = fmt.Appendf(dst, `\u%04x`, r)
-		}
-	}
-	return dst
+	return value.Value
 }
 
 // node returns the filter for Print.

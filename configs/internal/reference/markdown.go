@@ -44,14 +44,14 @@ func (s *source) markdown() []byte {
 	var b strings.Builder
 	b.WriteString(introduction)
 	s.contents(&b)
-	s.root.walk("", func(path string, blk *block, holder *field) {
+	s.root.walk("", nil, func(path string, blk *block, holder *field) {
 		section(&b, path, blk, holder)
 	})
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
 
 func (s *source) contents(b *strings.Builder) {
-	s.root.walk("", func(path string, blk *block, _ *field) {
+	s.root.walk("", nil, func(path string, blk *block, _ *field) {
 		if path == "" {
 			return
 		}
@@ -123,6 +123,7 @@ func variable(path string) string {
 	return "NDRBRIDGE_" + strings.ToUpper(strings.NewReplacer("[].", "_0_", ".", "_").Replace(path))
 }
 
+// kinds describes the types of values that are not blocks.
 var kinds = map[string]string{
 	"string": "text", "bool": "true or false", "*bool": "true or false", "int": "whole number", "*int": "whole number",
 	"float64": "number", "[]string": "list of texts", "Duration": "duration", "Size": "size", "Start": "start", "URL": "URL",

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
+	"ndrbridge/configs"
 	"ndrbridge/sinks/webhook/presets"
 )
 
@@ -46,14 +44,13 @@ type source struct {
 	root   *block
 }
 
-// readSource reads the package in the folder. The root of the configuration is its type
-// Config.
+// readSource reads the structs of package configs from configs.Config on, and their doc
+// comments from the package's folder.
 func readSource(folder string) (*source, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	types := make(map[string]*ast.StructType)
 	docs := make(map[string]string)
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
@@ -63,85 +60,68 @@ func readSource(folder string) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, declaration := range file.Decls {
-			general, is := declaration.(*ast.GenDecl)
-			if !is || general.Tok != token.TYPE {
-				continue
-			}
-			for _, spec := range general.Specs {
-				spec := spec.(*ast.TypeSpec)
-				if structure, is := spec.Type.(*ast.StructType); is {
-					types[spec.Name.Name], docs[spec.Name.Name] = structure, general.Doc.Text()
-				}
-			}
-		}
+		readDocs(file, docs)
 	}
 	s := &source{blocks: make(map[string]*block)}
-	if s.root, err = s.read("Config", types, docs); err != nil {
-		return nil, err
-	}
+	s.root = s.read(reflect.TypeFor[configs.Config](), docs)
 	s.resolve()
 	return s, nil
 }
 
-// scalars lists the types of values that are not blocks.
-var scalars = []string{
-	"string", "bool", "int", "float64", "*int", "*bool", "[]string",
-	"Duration", "Size", "Start", "URL", "Secret", "Secrets", "Headers", "Table", "RecordFilter",
+// readDocs adds the doc comments of the structs in a file, by the names of their types, and
+// those of their fields, such as Sink.Name.
+func readDocs(file *ast.File, docs map[string]string) {
+	for _, declaration := range file.Decls {
+		general, is := declaration.(*ast.GenDecl)
+		if !is || general.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range general.Specs {
+			spec := spec.(*ast.TypeSpec)
+			structure, is := spec.Type.(*ast.StructType)
+			if !is {
+				continue
+			}
+			docs[spec.Name.Name] = general.Doc.Text()
+			for _, f := range structure.Fields.List {
+				for _, name := range f.Names {
+					docs[spec.Name.Name+"."+name.Name] = f.Doc.Text()
+				}
+			}
+		}
+	}
 }
 
-func (s *source) read(name string, types map[string]*ast.StructType, docs map[string]string) (*block, error) {
-	if b := s.blocks[name]; b != nil {
-		return b, nil
+func (s *source) read(t reflect.Type, docs map[string]string) *block {
+	b := s.blocks[t.Name()]
+	if b != nil {
+		return b
 	}
-	structure := types[name]
-	if structure == nil {
-		return nil, fmt.Errorf("type %s is neither a struct of the package nor a known scalar: add it to scalars", name)
-	}
-	b := &block{name: name}
-	b.doc, b.example = forUsers(docs[name], name)
-	s.blocks[name] = b
-	for _, f := range structure.Fields.List {
-		if len(f.Names) != 1 || f.Tag == nil {
-			return nil, fmt.Errorf("%s has a field without one name and a tag", name)
-		}
-		tag, err := strconv.Unquote(f.Tag.Value)
-		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", name, f.Names[0], err)
-		}
-		tags := reflect.StructTag(tag)
+	b = &block{name: t.Name()}
+	b.doc, b.example = forUsers(docs[b.name], b.name)
+	s.blocks[b.name] = b
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get
 		made := field{
-			name: f.Names[0].Name, key: tags.Get("yaml"), typ: typeOf(f.Type),
-			fallback: tags.Get("default"), min: tags.Get("min"), max: tags.Get("max"), above: tags.Get("above"),
-			required: tags.Get("required") == "true",
+			name: f.Name, key: tag("yaml"), typ: strings.ReplaceAll(f.Type.String(), "configs.", ""),
+			fallback: tag("default"), min: tag("min"), max: tag("max"), above: tag("above"), required: tag("required") == "true",
 		}
-		made.doc, _ = forUsers(f.Doc.Text(), made.name)
-		if values := tags.Get("oneof"); values != "" {
+		made.doc, _ = forUsers(docs[b.name+"."+f.Name], f.Name)
+		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(b.name+"."+f.Name))
+		if values := tag("oneof"); values != "" {
 			made.oneof = presets.Expand(values)
 		}
-		made.doc = strings.TrimSpace(made.doc + " " + presetDoc(name+"."+made.name))
-		if !slices.Contains(scalars, made.typ) {
-			made.list, made.option = strings.HasPrefix(made.typ, "[]"), strings.HasPrefix(made.typ, "*")
-			made.typ = strings.TrimLeft(made.typ, "[]*")
-			if made.block, err = s.read(made.typ, types, docs); err != nil {
-				return nil, fmt.Errorf("%s.%s: %w", name, made.name, err)
+		if t := f.Type; kinds[made.typ] == "" {
+			made.list, made.option = t.Kind() == reflect.Slice, t.Kind() == reflect.Pointer
+			if made.list || made.option {
+				t = t.Elem()
 			}
+			made.typ, made.block = t.Name(), s.read(t, docs)
 		}
 		b.fields = append(b.fields, made)
 	}
-	return b, nil
-}
-
-func typeOf(expression ast.Expr) string {
-	switch e := expression.(type) {
-	case *ast.Ident:
-		return e.Name
-	case *ast.StarExpr:
-		return "*" + typeOf(e.X)
-	case *ast.ArrayType:
-		return "[]" + typeOf(e.Elt)
-	}
-	return fmt.Sprintf("%T", expression)
+	return b
 }
 
 // forUsers returns the first paragraph of a doc comment without the leading name, and the
@@ -169,7 +149,7 @@ var reference = regexp.MustCompile(`\[([A-Z]\w*)\.([A-Z]\w*)\]`)
 // resolve replaces references to fields by their keys.
 func (s *source) resolve() {
 	paths := make(map[string]string) // first path of each block
-	s.root.walk("", func(path string, b *block, _ *field) {
+	s.root.walk("", nil, func(path string, b *block, _ *field) {
 		if _, known := paths[b.name]; !known {
 			paths[b.name] = path
 		}
@@ -202,12 +182,8 @@ func (s *source) resolve() {
 }
 
 // walk calls visit for b and every block in it, with the path, such as sinks[].kafka, and
-// the field that contains the block, which is nil for b.
-func (b *block) walk(path string, visit func(path string, b *block, holder *field)) {
-	b.walkFrom(path, nil, visit)
-}
-
-func (b *block) walkFrom(path string, holder *field, visit func(string, *block, *field)) {
+// the field that contains the block.
+func (b *block) walk(path string, holder *field, visit func(path string, b *block, holder *field)) {
 	visit(path, b, holder)
 	for i := range b.fields {
 		f := &b.fields[i]
@@ -218,7 +194,7 @@ func (b *block) walkFrom(path string, holder *field, visit func(string, *block, 
 		if f.list {
 			below += "[]"
 		}
-		f.block.walkFrom(below, f, visit)
+		f.block.walk(below, f, visit)
 	}
 }
 

@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"strconv"
-	"strings"
+
+	"ndrbridge/configs"
 )
 
 // shape returns the schema of a value without its description and default.
@@ -142,8 +143,6 @@ func (f field) duration() object {
 	return definition("duration")
 }
 
-var units = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-
 func (f field) size() (object, error) {
 	schema := object{
 		"type": orNull("string", "integer"), "minimum": int64(0), "pattern": "^[0-9]+(B|KiB|MiB|GiB|TiB)?$",
@@ -156,12 +155,11 @@ func (f field) size() (object, error) {
 		schema["not"] = object{"type": "string", "pattern": onlyZero}
 	}
 	if f.min != "" {
-		digits := strings.TrimRight(f.min, "BKMGTi")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
+		var minimum configs.Size
+		if err := minimum.UnmarshalText([]byte(f.min)); err != nil {
 			return nil, err
 		}
-		schema["minimum"] = n * units[f.min[len(digits):]]
+		schema["minimum"] = int64(minimum)
 	}
 	return schema, nil
 }
