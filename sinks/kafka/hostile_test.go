@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,24 +13,21 @@ import (
 	"ndrbridge/sinks"
 	"ndrbridge/sinks/sinktest"
 	"ndrbridge/test/hostile"
+	"ndrbridge/test/loopback"
 )
 
 // attacked starts a hostile broker and returns the options of a sink for it.
 func attacked(t *testing.T, attack string) (Options, *hostile.Broker) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
+	broker := hostile.NewBroker(attack)
 	o := Options{
-		Brokers: []string{listener.Addr().String()}, Topic: "ndr.{stream}", Timeout: 300 * time.Millisecond,
+		Brokers: []string{loopback.Serve(t, broker.Serve)}, Topic: "ndr.{stream}", Timeout: 300 * time.Millisecond,
 		CreateTopic: &CreateTopic{}, SASL: &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "correct horse"},
 	}
 	if attack == hostile.KafkaIterations {
 		o.SASL.Mechanism = "scram-sha-256"
 	}
-	return o, hostile.Kafka(listener, attack)
+	return o, broker
 }
 
 // taken is how much memory f takes, of which none need be given back.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -61,28 +60,30 @@ func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
 	s.appliance.Attack("")
 	for _, attack := range hostile.KafkaAttacks() {
 		s.row(t, "a broker of Kafka with "+attack, func(t *testing.T) func() bool {
-			broker := hostile.Kafka(s.kafka.Next(), attack)
+			broker := hostile.NewBroker(attack)
+			s.kafka.Next(broker.Serve)
 			s.renewIntakes(t)
 			return func() bool { return broker.Reached() > 0 || broker.Answered() >= 40 }
 		})
 	}
 	for _, attack := range hostile.NATSAttacks() {
 		s.row(t, "a server of NATS with "+attack, func(t *testing.T) func() bool {
-			server := hostile.NATS(s.nats.Next(), attack)
+			server := hostile.NewNATSServer(attack)
+			s.nats.Next(server.Serve)
 			s.renewIntakes(t)
 			return func() bool { return server.Accepted() >= 2 }
 		})
 	}
-	for _, caller := range append(hostile.Callers(connections), hostile.Insiders(connections, token)...) {
-		s.row(t, "callers with "+caller.Name, func(t *testing.T) func() bool { return s.call(t, caller) })
+	for _, caller := range append(hostile.Callers(), hostile.Insiders(token)...) {
+		s.row(t, "callers with "+caller.Name, func(t *testing.T) func() bool { return s.call(t, caller, connections) })
 	}
 	s.row(t, "all at once", func(t *testing.T) func() bool {
 		s.appliance.Attack("assignees of 1 MB that change at every version")
-		hostile.Kafka(s.kafka.Next(), hostile.KafkaBomb)
-		hostile.NATS(s.nats.Next(), hostile.NATSHugeAnswer)
+		s.kafka.Next(hostile.NewBroker(hostile.KafkaBomb).Serve)
+		s.nats.Next(hostile.NewNATSServer(hostile.NATSHugeAnswer).Serve)
 		s.renewIntakes(t)
-		for _, caller := range append(hostile.Callers(connections/3), hostile.Insiders(connections/3, token)...) {
-			s.call(t, caller)
+		for _, caller := range append(hostile.Callers(), hostile.Insiders(token)...) {
+			s.call(t, caller, connections/3)
 		}
 		time.Sleep(2 * time.Second)
 		return func() bool { return true }
@@ -94,8 +95,8 @@ func TestTheBridgeStaysSmallWhileAllOfItsPeersAttackIt(t *testing.T) {
 type scene struct {
 	healthy   *appliance.Appliance
 	appliance *hostile.Appliance
-	kafka     *hostile.Stage
-	nats      *hostile.Stage
+	kafka     hostile.Stage
+	nats      hostile.Stage
 	received  *receiver
 
 	address string // of the admin interface
@@ -130,16 +131,7 @@ func newScene(t *testing.T) *scene {
 		attacking.CloseClientConnections() // ends connections that remain open
 		attacking.Close()
 	})
-	var addresses [2]string
-	for i, stage := range []**hostile.Stage{&s.kafka, &s.nats} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		*stage, addresses[i] = hostile.NewStage(l), l.Addr().String()
-		t.Cleanup((*stage).Close)
-	}
-	broker, bus := addresses[0], addresses[1]
+	broker, bus := loopback.Serve(t, s.kafka.Serve), loopback.Serve(t, s.nats.Serve)
 	s.write = func(t *testing.T) {
 		t.Helper()
 		const sink = `
@@ -239,10 +231,10 @@ func (s *scene) reload(t *testing.T) {
 }
 
 // call runs a caller's attack until the test ends.
-func (s *scene) call(t *testing.T, caller hostile.Caller) (reached func() bool) {
+func (s *scene) call(t *testing.T, caller hostile.Caller, connections int) (reached func() bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
-	calling.Go(func() { caller.Attack(ctx, s.address) })
+	calling.Go(func() { caller.Attack(ctx, s.address, connections) })
 	t.Cleanup(func() {
 		stop()
 		calling.Wait()

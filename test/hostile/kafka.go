@@ -76,7 +76,6 @@ func KafkaAttacks() []string {
 // Broker is a Kafka broker that attacks its clients.
 type Broker struct {
 	attack   string
-	address  net.Addr
 	answered atomic.Int64
 	reached  atomic.Int64
 
@@ -91,51 +90,26 @@ func (b *Broker) Answered() int { return int(b.answered.Load()) }
 // that a client never sends.
 func (b *Broker) Reached() int { return int(b.reached.Load()) }
 
-// Kafka serves l with one of KafkaAttacks until l is closed. It behaves like a broker until
-// a client sends what the attack concerns: it accepts every password, has every topic, with
-// one partition, and makes every client the leader of its group. The connections end when
-// their clients close them.
-func Kafka(l net.Listener, attack string) *Broker {
+// NewBroker returns a broker with one of KafkaAttacks. It behaves like a broker until a client
+// sends what the attack concerns: it accepts every password, has every topic, with one
+// partition, and makes every client the leader of its group.
+func NewBroker(attack string) *Broker {
 	if !slices.Contains(KafkaAttacks(), attack) {
 		panic("hostile: unknown attack " + attack)
 	}
-	b := &Broker{attack: attack, address: l.Addr(), begun: map[string]int{}}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				b.serve(c)
-			}()
+	return &Broker{attack: attack, begun: map[string]int{}}
+}
+
+// Serve serves a connection until the attack or the client ends it.
+func (b *Broker) Serve(c net.Conn) {
+	if b.attack == KafkaSilence || b.attack == KafkaHungUp {
+		b.answered.Add(1)
+		b.reached.Add(1)
+		if b.attack == KafkaHungUp {
+			_ = c.(*net.TCPConn).CloseWrite()
 		}
-	}()
-	return b
-}
-
-// hangUp ends a connection at once. What the peer has sent by then is read, since the
-// system would otherwise reset the connection, sometimes.
-func hangUp(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
+		// What the peer has sent is read, since the system could otherwise reset the connection.
 		_, _ = io.Copy(io.Discard, c)
-	}
-}
-
-// serve answers requests until the connection ends.
-func (b *Broker) serve(c net.Conn) {
-	if b.attack == KafkaSilence {
-		b.answered.Add(1)
-		b.reached.Add(1)
-		_, _ = io.Copy(io.Discard, c)
-		return
-	}
-	if b.attack == KafkaHungUp {
-		b.answered.Add(1)
-		b.reached.Add(1)
-		hangUp(c)
 		return
 	}
 	for {
@@ -152,7 +126,7 @@ func (b *Broker) serve(c net.Conn) {
 			return
 		}
 		b.answered.Add(1)
-		answer := b.answer(frame)
+		answer := b.answer(c.LocalAddr().(*net.TCPAddr), frame)
 		if answer == nil { // no response
 			b.reached.Add(1)
 			_, _ = io.Copy(io.Discard, c)
@@ -192,31 +166,30 @@ var zeros = make([]byte, 1<<20)
 // which its records are sent.
 func (b *Broker) large() bool { return b.attack == KafkaLargeBatch || b.attack == KafkaLargeBehind }
 
-// answer returns the response to a request, preceded by its size; nil: no response.
-func (b *Broker) answer(frame []byte) []byte {
+// kafkaFrames are sent in place of a response, before the number of the request.
+var kafkaFrames = map[string]string{
+	KafkaHTTP:     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request",
+	KafkaTLS:      "\x15\x03\x03\x00\x02\x02\x46", // fatal alert, protocol_version
+	KafkaNegative: "\xff\xff\xff\xfe",
+	KafkaHuge:     "\x7f\xff\xff\xff",
+	KafkaEmpty:    "\x00\x00\x00\x00",
+}
+
+// answer returns the response of the broker at an address to a request, preceded by its size;
+// nil: no response.
+func (b *Broker) answer(here *net.TCPAddr, frame []byte) []byte {
 	key, version, number := int16(binary.BigEndian.Uint16(frame)), int16(binary.BigEndian.Uint16(frame[2:])), frame[4:8]
+	if wrong, ok := kafkaFrames[b.attack]; ok {
+		b.reached.Add(1)
+		return append([]byte(wrong), number...)
+	}
 	name := kmsg.NameForKey(key)
+	if b.attack == kafkaSilenceAt+name {
+		return nil
+	}
 	framed := func(body []byte) []byte {
 		size := binary.BigEndian.AppendUint32(nil, uint32(len(number)+len(body)))
 		return slices.Concat(size, number, body)
-	}
-	switch b.attack {
-	case KafkaHTTP, KafkaTLS, KafkaNegative, KafkaHuge, KafkaEmpty:
-		b.reached.Add(1)
-	}
-	switch b.attack {
-	case KafkaHTTP:
-		return []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")
-	case KafkaTLS:
-		return []byte{21, 3, 3, 0, 2, 2, 70} // fatal alert, protocol_version
-	case KafkaNegative:
-		return slices.Concat([]byte{0xff, 0xff, 0xff, 0xfe}, number)
-	case KafkaHuge:
-		return slices.Concat([]byte{0x7f, 0xff, 0xff, 0xff}, number)
-	case KafkaEmpty:
-		return []byte{0, 0, 0, 0}
-	case kafkaSilenceAt + name:
-		return nil
 	}
 	request := kmsg.RequestForKey(key)
 	if request == nil {
@@ -235,7 +208,7 @@ func (b *Broker) answer(frame []byte) []byte {
 		}
 		return framed(garbage)
 	}
-	good := b.good(request)
+	good := b.good(here, request)
 	if good == nil {
 		return nil
 	}
@@ -278,8 +251,11 @@ func (b *Broker) falsify(name string, body []byte, n int32) []byte {
 }
 
 // good answers like a broker, except for attacks on the meaning of a response.
-func (b *Broker) good(request kmsg.Request) kmsg.Response {
-	host, port := b.here()
+func (b *Broker) good(here *net.TCPAddr, request kmsg.Request) kmsg.Response {
+	host, port := here.IP.String(), int32(here.Port)
+	if b.attack == KafkaLinkLocal {
+		host, port = "169.254.169.254", 80
+	}
 	response := request.ResponseKind()
 	switch r := request.(type) {
 	case *kmsg.ApiVersionsRequest:
@@ -329,16 +305,8 @@ func (b *Broker) good(request kmsg.Request) kmsg.Response {
 	return response
 }
 
-func (b *Broker) here() (host string, port int32) {
-	at := b.address.(*net.TCPAddr)
-	return at.IP.String(), int32(at.Port)
-}
-
 // layout returns metadata in which this broker leads the only partition of every topic.
 func (b *Broker) layout(r *kmsg.MetadataRequest, answer *kmsg.MetadataResponse, host string, port int32) {
-	if b.attack == KafkaLinkLocal {
-		host, port = "169.254.169.254", 80
-	}
 	answer.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 1, Host: host, Port: port}}
 	if b.attack == KafkaManyBrokers {
 		for id := range int32(70_000) {
@@ -368,9 +336,6 @@ func (b *Broker) group(request kmsg.Request, response kmsg.Response, host string
 	case *kmsg.FindCoordinatorRequest:
 		answer := response.(*kmsg.FindCoordinatorResponse)
 		answer.NodeID, answer.Host, answer.Port = 1, host, port
-		if b.attack == KafkaLinkLocal {
-			answer.Host, answer.Port = "169.254.169.254", 80
-		}
 	case *kmsg.JoinGroupRequest:
 		answer := response.(*kmsg.JoinGroupResponse)
 		answer.Generation, answer.LeaderID, answer.MemberID = 1, "member", "member"

@@ -2,26 +2,21 @@ package intake_test
 
 import (
 	"bytes"
-	"net"
 	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ndrbridge/test/hostile"
+	"ndrbridge/test/loopback"
 )
 
 func TestAHostileNATSServerIsReportedAndDoesNotDelayTheStop(t *testing.T) {
 	for _, attack := range hostile.NATSAttacks() {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close()
-			server, c := hostile.NATS(l, attack), &counter{}
-			intake := natsIntake(c, "nats://"+l.Addr().String(), "hunter2")
+			server := hostile.NewNATSServer(attack)
+			intake := natsIntake(&counter{}, "nats://"+loopback.Serve(t, server.Serve), "hunter2")
 			stop := running(t, intake.Run)
 			eventually(t, "it connects", func() bool { return server.Accepted() > 0 })
 			if attack != hostile.NATSDrip {

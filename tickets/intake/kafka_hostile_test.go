@@ -1,7 +1,6 @@
 package intake_test
 
 import (
-	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"ndrbridge/internal/kafkawire"
 	"ndrbridge/test/hostile"
+	"ndrbridge/test/loopback"
 )
 
 // highest watches how much memory is in use until stop, which returns the most.
@@ -38,17 +38,12 @@ func highest() (stop func() uint64) {
 func TestAHostileBrokerUsesLittleMemoryAndDoesNotDelayTheStop(t *testing.T) {
 	for _, attack := range hostile.KafkaAttacks() {
 		t.Run(attack, func(t *testing.T) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
-			broker := hostile.Kafka(listener, attack)
+			broker := hostile.NewBroker(attack)
 			sasl := &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"}
 			if attack == hostile.KafkaIterations {
 				sasl.Mechanism = "scram-sha-256"
 			}
-			intake := kafkaIntake(&counter{}, []string{listener.Addr().String()}, sasl)
+			intake := kafkaIntake(&counter{}, []string{loopback.Serve(t, broker.Serve)}, sasl)
 			most := highest()
 			stop := running(t, intake.Run)
 			times := 1
@@ -86,13 +81,8 @@ func TestAnIntakeNamesAServerThatIsNotABroker(t *testing.T) {
 	} {
 		t.Run(attack, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
-			hostile.Kafka(listener, attack)
-			intake := kafkaIntake(&counter{}, []string{listener.Addr().String()}, &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"})
+			brokers := []string{loopback.Serve(t, hostile.NewBroker(attack).Serve)}
+			intake := kafkaIntake(&counter{}, brokers, &kafkawire.SASL{Mechanism: "plain", Username: "ana", Password: "hunter2"})
 			running(t, intake.Run)
 			eventually(t, "the status says "+text, func() bool { return strings.Contains(intake.Status().Error, text) })
 		})
@@ -102,14 +92,8 @@ func TestAnIntakeNamesAServerThatIsNotABroker(t *testing.T) {
 func TestTooLargeRecordBatchesAreRefusedAndLaterOnesAccepted(t *testing.T) {
 	for _, attack := range []string{hostile.KafkaBomb, hostile.KafkaLargeBatch} {
 		t.Run(attack, func(t *testing.T) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer listener.Close()
-			hostile.Kafka(listener, attack)
 			c := &counter{}
-			stop := running(t, kafkaIntake(c, []string{listener.Addr().String()}, nil).Run)
+			stop := running(t, kafkaIntake(c, []string{loopback.Serve(t, hostile.NewBroker(attack).Serve)}, nil).Run)
 			refusals := c.refusals(t, 3)
 			stop()
 			for i, want := range []string{"records ndr.tickets/0/0 to 0", "records ndr.tickets/0/1 to 1", "records ndr.tickets/0/2 to 2"} {
