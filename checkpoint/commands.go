@@ -3,10 +3,9 @@ package checkpoint
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -102,50 +101,40 @@ type CommandStats struct {
 // Command returns one command; found is false if there is none.
 func (s *Store) Command(ctx context.Context, id uint64) (c Command, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		commands := tx.Bucket(commandsBucket)
-		if commands == nil {
-			return nil
-		}
-		k, err := parseCommand(commands.Get(appendUint64(id)))
+		key := encode(id)
+		k, err := parseCommand(key, valueOf(tx, commandsBucket, string(key)))
 		if k != nil {
-			c, found = k.command(id), true
+			c, found = k.command(), true
 		}
 		return err
 	})
-	if err != nil {
-		return Command{}, false, fmt.Errorf("command %d: %w", id, err)
-	}
-	return c, found, nil
+	return c, found, wrapf(err, "command %d", id)
 }
 
 // Commands returns up to limit commands that f selects with an ID above after, in the
 // order of their IDs. The caller owns the result. If f has a Subject, or selects pending
 // commands, the cost does not depend on how many other commands there are.
-func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) ([]Command, error) {
-	var found []Command
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+func (s *Store) Commands(ctx context.Context, f CommandFilter, after uint64, limit int) (found []Command, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
 		commands := tx.Bucket(commandsBucket)
 		if commands == nil {
 			return nil
 		}
-		for key := range f.keys(tx, after) {
+		for id := range f.ids(tx, encode(after), limit) {
 			if len(found) >= limit {
 				break
 			}
-			k, err := parseCommand(commands.Get(key))
+			k, err := parseCommand(id, commands.Get(id))
 			if err != nil {
 				return err
 			}
 			if k != nil && f.selects(k) {
-				found = append(found, k.command(binary.BigEndian.Uint64(key)))
+				found = append(found, k.command())
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list commands: %w", err)
-	}
-	return found, nil
+	return found, wrapf(err, "list commands")
 }
 
 func (f CommandFilter) selects(k *keptCommand) bool {
@@ -154,29 +143,42 @@ func (f CommandFilter) selects(k *keptCommand) bool {
 		(f.State == "" || f.State == k.State)
 }
 
-// keys yields, in order, the keys of all commands with an ID above after that f may
-// select, from the smallest index available.
-func (f CommandFilter) keys(tx *bolt.Tx, after uint64) iter.Seq[[]byte] {
-	waiting := tx.Bucket(waitingBucket)
+// ids yields, in order, the keys of all commands after a key that f may select, from the
+// smallest index available. If that selects no others, it may end after limit.
+func (f CommandFilter) ids(tx *bolt.Tx, after []byte, limit int) iter.Seq[[]byte] {
 	switch {
 	case f.Subject != "":
-		return keysAfter(tx.Bucket(subjectsBucket), subjectKey(f.Subject, after))
+		return idsAfter(tx.Bucket(subjectsBucket), subjectKey(f.Subject, after))
 	case f.State != CommandPending:
-		return keysAfter(tx.Bucket(commandsBucket), appendUint64(after))
-	case f.Appliance == "":
-		return keysOfAll(waiting, after)
+		return idsAfter(tx.Bucket(commandsBucket), after)
+	case f.Appliance != "":
+		return idsAfter(inside(tx, waitingBucket, []byte(f.Appliance)), after)
 	}
-	if of := waiting.Bucket([]byte(f.Appliance)); of != nil {
-		return keysAfter(of, appendUint64(after))
+	// The leading ones of all appliances are among the leading ones of each.
+	var ids [][]byte
+	waiting := tx.Bucket(waitingBucket)
+	all := waiting.Cursor()
+	for appliance, _ := all.First(); appliance != nil; appliance, _ = all.Next() {
+		n := 0
+		for id := range idsAfter(waiting.Bucket(appliance), after) {
+			if n++; n > limit {
+				break
+			}
+			ids = append(ids, id)
+		}
 	}
-	return func(func([]byte) bool) {}
+	slices.SortFunc(ids, bytes.Compare)
+	return slices.Values(ids)
 }
 
-// keysAfter yields the IDs at the ends of the keys of a bucket after mark, of those keys
-// that differ from mark in the ID only.
-func keysAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
+// idsAfter yields the IDs at the ends of the keys of a bucket after mark, of those keys
+// that differ from mark in the ID only. The bucket may be nil.
+func idsAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 	prefix := mark[:len(mark)-8]
 	return func(yield func([]byte) bool) {
+		if b == nil {
+			return
+		}
 		cursor := b.Cursor()
 		key, _ := cursor.Seek(mark)
 		for ; key != nil && bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
@@ -184,36 +186,6 @@ func keysAfter(b *bolt.Bucket, mark []byte) iter.Seq[[]byte] {
 			if len(key) == len(mark) && !bytes.Equal(key, mark) && !yield(key[len(prefix):]) {
 				return
 			}
-		}
-	}
-}
-
-// keysOfAll yields, in order, the keys above after of all buckets in a bucket.
-func keysOfAll(b *bolt.Bucket, after uint64) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		var cursors []*bolt.Cursor
-		var heads [][]byte // nil at the end of a bucket
-		mark := appendUint64(after)
-		all := b.Cursor()
-		for name, _ := all.First(); name != nil; name, _ = all.Next() {
-			cursor := b.Bucket(name).Cursor()
-			head, _ := cursor.Seek(mark)
-			if bytes.Equal(head, mark) {
-				head, _ = cursor.Next()
-			}
-			cursors, heads = append(cursors, cursor), append(heads, head)
-		}
-		for {
-			least := -1
-			for i, head := range heads {
-				if head != nil && (least < 0 || bytes.Compare(head, heads[least]) < 0) {
-					least = i
-				}
-			}
-			if least < 0 || !yield(heads[least]) {
-				return
-			}
-			heads[least], _ = cursors[least].Next()
 		}
 	}
 }

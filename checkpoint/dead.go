@@ -2,11 +2,13 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,10 +18,9 @@ import (
 
 // Dead returns an owner's dead letters in the order of their keys, after a key ("": from
 // the first), at most limit.
-func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]DeadLetter, error) {
-	var deadLetters []DeadLetter
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) (deadLetters []DeadLetter, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
@@ -37,17 +38,14 @@ func (s *Store) Dead(ctx context.Context, o Owner, after string, limit int) ([]D
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("dead letters of %s: %w", o, err)
-	}
-	return deadLetters, nil
+	return deadLetters, wrapf(err, "dead letters of %s", o)
 }
 
 // DeadLetterOf returns the dead letter of an owner with a key; found is false if there is
 // none.
 func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLetter DeadLetter, found bool, err error) {
 	err = s.view(ctx, func(tx *bolt.Tx) error {
-		dead := tx.Bucket(deadBucket).Bucket([]byte(o))
+		dead := inside(tx, deadBucket, []byte(o))
 		if dead == nil {
 			return nil
 		}
@@ -59,10 +57,7 @@ func (s *Store) DeadLetterOf(ctx context.Context, o Owner, key string) (deadLett
 		found = err == nil
 		return err
 	})
-	if err != nil {
-		return DeadLetter{}, false, fmt.Errorf("dead letter %.40q of %s: %w", key, o, err)
-	}
-	return deadLetter, found, nil
+	return deadLetter, found, wrapf(err, "dead letter %.40q of %s", key, o)
 }
 
 // deadHead is the head of a stored dead letter, before its body.
@@ -128,11 +123,11 @@ func putDead(tx *boltfile.Tx, o Owner, deadLetters []DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("dead letters: %w", err)
 	}
-	size := decodeDeadStats(tx.Bucket(deadSizeBucket).Get([]byte(o)))
+	stats := deadStatsOf(tx.Tx, o)
 	for _, d := range deadLetters {
 		if old := dead.Get([]byte(d.Key)); old != nil {
-			size.Count--
-			size.Bytes -= deadBody(old)
+			stats.Count--
+			stats.Bytes -= deadBody(old)
 		}
 		value, err := encodeDead(d)
 		if err == nil {
@@ -141,10 +136,10 @@ func putDead(tx *boltfile.Tx, o Owner, deadLetters []DeadLetter) error {
 		if err != nil {
 			return fmt.Errorf("dead letter %.40q: %w", d.Key, err)
 		}
-		size.Count++
-		size.Bytes += int64(len(d.Body))
+		stats.Count++
+		stats.Bytes += int64(len(d.Body))
 	}
-	return size.put(tx, o)
+	return stats.put(tx, o)
 }
 
 // deadSpace returns ErrDeadFull if a sink's dead letters would exceed its share.
@@ -154,8 +149,8 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 		return nil
 	}
 	o := SinkOwner(sink)
-	now := decodeDeadStats(r.tx.Bucket(deadSizeBucket).Get([]byte(o))).Bytes
-	dead := r.tx.Bucket(deadBucket).Bucket([]byte(o))
+	now := deadStatsOf(r.tx.Tx, o).Bytes
+	dead := inside(r.tx.Tx, deadBucket, []byte(o))
 	then, added := now, make(map[string]int64, len(deadLetters))
 	for _, d := range deadLetters {
 		old, twice := added[d.Key]
@@ -171,24 +166,186 @@ func (r *writeRound) deadSpace(sink string, deadLetters []DeadLetter) error {
 	return nil
 }
 
-func (d DeadStats) put(tx *boltfile.Tx, o Owner) error {
-	value := binary.BigEndian.AppendUint64(appendUint64(d.Count), uint64(d.Bytes))
-	if d.Dropped > 0 {
-		value = binary.BigEndian.AppendUint64(value, d.Dropped)
+func deadStatsOf(tx *bolt.Tx, o Owner) DeadStats {
+	return decodeDeadStats(valueOf(tx, deadSizeBucket, string(o)))
+}
+
+func decodeDeadStats(value []byte) DeadStats {
+	n := decode(value)
+	return DeadStats{Count: n[0], Bytes: int64(n[1]), Dropped: n[2]}
+}
+
+// put writes the counts of an owner after its dead letters were changed. It leaves nothing
+// behind if there is nothing to count.
+func (d DeadStats) put(tx *boltfile.Tx, o Owner) (err error) {
+	if d.Count == 0 {
+		err = tx.Table(deadBucket).DeleteBucket([]byte(o))
 	}
-	if err := tx.Table(deadSizeBucket).Put([]byte(o), value); err != nil {
-		return fmt.Errorf("dead letters: %w", err)
+	value := encode(d.Count, uint64(d.Bytes))
+	if d.Dropped > 0 {
+		value = encode(d.Count, uint64(d.Bytes), d.Dropped)
+	}
+	switch {
+	case err != nil:
+	case d.Count == 0 && d.Dropped == 0:
+		err = tx.Table(deadSizeBucket).Delete([]byte(o))
+	default:
+		err = tx.Table(deadSizeBucket).Put([]byte(o), value)
+	}
+	return wrapf(err, "dead letters")
+}
+
+// These bound what one transaction takes out of the dead letters or the commands, so that
+// other operations need not wait long.
+const (
+	takeEntries = 1000
+	takeBytes   = 4 << 20
+)
+
+// DropDead drops an owner's dead letters with the given keys, or all of them if keys is
+// nil. It ignores unknown keys. n is how many were dropped, even if err is not nil: many
+// are dropped in several transactions.
+func (s *Store) DropDead(ctx context.Context, o Owner, keys []string) (n int, err error) {
+	n, err = s.takeDead(ctx, o, keys, func(*writeRound, string, []byte) (bool, error) { return true, nil })
+	return n, wrapf(err, "drop dead letters of %s", o)
+}
+
+// takeFunc is called for each dead letter that may be taken, with its stored value, and
+// reports whether to take it.
+type takeFunc func(r *writeRound, key string, value []byte) (bool, error)
+
+// takeDead removes from an owner's dead letters those for which take returns true, out of
+// keys, or out of all that there are now if keys is nil.
+func (s *Store) takeDead(ctx context.Context, o Owner, keys []string, take takeFunc) (n int, err error) {
+	if keys == nil {
+		err = s.view(ctx, func(tx *bolt.Tx) error {
+			dead := inside(tx, deadBucket, []byte(o))
+			if dead == nil {
+				return nil
+			}
+			return dead.ForEach(func(key, _ []byte) error {
+				keys = append(keys, string(key))
+				return nil
+			})
+		})
+	}
+	for err == nil && len(keys) > 0 {
+		var seen, taken int
+		err = s.do(ctx, change{write: func(r *writeRound) (err error) {
+			seen, taken, err = r.takeDead(o, keys, take)
+			return err
+		}})
+		if err == nil {
+			n, keys = n+taken, keys[seen:]
+		}
+	}
+	return n, err
+}
+
+// takeDead takes the first of some dead letters. It returns how many keys it checked, at
+// least one, and how many it took.
+func (r *writeRound) takeDead(o Owner, keys []string, take takeFunc) (seen, taken int, err error) {
+	dead := r.tx.Table(deadBucket).Inside([]byte(o))
+	if dead == nil {
+		return len(keys), 0, nil
+	}
+	stats := deadStatsOf(r.tx.Tx, o)
+	for read := 0; seen < len(keys) && seen < takeEntries && read <= takeBytes; seen++ {
+		key := keys[seen]
+		value := dead.Get([]byte(key))
+		if value == nil {
+			continue
+		}
+		read += len(value)
+		if is, err := take(r, key, value); err != nil {
+			return seen, taken, err
+		} else if !is {
+			continue
+		}
+		stats.Count--
+		stats.Bytes -= deadBody(value)
+		if err := dead.Delete([]byte(key)); err != nil {
+			return seen, taken, fmt.Errorf("dead letter %.40q: %w", key, err)
+		}
+		taken++
+	}
+	if taken == 0 {
+		return seen, 0, nil
+	}
+	r.changed = true
+	return seen, taken, stats.put(r.tx, o)
+}
+
+// boundSourceDead drops dead letters if the sources exceed their share: the oldest ones of
+// the source with the most, and slightly more than necessary, so that many new ones do not
+// each cost a search.
+func (r *writeRound) boundSourceDead() error {
+	share := r.limits.DeadShare(len(r.configured))
+	if share == 0 {
+		return nil
+	}
+	var owners []Owner
+	stats := make(map[Owner]DeadStats)
+	total := int64(0)
+	cursor := r.tx.Bucket(deadSizeBucket).Cursor()
+	for key, value := cursor.Seek([]byte(sourceOwners)); strings.HasPrefix(string(key), sourceOwners); key, value = cursor.Next() {
+		o := Owner(key)
+		owners, stats[o] = append(owners, o), decodeDeadStats(value)
+		total += stats[o].taken()
+	}
+	if total <= share {
+		return nil
+	}
+	target := share - share/16
+	least := target / int64(len(owners)) // bytes that each source may keep
+	for total > target {
+		most := slices.MaxFunc(owners, func(a, b Owner) int { return cmp.Compare(stats[a].taken(), stats[b].taken()) })
+		left, err := r.dropOldest(most, stats[most], min(total-target, stats[most].taken()-least))
+		if err != nil {
+			return err
+		}
+		total -= stats[most].taken() - left.taken()
+		stats[most] = left
 	}
 	return nil
 }
 
-func decodeDeadStats(value []byte) DeadStats {
-	if len(value) != 16 && len(value) != 24 {
-		return DeadStats{}
+// taken returns how many bytes of the sources' share a source's dead letters take.
+func (d DeadStats) taken() int64 { return d.Bytes + int64(d.Count)*DeadOverhead }
+
+// dropOldest drops as many of an owner's oldest dead letters as make up need bytes, and
+// returns the counts of what is left, given those before.
+func (r *writeRound) dropOldest(o Owner, stats DeadStats, need int64) (left DeadStats, err error) {
+	dead := r.tx.Table(deadBucket).Inside([]byte(o))
+	if dead == nil {
+		return stats, fmt.Errorf("%w: dead letters of %s are counted, but there are none", ErrDamaged, o)
 	}
-	d := DeadStats{Count: binary.BigEndian.Uint64(value), Bytes: int64(binary.BigEndian.Uint64(value[8:]))}
-	if len(value) == 24 {
-		d.Dropped = binary.BigEndian.Uint64(value[16:])
+	type aged struct {
+		at   time.Time
+		key  []byte
+		body int64
 	}
-	return d
+	var oldest []aged
+	err = dead.ForEach(func(key, value []byte) error {
+		head, body, err := splitDead(key, value)
+		oldest = append(oldest, aged{head.Time, bytes.Clone(key), int64(len(body))})
+		return err
+	})
+	if err != nil {
+		return stats, err
+	}
+	slices.SortFunc(oldest, func(a, b aged) int { return cmp.Or(a.at.Compare(b.at), bytes.Compare(a.key, b.key)) })
+	left = stats
+	for _, d := range oldest {
+		if stats.taken()-left.taken() >= need {
+			break
+		}
+		if err := dead.Delete(d.key); err != nil {
+			return stats, fmt.Errorf("dead letter %.40q: %w", d.key, err)
+		}
+		left.Count--
+		left.Bytes -= d.body
+		left.Dropped++
+	}
+	return left, left.put(r.tx, o)
 }

@@ -28,7 +28,7 @@ type Delivery struct {
 func (s *Store) CommitDelivery(ctx context.Context, d Delivery) error {
 	err := validateDead(d.Dead)
 	if err == nil {
-		err = s.do(ctx, &deliveryChange{d})
+		err = s.do(ctx, change{check: d.check, write: d.write})
 	}
 	if err != nil {
 		return fmt.Errorf("commit the delivery to %s up to %d: %w", d.Sink, d.Cursor, err)
@@ -36,30 +36,27 @@ func (s *Store) CommitDelivery(ctx context.Context, d Delivery) error {
 	return nil
 }
 
-// deliveryChange is the change that CommitDelivery makes.
-type deliveryChange struct{ Delivery }
-
-func (s *deliveryChange) check(r *writeRound) error {
-	cursor, err := cursorOf(r.tx.Tx, s.Sink)
+func (d *Delivery) check(r *writeRound) error {
+	cursor, err := cursorOf(r.tx.Tx, d.Sink)
 	switch {
 	case err != nil:
 		return err
-	case cursor != s.Expect:
+	case cursor != d.Expect:
 		return ErrFenced
-	case s.Cursor < s.Expect:
-		return fmt.Errorf("a cursor cannot go back from %d", s.Expect)
-	case s.Cursor > r.journal.last:
+	case d.Cursor < d.Expect:
+		return fmt.Errorf("a cursor cannot go back from %d", d.Expect)
+	case d.Cursor > r.journal.last:
 		return fmt.Errorf("the journal ends at %d", r.journal.last)
 	}
-	return r.deadSpace(s.Sink, s.Dead)
+	return r.deadSpace(d.Sink, d.Dead)
 }
 
-func (s *deliveryChange) write(r *writeRound) error {
+func (d *Delivery) write(r *writeRound) error {
 	r.changed = true
-	if err := r.tx.Table(cursorsBucket).Put([]byte(s.Sink), appendUint64(s.Cursor)); err != nil {
+	if err := r.tx.Table(cursorsBucket).Put([]byte(d.Sink), encode(d.Cursor)); err != nil {
 		return fmt.Errorf("cursor: %w", err)
 	}
-	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+	return putDead(r.tx, SinkOwner(d.Sink), d.Dead)
 }
 
 // Budget bounds the events that a sink has not committed yet.
@@ -95,10 +92,7 @@ func (s *Store) Over(ctx context.Context, sink string, b Budget) (over Excess, e
 		}
 		return err
 	})
-	if err != nil {
-		return Excess{}, fmt.Errorf("find what %s would have to skip: %w", sink, err)
-	}
-	return over, nil
+	return over, wrapf(err, "find what %s would have to skip", sink)
 }
 
 func (j *journal) over(cursor uint64, b Budget) (Excess, error) {
@@ -158,42 +152,31 @@ type Skip struct {
 // transaction. It needs no space in the journal. It returns ErrFenced if the cursor is not
 // skipped.Expect, and an error if skipped.Cursor is beyond the journal.
 func (s *Store) Skip(ctx context.Context, skipped Skip) error {
-	var err error
 	if len(skipped.Event.Structured()) == 0 {
-		err = errors.New("the event that reports the skip was not made by transform.New")
+		return fmt.Errorf("skip %s up to %d: the event that reports the skip was not made by transform.New", skipped.Sink, skipped.Cursor)
 	}
-	if err == nil {
-		err = s.do(ctx, &skip{skipped})
-	}
-	if err != nil {
-		return fmt.Errorf("skip %s up to %d: %w", skipped.Sink, skipped.Cursor, err)
-	}
-	return nil
-}
-
-// skip is the change that Skip makes.
-type skip struct{ Skip }
-
-func (s *skip) check(r *writeRound) error {
-	moved := deliveryChange{Delivery{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
-	if err := moved.check(r); err != nil {
-		return err
-	}
-	if s.Cursor == s.Expect {
-		return errors.New("nothing to skip")
-	}
-	return nil
-}
-
-func (s *skip) write(r *writeRound) error {
-	moved := deliveryChange{Delivery{Sink: s.Sink, Expect: s.Expect, Cursor: s.Cursor}}
-	if err := moved.write(r); err != nil {
-		return err
-	}
-	c := countsOf(r.tx.Tx, s.Sink)
-	c.skipped += s.Cursor - s.Expect
-	if err := c.put(r.tx, s.Sink); err != nil {
-		return err
-	}
-	return r.append([]transform.Event{s.Event})
+	moved := Delivery{Sink: skipped.Sink, Expect: skipped.Expect, Cursor: skipped.Cursor}
+	err := s.do(ctx, change{
+		check: func(r *writeRound) error {
+			if err := moved.check(r); err != nil {
+				return err
+			}
+			if moved.Cursor == moved.Expect {
+				return errors.New("nothing to skip")
+			}
+			return nil
+		},
+		write: func(r *writeRound) error {
+			if err := moved.write(r); err != nil {
+				return err
+			}
+			c := countsOf(r.tx.Tx, moved.Sink)
+			c.skipped += moved.Cursor - moved.Expect
+			if err := c.put(r.tx, moved.Sink); err != nil {
+				return err
+			}
+			return r.append([]transform.Event{skipped.Event})
+		},
+	})
+	return wrapf(err, "skip %s up to %d", skipped.Sink, skipped.Cursor)
 }

@@ -106,7 +106,7 @@ func (j *journal) totalAt(seq uint64) (uint64, error) {
 // at returns the event with a sequence number that the journal holds. The value is only
 // valid within the transaction.
 func (j *journal) at(seq uint64) (mark, []byte, error) {
-	key, value := j.events.Cursor().Seek(appendUint64(seq))
+	key, value := j.events.Cursor().Seek(encode(seq))
 	m, err := parseMark(key)
 	if err == nil && m.seq != seq {
 		err = fmt.Errorf("event %d is not there", seq)

@@ -209,4 +209,38 @@ func checkEnds(tx *bolt.Tx) error {
 	})
 }
 
-func appendUint64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+// encode encodes integers, one after the other.
+func encode(ns ...uint64) []byte {
+	b := make([]byte, 0, 8*len(ns))
+	for _, n := range ns {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return b
+}
+
+// decode decodes up to three integers. Missing ones are 0.
+func decode(b []byte) (ns [3]uint64) {
+	for i := range ns {
+		if len(b) >= 8*(i+1) {
+			ns[i] = binary.BigEndian.Uint64(b[8*i:])
+		}
+	}
+	return ns
+}
+
+// valueOf returns a value in one of the file's buckets, or nil. Files of an older version,
+// opened read-only, do not have all buckets.
+func valueOf(tx *bolt.Tx, bucket []byte, key string) []byte {
+	if b := tx.Bucket(bucket); b != nil {
+		return b.Get([]byte(key))
+	}
+	return nil
+}
+
+// inside returns a bucket nested in one of the file's buckets, or nil, as valueOf.
+func inside(tx *bolt.Tx, bucket, name []byte) *bolt.Bucket {
+	if outer := tx.Bucket(bucket); outer != nil {
+		return outer.Bucket(name)
+	}
+	return nil
+}

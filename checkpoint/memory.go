@@ -25,17 +25,15 @@ func (s *Store) Recall(ctx context.Context, source Source, keys []string) ([][]b
 
 // Known returns remembered entries in the order of At and Key, starting after the At and
 // Key of after, at most limit entries. The caller owns the result.
-func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) ([]Entry, error) {
-	var entries []Entry
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket([]byte(source.String()))
+func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int) (entries []Entry, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		known := inside(tx, knownBucket, []byte(source.String()))
 		if known == nil {
 			return nil
 		}
 		// The bucket forget has the requested order.
-		cursor := tx.Bucket(forgetBucket).Bucket([]byte(source.String())).Cursor()
-		begin := binary.BigEndian.AppendUint64(nil, uint64(max(after.At, 0)))
-		begin = append(begin, after.Key...)
+		cursor := inside(tx, forgetBucket, []byte(source.String())).Cursor()
+		begin := append(encode(uint64(max(after.At, 0))), after.Key...)
 		for queued, _ := cursor.Seek(begin); queued != nil && len(entries) < limit; queued, _ = cursor.Next() {
 			if len(queued) <= 8 {
 				return fmt.Errorf("forget: a key of %d bytes", len(queued))
@@ -45,16 +43,11 @@ func (s *Store) Known(ctx context.Context, source Source, after Entry, limit int
 			if bytes.Equal(queued, begin) || len(value) <= 8 || !bytes.Equal(value[:8], at) {
 				continue // remembered again since, under another At
 			}
-			entries = append(entries, Entry{
-				Key: string(key), Value: bytes.Clone(value[8:]), At: int64(binary.BigEndian.Uint64(at)),
-			})
+			entries = append(entries, Entry{Key: string(key), Value: bytes.Clone(value[8:]), At: atOf(value)})
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("known of %s: %w", source, err)
-	}
-	return entries, nil
+	return entries, wrapf(err, "known of %s", source)
 }
 
 // SourceKey returns the key under which a sink remembers something about an object that a
@@ -85,17 +78,14 @@ func memoryName(sink string) []byte { return []byte("/" + SinkOwner(sink)) }
 // unknown key. The caller owns the result.
 func (s *Store) RecallSink(ctx context.Context, sink string, keys []string) ([][]byte, error) {
 	values, err := s.recall(ctx, memoryName(sink), keys)
-	if err != nil {
-		return nil, fmt.Errorf("recall of %s: %w", sink, err)
-	}
-	return values, nil
+	return values, wrapf(err, "recall of %s", sink)
 }
 
 // recall returns the known values under a name.
 func (s *Store) recall(ctx context.Context, name []byte, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket(name)
+		known := inside(tx, knownBucket, name)
 		if known == nil {
 			return nil
 		}
@@ -133,84 +123,47 @@ func own(values [][]byte, size int) {
 func (s *Store) RememberSink(ctx context.Context, sink string, entries []Entry, forgetBefore int64) error {
 	err := validateEntries(entries)
 	if err == nil {
-		err = s.do(ctx, &remembering{sink, entries, forgetBefore})
+		err = s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
+			r.changed = true
+			isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
+			return remember(r.tx, memoryName(sink), entries, forgetBefore, isKnown)
+		}})
 	}
-	if err != nil {
-		return fmt.Errorf("remember for %s: %w", sink, err)
-	}
-	return nil
-}
-
-// remembering is the change that RememberSink makes.
-type remembering struct {
-	sink         string
-	entries      []Entry
-	forgetBefore int64
-}
-
-func (m *remembering) check(r *writeRound) error {
-	_, err := cursorOf(r.tx.Tx, m.sink)
-	return err
-}
-
-func (m *remembering) write(r *writeRound) error {
-	r.changed = true
-	isKnown := func(key []byte) bool { return isKnown(r.tx, key) }
-	return remember(r.tx, memoryName(m.sink), m.entries, m.forgetBefore, isKnown)
+	return wrapf(err, "remember for %s", sink)
 }
 
 // RefreshSink sets the At of a sink's entries under the keys to at, if it is lower than
 // due. It writes nothing if no entry is due.
 func (s *Store) RefreshSink(ctx context.Context, sink string, keys []string, at, due int64) error {
-	refresh := &refreshing{sink: sink, at: at, due: due}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
-		known := tx.Bucket(knownBucket).Bucket(memoryName(sink))
+	// refreshed returns the entries that are due, as they will be.
+	refreshed := func(tx *bolt.Tx) (entries []Entry) {
+		known := inside(tx, knownBucket, memoryName(sink))
+		if known == nil {
+			return nil
+		}
 		for _, key := range keys {
-			if known != nil && refresh.isDue(known.Get([]byte(key))) {
-				refresh.keys = append(refresh.keys, key)
+			if value := known.Get([]byte(key)); len(value) > 8 && atOf(value) < due {
+				entries = append(entries, Entry{Key: key, Value: bytes.Clone(value[8:]), At: at})
 			}
 		}
+		return entries
+	}
+	isDue := false
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		isDue = len(refreshed(tx)) > 0
 		return nil
 	})
-	if err == nil && len(refresh.keys) > 0 {
-		err = s.do(ctx, refresh)
+	if err == nil && isDue {
+		err = s.do(ctx, change{write: func(r *writeRound) error {
+			entries := refreshed(r.tx.Tx)
+			if len(entries) == 0 {
+				return nil
+			}
+			r.changed = true
+			return remember(r.tx, memoryName(sink), entries, 0, nil)
+		}})
 	}
-	if err != nil {
-		return fmt.Errorf("refresh for %s: %w", sink, err)
-	}
-	return nil
-}
-
-// refreshing is the change that RefreshSink makes.
-type refreshing struct {
-	sink    string
-	keys    []string
-	at, due int64
-}
-
-// isDue reports whether a known value has to be refreshed.
-func (f *refreshing) isDue(value []byte) bool {
-	return len(value) > 8 && int64(binary.BigEndian.Uint64(value)) < f.due
-}
-
-func (f *refreshing) check(*writeRound) error { return nil }
-
-func (f *refreshing) write(r *writeRound) error {
-	known := r.tx.Table(knownBucket).Inside(memoryName(f.sink))
-	if known == nil {
-		return nil
-	}
-	var entries []Entry
-	for _, key := range f.keys {
-		if value := known.Get([]byte(key)); f.isDue(value) {
-			entries = append(entries, Entry{Key: key, Value: bytes.Clone(value[8:]), At: f.at})
-		}
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	r.changed = true
-	return remember(r.tx, memoryName(f.sink), entries, 0, nil)
+	return wrapf(err, "refresh for %s", sink)
 }
 
 // forgetLeast is the minimum number of entries that a commit may forget. It may always
@@ -220,6 +173,9 @@ const forgetLeast = 64
 // keepDuplicate is how long a kept entry stays before it is checked again, in
 // milliseconds, the unit of At in sinks' memories.
 const keepDuplicate = 24 * 60 * 60 * 1000
+
+// atOf returns the At at the beginning of a known value, or of a key in the bucket forget.
+func atOf(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) }
 
 // validateEntries rejects entries that cannot be stored.
 func validateEntries(entries []Entry) error {
@@ -277,17 +233,17 @@ func forgetOld(known, forget *boltfile.Table, before int64, limit int, keep func
 		if len(queued) <= 8 {
 			return fmt.Errorf("forget: a key of %d bytes", len(queued))
 		}
-		if int64(binary.BigEndian.Uint64(queued)) >= before {
+		if atOf(queued) >= before {
 			break
 		}
 		old = append(old, bytes.Clone(queued))
 	}
 	for _, queued := range old {
 		key := queued[8:]
-		if value := known.Get(key); len(value) >= 8 && int64(binary.BigEndian.Uint64(value)) < before {
+		if value := known.Get(key); len(value) >= 8 && atOf(value) < before {
 			var err error
 			if keep != nil && keep(key) {
-				at := appendUint64(uint64(before + keepDuplicate))
+				at := encode(uint64(before + keepDuplicate))
 				err = errors.Join(known.Put(key, append(at, value[8:]...)), forget.Put(slices.Concat(at[:8], key), []byte{}))
 			} else {
 				err = known.Delete(key)

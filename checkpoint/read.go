@@ -43,7 +43,7 @@ func (s *Store) Read(ctx context.Context, after uint64, max Batch) ([]Record, er
 	err := s.view(ctx, func(tx *bolt.Tx) error {
 		size := 0
 		cursor := tx.Bucket(journalBucket).Cursor()
-		for key, value := cursor.Seek(appendUint64(after + 1)); key != nil; key, value = cursor.Next() {
+		for key, value := cursor.Seek(encode(after + 1)); key != nil; key, value = cursor.Next() {
 			if !max.admits(len(values), size, len(value)) {
 				break
 			}

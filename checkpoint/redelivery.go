@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // RedeliveryOffset is an offset in a sink's redelivery queue. Callers only compare offsets
@@ -72,10 +74,7 @@ func (s *Store) Requeue(ctx context.Context, sink string, keys []string) (n int,
 			return true, r.requeue(sink, key, event)
 		})
 	}
-	if err != nil {
-		return n, fmt.Errorf("requeue dead letters of %s: %w", sink, err)
-	}
-	return n, nil
+	return n, wrapf(err, "requeue dead letters of %s", sink)
 }
 
 // requeue appends an event to a sink's queue.
@@ -99,45 +98,31 @@ func (r *writeRound) requeue(sink, key string, event []byte) error {
 // anyway). While the sink is configured, Limits.Retain trims no part of the range before
 // it is redelivered; MaxBytes does.
 func (s *Store) Replay(ctx context.Context, sink string, since time.Time) (Range, error) {
-	r := &replay{sink: sink, since: since}
-	if err := s.do(ctx, r); err != nil {
+	var queued Range
+	err := s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) error {
+		last, err := cursorOf(r.tx.Tx, sink)
+		if err != nil {
+			return err
+		}
+		first, err := r.journal.since(since)
+		if err != nil || first > last {
+			return err
+		}
+		_, replayed, number, err := nextItem(r.tx, sink)
+		if err != nil {
+			return err
+		}
+		if err := replayed.Add(number, encode(first, last)); err != nil {
+			return fmt.Errorf("redelivery queue: %w", err)
+		}
+		queued = Range{First: first, Last: last}
+		r.changed, r.queued = true, true
+		return nil
+	}})
+	if err != nil {
 		return Range{}, fmt.Errorf("replay to %s: %w", sink, err)
 	}
-	return r.queued, nil
-}
-
-// replay is the change that Replay makes.
-type replay struct {
-	sink   string
-	since  time.Time
-	queued Range
-}
-
-func (p *replay) check(r *writeRound) error {
-	_, err := cursorOf(r.tx.Tx, p.sink)
-	return err
-}
-
-func (p *replay) write(r *writeRound) error {
-	p.queued = Range{}
-	last, err := cursorOf(r.tx.Tx, p.sink)
-	if err != nil {
-		return err
-	}
-	first, err := r.journal.since(p.since)
-	if err != nil || first > last {
-		return err
-	}
-	_, replayed, number, err := nextItem(r.tx, p.sink)
-	if err != nil {
-		return err
-	}
-	if err := replayed.Add(number, appendReplayed(first, last)); err != nil {
-		return fmt.Errorf("redelivery queue: %w", err)
-	}
-	p.queued = Range{First: first, Last: last}
-	r.changed, r.queued = true, true
-	return nil
+	return queued, nil
 }
 
 // Redeliver returns the next events of the queue, without waiting, in the order in which
@@ -179,8 +164,7 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 	}
 	size := 0
 	add := func(r Redelivered, value []byte) bool {
-		if max.MaxEvents > 0 && len(values) >= max.MaxEvents ||
-			max.MaxBytes > 0 && len(values) > 0 && size+len(value) > max.MaxBytes {
+		if !max.admits(len(values), size, len(value)) {
 			return false
 		}
 		next.Records, values = append(next.Records, r), append(values, value)
@@ -195,7 +179,7 @@ func (q redeliveryTable) read(tx *bolt.Tx, max Batch) (next Redelivery, values [
 			return add(Redelivered{Offset: i.offset(), Key: string(i.key)}, i.event), nil
 		}
 		cursor := j.events.Cursor()
-		for key, value := cursor.Seek(appendUint64(i.first)); key != nil; key, value = cursor.Next() {
+		for key, value := cursor.Seek(encode(i.first)); key != nil; key, value = cursor.Next() {
 			m, err := parseMark(key)
 			if err != nil {
 				return false, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -238,69 +222,41 @@ func (s *Store) WaitRedelivery(ctx context.Context, sink string) error {
 func (s *Store) CommitRedelivery(ctx context.Context, c RedeliveryCommit) error {
 	err := validateDead(c.Dead)
 	if err == nil {
-		err = s.do(ctx, &redeliveryChange{c})
+		var l leading
+		err = s.do(ctx, change{
+			check: func(r *writeRound) (err error) {
+				l, err = c.check(r)
+				return err
+			},
+			write: func(r *writeRound) error {
+				r.changed = true
+				if err := l.remove(r.tx, c.Sink); err != nil {
+					return err
+				}
+				return putDead(r.tx, SinkOwner(c.Sink), c.Dead)
+			},
+		})
 	}
-	if err != nil {
-		return fmt.Errorf("commit the redelivery to %s: %w", c.Sink, err)
-	}
-	return nil
+	return wrapf(err, "commit the redelivery to %s", c.Sink)
 }
 
-// redeliveryChange is the change that CommitRedelivery makes.
-type redeliveryChange struct{ RedeliveryCommit }
-
-func (s *redeliveryChange) check(r *writeRound) error {
-	if _, err := cursorOf(r.tx.Tx, s.Sink); err != nil {
-		return err
+// check returns the part of the queue that a commit removes, or why it is refused.
+func (c *RedeliveryCommit) check(r *writeRound) (l leading, err error) {
+	if _, err := cursorOf(r.tx.Tx, c.Sink); err != nil {
+		return l, err
 	}
-	q := openQueue(r.tx.Tx, s.Sink)
+	q := openQueue(r.tx.Tx, c.Sink)
 	begin, err := q.begin()
 	switch {
 	case err != nil:
-		return err
-	case begin == (RedeliveryOffset{}) || begin != s.Expect:
-		return ErrFenced
+		return l, err
+	case begin == (RedeliveryOffset{}) || begin != c.Expect:
+		return l, ErrFenced
 	}
-	if _, err := q.upTo(s.Last, s.Events); err != nil {
-		return err
+	if l, err = q.upTo(c.Last, c.Events); err != nil {
+		return l, err
 	}
-	return r.deadSpace(s.Sink, s.Dead)
-}
-
-func (s *redeliveryChange) write(r *writeRound) error {
-	r.changed = true
-	q := openQueue(r.tx.Tx, s.Sink)
-	l, err := q.upTo(s.Last, s.Events)
-	if err != nil {
-		return err
-	}
-	requeued := r.tx.Table(requeuedBucket).Inside([]byte(s.Sink))
-	for _, number := range l.requeued {
-		if err := requeued.Delete(number); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	replayed := r.tx.Table(replayedBucket).Inside([]byte(s.Sink))
-	for _, number := range l.replayed {
-		if err := replayed.Delete(number); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	if l.left != nil {
-		if err := replayed.Put(appendUint64(l.left.number), appendReplayed(l.left.first, l.left.last)); err != nil {
-			return fmt.Errorf("redelivery queue: %w", err)
-		}
-	}
-	if len(l.requeued) > 0 || l.skipped > 0 {
-		c := countsOf(r.tx.Tx, s.Sink)
-		c.requeued -= uint64(len(l.requeued))
-		c.requeuedBytes -= l.bytes
-		c.skipped += l.skipped
-		if err := c.put(r.tx, s.Sink); err != nil {
-			return err
-		}
-	}
-	return putDead(r.tx, SinkOwner(s.Sink), s.Dead)
+	return l, r.deadSpace(c.Sink, c.Dead)
 }
 
 // leading is the part of a queue that a commit removes.
@@ -310,6 +266,28 @@ type leading struct {
 	bytes    int64  // of requeued events
 	skipped  uint64 // events that had been trimmed
 	left     *item  // what remains of the last range; nil: nothing
+}
+
+// remove removes the part from the sink's queue, and counts that.
+func (l leading) remove(tx *boltfile.Tx, sink string) (err error) {
+	requeued, replayed := tx.Table(requeuedBucket).Inside([]byte(sink)), tx.Table(replayedBucket).Inside([]byte(sink))
+	for _, number := range l.requeued {
+		err = errors.Join(err, requeued.Delete(number))
+	}
+	for _, number := range l.replayed {
+		err = errors.Join(err, replayed.Delete(number))
+	}
+	if l.left != nil {
+		err = errors.Join(err, replayed.Put(encode(l.left.number), encode(l.left.first, l.left.last)))
+	}
+	if err != nil || len(l.requeued) == 0 && l.skipped == 0 {
+		return wrapf(err, "redelivery queue")
+	}
+	c := countsOf(tx.Tx, sink)
+	c.requeued -= uint64(len(l.requeued))
+	c.requeuedBytes -= l.bytes
+	c.skipped += l.skipped
+	return c.put(tx, sink)
 }
 
 // upTo returns what the queue holds up to an offset, of which so many events were
@@ -325,7 +303,7 @@ func (q redeliveryTable) upTo(last RedeliveryOffset, delivered int) (leading, er
 			return false, nil
 		}
 		found = i.number == last.Item
-		number := appendUint64(i.number)
+		number := encode(i.number)
 		if !i.replays() {
 			l.requeued, l.bytes = append(l.requeued, number), l.bytes+int64(len(i.event))
 			found = found && last.Seq == 0

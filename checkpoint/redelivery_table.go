@@ -18,16 +18,7 @@ type redeliveryTable struct {
 }
 
 func openQueue(tx *bolt.Tx, sink string) redeliveryTable {
-	return redeliveryTable{inside(tx, requeuedBucket, sink), inside(tx, replayedBucket, sink)}
-}
-
-// inside returns a bucket nested in one of the file's buckets, or nil. Files of an older
-// version, opened read-only, do not have all of them.
-func inside(tx *bolt.Tx, bucket []byte, name string) *bolt.Bucket {
-	if outer := tx.Bucket(bucket); outer != nil {
-		return outer.Bucket([]byte(name))
-	}
-	return nil
+	return redeliveryTable{inside(tx, requeuedBucket, []byte(sink)), inside(tx, replayedBucket, []byte(sink))}
 }
 
 // item is an item of a queue: a requeued event, or what remains of a range.
@@ -122,7 +113,7 @@ func nextItem(tx *boltfile.Tx, sink string) (requeued, replayed *boltfile.Table,
 		return nil, nil, nil, fmt.Errorf("redelivery queue: %w", err)
 	}
 	requeued.FillPercent = appendFill
-	return requeued, replayed, appendUint64(n), nil
+	return requeued, replayed, encode(n), nil
 }
 
 func appendRequeued(key string, event []byte) []byte {
@@ -139,18 +130,12 @@ func parseRequeued(key, value []byte) (item, error) {
 	return item{number: binary.BigEndian.Uint64(key), key: value[2:keyed], event: value[keyed:]}, nil
 }
 
-func appendReplayed(first, last uint64) []byte {
-	return binary.BigEndian.AppendUint64(appendUint64(first), last)
-}
-
 func parseReplayed(key, value []byte) (item, error) {
 	if len(key) != 8 || len(value) != 16 {
 		return item{}, errors.New("a replayed range cannot be read")
 	}
-	return item{
-		number: binary.BigEndian.Uint64(key),
-		first:  binary.BigEndian.Uint64(value), last: binary.BigEndian.Uint64(value[8:]),
-	}, nil
+	ends := decode(value)
+	return item{number: decode(key)[0], first: ends[0], last: ends[1]}, nil
 }
 
 // counts holds a sink's counts for its Stats.
@@ -161,28 +146,13 @@ type counts struct {
 }
 
 func countsOf(tx *bolt.Tx, sink string) counts {
-	bucket := tx.Bucket(countsBucket)
-	if bucket == nil {
-		return counts{}
-	}
-	value := bucket.Get([]byte(sink))
-	if len(value) != 24 {
-		return counts{}
-	}
-	return counts{
-		requeued:      binary.BigEndian.Uint64(value),
-		requeuedBytes: int64(binary.BigEndian.Uint64(value[8:])),
-		skipped:       binary.BigEndian.Uint64(value[16:]),
-	}
+	n := decode(valueOf(tx, countsBucket, sink))
+	return counts{requeued: n[0], requeuedBytes: int64(n[1]), skipped: n[2]}
 }
 
 func (c counts) put(tx *boltfile.Tx, sink string) error {
-	value := binary.BigEndian.AppendUint64(appendUint64(c.requeued), uint64(c.requeuedBytes))
-	value = binary.BigEndian.AppendUint64(value, c.skipped)
-	if err := tx.Table(countsBucket).Put([]byte(sink), value); err != nil {
-		return fmt.Errorf("counts of %s: %w", sink, err)
-	}
-	return nil
+	err := tx.Table(countsBucket).Put([]byte(sink), encode(c.requeued, uint64(c.requeuedBytes), c.skipped))
+	return wrapf(err, "counts of %s", sink)
 }
 
 // held returns the number of the first event that a configured sink still has to get

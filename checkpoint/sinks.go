@@ -1,13 +1,15 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"ndrbridge/checkpoint/internal/boltfile"
 )
 
 // Start sets where a sink that the state has never seen begins.
@@ -26,35 +28,26 @@ func (s *Store) Configure(ctx context.Context, sinks map[string]Start) error {
 			return fmt.Errorf("configure sinks: a name of %d bytes", len(sink))
 		}
 	}
-	if err := s.do(ctx, configuration(sinks)); err != nil {
-		return fmt.Errorf("configure sinks: %w", err)
-	}
-	return nil
-}
-
-// configuration is the change that Configure makes.
-type configuration map[string]Start
-
-func (configuration) check(*writeRound) error { return nil }
-
-func (c configuration) write(r *writeRound) error {
-	cursors := r.tx.Table(cursorsBucket)
-	r.configured = make(map[string]bool, len(c))
-	for sink, start := range c {
-		r.configured[sink] = true
-		if cursors.Get([]byte(sink)) != nil {
-			continue
+	err := s.do(ctx, change{write: func(r *writeRound) error {
+		cursors := r.tx.Table(cursorsBucket)
+		r.configured = make(map[string]bool, len(sinks))
+		for sink, start := range sinks {
+			r.configured[sink] = true
+			if cursors.Get([]byte(sink)) != nil {
+				continue
+			}
+			seq, err := start.cursor(&r.journal)
+			if err == nil {
+				err = cursors.Put([]byte(sink), encode(seq))
+			}
+			if err != nil {
+				return fmt.Errorf("cursor of %s: %w", sink, err)
+			}
+			r.changed = true
 		}
-		seq, err := start.cursor(&r.journal)
-		if err == nil {
-			err = cursors.Put([]byte(sink), appendUint64(seq))
-		}
-		if err != nil {
-			return fmt.Errorf("cursor of %s: %w", sink, err)
-		}
-		r.changed = true
-	}
-	return nil
+		return nil
+	}})
+	return wrapf(err, "configure sinks")
 }
 
 // cursor returns the number of the event before the first one to deliver.
@@ -76,10 +69,7 @@ func (s *Store) Cursor(ctx context.Context, sink string) (seq uint64, err error)
 		seq, err = cursorOf(tx, sink)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("cursor of %s: %w", sink, err)
-	}
-	return seq, nil
+	return seq, wrapf(err, "cursor of %s", sink)
 }
 
 func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
@@ -87,61 +77,150 @@ func cursorOf(tx *bolt.Tx, sink string) (uint64, error) {
 	if len(value) != 8 {
 		return 0, errors.New("the sink was never configured")
 	}
-	return binary.BigEndian.Uint64(value), nil
+	return decode(value)[0], nil
+}
+
+// hasCursor returns the check of changes to a sink that was configured once.
+func hasCursor(sink string) func(*writeRound) error {
+	return func(r *writeRound) error {
+		_, err := cursorOf(r.tx.Tx, sink)
+		return err
+	}
 }
 
 // Pause records, across restarts, whether an operator has paused a sink; Stats returns it.
 // It has no other effect here. It returns an error if the sink was never configured.
 func (s *Store) Pause(ctx context.Context, sink string, paused bool) error {
-	p := pausing{sink: sink}
-	if paused {
-		p.since = s.clock.now().UnixMilli()
-	}
-	if err := s.do(ctx, p); err != nil {
-		return fmt.Errorf("pause %s: %w", sink, err)
-	}
-	return nil
-}
-
-// pausing is the change that Pause makes.
-type pausing struct {
-	sink  string
-	since int64 // milliseconds since 1970; 0: not paused
-}
-
-func (p pausing) check(r *writeRound) error {
-	_, err := cursorOf(r.tx.Tx, p.sink)
-	return err
-}
-
-func (p pausing) write(r *writeRound) error {
-	paused := r.tx.Table(pausedBucket)
-	already := paused.Get([]byte(p.sink)) != nil
-	var err error
-	switch {
-	case already == (p.since != 0):
-		return nil
-	case already:
-		err = paused.Delete([]byte(p.sink))
-	default:
-		err = paused.Add([]byte(p.sink), appendUint64(uint64(p.since)))
-	}
-	if err != nil {
-		return fmt.Errorf("paused sinks: %w", err)
-	}
-	r.changed = true
-	return nil
+	key, now := []byte(sink), s.clock.now().UnixMilli()
+	err := s.do(ctx, change{check: hasCursor(sink), write: func(r *writeRound) (err error) {
+		sinks := r.tx.Table(pausedBucket)
+		switch already := sinks.Get(key) != nil; {
+		case already == paused:
+			return nil
+		case paused:
+			err = sinks.Add(key, encode(uint64(now)))
+		default:
+			err = sinks.Delete(key)
+		}
+		r.changed = true
+		return wrapf(err, "paused sinks")
+	}})
+	return wrapf(err, "pause %s", sink)
 }
 
 // pausedSince returns when a sink was paused, or the zero time if it is not paused.
 func pausedSince(tx *bolt.Tx, sink string) time.Time {
-	bucket := tx.Bucket(pausedBucket)
-	if bucket == nil { // a file of version 1, opened read-only
-		return time.Time{}
-	}
-	value := bucket.Get([]byte(sink))
+	value := valueOf(tx, pausedBucket, sink)
 	if len(value) != 8 {
 		return time.Time{}
 	}
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(value)))
+	return time.UnixMilli(int64(decode(value)[0]))
+}
+
+// Forget drops the cursor, the redelivery queue and the dead letters of a sink. It returns
+// an error if the sink is configured, or never was.
+func (s *Store) Forget(ctx context.Context, sink string) error {
+	err := s.do(ctx, change{
+		check: func(r *writeRound) error {
+			if r.configured[sink] {
+				return errors.New("the sink is configured; take it out of the configuration first")
+			}
+			return hasCursor(sink)(r)
+		},
+		write: func(r *writeRound) error {
+			r.changed = true
+			return forgetSink(r.tx, sink)
+		},
+	})
+	return wrapf(err, "forget %s", sink)
+}
+
+// part is a part of what the file holds of a sink: a value, or a bucket.
+type part struct {
+	outer *boltfile.Table
+	key   []byte
+}
+
+func partsOf(tx *boltfile.Tx, sink string) []part {
+	name, owner := []byte(sink), []byte(SinkOwner(sink))
+	return []part{
+		{tx.Table(cursorsBucket), name},
+		{tx.Table(deadBucket), owner},
+		{tx.Table(deadSizeBucket), owner},
+		{tx.Table(requeuedBucket), name},
+		{tx.Table(replayedBucket), name},
+		{tx.Table(countsBucket), name},
+		{tx.Table(pausedBucket), name},
+		{tx.Table(knownBucket), memoryName(sink)},
+		{tx.Table(forgetBucket), memoryName(sink)},
+	}
+}
+
+func forgetSink(tx *boltfile.Tx, sink string) error {
+	for _, p := range partsOf(tx, sink) {
+		err := p.outer.DeleteBucket(p.key)
+		if err == nil {
+			err = p.outer.Delete(p.key)
+		}
+		if err != nil {
+			return fmt.Errorf("sink %s: %w", sink, err)
+		}
+	}
+	return nil
+}
+
+// Rename moves everything that the state holds of a sink to another name, in one
+// transaction. It returns an error if either is configured, if from never was, or if the
+// state holds anything under the name to. It needs memory for a copy of the sink's dead
+// letters and requeued events.
+func (s *Store) Rename(ctx context.Context, from, to string) error {
+	if to == "" || len(to) > maxKey {
+		return fmt.Errorf("rename %s to %s: a name of %d bytes", from, to, len(to))
+	}
+	err := s.do(ctx, change{
+		check: func(r *writeRound) error {
+			for _, sink := range []string{from, to} {
+				if r.configured[sink] {
+					return fmt.Errorf("the sink %s is configured; take it out of the configuration first", sink)
+				}
+			}
+			for _, p := range partsOf(r.tx, to) {
+				if p.outer.Get(p.key) != nil || p.outer.Inside(p.key) != nil {
+					return fmt.Errorf("the state already knows a sink %s", to)
+				}
+			}
+			return hasCursor(from)(r)
+		},
+		write: func(r *writeRound) error {
+			r.changed = true
+			copies := partsOf(r.tx, to)
+			for i, p := range partsOf(r.tx, from) {
+				if err := p.copy(copies[i]); err != nil {
+					return fmt.Errorf("what belongs to %s: %w", from, err)
+				}
+			}
+			return forgetSink(r.tx, from)
+		},
+	})
+	return wrapf(err, "rename %s to %s", from, to)
+}
+
+// copy copies a part, if it exists.
+func (p part) copy(to part) error {
+	if value := p.outer.Get(p.key); value != nil {
+		return to.outer.Add(to.key, bytes.Clone(value))
+	}
+	from := p.outer.Inside(p.key)
+	if from == nil {
+		return nil
+	}
+	copied, err := to.outer.Make(to.key)
+	if err != nil {
+		return err
+	}
+	if err := copied.SetSequence(from.Sequence()); err != nil {
+		return err
+	}
+	copied.FillPercent = appendFill
+	return from.ForEach(func(key, value []byte) error { return copied.Add(key, bytes.Clone(value)) })
 }

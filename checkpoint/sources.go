@@ -44,10 +44,7 @@ func (s *Store) Position(ctx context.Context, source Source) (position []byte, e
 		position = bytes.Clone(tx.Bucket(positionsBucket).Get([]byte(source.String())))
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("position of %s: %w", source, err)
-	}
-	return position, nil
+	return position, wrapf(err, "position of %s", source)
 }
 
 // Commit writes c, all of it or nothing. While the journal has no space (see Limits), it
@@ -61,7 +58,7 @@ func (s *Store) Commit(ctx context.Context, c Commit) error {
 		if len(c.Events) > 0 {
 			s.waitForSinks(ctx)
 		}
-		err = s.do(ctx, &commit{c})
+		err = s.do(ctx, c.change())
 	}
 	if err != nil {
 		return fmt.Errorf("commit of %s: %w", c.Source, err)
@@ -91,10 +88,9 @@ func (c *Commit) validate() error {
 // maxKey is the longest key: it leaves space for what the layout puts before it.
 const maxKey = bolt.MaxKeySize - 8
 
-// commit is the change that Commit makes.
-type commit struct{ Commit }
+func (c *Commit) change() change { return change{check: c.check, write: c.write, last: true} }
 
-func (c *commit) check(r *writeRound) error {
+func (c *Commit) check(r *writeRound) error {
 	position := r.tx.Bucket(positionsBucket).Get([]byte(c.Source.String()))
 	if !bytes.Equal(position, c.Expect) {
 		return ErrFenced
@@ -118,7 +114,7 @@ func (c *commit) check(r *writeRound) error {
 
 // write puts the position into the same transaction as its events: it is never ahead of
 // them.
-func (c *commit) write(r *writeRound) error {
+func (c *Commit) write(r *writeRound) error {
 	r.changed = true
 	name := []byte(c.Source.String())
 	if err := r.append(c.Events); err != nil {
@@ -136,4 +132,80 @@ func (c *commit) write(r *writeRound) error {
 		return err
 	}
 	return r.boundSourceDead()
+}
+
+// ForgetAppliance drops the positions of an appliance's streams and what its sources and
+// the sinks remember about it, so that another appliance can take its name. What the
+// journal and the dead letters hold of it stays, and so does the position of the events
+// about it. found is false if there was nothing to drop. It returns an error while commands
+// for it are pending. It needs memory for the keys that it drops.
+func (s *Store) ForgetAppliance(ctx context.Context, appliance string) (found bool, err error) {
+	err = s.do(ctx, change{
+		check: func(r *writeRound) error {
+			if pending := inside(r.tx.Tx, waitingBucket, []byte(appliance)); pending != nil {
+				if id, _ := pending.Cursor().First(); id != nil {
+					return errors.New("ticket commands for it are pending: drop them first (ndrbridge tickets drop), or let them be carried out")
+				}
+			}
+			return nil
+		},
+		write: func(r *writeRound) (err error) {
+			found, err = r.forgetAppliance(appliance)
+			r.changed = r.changed || found
+			return err
+		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("forget appliance %s: %w", appliance, err)
+	}
+	return found, nil
+}
+
+func (r *writeRound) forgetAppliance(appliance string) (found bool, err error) {
+	prefix := []byte(appliance + "/")
+	positions := r.tx.Table(positionsBucket)
+	events := Source{Appliance: appliance, Stream: transform.StreamEvents}.String()
+	for _, name := range keysWith(positions.Bucket, prefix) {
+		if string(name) == events {
+			continue
+		}
+		if err := positions.Delete(name); err != nil {
+			return found, fmt.Errorf("position %s: %w", name, err)
+		}
+		found = true
+	}
+	for _, outer := range [][]byte{knownBucket, forgetBucket} {
+		table := r.tx.Table(outer)
+		for _, name := range append(keysWith(table.Bucket, prefix), expectedName(appliance)) {
+			if table.Inside(name) == nil {
+				continue
+			}
+			if err := table.DeleteBucket(name); err != nil {
+				return found, fmt.Errorf("%s of %s: %w", outer, name, err)
+			}
+			found = true
+		}
+	}
+	// The sinks' memories of it. Their entries in the bucket forget are dropped when
+	// their turn comes.
+	known := r.tx.Table(knownBucket)
+	for _, name := range keysWith(known.Bucket, memoryName("")) {
+		memory := known.Inside(name)
+		for _, key := range keysWith(memory.Bucket, []byte(sourceKeyPrefix+appliance+"/")) {
+			if err := memory.Delete(key); err != nil {
+				return found, fmt.Errorf("memory of %s: %w", name, err)
+			}
+			found = true
+		}
+	}
+	return found, nil
+}
+
+// keysWith returns the keys of a bucket that begin with prefix.
+func keysWith(b *bolt.Bucket, prefix []byte) (keys [][]byte) {
+	cursor := b.Cursor()
+	for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Next() {
+		keys = append(keys, bytes.Clone(key))
+	}
+	return keys
 }

@@ -89,7 +89,7 @@ func (s *Stats) read(tx *bolt.Tx, j *journal, configured map[string]bool) (err e
 	if s.Layout, err = layoutOf(tx); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	s.Commands.Pending, s.Commands.Done = commandCounts(tx)
+	s.Commands = commandStats(tx)
 	s.First, s.Last = j.first, j.last
 	s.Events, s.Bytes = j.last+1-j.first, j.bytes()
 	err = tx.Bucket(cursorsBucket).ForEach(func(sink, value []byte) error {

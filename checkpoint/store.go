@@ -238,6 +238,14 @@ func (s *Store) end(tx *bolt.Tx) {
 	}
 }
 
+// wrapf adds what was tried to an error; nil stays nil.
+func wrapf(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // readEnds reads the journal's ends and the minimum size of the file.
 func (s *Store) readEnds() (e ends, err error) {
 	err = s.read(func(tx *bolt.Tx) error {

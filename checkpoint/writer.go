@@ -25,12 +25,15 @@ type operation struct {
 
 // change is what an operation does, in two steps, so that a refused operation has written
 // nothing.
-type change interface {
-	// check reports why the operation is refused: only its caller gets the error.
-	// errNoSpace makes the operation wait.
-	check(*writeRound) error
-	// write makes the change. An error rolls back the whole round.
-	write(*writeRound) error
+type change struct {
+	// check returns why the operation is refused: only its caller gets the error.
+	// errNoSpace makes the operation wait. nil: it is never refused.
+	check func(*writeRound) error
+	// write follows check at once, and makes the change. An error rolls back the whole round.
+	write func(*writeRound) error
+	// last is true for commits: they come after the others of a round, so that they find the
+	// space that deliveries free.
+	last bool
 }
 
 // errNoSpace means that the journal is full of events that sinks have not committed yet.
@@ -250,18 +253,17 @@ func (s *Store) execute(tx *bolt.Tx, r *writeRound, ops []*operation, results []
 	return trimmed, r.tx.PutSum()
 }
 
-// do executes the operations and records the errors of refused ones. Commits come last, so
-// that they find the space that deliveries free.
+// do executes the operations and records the errors of refused ones.
 func (r *writeRound) do(ops []*operation, results []error) error {
-	for _, commits := range []bool{false, true} {
+	for _, last := range []bool{false, true} {
 		for i, op := range ops {
-			if _, is := op.change.(*commit); is != commits {
+			if op.last != last {
 				continue
 			}
-			if results[i] = op.ctx.Err(); results[i] != nil {
-				continue
+			if results[i] = op.ctx.Err(); results[i] == nil && op.check != nil {
+				results[i] = op.check(r)
 			}
-			if results[i] = op.check(r); results[i] != nil {
+			if results[i] != nil {
 				continue
 			}
 			if err := op.write(r); err != nil {

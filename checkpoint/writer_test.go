@@ -99,27 +99,27 @@ func TestFullDiskSaysWhatHappens(t *testing.T) {
 }
 
 // refuse and fail are changes that return errors.
-type refuse struct{}
-
-func (refuse) check(*writeRound) error { return ErrFenced }
-func (refuse) write(*writeRound) error { panic("written although refused") }
-
-type fail struct{ err error }
-
-func (fail) check(*writeRound) error { return nil }
-func (f fail) write(r *writeRound) error {
-	r.changed = true
-	if err := r.tx.Table(positionsBucket).Put([]byte("half"), []byte("x")); err != nil {
-		return err
-	}
-	return f.err
+var refuse = change{
+	check: func(*writeRound) error { return ErrFenced },
+	write: func(*writeRound) error { panic("written although refused") },
 }
 
-// hold is a change that keeps the writer busy until it is closed.
+func fail(broken error) change {
+	return change{write: func(r *writeRound) error {
+		r.changed = true
+		if err := r.tx.Table(positionsBucket).Put([]byte("half"), []byte("x")); err != nil {
+			return err
+		}
+		return broken
+	}}
+}
+
+// hold is a change that keeps the writer busy until end is closed.
 type hold struct{ begun, end chan struct{} }
 
-func (h hold) check(*writeRound) error { close(h.begun); <-h.end; return nil }
-func (hold) write(*writeRound) error   { return nil }
+func (h hold) change() change {
+	return change{write: func(*writeRound) error { close(h.begun); <-h.end; return nil }}
+}
 
 // together queues changes, in their order, so that they fall into one round.
 func together(t *testing.T, s *Store, changes ...change) []error {
@@ -128,7 +128,7 @@ func together(t *testing.T, s *Store, changes ...change) []error {
 	var running sync.WaitGroup
 	h := hold{make(chan struct{}), make(chan struct{})}
 	running.Go(func() {
-		if err := s.do(context.Background(), h); err != nil {
+		if err := s.do(context.Background(), h.change()); err != nil {
 			t.Errorf("the operation before: %v", err)
 		}
 	})
@@ -151,12 +151,12 @@ func waitQueued(s *Store, n int) {
 }
 
 func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
-	first := &commit{Commit{Source: testSource, Position: []byte("1")}}
-	second := &commit{Commit{Source: testSource, Expect: []byte("1"), Position: []byte("2")}}
+	first := (&Commit{Source: testSource, Position: []byte("1")}).change()
+	second := (&Commit{Source: testSource, Expect: []byte("1"), Position: []byte("2")}).change()
 
 	t.Run("a refused operation", func(t *testing.T) {
 		s := testStore(t)
-		errs := together(t, s, refuse{}, first, refuse{}, second)
+		errs := together(t, s, refuse, first, refuse, second)
 		for i, want := range []error{ErrFenced, nil, ErrFenced, nil} {
 			if !errors.Is(errs[i], want) {
 				t.Errorf("operation %d: error %v, want %v", i, errs[i], want)
@@ -169,7 +169,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 	t.Run("a failed operation rolls back the others of its round, and all callers get the error", func(t *testing.T) {
 		s := testStore(t)
 		broken := errors.New("broken")
-		errs := together(t, s, refuse{}, first, fail{broken})
+		errs := together(t, s, refuse, first, fail(broken))
 		for i, err := range errs[1:] {
 			if !errors.Is(err, broken) {
 				t.Errorf("operation %d: error %v, want %v", i+1, err, broken)
@@ -193,7 +193,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := hold{make(chan struct{}), make(chan struct{})}
 		held, done := make(chan error, 1), make(chan error, 1)
-		go func() { held <- s.do(t.Context(), h) }()
+		go func() { held <- s.do(t.Context(), h.change()) }()
 		<-h.begun
 		go func() { done <- s.do(ctx, first) }()
 		waitQueued(s, 1)
@@ -214,7 +214,7 @@ func TestOneOperationDoesNotHarmTheOthers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := hold{make(chan struct{}), make(chan struct{})}
 		done := make(chan error, 1)
-		go func() { done <- s.do(ctx, h) }()
+		go func() { done <- s.do(ctx, h.change()) }()
 		<-h.begun
 		cancel()
 		close(h.end)
