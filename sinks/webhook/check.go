@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -65,28 +66,28 @@ func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Findin
 	if !reached {
 		return found
 	}
-	if s.template.URL.Scheme == "http" {
+	if s.request.URL.Scheme == "http" {
 		found = append(found, finding.Finding{
 			Step: "tls", Result: finding.Warning, Detail: "plain http: anyone on the network path can read and change the requests, secrets included",
 			Advice: "use https in url",
 		})
 	}
-	if s.handshake != nil {
+	if s.o.Handshake != nil {
 		if err := s.ensureHandshake(ctx); err != nil {
 			return append(found, finding.Finding{
 				Step: "handshake", Result: finding.Failed, Detail: err.Error(),
 				Advice: "let the receiver allow this bridge, or remove handshake if the receiver does not support it",
 			})
 		}
-		return append(found, finding.Finding{Step: "handshake", Result: finding.OK, Detail: "the receiver allows events from " + s.handshake.Origin})
+		return append(found, finding.Finding{Step: "handshake", Result: finding.OK, Detail: "the receiver allows events from " + s.o.Handshake.Origin})
 	}
 	var requests []CheckRequest
-	if checker, ok := s.preset.(Checker); ok {
+	if checker, ok := s.o.Preset.(Checker); ok {
 		requests = checker.CheckRequests()
 	}
 	if len(requests) == 0 {
 		detail := "it can be reached, but cannot be checked without sending an event"
-		if s.transport.Proxy != nil {
+		if s.o.Proxy != nil {
 			detail = "its proxy can be reached; the target behind it cannot be checked without sending an event"
 		}
 		return append(found, finding.Finding{
@@ -106,23 +107,16 @@ func (s *Sink) check(ctx context.Context, now func() time.Time) []finding.Findin
 
 // reach connects as a request would, to the proxy if there is one, and sends nothing.
 func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding.Finding, reached bool) {
-	d := newDeadline(ctx, s.timeout)
+	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
-	target := s.template.URL
+	target := s.request.URL
 	path := &finding.Path{Address: finding.HostPort(target), Key: "url", Now: now}
-	address := path.Address
-	secure := target.Scheme == "https"
-	if s.transport.Proxy != nil {
-		if proxy, err := s.transport.Proxy(s.template); err == nil && proxy != nil {
-			path.Proxy = finding.HostPort(proxy)
-			address, secure = path.Proxy, false
-		}
+	address, secure := path.Address, target.Scheme == "https"
+	if proxy := s.o.Proxy; proxy != nil {
+		path.Proxy = finding.HostPort(proxy)
+		address, secure = path.Proxy, false
 	}
-	config := s.transport.TLSClientConfig
-	if config == nil {
-		config = &tls.Config{}
-	}
-	config = path.Secure(config)
+	config := path.Secure(cmp.Or(s.transport.TLSClientConfig, &tls.Config{}))
 	err := func() error {
 		conn, err := s.transport.DialContext(path.Watch(d.ctx), "tcp", address)
 		if err != nil {
@@ -154,28 +148,27 @@ func (s *Sink) reach(ctx context.Context, now func() time.Time) (found []finding
 
 // sendCheck sends a check request and judges the answer.
 func (s *Sink) sendCheck(ctx context.Context, r CheckRequest) finding.Finding {
-	d := newDeadline(ctx, s.timeout)
+	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
-	header := s.header.Clone()
+	failed := func(err error, advice string) finding.Finding {
+		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: err.Error(), Advice: advice}
+	}
+	header := s.request.Header.Clone()
 	if header.Del("Content-Type"); r.Body != nil {
 		header.Set("Content-Type", "application/json")
 	}
-	method := r.Method
-	if method == "" {
-		method = http.MethodGet
-	}
-	answer, err := s.do(d.ctx, method, r.URL, header, r.Body)
+	answer, err := s.do(d.ctx, cmp.Or(r.Method, http.MethodGet), r.URL, header, r.Body)
 	if err != nil {
-		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.notAnswered(d.ctx, err).Error(), Advice: "check url, proxy and tls"}
+		return failed(s.notAnswered(d.ctx, err), "check url, proxy and tls")
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 == 3 || answer.StatusCode/100 == 1 {
-		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.refused(answer).Error(), Advice: "check url"}
+		return failed(s.refused(answer), "check url")
 	}
 	const maxBody = 1 << 20 // no answer is larger
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
 	if err != nil {
-		return finding.Finding{Step: r.Step, Result: finding.Failed, Detail: s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)).Error(), Advice: "check url and proxy"}
+		return failed(s.notAnswered(d.ctx, fmt.Errorf("the answer is incomplete: %w", err)), "check url and proxy")
 	}
 	f := r.Judge(Answer{Status: answer.StatusCode, Header: answer.Header, Body: body})
 	f.Step = r.Step

@@ -50,18 +50,18 @@ func (h *Handshake) check() error {
 // receiver does not allow events, the sink halts; the handshake is repeated when it is
 // resumed.
 func (s *Sink) ensureHandshake(ctx context.Context) error {
-	if s.handshake == nil || s.handshakeDone {
+	if s.o.Handshake == nil || s.handshakeDone {
 		return nil
 	}
-	d := newDeadline(ctx, s.timeout)
+	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
-	request := s.template.WithContext(d.ctx)
+	request := s.request.WithContext(d.ctx)
 	request.Method = http.MethodOptions
-	request.Header = s.header.Clone()
+	request.Header = s.request.Header.Clone()
 	request.Header.Del("Content-Type")
 	request.Header.Del("Origin")
-	request.Header.Set(requestOrigin, s.handshake.Origin)
-	request.Header.Set(requestRate, strconv.Itoa(s.handshake.Rate))
+	request.Header.Set(requestOrigin, s.o.Handshake.Origin)
+	request.Header.Set(requestRate, strconv.Itoa(s.o.Handshake.Rate))
 	answer, err := s.transport.RoundTrip(request)
 	if err != nil {
 		return s.notAnswered(d.ctx, err)
@@ -98,10 +98,10 @@ func (s *Sink) readConsent(answer http.Header) error {
 	case origin == "":
 		return errors.New("the receiver did not consent: its answer has no WebHook-Allowed-Origin field; " +
 			"let it allow this bridge, or remove handshake if it does not support it")
-	case origin != "*" && !strings.EqualFold(origin, s.handshake.Origin):
-		return fmt.Errorf("the receiver allows the origin %q, not %q", excerpt(strings.NewReader(origin), s.secrets), s.handshake.Origin)
+	case origin != "*" && !strings.EqualFold(origin, s.o.Handshake.Origin):
+		return fmt.Errorf("the receiver allows the origin %q, not %q", excerpt(strings.NewReader(origin), s.secrets), s.o.Handshake.Origin)
 	}
-	perMinute := s.handshake.Rate // the default if the answer has no rate
+	perMinute := s.o.Handshake.Rate // the default if the answer has no rate
 	switch text := strings.TrimSpace(answer.Get(allowedRate)); text {
 	case "":
 	case "*":
@@ -118,19 +118,19 @@ func (s *Sink) readConsent(answer http.Header) error {
 
 // await waits until the negotiated rate allows another request. It waits no longer than
 // a request may take, because events acknowledged earlier are to be committed in the
-// meantime; after that it returns a Throttled failure.
-func (s *Sink) await(d *deadline) *failure {
+// meantime; after that it returns a Throttled error.
+func (s *Sink) await(d *deadline) error {
 	if s.limiter == nil {
 		return nil
 	}
 	d.timer.Stop() // no request is in flight
 	reservation := s.limiter.Reserve()
 	wait := reservation.Delay()
-	if wait > s.timeout {
+	if wait > s.o.Timeout {
 		reservation.Cancel()
 		err := sinks.Errorf(sinks.Throttled, "%s: the rate that the receiver allows is exceeded", s.target)
 		err.RetryAfter = wait
-		return &failure{err: err}
+		return err
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -138,6 +138,6 @@ func (s *Sink) await(d *deadline) *failure {
 	case <-timer.C:
 		return nil
 	case <-d.ctx.Done():
-		return &failure{err: s.notAnswered(d.ctx, d.ctx.Err())}
+		return s.notAnswered(d.ctx, d.ctx.Err())
 	}
 }

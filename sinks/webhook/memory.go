@@ -141,7 +141,7 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 	if s.stateful == nil {
 		return nil, nil
 	}
-	known, err := s.memory.recall(ctx, events, s.stateful.Key)
+	known, err := s.o.Memory.recall(ctx, events, s.stateful.Key)
 	if err != nil {
 		return nil, sinks.Errorf(sinks.Transient, "%s: not sent: %w", s.target, err)
 	}
@@ -151,7 +151,7 @@ func (s *Sink) known(ctx context.Context, events []transform.Event) ([][]byte, e
 // compose returns the request for the leading events.
 func (s *Sink) compose(events []transform.Event, known [][]byte) (Request, error) {
 	if s.stateful == nil {
-		return s.preset.Compose(events)
+		return s.o.Preset.Compose(events)
 	}
 	return s.stateful.ComposeWithMemory(events, known)
 }
@@ -161,7 +161,11 @@ func (s *Sink) remember(ctx context.Context, request Request, answer Answer) err
 	if s.stateful == nil {
 		return nil
 	}
-	if err := s.memory.remember(ctx, s.stateful.Remember(request, answer)); err != nil {
+	return s.store(ctx, s.stateful.Remember(request, answer))
+}
+
+func (s *Sink) store(ctx context.Context, values map[string][]byte) error {
+	if err := s.o.Memory.remember(ctx, values); err != nil {
 		return sinks.Errorf(sinks.Transient, "%s: sent, but its result could not be stored: %w", s.target, err)
 	}
 	return nil
@@ -177,8 +181,5 @@ func (s *Sink) finish(ctx context.Context, request Request, answer Answer) error
 	if err != nil {
 		return s.report(err)
 	}
-	if err := s.memory.remember(ctx, values); err != nil {
-		return sinks.Errorf(sinks.Transient, "%s: sent, but its result could not be stored: %w", s.target, err)
-	}
-	return nil
+	return s.store(ctx, values)
 }

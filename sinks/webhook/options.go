@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
@@ -89,17 +90,14 @@ const (
 	maxHeader = 16 << 10
 )
 
-// template checks the options and returns the request that every request of the sink is
+// request checks the options and returns the request that every request of the sink is
 // copied from.
-func (o Options) template() (*http.Request, error) {
+func (o Options) request() (*http.Request, error) {
 	target, err := parseURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	method := strings.ToUpper(o.Method)
-	if method == "" {
-		method = http.MethodPost
-	}
+	method := cmp.Or(strings.ToUpper(o.Method), http.MethodPost)
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, method) {
 		return nil, fmt.Errorf("method %q is not POST, PUT or PATCH", o.Method)
 	}
@@ -111,15 +109,7 @@ func (o Options) template() (*http.Request, error) {
 		return nil, err
 	}
 	target.User = nil
-	return &http.Request{
-		Method:     method,
-		URL:        target,
-		Host:       target.Host,
-		Proto:      "HTTP/1.1",
-		ProtoMajor: 1,
-		ProtoMinor: 1,
-		Header:     header,
-	}, nil
+	return &http.Request{Method: method, URL: target, Host: target.Host, Header: header}, nil
 }
 
 // conflict reports options that cannot be combined.
@@ -158,55 +148,36 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// header returns the fields that every request carries.
+// header returns the fields that every request carries. user holds the credentials of URL.
 func (o Options) header(user *url.Userinfo) (http.Header, error) {
+	contentType, err := o.contentType()
+	if err != nil {
+		return nil, err
+	}
 	header := http.Header{
-		"User-Agent": {"ndrbridge"},
+		"Content-Type": {contentType},
 		// A nil key is not sent, but allows the transport to repeat a request on a
 		// new connection if the server closed the idle one.
 		"Idempotency-Key": nil,
+		"User-Agent":      {cmp.Or(o.UserAgent, "ndrbridge")},
 	}
-	if o.UserAgent != "" {
-		if !validValue(o.UserAgent) {
-			return nil, errors.New("user agent: it contains a line break or another control character")
-		}
-		header.Set("User-Agent", o.UserAgent)
+	if !validValue(o.UserAgent) {
+		return nil, fmt.Errorf("user agent: %w", errControl)
 	}
-	switch o.Mode {
-	case "", transform.Structured:
-		header.Set("Content-Type", transform.ContentTypeStructured)
-	case transform.Binary:
-		header.Set("Content-Type", transform.ContentTypeData)
-	case transform.Batch:
-		header.Set("Content-Type", transform.ContentTypeBatch)
-	default:
-		return nil, fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
-	}
-
-	var service Service
-	if o.Preset != nil {
-		if header.Get("Content-Type") != transform.ContentTypeStructured {
-			return nil, fmt.Errorf("mode %q has no effect with a preset", o.Mode)
-		}
-		service = o.Preset.Service()
-	}
-	if o.Preset != nil || o.Template != nil {
-		header.Set("Content-Type", transform.ContentTypeData)
-	}
-
 	if o.Handshake != nil {
 		header.Set("Origin", o.Handshake.Origin)
 	}
-
 	given := 0 // credentials
-	for name, value := range service.Header {
-		if name == "Authorization" {
-			given++
+	if o.Preset != nil {
+		for name, value := range o.Preset.Service().Header {
+			if !validValue(value) {
+				return nil, fmt.Errorf("preset: %s: %w", name, errControl)
+			}
+			if name == "Authorization" {
+				given++
+			}
+			header.Set(name, value)
 		}
-		if !validValue(value) {
-			return nil, fmt.Errorf("preset: %s: it contains a line break or another control character", name)
-		}
-		header.Set(name, value)
 	}
 	for name, value := range o.Headers {
 		name = http.CanonicalHeaderKey(name)
@@ -214,28 +185,27 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		case !validName(name):
 			return nil, fmt.Errorf("headers: %q is not a valid header name", name)
 		case !validValue(value):
-			return nil, fmt.Errorf("headers: %s: it contains a line break or another control character", name)
-		case slices.Contains(reserved, name), strings.HasPrefix(name, "Ce-"),
-			len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name),
-			o.Handshake != nil && name == "Origin":
+			return nil, fmt.Errorf("headers: %s: %w", name, errControl)
+		case o.sets(name):
 			return nil, fmt.Errorf("headers: %s is set by the bridge and cannot be configured", name)
 		case name == "Authorization":
 			given++
 		}
 		header[name] = []string{value}
 	}
-	if o.Bearer != "" {
-		given++
-		header.Set("Authorization", "Bearer "+o.Bearer)
-	}
-	if o.Username != "" || o.Password != "" {
-		given++
-		header.Set("Authorization", basic(o.Username, o.Password))
-	}
-	if user != nil {
-		given++
-		password, _ := user.Password()
-		header.Set("Authorization", basic(user.Username(), password))
+	password, _ := user.Password()
+	for _, c := range []struct {
+		given       bool
+		credentials string
+	}{
+		{o.Bearer != "", "Bearer " + o.Bearer},
+		{o.Username != "" || o.Password != "", basic(o.Username, o.Password)},
+		{user != nil, basic(user.Username(), password)},
+	} {
+		if c.given {
+			given++
+			header.Set("Authorization", c.credentials)
+		}
 	}
 	if given > 1 {
 		return nil, errors.New("only one of a bearer token, a user name, credentials in url, and an Authorization header can be set")
@@ -244,6 +214,34 @@ func (o Options) header(user *url.Userinfo) (http.Header, error) {
 		return nil, errors.New("the bearer token contains a line break or another control character")
 	}
 	return header, checkSize(header)
+}
+
+var errControl = errors.New("it contains a line break or another control character")
+
+// contentType returns the content type of the mode, the preset or the template.
+func (o Options) contentType() (string, error) {
+	contentType, ok := map[transform.Mode]string{
+		"":                   transform.ContentTypeStructured,
+		transform.Structured: transform.ContentTypeStructured,
+		transform.Binary:     transform.ContentTypeData,
+		transform.Batch:      transform.ContentTypeBatch,
+	}[o.Mode]
+	switch {
+	case !ok:
+		return "", fmt.Errorf("mode %q is not structured, binary or batch", o.Mode)
+	case o.Preset != nil && contentType != transform.ContentTypeStructured:
+		return "", fmt.Errorf("mode %q has no effect with a preset", o.Mode)
+	case o.Preset != nil || o.Template != nil:
+		return transform.ContentTypeData, nil
+	}
+	return contentType, nil
+}
+
+// sets reports whether the bridge sets a header field itself.
+func (o Options) sets(name string) bool {
+	return slices.Contains(reserved, name) || strings.HasPrefix(name, "Ce-") ||
+		len(o.SignSecrets) > 0 && slices.Contains(signature.Fields(), name) ||
+		o.Handshake != nil && name == "Origin"
 }
 
 // checkSize returns an error if the header or one of its fields is too large.
@@ -277,21 +275,11 @@ var reserved = []string{
 
 // validName reports whether name is a token (RFC 9110, section 5.6.2).
 func validName(name string) bool {
-	for _, c := range []byte(name) {
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return name != ""
+	const token = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return name != "" && strings.Trim(name, token) == ""
 }
 
 // validValue reports whether value is a valid field value (RFC 9110, section 5.5).
 func validValue(value string) bool {
-	for _, c := range []byte(value) {
-		if c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }

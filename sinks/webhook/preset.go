@@ -83,19 +83,8 @@ type Answer struct {
 // event is larger.
 const maxAnswer = 16 << 20
 
-// sendPreset sends the events as the preset composes them. A large batch is split by
-// key into requests that are sent concurrently.
-func (s *Sink) sendPreset(ctx context.Context, events []transform.Event) error {
-	return s.sendParts(events, func(p part) *failure {
-		if err := s.sendSequentially(ctx, p.events); err != nil {
-			return &failure{err: err}
-		}
-		return nil
-	})
-}
-
-// sendSequentially sends the events in as few requests as carry them all, one after
-// another.
+// sendSequentially sends the events as the preset composes them, in as few requests as
+// carry them all, one after another.
 func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) error {
 	var t results
 	for left := events; len(left) > 0; {
@@ -115,7 +104,7 @@ func (s *Sink) sendSequentially(ctx context.Context, events []transform.Event) e
 		}
 		if request.Nothing {
 			err = s.finish(ctx, request, Answer{})
-		} else if len(request.Body) > s.maxBody {
+		} else if len(request.Body) > s.o.MaxBodyBytes {
 			err = s.unsendable(s.tooLarge(len(request.Body)))
 		} else {
 			err = s.converse(ctx, request)
@@ -135,14 +124,14 @@ func (s *Sink) converse(ctx context.Context, request Request) error {
 	if err := s.waitForRate(ctx); err != nil {
 		return err
 	}
-	d := newDeadline(ctx, s.timeout)
+	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
 	for {
 		answer, err := s.roundTrip(d, request)
 		if err != nil {
 			return err
 		}
-		next, err := s.preset.Judge(request, answer)
+		next, err := s.o.Preset.Judge(request, answer)
 		if err != nil {
 			return s.report(err)
 		}
@@ -177,7 +166,7 @@ func (s *Sink) waitForRate(ctx context.Context) error {
 
 // roundTrip sends one request and reads its answer.
 func (s *Sink) roundTrip(d *deadline, request Request) (Answer, error) {
-	header := s.header
+	header := s.request.Header
 	if request.Once {
 		header = header.Clone()
 		header.Del("Idempotency-Key") // without it the transport does not repeat the request

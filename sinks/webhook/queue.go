@@ -62,37 +62,32 @@ func (q *requestQueue) takeLocked() (i int, ok bool) {
 	return 0, false
 }
 
-// acknowledged records that event i is durable, and returns the next event to post.
-func (q *requestQueue) acknowledged(i int) (next int, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.results[i] = nil
-	q.failures = 0
-	if after := q.after[i]; after != 0 {
-		q.held[after] = false
-		if after < q.next && !q.stopped {
-			return after, true // it was held back, and precedes all others
-		}
-	}
-	return q.takeLocked()
-}
-
-// failed records the failure of event i, and returns the next event to post. It stops
-// handing out events if the failure is not specific to the event: the target was not
+// done records the result of event i, and returns the next event to post. After a failure
+// it stops handing out events if that is not specific to the event: the target was not
 // reached, it refuses or throttles the sink, or as many events failed in a row as there
 // are requests in flight.
-func (q *requestQueue) failed(i int, f *failure) (next int, ok bool) {
+func (q *requestQueue) done(i int, perEvent bool, err error) (next int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.results[i] = f.err
+	q.results[i] = err
+	if err == nil {
+		q.failures = 0
+		if after := q.after[i]; after != 0 {
+			q.held[after] = false
+			if after < q.next && !q.stopped {
+				return after, true // it was held back, and precedes all others
+			}
+		}
+		return q.takeLocked()
+	}
 	q.failures++
-	switch class, _ := sinks.ClassOf(f.err); {
+	switch class, _ := sinks.ClassOf(err); {
 	case class == sinks.Halted || class == sinks.Throttled:
 		q.stopped = true
 		if q.whole == nil || class == sinks.Halted {
-			q.whole = f.err
+			q.whole = err
 		}
-	case !f.perEvent || q.failures >= q.inFlight:
+	case !perEvent || q.failures >= q.inFlight:
 		q.stopped = true
 	}
 	return q.takeLocked()
@@ -100,14 +95,12 @@ func (q *requestQueue) failed(i int, f *failure) (next int, ok bool) {
 
 // result returns the error for Send. It is called after all workers have returned.
 func (q *requestQueue) result() error {
-	none := true
 	for i, err := range q.results {
 		if err == sinks.ErrNotTried && q.whole != nil {
 			q.results[i] = q.whole
 		}
-		none = none && err == nil
 	}
-	if none {
+	if mostSevere(q.results) == nil {
 		return nil
 	}
 	return q.results

@@ -13,7 +13,7 @@ import (
 // secretsOf collects the secrets of the options: credentials, the values of the
 // configured headers, and everything after the host of the URL, since webhook URLs
 // often contain tokens.
-func secretsOf(o Options, proxy *url.URL) redact.Secrets {
+func secretsOf(o Options) redact.Secrets {
 	var words []string
 	whole := func(text string) { words = append(words, text) }
 	// A shorter part is unlikely to be secret, and would match unrelated text.
@@ -64,7 +64,7 @@ func secretsOf(o Options, proxy *url.URL) redact.Secrets {
 	if err != nil {
 		target = &url.URL{}
 	}
-	for _, u := range []*url.URL{target, proxy} {
+	for _, u := range []*url.URL{target, o.Proxy} {
 		if u != nil && u.User != nil {
 			password, _ := u.User.Password()
 			credentials(u.User.Username(), password)

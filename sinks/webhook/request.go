@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ndrbridge/internal/traceparent"
 	"ndrbridge/sinks"
 	"ndrbridge/transform"
 )
@@ -52,32 +53,23 @@ func (d *deadline) stop() {
 // longer answer the connection is closed.
 const maxDrained = 64 << 10
 
-// failure is the result of a request that was not acknowledged.
-type failure struct {
-	err error // a *sinks.Error, or the caller's wrapped context error
-	// perEvent means that the failure is specific to the events: the target rejected
-	// them, or they were not sent.
-	perEvent bool
-}
-
-// postOne posts one event in its own request.
-func (s *Sink) postOne(d *deadline, e transform.Event) *failure {
-	header, body := s.header, e.Structured()
-	var err error
+// postOne posts one event in its own request. Its results are those of post.
+func (s *Sink) postOne(d *deadline, e transform.Event) (perEvent bool, err error) {
+	header, body := s.request.Header, e.Structured()
 	switch {
-	case s.render != nil:
-		body, err = s.render.Render(e, s.maxBody)
-	case s.mode == transform.Binary:
+	case s.o.Template != nil:
+		body, err = s.o.Template.Render(e, s.o.MaxBodyBytes)
+	case s.o.Mode == transform.Binary:
 		body = e.Data()
 		header, err = withAttributes(header, e.Headers())
 	}
-	if err == nil && len(body) > s.maxBody {
+	if err == nil && len(body) > s.o.MaxBodyBytes {
 		err = s.tooLarge(len(body))
 	}
 	if err != nil {
-		return &failure{err: s.unsendable(err), perEvent: true}
+		return true, s.unsendable(err)
 	}
-	if s.render == nil {
+	if s.o.Template == nil {
 		// The transport may read the body after RoundTrip has returned, when the
 		// event's bytes may be reused: each request needs a copy.
 		body = bytes.Clone(body)
@@ -91,39 +83,41 @@ func (s *Sink) unsendable(err error) *sinks.Error {
 }
 
 func (s *Sink) tooLarge(size int) error {
-	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, s.maxBody)
+	return fmt.Errorf("a body of %d bytes is larger than max_body_bytes, which is %d", size, s.o.MaxBodyBytes)
 }
 
 // post sends one request that carries the events. It retains body, which must not be
-// modified afterwards.
-func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) *failure {
-	if f := s.await(d); f != nil {
-		return f
+// modified afterwards. The error is a *sinks.Error or the caller's wrapped context error.
+// perEvent means that it is specific to the events: the target rejected them, or they were
+// not sent.
+func (s *Sink) post(d *deadline, header http.Header, events []transform.Event, body []byte) (perEvent bool, err error) {
+	if err := s.await(d); err != nil {
+		return false, err
 	}
 	d.reset()
 	answer, err := s.do(d.ctx, "", nil, traced(d.ctx, s.signed(header, events, body)), body)
 	if err != nil {
-		return &failure{err: s.notAnswered(d.ctx, err)}
+		return false, s.notAnswered(d.ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
-		return &failure{err: s.refused(answer), perEvent: true}
+		return true, s.refused(answer)
 	}
 	// The status acknowledges the events: an error of the body does not matter.
 	if answer.Body != http.NoBody {
 		_, _ = io.CopyN(io.Discard, answer.Body, maxDrained)
 	}
-	return nil
+	return false, nil
 }
 
 // do sends one request and returns the answer; the caller closes its body. An empty
 // method means Options.Method, a nil URL Options.URL.
 func (s *Sink) do(ctx context.Context, method string, target *url.URL, header http.Header, body []byte) (*http.Response, error) {
-	if s.gzip && len(body) >= minGzipBytes {
+	if s.o.Gzip && len(body) >= minGzipBytes {
 		header, body = maps.Clone(header), s.gzipPool.compress(body)
 		header["Content-Encoding"] = []string{"gzip"}
 	}
-	r := s.template.WithContext(ctx)
+	r := s.request.WithContext(ctx)
 	if target != nil {
 		r.URL, r.Host = target, target.Host
 	}
@@ -158,4 +152,16 @@ func encodeBatch(events []transform.Event) []byte {
 		size += len(e.Structured()) + 1
 	}
 	return transform.AppendBatch(make([]byte, 0, size), events)
+}
+
+// traced returns the header of a request with the traceparent of ctx's span (W3C Trace
+// Context), unless there is no span or header has a traceparent already.
+func traced(ctx context.Context, header http.Header) http.Header {
+	parent := traceparent.Of(ctx)
+	if parent == "" || header["Traceparent"] != nil {
+		return header
+	}
+	header = maps.Clone(header)
+	header["Traceparent"] = []string{parent}
+	return header
 }

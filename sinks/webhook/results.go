@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 
 	"ndrbridge/sinks"
 )
@@ -21,28 +22,18 @@ type results struct {
 // so that the events behind them may be sent.
 func (t *results) add(n int, err error) (acknowledged bool) {
 	if each, ok := err.(sinks.EventErrors); ok && len(each) == n {
-		t.each = append(t.each, each...)
-		t.apart = true
-		for _, err := range each {
-			if class, _ := sinks.ClassOf(err); err != nil && class != sinks.Rejected {
-				return false
-			}
-		}
-		return true
+		t.each, t.apart = append(t.each, each...), true
+		return rank(err) <= rejected
 	}
-	class, _ := sinks.ClassOf(err)
-	switch {
-	case err == nil, class == sinks.Rejected && n == 1:
+	switch r := rank(err); {
+	case r == 0, r == rejected && n == 1:
 		t.apart, acknowledged = true, true
-	case class == sinks.Rejected:
-		t.together = err
-		err = withOthers(err)
+	case r == rejected:
+		t.together, err = err, withOthers(err)
 	default:
 		t.whole = err
 	}
-	for range n {
-		t.each = append(t.each, err)
-	}
+	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
 	return acknowledged
 }
 
@@ -56,13 +47,13 @@ func withOthers(rejection error) error {
 // stop records that the remaining n events were not tried because of err. If err halts
 // or throttles the sink, it is their error, too.
 func (t *results) stop(n int, err error) {
-	err = mostSevere(err)
-	if class, _ := sinks.ClassOf(err); class != sinks.Halted && class != sinks.Throttled {
+	if each, ok := err.(sinks.EventErrors); ok {
+		err = mostSevere(each)
+	}
+	if rank(err) < throttled {
 		err = sinks.ErrNotTried
 	}
-	for range n {
-		t.each = append(t.each, err)
-	}
+	t.each = append(t.each, slices.Repeat([]error{err}, n)...)
 }
 
 // result returns the error for Send. If no single event's result is known, it is one
@@ -81,18 +72,41 @@ func (t *results) result() error {
 	return t.together
 }
 
-// mostSevere returns the most severe error of sinks.EventErrors; it returns any other
-// error unchanged.
-func mostSevere(err error) error {
-	each, ok := err.(sinks.EventErrors)
-	if !ok {
-		return err
-	}
+// mostSevere returns the first of the errors with the highest rank, or nil if all are nil.
+func mostSevere(errs []error) error {
 	var worst error
-	for _, err := range each {
-		if err != nil && (worst == nil || rank(err) > rank(worst)) {
+	for _, err := range errs {
+		if rank(err) > rank(worst) {
 			worst = err
 		}
 	}
 	return worst
+}
+
+// The ranks of errors, by severity.
+const (
+	rejected = iota + 1
+	transient
+	throttled
+	halted
+)
+
+// rank returns the rank of an error, 0 for nil. That of sinks.EventErrors is the highest of
+// its errors.
+func rank(err error) int {
+	if each, ok := err.(sinks.EventErrors); ok {
+		err = mostSevere(each)
+	}
+	if err == nil {
+		return 0
+	}
+	switch class, _ := sinks.ClassOf(err); class {
+	case sinks.Rejected:
+		return rejected
+	case sinks.Throttled:
+		return throttled
+	case sinks.Halted:
+		return halted
+	}
+	return transient
 }

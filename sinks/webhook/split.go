@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"sync"
 
 	"ndrbridge/sinks"
@@ -59,17 +60,19 @@ func split(events []transform.Event, n int) []part {
 	return parts[:n]
 }
 
-// sendParts sends parts of the events concurrently and joins their failures.
-func (s *Sink) sendParts(events []transform.Event, post func(part) *failure) error {
-	parts := split(events, s.concurrency)
-	failures := make([]*failure, len(parts))
-	var others sync.WaitGroup
-	for i := range parts[1:] {
-		others.Go(func() { failures[i+1] = post(parts[i+1]) })
+// sendParts sends parts of the events concurrently, each by send, and joins their errors.
+func (s *Sink) sendParts(ctx context.Context, events []transform.Event, send func(context.Context, []transform.Event) error) error {
+	parts := split(events, s.o.Concurrency)
+	if len(parts) == 1 {
+		return send(ctx, events)
 	}
-	failures[0] = post(parts[0])
-	others.Wait()
-	return join(parts, failures, len(events))
+	errs := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, p := range parts {
+		all.Go(func() { errs[i] = send(ctx, p.events) })
+	}
+	all.Wait()
+	return join(parts, errs, len(events))
 }
 
 // join makes the error of a batch of n events from those of its parts.
@@ -79,55 +82,28 @@ func (s *Sink) sendParts(events []transform.Event, post func(part) *failure) err
 // is at fault, without identifying it. Otherwise it returns one error for each event.
 // The events of a part that was rejected because of one of them are to be sent again:
 // in a smaller batch, the faulty event is isolated sooner.
-func join(parts []part, failures []*failure, n int) error {
-	var worst error
-	failed := 0
-	for _, f := range failures {
-		if f == nil {
-			continue
-		}
-		if _, apart := f.err.(sinks.EventErrors); !apart {
-			failed++
-		} else if len(parts) == 1 {
-			return f.err
-		}
-		if worst == nil || rank(mostSevere(f.err)) > rank(mostSevere(worst)) {
-			worst = f.err
+func join(parts []part, errs []error, n int) error {
+	whole := 0 // parts with one error for all of their events
+	for _, err := range errs {
+		if _, apart := err.(sinks.EventErrors); err != nil && !apart {
+			whole++
 		}
 	}
-	if worst == nil || failed == len(parts) {
+	if worst := mostSevere(errs); worst == nil || whole == len(parts) {
 		return worst
 	}
 	results := make(sinks.EventErrors, n)
-	for i, f := range failures {
-		if f == nil {
-			continue
-		}
-		err := f.err
-		if each, ok := err.(sinks.EventErrors); ok {
-			for n, index := range parts[i].indexes {
-				results[index] = each[n]
-			}
-			continue
-		}
-		if class, _ := sinks.ClassOf(err); class == sinks.Rejected && len(parts[i].events) > 1 {
+	for i, p := range parts {
+		err := errs[i]
+		each, apart := err.(sinks.EventErrors)
+		if !apart && rank(err) == rejected && len(p.events) > 1 {
 			err = withOthers(err)
 		}
-		for _, index := range parts[i].indexes {
-			results[index] = err
+		for j, index := range p.indexes {
+			if results[index] = err; apart {
+				results[index] = each[j]
+			}
 		}
 	}
 	return results
-}
-
-func rank(err error) int {
-	switch class, _ := sinks.ClassOf(err); class {
-	case sinks.Halted:
-		return 3
-	case sinks.Throttled:
-		return 2
-	case sinks.Transient:
-		return 1
-	}
-	return 0
 }

@@ -5,6 +5,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 
 	"ndrbridge/internal/redact"
 	"ndrbridge/sinks"
-	"ndrbridge/sinks/webhook/render"
 	"ndrbridge/sinks/webhook/signature"
 	"ndrbridge/transform"
 )
@@ -40,24 +40,15 @@ import (
 // Unless a preset decides otherwise, an answer of 2xx acknowledges. Redirects are not
 // followed: requests carry events and credentials, and go to the configured URL only.
 type Sink struct {
+	o             Options // with defaults in place of zero values
 	transport     *http.Transport
-	template      *http.Request // read-only after New, headers included
-	header        http.Header
-	gzip          bool
+	request       *http.Request // copied by each request; read-only after New, headers included
 	gzipPool      gzipPool
-	mode          transform.Mode
-	render        *render.Template // nil if mode or preset applies
-	preset        Preset           // nil if mode or render applies
-	stateful      StatefulPreset   // preset, or nil if it remembers nothing
-	memory        *Memory          // for stateful
-	keys          []signature.Key  // empty if requests are not signed
-	handshake     *Handshake       // nil if disabled
+	stateful      StatefulPreset  // Preset, or nil if it remembers nothing
+	keys          []signature.Key // empty if requests are not signed
 	handshakeDone bool
 	limiter       *rate.Limiter // of requests; nil if unlimited
-	maxBody       int
-	concurrency   int
-	timeout       time.Duration
-	target        string // method, scheme and host, for errors
+	target        string        // method, scheme and host, for errors
 	secrets       redact.Secrets
 }
 
@@ -66,59 +57,45 @@ var _ sinks.Sink = (*Sink)(nil)
 // New returns a sink without contacting the target. Its errors name the faulty option,
 // without values that may be secret.
 func New(o Options) (*Sink, error) {
-	template, err := o.template()
+	request, err := o.request()
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("webhook: timeout %v is negative", o.Timeout)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	o.Concurrency = max(1, o.Concurrency)
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = defaultMaxBody
-	}
 	keys, err := parseKeys(o.SignSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	proxy := o.Proxy
-	if proxy == nil {
-		if proxy, err = http.ProxyFromEnvironment(template); err != nil {
+	if o.Proxy == nil {
+		if o.Proxy, err = http.ProxyFromEnvironment(request); err != nil {
 			return nil, errors.New("webhook: the proxy in the environment is not a URL")
 		}
 	}
-	transport := &http.Transport{
-		DialContext:            newDialer(o.AllowLinkLocal).DialContext,
-		TLSClientConfig:        o.TLS.Clone(),
-		ForceAttemptHTTP2:      true,
-		OnProxyConnectResponse: proxyAnswered,
-		MaxIdleConnsPerHost:    o.Concurrency,
-		IdleConnTimeout:        90 * time.Second,
-		DisableCompression:     true, // of answers: most of their bodies are not read
-		MaxResponseHeaderBytes: 64 << 10,
-		WriteBufferSize:        16 << 10, // most events are sent in one write
-	}
-	if proxy != nil {
-		transport.Proxy = http.ProxyURL(proxy)
-	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, defaultMaxBody)
+	o.Concurrency = max(1, o.Concurrency)
 	s := &Sink{
-		transport:   transport,
-		template:    template,
-		header:      template.Header,
-		gzip:        o.Gzip,
-		mode:        o.Mode,
-		render:      o.Template,
-		preset:      o.Preset,
-		keys:        keys,
-		handshake:   o.Handshake,
-		maxBody:     o.MaxBodyBytes,
-		concurrency: o.Concurrency,
-		timeout:     o.Timeout,
-		target:      template.Method + " to " + template.URL.Scheme + "://" + template.URL.Host,
-		secrets:     secretsOf(o, proxy),
+		o: o,
+		transport: &http.Transport{
+			DialContext:            newDialer(o.AllowLinkLocal).DialContext,
+			TLSClientConfig:        o.TLS.Clone(),
+			ForceAttemptHTTP2:      true,
+			OnProxyConnectResponse: proxyAnswered,
+			MaxIdleConnsPerHost:    o.Concurrency,
+			IdleConnTimeout:        90 * time.Second,
+			DisableCompression:     true, // of answers: most of their bodies are not read
+			MaxResponseHeaderBytes: 64 << 10,
+			WriteBufferSize:        16 << 10, // most events are sent in one write
+		},
+		request: request,
+		keys:    keys,
+		target:  request.Method + " to " + request.URL.Scheme + "://" + request.URL.Host,
+		secrets: secretsOf(o),
+	}
+	if o.Proxy != nil {
+		s.transport.Proxy = http.ProxyURL(o.Proxy)
 	}
 	if o.Preset != nil {
 		service := o.Preset.Service()
@@ -126,10 +103,10 @@ func New(o Options) (*Sink, error) {
 			s.limiter = rate.NewLimiter(rate.Limit(r), 1)
 		}
 		if stateful, ok := o.Preset.(StatefulPreset); ok && o.Memory != nil {
-			s.stateful, s.memory = stateful, o.Memory
+			s.stateful = stateful
 		}
 		if service.Undivided {
-			s.concurrency = 1
+			s.o.Concurrency = 1
 		}
 	}
 	return s, nil
@@ -141,67 +118,50 @@ func (s *Sink) Send(ctx context.Context, events []transform.Event) error {
 		return err
 	}
 	switch {
-	case s.preset != nil:
-		return s.sendPreset(ctx, events)
-	case s.mode == transform.Batch:
-		return s.sendBatches(ctx, events)
+	case s.o.Preset != nil:
+		return s.sendParts(ctx, events, s.sendSequentially)
+	case s.o.Mode == transform.Batch:
+		return s.sendParts(ctx, events, s.sendBatch)
 	}
 	return s.sendEach(ctx, events)
 }
 
 // sendEach sends every event in its own request.
 func (s *Sink) sendEach(ctx context.Context, events []transform.Event) error {
-	inFlight := min(s.concurrency, len(events))
+	inFlight := min(s.o.Concurrency, len(events))
 	q := newQueue(events, inFlight)
-	post := func() {
-		d := newDeadline(ctx, s.timeout)
+	work := func() {
+		d := newDeadline(ctx, s.o.Timeout)
 		defer d.stop()
 		i, ok := q.take()
 		for ok {
-			if failure := s.postOne(d, events[i]); failure != nil {
-				i, ok = q.failed(i, failure)
-			} else {
-				i, ok = q.acknowledged(i)
-			}
+			perEvent, err := s.postOne(d, events[i])
+			i, ok = q.done(i, perEvent, err)
 		}
 	}
 	var others sync.WaitGroup
 	for range inFlight - 1 {
-		others.Go(post)
+		others.Go(work)
 	}
-	post()
+	work()
 	others.Wait()
 	return q.result()
 }
 
-// sendBatches sends the events in batch mode. A large batch is split by key into
-// requests that are sent concurrently.
-func (s *Sink) sendBatches(ctx context.Context, events []transform.Event) error {
-	return s.sendParts(events, func(p part) *failure {
-		if err := s.sendBatch(ctx, p.events); err != nil {
-			return &failure{err: err}
-		}
-		return nil
-	})
-}
-
-// sendBatch sends the events one request after another, as few as the maximum body size
-// permits.
+// sendBatch sends the events in batch mode, one request after another, as few as the
+// maximum body size permits.
 func (s *Sink) sendBatch(ctx context.Context, events []transform.Event) error {
-	d := newDeadline(ctx, s.timeout)
+	d := newDeadline(ctx, s.o.Timeout)
 	defer d.stop()
 	var t results
 	for left := events; len(left) > 0; {
-		n, size := leading(left, s.maxBody)
+		n, size := leading(left, s.o.MaxBodyBytes)
 		if n == 0 {
 			t.add(1, sinks.EventErrors{s.unsendable(s.tooLarge(size))})
 			left = left[1:]
 			continue
 		}
-		var err error
-		if f := s.post(d, s.header, left[:n], encodeBatch(left[:n])); f != nil {
-			err = f.err
-		}
+		_, err := s.post(d, s.request.Header, left[:n], encodeBatch(left[:n]))
 		left = left[n:]
 		if !t.add(n, err) {
 			t.stop(len(left), err)
