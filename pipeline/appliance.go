@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"ndrbridge/appliance"
@@ -113,7 +114,7 @@ func (p *Pipeline) buildWriter(ctx context.Context, next *appliancePart, config 
 
 func (p *appliancePart) name() string { return "appliance " + p.config.Name }
 
-func (p *appliancePart) start(ctx context.Context, ps *lifecycle.Set) {
+func (p *appliancePart) start(l lifetimes, ps *lifecycle.Set) {
 	tasks := []lifecycle.Task{lifecycle.Prompt(p.watch.Run), lifecycle.Prompt(p.firmware.Run)}
 	if p.writer != nil {
 		tasks = append(tasks, p.writer.Run)
@@ -121,15 +122,10 @@ func (p *appliancePart) start(ctx context.Context, ps *lifecycle.Set) {
 	for _, s := range p.streams {
 		tasks = append(tasks, lifecycle.Prompt(s.poller.Run))
 	}
-	ps.Start(ctx, p.name(), lifecycle.SourcePhase, tasks...)
+	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, tasks...)
 }
 
 // has reports whether a stream of the appliance is polled.
-func (p *appliancePart) has(stream string) bool {
-	for _, s := range p.streams {
-		if s.source.Source().Stream == stream {
-			return true
-		}
-	}
-	return false
+func (p *appliancePart) has(name string) bool {
+	return slices.ContainsFunc(p.streams, func(s stream) bool { return s.source.Source().Stream == name })
 }

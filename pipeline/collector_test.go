@@ -3,6 +3,7 @@ package pipeline
 import (
 	"maps"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestDeadLetterMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&stateCollector{store})
+	registry.MustRegister(collector{store, new(atomic.Pointer[runtime])})
 	expectDeadLetters := func(t *testing.T, want map[string]float64) {
 		t.Helper()
 		families, err := registry.Gather()

@@ -30,9 +30,9 @@ func (p *Pipeline) Control() *Control {
 		return nil
 	}
 	return &Control{pipeline: p, all: all, operator: operator{
-		config: all.config, version: p.version, log: p.log,
-		state:  func(access) (*checkpoint.Store, error) { return p.store, nil },
-		client: func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
+		config: all.config, version: p.version, log: p.log, store: p.store,
+		writable: func() (*checkpoint.Store, error) { return p.store, nil },
+		client:   func(a configs.Appliance) (*appliance.Client, error) { return all.appliance(a.Name).client, nil },
 	}}
 }
 

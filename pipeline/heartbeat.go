@@ -38,11 +38,10 @@ func (p *Pipeline) buildHeartbeat(config *configs.Config, current *heartbeat) *h
 	}
 }
 
-// heartbeatName is the name of the part.
-const heartbeatName = "heartbeat"
+func (h *heartbeat) name() string { return "heartbeat" }
 
-func (h *heartbeat) start(ctx context.Context, ps *lifecycle.Set) {
-	ps.Start(ctx, heartbeatName, lifecycle.SourcePhase, lifecycle.Prompt(h.run))
+func (h *heartbeat) start(l lifetimes, ps *lifecycle.Set) {
+	ps.Start(l.sources, h.name(), lifecycle.SourcePhase, lifecycle.Prompt(h.run))
 }
 
 // run journals an event at each interval until ctx is done.

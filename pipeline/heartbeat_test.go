@@ -49,7 +49,7 @@ func TestHeartbeat(t *testing.T) {
 			defer store.Close()
 			start := time.Now()
 			var ps lifecycle.Set
-			h.start(t.Context(), &ps)
+			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			time.Sleep(5*time.Minute + time.Second)
 			endAll(t, &ps)
 			all := heartbeats(t, store)
@@ -69,7 +69,7 @@ func TestHeartbeat(t *testing.T) {
 			defer store.Close()
 			for range 2 {
 				var ps lifecycle.Set
-				h.start(t.Context(), &ps)
+				h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 				time.Sleep(time.Minute + time.Second)
 				endAll(t, &ps)
 			}
@@ -83,7 +83,7 @@ func TestHeartbeat(t *testing.T) {
 			h, store := newTestHeartbeat(t, checkpoint.Limits{MaxBytes: 1})
 			defer store.Close()
 			var ps lifecycle.Set
-			h.start(t.Context(), &ps)
+			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			time.Sleep(time.Hour + time.Second)
 			if n := len(heartbeats(t, store)); n != 1 { // one commit may pass the bound
 				t.Errorf("%d heartbeats in a full journal", n)
@@ -103,9 +103,9 @@ func TestHeartbeat(t *testing.T) {
 			defer store.Close()
 			h.every = 0
 			var ps lifecycle.Set
-			h.start(t.Context(), &ps)
+			h.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &ps)
 			synctest.Wait()
-			if len(ps.Of(heartbeatName)) > 0 {
+			if len(ps.Of(h.name())) > 0 {
 				t.Error("it has not ended by itself")
 			}
 		})

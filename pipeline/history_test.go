@@ -78,7 +78,7 @@ sinks: `+sinks), nil)
 		}
 		if p.runner == nil {
 			p.attach(s.store, checkpoint.SinkStats{})
-			p.start(t.Context(), &s.parts)
+			p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
 		}
 		all.sinks = append(all.sinks, p)
 	}
@@ -99,7 +99,7 @@ sinks: `+sinks), nil)
 		p.streams = []stream{{sources[0].Source, poller.New(sources[0].Source, poller.Options{
 			Interval: time.Second, RetryInitial: time.Second, RetryMax: time.Second, Watch: p.watch, Log: s.log, Metrics: s.metrics.sources,
 		})}}
-		p.start(t.Context(), &s.parts)
+		p.start(lifetimes{sources: t.Context(), sinks: t.Context()}, &s.parts)
 		all.appliances = []*appliancePart{p}
 	}
 	s.current.Store(all)

@@ -29,7 +29,7 @@ const (
 
 // intakePart is an intake of ticket commands from a broker.
 type intakePart struct {
-	name        string // NATSIntake or KafkaIntake
+	broker      string // NATSIntake or KafkaIntake
 	fingerprint fingerprint
 	intake      ticketIntake
 }
@@ -46,11 +46,19 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, failed
 	if !config.Tickets.Enabled {
 		return nil
 	}
-	add := func(name string, files []string, settings any, open func() (ticketIntake, error)) {
-		in, err := buildIntake(name, current, files, settings, open)
-		failed.add(IntakeTarget(name), err)
+	add := func(broker string, files []string, settings any, open func() (ticketIntake, error)) {
+		next := &intakePart{broker: broker}
+		var err error
+		if next.fingerprint, err = newFingerprint(files, settings); err == nil {
+			if p := find(current.intakes, next.name()); p != nil && p.fingerprint.equal(next.fingerprint) {
+				intakes = append(intakes, p)
+				return
+			}
+			next.intake, err = open()
+		}
+		failed.add(IntakeTarget(broker), err)
 		if err == nil {
-			intakes = append(intakes, in)
+			intakes = append(intakes, next)
 		}
 	}
 	if n := config.Tickets.NATS; n.URL.Value() != "" {
@@ -65,23 +73,10 @@ func (p *Pipeline) buildIntakes(config *configs.Config, current *runtime, failed
 // IntakeTarget returns the name of an intake in errors and findings.
 func IntakeTarget(name string) string { return "tickets from " + name }
 
-// buildIntake returns the intake of current if it is unchanged, or a new one.
-func buildIntake(name string, current *runtime, files []string, settings any, open func() (ticketIntake, error)) (*intakePart, error) {
-	fp, err := newFingerprint(files, settings)
-	if err != nil {
-		return nil, err
-	}
-	if p := current.intake(name); p != nil && p.fingerprint.equal(fp) {
-		return p, nil
-	}
-	in, err := open()
-	return &intakePart{name: name, fingerprint: fp, intake: in}, err
-}
+func (p *intakePart) name() string { return "tickets." + p.broker }
 
-func (p *intakePart) partName() string { return "tickets." + p.name }
-
-func (p *intakePart) start(ctx context.Context, ps *lifecycle.Set) {
-	ps.Start(ctx, p.partName(), lifecycle.SourcePhase, lifecycle.Prompt(p.intake.Run))
+func (p *intakePart) start(l lifetimes, ps *lifecycle.Set) {
+	ps.Start(l.sources, p.name(), lifecycle.SourcePhase, lifecycle.Prompt(p.intake.Run))
 }
 
 func (p *Pipeline) openNATSIntake(n configs.NATSIntake) (ticketIntake, error) {
@@ -177,7 +172,7 @@ func (p *Pipeline) refuse(ctx context.Context, r intake.Refusal) error {
 // status returns the status of the intake for an operator.
 func (p *intakePart) status() admin.IntakeStatus {
 	s := p.intake.Status()
-	of := admin.IntakeStatus{Intake: p.name, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}
+	of := admin.IntakeStatus{Intake: p.broker, State: "running", Since: s.Since, Error: s.Error, Stored: s.Stored, Refused: s.Refused}
 	if !s.Open || s.Error != "" {
 		of.State = "retrying"
 	}

@@ -22,9 +22,8 @@ import (
 // called concurrently. Methods that need a running bridge return admin.ErrNotRunning.
 type Offline struct {
 	operator
-	store    *checkpoint.Store
-	writable bool
-	clients  []*appliance.Client
+	writing bool
+	clients []*appliance.Client
 }
 
 var _ admin.Control = (*Offline)(nil)
@@ -39,8 +38,8 @@ func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Off
 	if err != nil {
 		return nil, err
 	}
-	f := &Offline{store: store, operator: operator{config: config, version: version, log: log}}
-	f.state = f.open
+	f := &Offline{operator: operator{config: config, version: version, log: log, store: store}}
+	f.writable = f.openForWriting
 	f.client = func(a configs.Appliance) (*appliance.Client, error) {
 		client, err := endpoint.NewClient(a, endpoint.ClientOptions{Version: version})
 		if err == nil {
@@ -51,9 +50,9 @@ func OpenOffline(config *configs.Config, version string, log *slog.Logger) (*Off
 	return f, nil
 }
 
-// open returns the state. The first call that requires writing reopens it.
-func (f *Offline) open(a access) (*checkpoint.Store, error) {
-	if a == reading || f.writable {
+// openForWriting reopens the state on its first call.
+func (f *Offline) openForWriting() (*checkpoint.Store, error) {
+	if f.writing {
 		return f.store, nil
 	}
 	if err := f.store.Close(); err != nil {
@@ -63,7 +62,7 @@ func (f *Offline) open(a access) (*checkpoint.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.store, f.writable = store, true
+	f.store, f.writing = store, true
 	return store, nil
 }
 
@@ -110,7 +109,7 @@ func (f *Offline) Forget(ctx context.Context, sink string) error {
 	if configures(f.config, sink) {
 		return fmt.Errorf("the configuration has the sink %s: remove it there first", sink)
 	}
-	store, err := f.cursorOf(ctx, sink, writing)
+	store, err := f.cursorOf(ctx, sink)
 	if err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (f *Offline) Forget(ctx context.Context, sink string) error {
 // and dead letters, so that its streams begin at their configured start. It returns
 // admin.ErrUnknown if the state holds nothing of it.
 func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
-	store, err := f.open(writing)
+	store, err := f.writable()
 	if err != nil {
 		return err
 	}
@@ -136,7 +135,7 @@ func (f *Offline) ForgetAppliance(ctx context.Context, name string) error {
 // replaced. Its streams continue at their positions. It returns admin.ErrUnknown if the
 // state holds neither.
 func (f *Offline) ForgetIdentity(ctx context.Context, name string) error {
-	store, err := f.open(writing)
+	store, err := f.writable()
 	if err != nil {
 		return err
 	}
@@ -155,7 +154,7 @@ func (f *Offline) Rename(ctx context.Context, old, name string) error {
 	if configures(f.config, old) {
 		return fmt.Errorf("the configuration has the sink %s: rename it there first", old)
 	}
-	store, err := f.cursorOf(ctx, old, writing)
+	store, err := f.cursorOf(ctx, old)
 	if err != nil {
 		return err
 	}

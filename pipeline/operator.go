@@ -24,36 +24,27 @@ type operator struct {
 	config  *configs.Config
 	version string
 	log     *slog.Logger
-	// state returns the state, opened for reading only or for writing.
-	state func(access) (*checkpoint.Store, error)
+	store   *checkpoint.Store
+	// writable returns the state, opened for writing. It may replace store.
+	writable func() (*checkpoint.Store, error)
 	// client returns the client of an appliance.
 	client func(configs.Appliance) (*appliance.Client, error)
 }
 
-// access is the kind of access to a state.
-type access int
-
-const (
-	reading access = iota
-	writing
-)
-
 // Dead implements admin.Control.
 func (p *operator) Dead(ctx context.Context, owner checkpoint.Owner, after string, limit int) ([]checkpoint.DeadLetter, error) {
-	store, err := p.deadLettersOf(ctx, owner, reading)
-	if err != nil {
+	if err := p.checkOwner(ctx, owner); err != nil {
 		return nil, err
 	}
-	return store.Dead(ctx, owner, after, limit)
+	return p.store.Dead(ctx, owner, after, limit)
 }
 
 // DeadLetter implements admin.Control.
 func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key string) (checkpoint.DeadLetter, error) {
-	store, err := p.deadLettersOf(ctx, owner, reading)
-	if err != nil {
+	if err := p.checkOwner(ctx, owner); err != nil {
 		return checkpoint.DeadLetter{}, err
 	}
-	deadLetter, found, err := store.DeadLetterOf(ctx, owner, key)
+	deadLetter, found, err := p.store.DeadLetterOf(ctx, owner, key)
 	if err == nil && !found {
 		err = fmt.Errorf("%w dead letter %q: it may have been dropped or requeued; list the dead letters to see which exist", admin.ErrUnknown, key)
 	}
@@ -62,7 +53,10 @@ func (p *operator) DeadLetter(ctx context.Context, owner checkpoint.Owner, key s
 
 // DropDead implements admin.Control.
 func (p *operator) DropDead(ctx context.Context, owner checkpoint.Owner, keys []string) (int, error) {
-	store, err := p.deadLettersOf(ctx, owner, writing)
+	if err := p.checkOwner(ctx, owner); err != nil {
+		return 0, err
+	}
+	store, err := p.writable()
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +67,7 @@ func (p *operator) DropDead(ctx context.Context, owner checkpoint.Owner, keys []
 
 // Requeue implements admin.Control.
 func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int, error) {
-	store, err := p.cursorOf(ctx, sink, writing)
+	store, err := p.cursorOf(ctx, sink)
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +78,7 @@ func (p *operator) Requeue(ctx context.Context, sink string, keys []string) (int
 
 // Replay implements admin.Control.
 func (p *operator) Replay(ctx context.Context, sink string, since time.Time) (uint64, error) {
-	store, err := p.cursorOf(ctx, sink, writing)
+	store, err := p.cursorOf(ctx, sink)
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +93,7 @@ func (p *operator) Replay(ctx context.Context, sink string, since time.Time) (ui
 
 // pause stores whether a sink is paused.
 func (p *operator) pause(ctx context.Context, sink string, paused bool) error {
-	store, err := p.cursorOf(ctx, sink, writing)
+	store, err := p.cursorOf(ctx, sink)
 	if err != nil {
 		return err
 	}
@@ -108,11 +102,7 @@ func (p *operator) pause(ctx context.Context, sink string, paused bool) error {
 
 // Backup implements admin.Control.
 func (p *operator) Backup(ctx context.Context, w io.Writer) error {
-	store, err := p.state(reading)
-	if err != nil {
-		return err
-	}
-	_, err = store.Backup(ctx, w)
+	_, err := p.store.Backup(ctx, w)
 	return err
 }
 
@@ -126,62 +116,54 @@ func (p *operator) Rewind(ctx context.Context, source checkpoint.Source, to time
 	if names := streamsOf(a); !slices.Contains(names, source.Stream) {
 		return fmt.Errorf("%w stream %q: appliance %s has %s", admin.ErrUnknown, source.Stream, a.Name, strings.Join(names, ", "))
 	}
-	store, err := p.state(writing)
+	store, err := p.writable()
 	if err != nil {
 		return err
 	}
 	return poller.Rewind(ctx, store, source, to)
 }
 
-// deadLettersOf opens the state for an operation on an owner's dead letters. It returns
-// admin.ErrUnknown if neither the configuration nor the state has the owner.
-func (p *operator) deadLettersOf(ctx context.Context, owner checkpoint.Owner, a access) (*checkpoint.Store, error) {
-	store, err := p.state(a)
+// checkOwner returns admin.ErrUnknown if neither the configuration nor the state has an
+// owner of dead letters.
+func (p *operator) checkOwner(ctx context.Context, owner checkpoint.Owner) error {
+	stats, err := p.store.Stats(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	stats, err := store.Stats(ctx)
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[checkpoint.Owner]bool)
+	known := slices.Collect(maps.Keys(stats.DeadLetters))
 	for _, s := range p.config.Sinks {
-		known[checkpoint.SinkOwner(s.Name)] = true
+		known = append(known, checkpoint.SinkOwner(s.Name))
 	}
 	for name := range stats.Sinks {
-		known[checkpoint.SinkOwner(name)] = true
+		known = append(known, checkpoint.SinkOwner(name))
 	}
 	for _, a := range p.config.Appliances {
 		for _, stream := range streamsOf(a) {
-			known[checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream})] = true
+			known = append(known, checkpoint.SourceOwner(checkpoint.Source{Appliance: a.Name, Stream: stream}))
 		}
 	}
-	for o := range stats.DeadLetters {
-		known[o] = true
+	if slices.Contains(known, owner) {
+		return nil
 	}
-	if known[owner] {
-		return store, nil
-	}
-	var sinks, streams []string
-	for o := range known {
-		if sink, ok := o.Sink(); ok {
-			sinks = append(sinks, sink)
-		} else {
-			streams = append(streams, strings.TrimPrefix(string(o), "source/"))
+	kind, name, _ := strings.Cut(string(owner), "/")
+	var names []string // of the same kind
+	for _, o := range known {
+		if other, ok := strings.CutPrefix(string(o), kind+"/"); ok {
+			names = append(names, other)
 		}
 	}
-	slices.Sort(sinks)
-	slices.Sort(streams)
-	if name, ok := owner.Sink(); ok {
-		return nil, fmt.Errorf("%w sink %q: there is %s", admin.ErrUnknown, name, strings.Join(sinks, ", "))
+	slices.Sort(names)
+	word := "stream"
+	if kind == "sink" {
+		word = "sink"
 	}
-	return nil, fmt.Errorf("%w stream %q: there is %s", admin.ErrUnknown, strings.TrimPrefix(string(owner), "source/"), strings.Join(streams, ", "))
+	return fmt.Errorf("%w %s %q: there is %s", admin.ErrUnknown, word, name, strings.Join(slices.Compact(names), ", "))
 }
 
-// cursorOf opens the state for an operation on the cursor of a sink. It returns
+// cursorOf opens the state for a change to the cursor of a sink. It returns
 // admin.ErrUnknown if the state has no such cursor.
-func (p *operator) cursorOf(ctx context.Context, sink string, a access) (*checkpoint.Store, error) {
-	store, err := p.state(a)
+func (p *operator) cursorOf(ctx context.Context, sink string) (*checkpoint.Store, error) {
+	store, err := p.writable()
 	if err != nil {
 		return nil, err
 	}
@@ -196,12 +178,9 @@ func (p *operator) cursorOf(ctx context.Context, sink string, a access) (*checkp
 }
 
 func (p *operator) appliance(name string) (configs.Appliance, error) {
-	var names []string
-	for _, a := range p.config.Appliances {
-		if a.Name == name {
-			return a, nil
-		}
-		names = append(names, a.Name)
+	names := applianceNames(p.config)
+	if i := slices.Index(names, name); i >= 0 {
+		return p.config.Appliances[i], nil
 	}
 	return configs.Appliance{}, fmt.Errorf("%w appliance %q: the configuration has %s", admin.ErrUnknown, name, strings.Join(names, ", "))
 }
@@ -223,20 +202,12 @@ func streamsOf(a configs.Appliance) []string {
 
 // Commands implements admin.Control.
 func (p *operator) Commands(ctx context.Context, f checkpoint.CommandFilter, after uint64, limit int) ([]checkpoint.Command, error) {
-	store, err := p.state(reading)
-	if err != nil {
-		return nil, err
-	}
-	return store.Commands(ctx, f, after, limit)
+	return p.store.Commands(ctx, f, after, limit)
 }
 
 // Command implements admin.Control.
 func (p *operator) Command(ctx context.Context, id uint64) (checkpoint.Command, error) {
-	store, err := p.state(reading)
-	if err != nil {
-		return checkpoint.Command{}, err
-	}
-	c, found, err := store.Command(ctx, id)
+	c, found, err := p.store.Command(ctx, id)
 	if err == nil && !found {
 		err = fmt.Errorf("%w ticket command %d: it may have been dropped, or completed so long ago that it was removed", admin.ErrUnknown, id)
 	}
@@ -252,7 +223,7 @@ func (p *operator) RetryCommand(ctx context.Context, id uint64) error {
 	if c.State != checkpoint.CommandRejected {
 		return fmt.Errorf("ticket command %d is %s: %w", id, c.State, admin.ErrNotRejected)
 	}
-	store, err := p.state(writing)
+	store, err := p.writable()
 	if err != nil {
 		return err
 	}
@@ -265,7 +236,7 @@ func (p *operator) DropCommand(ctx context.Context, id uint64) error {
 	if _, err := p.Command(ctx, id); err != nil {
 		return err
 	}
-	store, err := p.state(writing)
+	store, err := p.writable()
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (p *Pipeline) Open(ctx context.Context, config *configs.Config, openTracer 
 	if err != nil {
 		return err
 	}
-	p.registered.MustRegister(&stateCollector{store: p.store}, partsCollector{p})
+	p.registered.MustRegister(collector{p.store, &p.current})
 	var failed PartErrors
 	if openTracer != nil {
 		p.tracer, err = openTracer()

@@ -118,37 +118,25 @@ func (r *runtime) changes(next *runtime) []string {
 			lines = append(lines, key.name+": changed")
 		}
 	}
-	added, removed := next.without(r), r.without(next)
-	for _, p := range added.appliances {
-		lines = append(lines, "appliance "+p.config.Name+": "+changeWord(r.appliance(p.config.Name) != nil))
-	}
-	for _, p := range removed.appliances {
-		if next.appliance(p.config.Name) == nil {
-			lines = append(lines, "appliance "+p.config.Name+": removed")
+	lines = append(lines, changedParts(r.appliances, next.appliances)...)
+	lines = append(lines, changedParts(r.intakes, next.intakes)...)
+	return append(lines, changedParts(r.sinks, next.sinks)...)
+}
+
+// changedParts returns a line for each part that was added, changed or removed.
+func changedParts[P part](current, next []P) (lines []string) {
+	was, is := names(current), names(next)
+	for _, name := range names(without(next, current)) {
+		change := "added"
+		if slices.Contains(was, name) {
+			change = "changed"
 		}
+		lines = append(lines, name+": "+change)
 	}
-	for _, p := range added.intakes {
-		lines = append(lines, "tickets."+p.name+": "+changeWord(r.intake(p.name) != nil))
-	}
-	for _, p := range removed.intakes {
-		if next.intake(p.name) == nil {
-			lines = append(lines, "tickets."+p.name+": removed")
-		}
-	}
-	for _, p := range added.sinks {
-		lines = append(lines, "sink "+p.config.Name+": "+changeWord(r.sink(p.config.Name) != nil))
-	}
-	for _, p := range removed.sinks {
-		if next.sink(p.config.Name) == nil {
-			lines = append(lines, "sink "+p.config.Name+": removed")
+	for _, name := range was {
+		if !slices.Contains(is, name) {
+			lines = append(lines, name+": removed")
 		}
 	}
 	return lines
-}
-
-func changeWord(existed bool) string {
-	if existed {
-		return "changed"
-	}
-	return "added"
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 
 	"ndrbridge/admin"
 	"ndrbridge/configs"
@@ -83,49 +84,40 @@ func (p *Pipeline) build(ctx context.Context, config *configs.Config, current *r
 	return next, failed
 }
 
-// intake returns the intake with the given name, or nil.
-func (r *runtime) intake(name string) *intakePart {
-	for _, p := range r.intakes {
-		if p.name == name {
-			return p
-		}
-	}
-	return nil
+// part is a component of a pipeline that is started and stopped on its own.
+type part interface {
+	comparable
+	name() string // for log and error messages, such as "sink lake"
+	start(l lifetimes, ps *lifecycle.Set)
 }
 
-// sink returns the sink with the given name, or nil.
-func (r *runtime) sink(name string) *sinkPart {
-	for _, p := range r.sinks {
-		if p.config.Name == name {
+// find returns the part with a name, or nil.
+func find[P part](parts []P, name string) (none P) {
+	for _, p := range parts {
+		if p.name() == name {
 			return p
 		}
 	}
-	return nil
+	return none
 }
 
-// appliance returns the appliance with the given name, or nil.
-func (r *runtime) appliance(name string) *appliancePart {
-	for _, p := range r.appliances {
-		if p.config.Name == name {
-			return p
-		}
-	}
-	return nil
-}
+func (r *runtime) appliance(name string) *appliancePart { return find(r.appliances, "appliance "+name) }
+
+func (r *runtime) sink(name string) *sinkPart { return find(r.sinks, "sink "+name) }
 
 // start starts all parts. Every sink must have a runner; see attach.
 func (r *runtime) start(l lifetimes, ps *lifecycle.Set) {
-	for _, s := range r.sinks {
-		s.start(l.sinks, ps)
-	}
-	for _, a := range r.appliances {
-		a.start(l.sources, ps)
-	}
+	startAll(r.sinks, l, ps)
+	startAll(r.appliances, l, ps)
 	if r.heartbeat != nil {
-		r.heartbeat.start(l.sources, ps)
+		r.heartbeat.start(l, ps)
 	}
-	for _, in := range r.intakes {
-		in.start(l.sources, ps)
+	startAll(r.intakes, l, ps)
+}
+
+func startAll[P part](parts []P, l lifetimes, ps *lifecycle.Set) {
+	for _, p := range parts {
+		p.start(l, ps)
 	}
 }
 
@@ -138,21 +130,10 @@ func (r *runtime) close() {
 
 // without returns the parts of r that other does not have.
 func (r *runtime) without(other *runtime) *runtime {
-	rest := new(runtime)
-	for _, p := range r.appliances {
-		if other.appliance(p.config.Name) != p {
-			rest.appliances = append(rest.appliances, p)
-		}
-	}
-	for _, p := range r.sinks {
-		if other.sink(p.config.Name) != p {
-			rest.sinks = append(rest.sinks, p)
-		}
-	}
-	for _, p := range r.intakes {
-		if other.intake(p.name) != p {
-			rest.intakes = append(rest.intakes, p)
-		}
+	rest := &runtime{
+		appliances: without(r.appliances, other.appliances),
+		sinks:      without(r.sinks, other.sinks),
+		intakes:    without(r.intakes, other.intakes),
 	}
 	if r.heartbeat != other.heartbeat {
 		rest.heartbeat = r.heartbeat
@@ -160,19 +141,22 @@ func (r *runtime) without(other *runtime) *runtime {
 	return rest
 }
 
+func without[P part](parts, others []P) []P {
+	return slices.DeleteFunc(slices.Clone(parts), func(p P) bool { return slices.Contains(others, p) })
+}
+
 // names returns the names of all parts.
 func (r *runtime) names() []string {
-	var all []string
-	for _, p := range r.intakes {
-		all = append(all, p.partName())
-	}
+	all := slices.Concat(names(r.intakes), names(r.appliances), names(r.sinks))
 	if r.heartbeat != nil {
-		all = append(all, heartbeatName)
+		all = append(all, r.heartbeat.name())
 	}
-	for _, p := range r.appliances {
-		all = append(all, p.name())
-	}
-	for _, p := range r.sinks {
+	return all
+}
+
+func names[P part](parts []P) []string {
+	var all []string
+	for _, p := range parts {
 		all = append(all, p.name())
 	}
 	return all

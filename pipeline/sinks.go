@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"time"
 
 	"ndrbridge/checkpoint"
@@ -82,6 +81,6 @@ func (p *sinkPart) attach(journal sinks.Journal, stats checkpoint.SinkStats) {
 
 func (p *sinkPart) name() string { return "sink " + p.config.Name }
 
-func (p *sinkPart) start(ctx context.Context, ps *lifecycle.Set) {
-	ps.Start(ctx, p.name(), lifecycle.DeliveryPhase, p.runner.Run)
+func (p *sinkPart) start(l lifetimes, ps *lifecycle.Set) {
+	ps.Start(l.sinks, p.name(), lifecycle.DeliveryPhase, p.runner.Run)
 }

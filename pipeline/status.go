@@ -17,11 +17,7 @@ import (
 
 // status returns the status as far as the state and the configuration know it.
 func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, error) {
-	store, err := p.state(reading)
-	if err != nil {
-		return admin.Status{}, checkpoint.Stats{}, err
-	}
-	stats, err := store.Stats(ctx)
+	stats, err := p.store.Stats(ctx)
 	if err != nil {
 		return admin.Status{}, stats, err
 	}
@@ -33,7 +29,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 	}
 	for _, a := range p.config.Appliances {
 		of := admin.ApplianceStatus{Name: a.Name, URL: a.URL, Streams: []admin.StreamStatus{}}
-		if known, _, err := identity.Read(ctx, store, a.Name); err == nil {
+		if known, _, err := identity.Read(ctx, p.store, a.Name); err == nil {
 			of.Replaced = known.Replaced
 		}
 		for _, stream := range streamsOf(a) {
@@ -41,7 +37,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 			owner := checkpoint.SourceOwner(source)
 			// An unreadable position is reported by the stream's polls; the rest of the
 			// status is still returned.
-			position, _ := poller.ReadUpTo(ctx, store, source)
+			position, _ := poller.ReadUpTo(ctx, p.store, source)
 			of.Streams = append(of.Streams, admin.StreamStatus{
 				Stream: stream, Position: position,
 				DeadLetters: stats.DeadLetters[owner].Count, DeadLettersDropped: stats.DeadLetters[owner].Dropped,
@@ -54,7 +50,7 @@ func (p *operator) status(ctx context.Context) (admin.Status, checkpoint.Stats, 
 		of := sinkStatus(s.Name, stats)
 		of.Kind = s.Kind()
 		of.DeadLetterMaxBytes = limits(p.config).DeadShare(len(p.config.Sinks))
-		if of.OverLag, err = overLag(ctx, store, s, stats); err != nil {
+		if of.OverLag, err = overLag(ctx, p.store, s, stats); err != nil {
 			return admin.Status{}, stats, err
 		}
 		status.Sinks = append(status.Sinks, of)

@@ -16,16 +16,12 @@ func (p *operator) Verify(ctx context.Context, name string, since time.Time, rep
 	if err != nil {
 		return nil, err
 	}
-	store, err := p.state(reading)
-	if err != nil {
-		return nil, err
-	}
 	client, err := p.client(a)
 	if err != nil {
 		return nil, err
 	}
 	s := streams{
-		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: store,
+		appliance: a, prefix: p.config.Events.TypePrefix, client: client.Background(), store: p.store,
 		metrics: poller.NewMetrics(prometheus.NewRegistry()), log: p.log,
 	}
 	var all []poller.Verification
@@ -52,7 +48,7 @@ func (p *operator) Verify(ctx context.Context, name string, since time.Time, rep
 		if err != nil {
 			return all, err
 		}
-		v, err := poller.VerifyRecords(ctx, s.client, s.store, store, o, since, report)
+		v, err := poller.VerifyRecords(ctx, s.client, s.store, p.store, o, since, report)
 		if err != nil {
 			return all, err
 		}
