@@ -9,44 +9,36 @@ import (
 	"ndrbridge/transform"
 )
 
-// deliveryBatch is the batch in flight of a worker, and its progress. Its slices
-// have one entry for each record, in the records' order; consecutive filtered
-// records share an entry.
+// deliveryBatch is the batch in flight of a worker, and its progress.
 type deliveryBatch struct {
-	records  []checkpoint.Redelivered // records of the journal have no Offset
-	events   []transform.Event        // as they are sent
-	sizes    []int                    // of the records, in bytes
-	counts   []int                    // of records in the entry; records has the last of them
-	filtered []bool                   // not to be sent
-	done     []bool                   // acknowledged, filtered or dead-lettered
-	dead     []deadEvent
-	// firmDead is the number of leading entries of dead that undoDeadLetters keeps:
-	// an event was acknowledged after them.
-	firmDead int
-
-	transientFailures []int             // of each event
-	soloFailures      []poison.Failures // of each event, in passes that delivered others
+	entries []batchEntry
+	events  []transform.Event // of the entries, as they are sent
+	// undoable holds the indexes of the dead letters that undoDeadLetters undoes: no
+	// event was acknowledged after them.
+	undoable []int
 }
 
-// deadEvent is an event of a batch that is to become a dead letter.
-type deadEvent struct {
-	index  int
-	reason error
+// batchEntry is a record of a batch, or consecutive filtered records.
+type batchEntry struct {
+	record checkpoint.Redelivered // the last one; a record of the journal has no Offset
+	count  int                    // of records
+	size   int                    // of the records, in bytes
+
+	filtered bool  // not to be sent
+	done     bool  // acknowledged, filtered or dead-lettered
+	dead     error // the reason why the event is to become a dead letter; nil: it is not
+
+	transientFailures int
+	soloFailures      poison.Failures // in passes that delivered others
 }
 
 // add appends a record with event, the form in which it is sent. If err is not
 // nil, the record is dead-lettered instead.
 func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event, err error) {
-	b.records = append(b.records, record)
+	b.entries = append(b.entries, batchEntry{record: record, count: 1, size: len(record.Event.Structured())})
 	b.events = append(b.events, event)
-	b.sizes = append(b.sizes, len(record.Event.Structured()))
-	b.counts = append(b.counts, 1)
-	b.filtered = append(b.filtered, false)
-	b.done = append(b.done, false)
-	b.transientFailures = append(b.transientFailures, 0)
-	b.soloFailures = append(b.soloFailures, poison.Failures{})
 	if err != nil {
-		b.deadLetter(len(b.events)-1, err)
+		b.deadLetter(len(b.entries)-1, err)
 	}
 }
 
@@ -54,24 +46,24 @@ func (b *deliveryBatch) add(record checkpoint.Redelivered, event transform.Event
 // record's bytes, and consecutive filtered records share one entry: with a
 // selective match, one failing event may be followed by a whole journal of them.
 func (b *deliveryBatch) addFiltered(record checkpoint.Redelivered) {
-	size := len(record.Event.Structured())
-	record.Event = transform.Event{}
-	last := len(b.records) - 1
-	if last >= 0 && b.filtered[last] {
-		b.records[last] = record
-		b.sizes[last] += size
-		b.counts[last]++
-		return
+	if last := len(b.entries) - 1; last < 0 || !b.entries[last].filtered {
+		b.entries = append(b.entries, batchEntry{filtered: true, done: true})
+		b.events = append(b.events, transform.Event{})
 	}
-	b.add(record, transform.Event{}, nil)
-	last++
-	b.sizes[last], b.filtered[last], b.done[last] = size, true, true
+	e := &b.entries[len(b.entries)-1]
+	e.count++
+	e.size += len(record.Event.Structured())
+	record.Event = transform.Event{}
+	e.record = record
 }
+
+// last returns the batch's last record.
+func (b *deliveryBatch) last() checkpoint.Redelivered { return b.entries[len(b.entries)-1].record }
 
 // matched returns the number of entries that are not filtered.
 func (b *deliveryBatch) matched() (n int) {
-	for _, filtered := range b.filtered {
-		if !filtered {
+	for i := range b.entries {
+		if !b.entries[i].filtered {
 			n++
 		}
 	}
@@ -80,8 +72,8 @@ func (b *deliveryBatch) matched() (n int) {
 
 // recordCount returns the number of records in the first n entries.
 func (b *deliveryBatch) recordCount(n int) (records int) {
-	for _, count := range b.counts[:n] {
-		records += count
+	for i := range n {
+		records += b.entries[i].count
 	}
 	return records
 }
@@ -92,14 +84,13 @@ func (b *deliveryBatch) recordCount(n int) (records int) {
 // by a multiple of bound, however large the backlog is.
 func (b *deliveryBatch) mayGrow(bound checkpoint.Batch, quarantined bool) bool {
 	const batches = 32
-	events, bytes, acknowledged := 0, 0, len(b.done)-len(b.dead)
-	for i, done := range b.done {
-		switch {
-		case !done:
-			events, bytes = events+1, bytes+b.sizes[i]
-			acknowledged--
-		case b.filtered[i]:
-			acknowledged--
+	events, bytes, acknowledged := 0, 0, 0
+	for i := range b.entries {
+		switch e := &b.entries[i]; {
+		case !e.done:
+			events, bytes = events+1, bytes+e.size
+		case !e.filtered && e.dead == nil:
+			acknowledged++
 		}
 	}
 	// A crash repeats the events acknowledged behind a pending one. This many are
@@ -121,7 +112,7 @@ func (b *deliveryBatch) mayGrow(bound checkpoint.Batch, quarantined bool) bool {
 func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 	bytes := 0
 	for n, i := range indexes {
-		bytes += b.sizes[i]
+		bytes += b.entries[i].size
 		if n > 0 && (bound.MaxEvents > 0 && n >= bound.MaxEvents || bound.MaxBytes > 0 && bytes > bound.MaxBytes) {
 			return n
 		}
@@ -132,36 +123,26 @@ func (b *deliveryBatch) fits(indexes []int, bound checkpoint.Batch) int {
 // beforeFirstDead returns how many of the first n entries precede the first one to
 // be dead-lettered.
 func (b *deliveryBatch) beforeFirstDead(n int) int {
-	for _, d := range b.dead {
-		n = min(n, d.index)
+	if i := slices.IndexFunc(b.entries[:n], func(e batchEntry) bool { return e.dead != nil }); i >= 0 {
+		return i
 	}
 	return n
 }
 
 // removeFirst removes the first n entries, which have been committed.
 func (b *deliveryBatch) removeFirst(n int) {
-	b.records, b.events, b.sizes, b.done = b.records[n:], b.events[n:], b.sizes[n:], b.done[n:]
-	b.counts, b.filtered = b.counts[n:], b.filtered[n:]
-	b.transientFailures, b.soloFailures = b.transientFailures[n:], b.soloFailures[n:]
-	var left []deadEvent
-	firm := 0
-	for i, d := range b.dead {
-		if d.index < n {
-			continue
-		}
-		if i < b.firmDead {
-			firm++
-		}
-		left = append(left, deadEvent{d.index - n, d.reason})
+	b.entries, b.events = b.entries[n:], b.events[n:]
+	b.undoable = slices.DeleteFunc(b.undoable, func(i int) bool { return i < n })
+	for at := range b.undoable {
+		b.undoable[at] -= n
 	}
-	b.dead, b.firmDead = left, firm
 }
 
 // pending returns the indexes of the entries that are not done.
 func (b *deliveryBatch) pending() []int {
-	pending := make([]int, 0, len(b.done))
-	for i, done := range b.done {
-		if !done {
+	pending := make([]int, 0, len(b.entries))
+	for i := range b.entries {
+		if !b.entries[i].done {
 			pending = append(pending, i)
 		}
 	}
@@ -208,57 +189,54 @@ func (b *deliveryBatch) eventsAt(indexes []int) []transform.Event {
 // acknowledge records that the event at index was acknowledged, and releases its
 // bytes.
 func (b *deliveryBatch) acknowledge(index int) {
-	b.done[index] = true
-	b.firmDead = len(b.dead)
-	b.events[index], b.records[index].Event = transform.Event{}, transform.Event{}
+	e := &b.entries[index]
+	e.done = true
+	b.events[index], e.record.Event = transform.Event{}, transform.Event{}
+	b.undoable = b.undoable[:0]
 }
 
 // deadLetter records that the event at index is to become a dead letter.
 func (b *deliveryBatch) deadLetter(index int, reason error) {
-	b.done[index] = true
-	b.dead = append(b.dead, deadEvent{index, reason})
+	b.giveUp(index, reason)
+	b.undoable = append(b.undoable, index)
 }
 
-// giveUp dead-letters an event that failed while others were delivered.
+// giveUp is like deadLetter, for an event that failed while others were delivered.
 // undoDeadLetters does not undo it, because the target is known to accept others.
 func (b *deliveryBatch) giveUp(index int, reason error) {
-	b.done[index] = true
-	b.dead = slices.Insert(b.dead, b.firmDead, deadEvent{index, reason})
-	b.firmDead++
+	b.entries[index].done, b.entries[index].dead = true, reason
 }
 
 // undoDeadLetters makes dead-lettered events pending again, back to the last
 // acknowledgement. It leaves out events that could not be prepared or sent: the
 // target is not at fault for them.
 func (b *deliveryBatch) undoDeadLetters() {
-	kept := b.dead[:b.firmDead]
-	for _, d := range b.dead[b.firmDead:] {
-		if b.events[d.index].ID == "" || IsUnsent(d.reason) {
-			kept = append(kept, d)
-			continue
+	b.undoable = slices.DeleteFunc(b.undoable, func(i int) bool {
+		e := &b.entries[i]
+		undo := b.events[i].ID != "" && !IsUnsent(e.dead)
+		if undo {
+			e.done, e.dead = false, nil
 		}
-		b.done[d.index] = false
-	}
-	b.dead = kept
+		return undo
+	})
 }
 
 // completed returns the number of leading entries that are done, and the dead
 // letters among them. Unless final is set or the whole batch is done, it stops
 // before the first dead letter that undoDeadLetters may undo.
 func (b *deliveryBatch) completed(now time.Time, final bool) (n int, deadLetters []checkpoint.DeadLetter) {
-	for n < len(b.done) && b.done[n] {
+	for n < len(b.entries) && b.entries[n].done {
 		n++
 	}
-	if !final && n < len(b.done) {
-		for _, d := range b.dead[b.firmDead:] {
-			n = min(n, d.index)
+	if !final && n < len(b.entries) {
+		for _, i := range b.undoable {
+			n = min(n, i)
 		}
 	}
-	for _, d := range b.dead {
-		if d.index < n {
+	for i := range n {
+		if e := &b.entries[i]; e.dead != nil {
 			deadLetters = append(deadLetters, checkpoint.DeadLetter{
-				Key: b.records[d.index].Key, Class: string(Rejected), Reason: d.reason.Error(),
-				Time: now, Body: b.records[d.index].Event.Structured(),
+				Key: e.record.Key, Class: string(Rejected), Reason: e.dead.Error(), Time: now, Body: e.record.Event.Structured(),
 			})
 		}
 	}

@@ -19,11 +19,12 @@ type delivery struct {
 	// until the target is down.
 	quarantined     bool
 	isolation       isolationSchedule
-	deliveredBefore uint64  // worker.delivered when the attempt began
-	ranges          [][]int // indexes of the events that the attempt has yet to send, the first ones last
-	sends           int     // calls of Send so far
-	probed          int     // probes so far; decides which event the next one sends
-	pause           pause   // of retrying and halted
+	pass            *isolationPass // of isolating and quarantining; nil: none
+	deliveredBefore uint64         // worker.delivered when the attempt began
+	ranges          [][]int        // indexes of the events that the attempt has yet to send, the first ones last
+	sends           int            // calls of Send so far
+	probed          int            // probes so far; decides which event the next one sends
+	pause           pause          // of retrying and halted
 }
 
 // pause is a wait between two attempts.
@@ -33,12 +34,12 @@ type pause struct {
 	untilMore bool // it also ends when events follow the batch
 }
 
-// deliver sends b until every event is acknowledged or dead-lettered, ctx is done,
-// or the lag policy skips the batch. Completed events ahead of a failing one are
-// committed before each retry. It returns an error only if committing failed.
+// deliver sends b until every event is acknowledged or dead-lettered, or ctx is done.
+// Completed events ahead of a failing one are committed before each retry. It returns
+// an error if committing failed, and errSkipped if the lag policy skipped the batch.
 func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 	w.rejections.Distrust()
-	d := delivery{w: w, b: b, isolation: newIsolationSchedule(w.r.o.IsolateAfter)}
+	d := delivery{w: w, b: b, isolation: isolationSchedule{after: w.r.o.IsolateAfter, at: w.r.o.IsolateAfter}}
 	for state := committing; ; {
 		var o outcome
 		var err error
@@ -58,6 +59,8 @@ func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 		case completed:
 			w.recovered()
 			return nil
+		case skipped:
+			return errSkipped
 		case stopped:
 			return w.commit(ctx, b, true)
 		}
@@ -70,17 +73,19 @@ func (w *worker) deliver(ctx, late context.Context, b *deliveryBatch) error {
 
 // commit implements committing.
 func (d *delivery) commit(ctx context.Context) (outcome, error) {
-	if !d.w.waitWhilePaused(ctx) {
+	if err := d.w.waitWhilePaused(ctx); errors.Is(err, errSkipped) {
+		return outcomeSkipped, nil
+	} else if err != nil {
 		return outcomeInterrupted, nil
 	}
-	if err := d.w.commit(ctx, d.b, false); err != nil {
+	if err := d.w.commit(ctx, d.b, false); errors.Is(err, errSkipped) {
+		return outcomeSkipped, nil
+	} else if err != nil {
 		return "", err
 	}
 	left := d.b.pending()
 	d.ranges, d.deliveredBefore = append(d.ranges[:0], left), d.w.delivered
 	switch {
-	case d.w.skipped:
-		return outcomeInterrupted, nil
 	case len(left) == 0:
 		return outcomeAllDone, nil
 	case d.w.rejections.TargetAtFault():
@@ -107,14 +112,20 @@ func (d *delivery) retry(ctx context.Context) outcome {
 			cancel()
 		})
 	}
-	d.w.backOff(ctx, StateRetrying, d.pause.err, d.pause.duration)
-	return outcomeWaited
+	return d.wait(ctx, StateRetrying)
 }
 
 // halt implements halted.
 func (d *delivery) halt(ctx context.Context) outcome {
 	d.w.r.reopen()
-	d.w.backOff(ctx, StateHalted, d.pause.err, d.pause.duration)
+	return d.wait(ctx, StateHalted)
+}
+
+// wait makes the pause after a failed attempt.
+func (d *delivery) wait(ctx context.Context, state State) outcome {
+	if d.w.backOff(ctx, state, d.pause.err, d.pause.duration) != nil {
+		return outcomeSkipped
+	}
 	return outcomeWaited
 }
 
@@ -137,7 +148,7 @@ func (d *delivery) end(ctx, late context.Context, err error) outcome {
 		return outcomeInterrupted
 	}
 	class, retryAfter := ClassOf(err)
-	w.r.metrics.retried(class)
+	w.r.metrics.retries.WithLabelValues(string(class)).Inc()
 	switch {
 	case class == Halted:
 		d.pause = pause{err: err, duration: w.r.o.Probe}
@@ -149,7 +160,7 @@ func (d *delivery) end(ctx, late context.Context, err error) outcome {
 		d.pause = pause{err: err, duration: max(w.r.o.RetryInitial, retryAfter)}
 		return outcomeSomeFailed
 	default:
-		d.isolation.failed()
+		d.isolation.failures++
 		d.pause = pause{err: err, duration: max(w.retry.NextBackOff(), retryAfter)}
 		return outcomeFailed
 	}

@@ -18,16 +18,17 @@ func (d *delivery) isolate(ctx, late context.Context) outcome {
 		return d.end(ctx, late, fmt.Errorf("read the events after a batch that keeps failing: %w", err))
 	}
 	d.ranges = append(d.ranges[:0], d.b.pending())
-	pass := newIsolationPass(d.deliveredBefore)
-	err = d.runPass(ctx, late, pass)
+	d.pass = &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool)}
+	defer func() { d.pass = nil }()
+	err = d.runPass(ctx, late)
 	if d.w.delivered > d.deliveredBefore {
-		d.giveUp(pass, err)
+		d.giveUp(err)
 	}
 	o := d.end(ctx, late, err)
 	if o == outcomeSomeFailed {
 		d.quarantined = true
 	}
-	if pass.targetDown(d.w.delivered) {
+	if d.targetDown() {
 		d.quarantined = false // whatever was seen before
 	}
 	// With a match, most events that follow are filtered and no reason to retry at once.
@@ -36,18 +37,18 @@ func (d *delivery) isolate(ctx, late context.Context) outcome {
 }
 
 // runPass sends the events of d.ranges. It halves what fails until each event was
-// tried, or is excluded by pass, or until a failure concerns all of them. It returns
+// tried, or is excluded by the pass, or until a failure concerns all of them. It returns
 // the last error.
-func (d *delivery) runPass(ctx, late context.Context, pass *isolationPass) (last error) {
+func (d *delivery) runPass(ctx, late context.Context) (last error) {
 	for {
-		indexes := d.take(pass)
+		indexes := d.take()
 		switch {
 		case indexes == nil:
 			return last
 		case ctx.Err() != nil:
 			return ctx.Err() // start nothing new
 		}
-		err := d.attempt(late, indexes, pass)
+		err := d.attempt(late, indexes)
 		if err == nil {
 			d.push(indexes) // events that were not tried come next
 			continue
@@ -56,9 +57,9 @@ func (d *delivery) runPass(ctx, late context.Context, pass *isolationPass) (last
 		if class == Halted || class == Throttled {
 			return err
 		}
-		if d.w.rejections.TargetAtFault() || pass.targetDown(d.w.delivered) {
+		if d.w.rejections.TargetAtFault() || d.targetDown() {
 			// Events that are yet to be tried must not overtake these.
-			pass.block(d.b, indexes)
+			d.pass.block(d.b, indexes)
 			if class != Transient {
 				return err
 			}
@@ -66,7 +67,7 @@ func (d *delivery) runPass(ctx, late context.Context, pass *isolationPass) (last
 			continue
 		}
 		tried := len(indexes)
-		switch left := d.b.sendable(indexes, pass); {
+		switch left := d.sendable(indexes); {
 		case len(left) < tried: // the results of some events are known
 			last = err
 			d.push(left)
@@ -80,9 +81,9 @@ func (d *delivery) runPass(ctx, late context.Context, pass *isolationPass) (last
 
 // giveUp dead-letters the events that are poison after a pass that delivered others
 // and ended with err.
-func (d *delivery) giveUp(pass *isolationPass, err error) {
+func (d *delivery) giveUp(err error) {
 	for _, i := range d.b.pending() {
-		if pass.failed[i] && d.b.soloFailures[i].Add(d.w.delivered) {
+		if d.pass.failed[i] && d.b.entries[i].soloFailures.Add(d.w.delivered) {
 			d.b.giveUp(i, fmt.Errorf("given up after %d attempts of its own while other events were delivered: %w", poison.GiveUpAfter, err))
 		}
 	}
@@ -125,10 +126,6 @@ type isolationSchedule struct {
 // interval grows while no event is delivered: the target is then probably down.
 const maxIsolateInterval = 60
 
-func newIsolationSchedule(after int) isolationSchedule {
-	return isolationSchedule{after: after, at: after}
-}
-
 // due reports whether a batch with so many pending events is to be isolated.
 func (s *isolationSchedule) due(pending int) bool {
 	return s.failures >= s.at || s.failures >= s.after && pending == 1
@@ -139,9 +136,6 @@ func (s *isolationSchedule) begin() {
 	s.at = s.failures + min(max(s.failures, s.after), maxIsolateInterval)
 }
 
-// failed records an attempt that delivered nothing.
-func (s *isolationSchedule) failed() { s.failures++ }
-
 // reset records an attempt that delivered events.
 func (s *isolationSchedule) reset() { s.failures, s.at = 0, s.after }
 
@@ -149,13 +143,8 @@ func (s *isolationSchedule) reset() { s.failures, s.at = 0, s.after }
 // batch, and their ordering keys, which block the events behind them. A nil
 // *isolationPass records and excludes nothing; block must not be called on it.
 type isolationPass struct {
-	failed          map[int]bool    // by index
-	blocked         map[string]bool // by ordering key
-	deliveredBefore uint64          // worker.delivered when the pass began
-}
-
-func newIsolationPass(delivered uint64) *isolationPass {
-	return &isolationPass{failed: make(map[int]bool), blocked: make(map[string]bool), deliveredBefore: delivered}
+	failed  map[int]bool    // by index
+	blocked map[string]bool // by ordering key
 }
 
 // addFailed records that the event at index failed individually, and blocks its
@@ -173,7 +162,7 @@ func (p *isolationPass) addFailed(index int, key string) {
 // block blocks the ordering keys of the pending events at indexes.
 func (p *isolationPass) block(b *deliveryBatch, indexes []int) {
 	for _, i := range indexes {
-		if key := orderingKey(b.events[i]); key != "" && !b.done[i] {
+		if key := orderingKey(b.events[i]); key != "" && !b.entries[i].done {
 			p.blocked[key] = true
 		}
 	}
@@ -190,7 +179,7 @@ func (p *isolationPass) excludes(index int, key string) bool {
 const downAfter = 8
 
 // targetDown reports whether at least downAfter events failed individually in the
-// pass and none was delivered. delivered is the current worker.delivered.
-func (p *isolationPass) targetDown(delivered uint64) bool {
-	return p != nil && len(p.failed) >= downAfter && delivered == p.deliveredBefore
+// pass and none was delivered.
+func (d *delivery) targetDown() bool {
+	return d.pass != nil && len(d.pass.failed) >= downAfter && d.w.delivered == d.deliveredBefore
 }

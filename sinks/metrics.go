@@ -75,13 +75,6 @@ func (m *Metrics) of(sink string) sinkMetrics {
 	}
 }
 
-// retried counts a failed attempt that is retried.
-func (m sinkMetrics) retried(class Class) { m.retries.WithLabelValues(string(class)).Inc() }
-
-func (m sinkMetrics) setState(state State) {
-	m.state.Set(float64(state.Severity()))
-}
-
 // counterValue returns the value of a counter.
 func counterValue(c prometheus.Counter) uint64 {
 	var m dto.Metric

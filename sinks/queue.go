@@ -3,28 +3,20 @@ package sinks
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"ndrbridge/checkpoint"
-	"ndrbridge/transform"
 )
 
 // journalQueue is the journal after the sink's cursor.
 type journalQueue struct {
 	journal  Journal
 	o        *Options
-	preparer preparer
+	preparer *preparer
 	cursor   uint64
 	// uncertain holds the cursors of the failed commits, any of which may have been
 	// written nevertheless. All are in the batch in flight.
 	uncertain []uint64
-	lag       lagPolicy
-}
-
-func newJournalQueue(journal Journal, o *Options, p preparer) *journalQueue {
-	return &journalQueue{journal: journal, o: o, preparer: p, lag: lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}}
 }
 
 func (q *journalQueue) begin(ctx context.Context) (err error) {
@@ -80,7 +72,7 @@ func (q *journalQueue) waitForMore(ctx context.Context, after uint64) {
 }
 
 func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error {
-	s := checkpoint.Delivery{Sink: q.o.Name, Expect: q.cursor, Cursor: b.records[n-1].Seq, Dead: deadLetters}
+	s := checkpoint.Delivery{Sink: q.o.Name, Expect: q.cursor, Cursor: b.entries[n-1].record.Seq, Dead: deadLetters}
 	err := q.journal.CommitDelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// An earlier commit, of all of these events or of the first ones, may have been
@@ -104,15 +96,11 @@ func (q *journalQueue) commit(ctx context.Context, b *deliveryBatch, n int, dead
 	return err
 }
 
-func (q *journalQueue) skip(ctx context.Context, commitCompleted func() error) (bool, error) {
-	return q.lag.apply(ctx, time.Now(), commitCompleted)
-}
-
 // redeliveryQueue holds the events that operators asked to deliver again.
 type redeliveryQueue struct {
 	journal  Journal
 	o        *Options
-	preparer preparer
+	preparer *preparer
 	offset   checkpoint.RedeliveryOffset // of the first event; zero: not known
 }
 
@@ -146,10 +134,10 @@ func (q *redeliveryQueue) add(b *deliveryBatch, records []checkpoint.Redelivered
 
 func (q *redeliveryQueue) extend(ctx context.Context, b *deliveryBatch) error {
 	// The queue can only be read from its beginning.
-	more := checkpoint.Batch{MaxEvents: b.recordCount(len(b.records)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
+	more := checkpoint.Batch{MaxEvents: b.recordCount(len(b.entries)) + neighbours(q.o.Batch), MaxBytes: q.o.Batch.MaxBytes}
 	if more.MaxBytes > 0 {
-		for _, size := range b.sizes {
-			more.MaxBytes += size
+		for _, e := range b.entries {
+			more.MaxBytes += e.size
 		}
 	}
 	next, err := q.journal.Redeliver(ctx, q.o.Name, more)
@@ -183,7 +171,7 @@ func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, d
 		}
 		q.offset = next.Offset
 	}
-	s := checkpoint.RedeliveryCommit{Sink: q.o.Name, Expect: q.offset, Last: b.records[n-1].Offset, Events: b.recordCount(n), Dead: deadLetters}
+	s := checkpoint.RedeliveryCommit{Sink: q.o.Name, Expect: q.offset, Last: b.entries[n-1].record.Offset, Events: b.recordCount(n), Dead: deadLetters}
 	err := q.journal.CommitRedelivery(ctx, s)
 	if errors.Is(err, checkpoint.ErrFenced) {
 		// An earlier commit may have been written although it returned an error.
@@ -196,48 +184,4 @@ func (q *redeliveryQueue) commit(ctx context.Context, b *deliveryBatch, n int, d
 		q.offset = checkpoint.RedeliveryOffset{}
 	}
 	return err
-}
-
-// skip does nothing: no lag policy applies to redeliveries.
-func (q *redeliveryQueue) skip(context.Context, func() error) (bool, error) { return false, nil }
-
-// last returns the batch's last record.
-func (b *deliveryBatch) last() checkpoint.Redelivered { return b.records[len(b.records)-1] }
-
-// preparer filters a sink's events and brings them into the form in which they are
-// sent.
-type preparer struct {
-	matcher *matcher                                       // nil: all events match
-	prepare func(transform.Event) (transform.Event, error) // nil: events are sent unchanged
-}
-
-// add appends a record to b: prepared, filtered, or as a dead letter if match or
-// prepare failed. A requeued dead letter is never filtered: an operator asked for
-// its delivery, and filtering would lose it.
-func (p preparer) add(b *deliveryBatch, r checkpoint.Redelivered) {
-	redelivery := r.Offset.Item
-	if requeued := r.Seq == 0; p.matcher != nil && !requeued {
-		event := r.Event
-		if redelivery != 0 {
-			event = event.Redeliver(redelivery)
-		}
-		switch matches, err := p.matcher.matches(event); {
-		case err != nil:
-			b.add(r, transform.Event{}, err)
-			return
-		case !matches:
-			b.addFiltered(r)
-			return
-		}
-	}
-	event, err := r.Event, error(nil)
-	if p.prepare != nil {
-		if event, err = p.prepare(event); err != nil {
-			err = fmt.Errorf("prepare the event: %w", err)
-		}
-	}
-	if redelivery != 0 && err == nil {
-		event = event.Redeliver(redelivery)
-	}
-	b.add(r, event, err)
 }

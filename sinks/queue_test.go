@@ -37,6 +37,12 @@ func (u *unreliable) CommitDelivery(ctx context.Context, d checkpoint.Delivery) 
 	return errCommit
 }
 
+// newQueue returns the queue of a sink without filters.
+func newQueue(journal Journal) *journalQueue {
+	o := &Options{Name: "lake", Batch: checkpoint.Batch{MaxEvents: 8}}
+	return &journalQueue{journal: journal, o: o, preparer: &preparer{o: o}}
+}
+
 func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		failures []commitFailure
@@ -69,7 +75,7 @@ func TestCommitContinuesAfterCommitsThatMayHaveBeenWritten(t *testing.T) {
 			if err := store.Commit(t.Context(), checkpoint.Commit{Source: checkpoint.Source{Appliance: "hq", Stream: "detections"}, Position: []byte("3"), Events: events}); err != nil {
 				t.Fatal(err)
 			}
-			q := newJournalQueue(&unreliable{store, test.failures}, &Options{Name: "lake", Batch: checkpoint.Batch{MaxEvents: 8}}, preparer{})
+			q := newQueue(&unreliable{store, test.failures})
 			if err := q.begin(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -99,10 +99,7 @@ func NewRunner(journal Journal, o Options) *Runner {
 		o: o, metrics: o.Metrics.of(o.Name), paused: o.PausedSince,
 		sendSlot: make(chan struct{}, 1), pauseChanged: make(chan struct{}),
 	}
-	p := preparer{prepare: o.Prepare}
-	if o.Match != nil {
-		p.matcher = &matcher{match: o.Match, policy: o.OnMatchError, metrics: r.metrics, log: o.Log}
-	}
+	p := &preparer{o: &r.o, metrics: r.metrics}
 	if o.IsolateAfter == 0 {
 		r.o.IsolateAfter = 5
 	}
@@ -114,8 +111,9 @@ func NewRunner(journal Journal, o Options) *Runner {
 		}
 	}
 	r.workers = []*worker{
-		newWorker(r, newJournalQueue(journal, &r.o, p), o.Log),
-		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: p}, o.Log.With("redelivery", true)),
+		newWorker(r, &journalQueue{journal: journal, o: &r.o, preparer: p},
+			&lagPolicy{journal: journal, sink: o.Name, Lag: o.Lag}, o.Log),
+		newWorker(r, &redeliveryQueue{journal: journal, o: &r.o, preparer: p}, nil, o.Log.With("redelivery", true)),
 	}
 	r.updateStateMetric()
 	return r
@@ -178,7 +176,7 @@ func (r *Runner) setPaused(paused time.Time) {
 func (r *Runner) updateStateMetric() {
 	r.metricMu.Lock() // covers reading the state, so that no older state overwrites a newer one
 	defer r.metricMu.Unlock()
-	r.metrics.setState(r.Status().State)
+	r.metrics.state.Set(float64(r.Status().State.Severity()))
 }
 
 // pauseState reports whether the sink is paused. The next Pause or Resume closes

@@ -10,14 +10,14 @@ import (
 
 // send implements sending and bisecting: it makes one call of Send.
 func (d *delivery) send(ctx, late context.Context) outcome {
-	indexes := d.take(nil)
+	indexes := d.take()
 	switch {
 	case indexes == nil:
 		return d.end(ctx, late, nil)
 	case ctx.Err() != nil:
 		return d.end(ctx, late, ctx.Err()) // start nothing new
 	}
-	err := d.attempt(late, indexes, nil)
+	err := d.attempt(late, indexes)
 	if err == nil {
 		d.push(indexes) // events that were not tried come next
 		return outcomeMore
@@ -30,11 +30,11 @@ func (d *delivery) send(ctx, late context.Context) outcome {
 }
 
 // take removes from d.ranges the events to send in the next call. It leaves out those
-// that are done or that pass excludes, and returns nil if none is left.
-func (d *delivery) take(pass *isolationPass) []int {
+// that are done or that the pass excludes, and returns nil if none is left.
+func (d *delivery) take() []int {
 	for len(d.ranges) > 0 {
 		last := len(d.ranges) - 1
-		indexes := d.b.sendable(d.ranges[last], pass)
+		indexes := d.sendable(d.ranges[last])
 		d.ranges = d.ranges[:last]
 		if len(indexes) == 0 {
 			continue
@@ -43,8 +43,8 @@ func (d *delivery) take(pass *isolationPass) []int {
 		switch {
 		case size == len(indexes):
 			return indexes
-		case pass.targetDown(d.w.delivered): // the batch was extended, here and below
-			pass.block(d.b, indexes[size:])
+		case d.targetDown(): // the batch was extended, here and below
+			d.pass.block(d.b, indexes[size:])
 			d.push(indexes[:size])
 		default:
 			d.pushHalves(indexes)
@@ -63,9 +63,7 @@ func (d *delivery) pushHalves(indexes []int) {
 // attempt sends the events at indexes in one call and records the result of each
 // event, if the sink reports it. It returns nil if the remaining events may be
 // sent at once, otherwise the error that decides how to go on.
-//
-// Events that failed individually are recorded in pass, if it is not nil.
-func (d *delivery) attempt(ctx context.Context, indexes []int, pass *isolationPass) error {
+func (d *delivery) attempt(ctx context.Context, indexes []int) error {
 	err := d.sendOnce(ctx, indexes)
 	now := time.Now()
 	if err == nil {
@@ -75,7 +73,7 @@ func (d *delivery) attempt(ctx context.Context, indexes []int, pass *isolationPa
 		return nil
 	}
 	if each, ok := errors.AsType[EventErrors](err); ok && len(each) == len(indexes) {
-		return d.applyResults(ctx, indexes, each, now, pass)
+		return d.applyResults(ctx, indexes, each, now)
 	}
 	switch class, _ := ClassOf(err); {
 	case class == Transient && ctx.Err() != nil: // interrupted: no event is at fault
@@ -86,9 +84,8 @@ func (d *delivery) attempt(ctx context.Context, indexes []int, pass *isolationPa
 		}
 		return nil
 	case class == Transient && len(indexes) == 1:
-		pass.addFailed(indexes[0], orderingKey(d.b.events[indexes[0]]))
-		d.fail(indexes[0], err)
-	case class == Transient && pass == nil:
+		d.failAlone(indexes[0], err)
+	case class == Transient && d.pass == nil:
 		for _, i := range indexes {
 			d.fail(i, err)
 		}
@@ -99,7 +96,7 @@ func (d *delivery) attempt(ctx context.Context, indexes []int, pass *isolationPa
 // applyResults records the result of each event at indexes: acknowledged events
 // are done, rejected ones are dead-lettered. It returns nil if the remaining events
 // may be sent at once, otherwise the most severe of their errors.
-func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventErrors, now time.Time, pass *isolationPass) error {
+func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventErrors, now time.Time) error {
 	var transient, throttled, halted, rejected error
 	var longest time.Duration
 	progress := false
@@ -127,8 +124,7 @@ func (d *delivery) applyResults(ctx context.Context, indexes []int, each EventEr
 			if transient == nil {
 				transient = err
 			}
-			pass.addFailed(i, orderingKey(d.b.events[i]))
-			d.fail(i, err)
+			d.failAlone(i, err)
 		}
 	}
 	if progress {
@@ -172,7 +168,7 @@ func (d *delivery) acknowledge(index int, now time.Time) {
 // letter: that returns to the dead letters and proves nothing new about the target.
 func (d *delivery) reject(index int, err error) {
 	d.b.deadLetter(index, err)
-	if d.b.records[index].Seq != 0 && !IsUnsent(err) {
+	if d.b.entries[index].record.Seq != 0 && !IsUnsent(err) {
 		d.w.rejections.Add()
 	}
 }
@@ -180,15 +176,22 @@ func (d *delivery) reject(index int, err error) {
 // fail counts a transient failure of an event and dead-letters the event if it has
 // reached MaxAttempts.
 func (d *delivery) fail(index int, err error) {
-	d.b.transientFailures[index]++
-	if limit := d.w.r.o.MaxAttempts; limit > 0 && d.b.transientFailures[index] >= limit {
+	failures := &d.b.entries[index].transientFailures
+	*failures++
+	if limit := d.w.r.o.MaxAttempts; limit > 0 && *failures >= limit {
 		d.b.deadLetter(index, fmt.Errorf("given up after %d attempts (max_attempts): %w", limit, err))
 	}
 }
 
-// sendable removes from indexes the events that are done or that pass excludes.
-func (b *deliveryBatch) sendable(indexes []int, pass *isolationPass) []int {
+// failAlone is like fail, for an event that failed individually, which the pass records.
+func (d *delivery) failAlone(index int, err error) {
+	d.pass.addFailed(index, orderingKey(d.b.events[index]))
+	d.fail(index, err)
+}
+
+// sendable removes from indexes the events that are done or that the pass excludes.
+func (d *delivery) sendable(indexes []int) []int {
 	return slices.DeleteFunc(indexes, func(i int) bool {
-		return b.done[i] || pass.excludes(i, orderingKey(b.events[i]))
+		return d.b.entries[i].done || d.pass.excludes(i, orderingKey(d.b.events[i]))
 	})
 }

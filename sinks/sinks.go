@@ -17,8 +17,8 @@
 //	          └──── waited ─ halted ◄─── halts ────────────────┘
 //
 // Probing leads to committing (sent) or to halted. A shutdown leads from committing and
-// from each attempt to stopped. The lag policy skips only during waits; committing then
-// leads to stopped. A pause takes effect in committing.
+// from each attempt to stopped. If the lag policy skips the batch while committing,
+// retrying or halted waits, that state leads to skipped. A pause takes effect in committing.
 package sinks
 
 import (

@@ -32,7 +32,9 @@ const (
 
 	// completed is the end: every event is acknowledged or dead-lettered, and committed.
 	completed deliveryState = "completed"
-	// stopped is the end of a delivery that was interrupted or skipped.
+	// skipped is the end: the lag policy moved the queue past the batch.
+	skipped deliveryState = "skipped"
+	// stopped is the end of a delivery that was interrupted.
 	stopped deliveryState = "stopped"
 )
 
@@ -59,6 +61,9 @@ const (
 
 	// Of retrying and halted.
 	outcomeWaited outcome = "waited"
+
+	// Of committing, retrying and halted.
+	outcomeSkipped outcome = "skipped" // by the lag policy
 )
 
 // next returns the state that follows s after o.
@@ -76,6 +81,8 @@ func (s deliveryState) next(o outcome) deliveryState {
 			return probing
 		case outcomeAllDone:
 			return completed
+		case outcomeSkipped:
+			return skipped
 		}
 	case probing: // any failure halts: the rejections still stand
 		switch o {
@@ -98,7 +105,12 @@ func (s deliveryState) next(o outcome) deliveryState {
 			return halted
 		}
 	case retrying, halted:
-		return committing
+		switch o {
+		case outcomeWaited:
+			return committing
+		case outcomeSkipped:
+			return skipped
+		}
 	}
 	return stopped
 }

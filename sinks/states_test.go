@@ -12,7 +12,7 @@ import (
 // TestDeliveryHasTheTransitionsThatAreDrawn compares next with the diagram in
 // docs/architecture.md.
 func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
-	ofCommitting := []outcome{outcomePending, outcomeKeepsFailing, outcomeQuarantined, outcomeRejectsEverything, outcomeAllDone, outcomeInterrupted}
+	ofCommitting := []outcome{outcomePending, outcomeKeepsFailing, outcomeQuarantined, outcomeRejectsEverything, outcomeAllDone, outcomeSkipped, outcomeInterrupted}
 	ofAttempts := []outcome{outcomeSent, outcomeSomeFailed, outcomeFailed, outcomeThrottled, outcomeHalts, outcomeInterrupted}
 	ofProbing := []outcome{outcomeSent, outcomeHalts, outcomeInterrupted}
 	ofCalls := append([]outcome{outcomeMore, outcomeRejectedAsAWhole}, ofAttempts...)
@@ -20,7 +20,7 @@ func TestDeliveryHasTheTransitionsThatAreDrawn(t *testing.T) {
 	for s, outcomes := range map[deliveryState][]outcome{
 		committing: ofCommitting, sending: ofCalls, bisecting: ofCalls,
 		isolating: ofAttempts, quarantining: ofAttempts, probing: ofProbing,
-		retrying: {outcomeWaited}, halted: {outcomeWaited},
+		retrying: {outcomeWaited, outcomeSkipped}, halted: {outcomeWaited, outcomeSkipped},
 	} {
 		for _, o := range outcomes {
 			got[fmt.Sprintf("%s --> %s: %s", s, s.next(o), o)] = true

@@ -30,10 +30,6 @@ type eventQueue interface {
 	// deadLetters, in one transaction. It returns checkpoint.ErrFenced if the
 	// queue's position is not the expected one.
 	commit(ctx context.Context, b *deliveryBatch, n int, deadLetters []checkpoint.DeadLetter) error
-	// skip applies the sink's lag policy and reports whether it skipped events,
-	// those of a batch in flight included. Before it skips, it calls
-	// commitCompleted to commit the completed events of that batch.
-	skip(ctx context.Context, commitCompleted func() error) (bool, error)
 }
 
 // worker delivers the events of one queue to the runner's sink, one batch at a
@@ -41,21 +37,21 @@ type eventQueue interface {
 type worker struct {
 	r     *Runner
 	queue eventQueue
+	lag   *lagPolicy // nil: none
 	log   *slog.Logger
 	retry *backoff.ExponentialBackOff
 
 	rejections poison.Rejections // trusted from an accepted probe to the end of the batch
 	delivered  uint64            // acknowledged events
 	batch      *deliveryBatch    // in flight; nil: none
-	skipped    bool              // the lag policy moved the queue past the batch in flight
 
 	mu     sync.Mutex
 	status Status
 }
 
-func newWorker(r *Runner, q eventQueue, log *slog.Logger) *worker {
+func newWorker(r *Runner, q eventQueue, lag *lagPolicy, log *slog.Logger) *worker {
 	return &worker{
-		r: r, queue: q, log: log,
+		r: r, queue: q, lag: lag, log: log,
 		retry: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(r.o.RetryInitial),
 			backoff.WithMaxInterval(r.o.RetryMax),
@@ -65,65 +61,75 @@ func newWorker(r *Runner, q eventQueue, log *slog.Logger) *worker {
 	}
 }
 
+// errSkipped is returned if the lag policy moved the queue past the batch in flight, if
+// there is one. The queue must begin again.
+var errSkipped = errors.New("the lag policy skipped events")
+
 // run delivers until ctx is done. A Send in flight then may go on until late is
 // done.
 func (w *worker) run(ctx, late context.Context) {
-	for begun, unread := false, false; ctx.Err() == nil; {
-		if w.skipped {
-			begun, w.skipped = false, false
-		}
-		if !w.waitWhilePaused(ctx) {
+	for lost := false; ctx.Err() == nil; {
+		if w.waitWhilePaused(ctx) != nil {
 			continue
 		}
-		if !begun {
-			if err := w.queue.begin(ctx); err != nil {
-				unread = true
-				w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff())
-				continue
-			}
-			begun = true
-			if unread { // a skip begins again too, and does not show that the target is back
-				unread = false
-				w.recovered()
-			}
-		}
-		if w.checkLag(ctx); w.skipped {
+		if err := w.queue.begin(ctx); err != nil {
+			lost = true
+			_ = w.backOff(ctx, StateRetrying, fmt.Errorf("read the cursor: %w", err), w.retry.NextBackOff())
 			continue
 		}
-		b, err := w.queue.next(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				w.backOff(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), w.retry.NextBackOff())
-			}
-			continue
+		if lost { // a skip begins again too, and does not show that the target is back
+			w.recovered()
 		}
-		w.batch = b
-		if err := w.deliver(ctx, late, b); errors.Is(err, checkpoint.ErrFenced) {
-			begun, unread = false, true // the cursor was moved by someone else: go on from there
-		}
-		w.batch = nil
+		// If the cursor was moved by someone else, go on from there.
+		lost = errors.Is(w.deliverAll(ctx, late), checkpoint.ErrFenced)
 	}
 }
 
-// waitWhilePaused blocks while the sink is paused. It reports false if ctx is done
-// or the batch in flight was skipped.
-func (w *worker) waitWhilePaused(ctx context.Context) bool {
-	for ctx.Err() == nil && !w.skipped {
+// deliverAll delivers batches until ctx is done or the queue must begin again.
+func (w *worker) deliverAll(ctx, late context.Context) error {
+	for {
+		if err := w.waitWhilePaused(ctx); err != nil {
+			return err
+		}
+		if w.checkLag(ctx) {
+			return errSkipped
+		}
+		b, err := w.queue.next(ctx)
+		switch {
+		case err == nil:
+			w.batch = b
+			err = w.deliver(ctx, late, b)
+			w.batch = nil
+		case ctx.Err() == nil:
+			err = w.backOff(ctx, StateRetrying, fmt.Errorf("read the journal: %w", err), w.retry.NextBackOff())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// waitWhilePaused blocks while the sink is paused. It returns an error if ctx is done
+// or events were skipped.
+func (w *worker) waitWhilePaused(ctx context.Context) error {
+	for ctx.Err() == nil {
 		paused, changed := w.r.pauseState()
 		if !paused {
-			return true
+			return nil
 		}
-		w.wait(ctx, changed)
+		if err := w.wait(ctx, changed); err != nil {
+			return err
+		}
 	}
-	return false
+	return ctx.Err()
 }
 
 // commit commits the completed events at the front of b, as returned by
-// b.completed(now, final), and removes them from b. It retries until it succeeds
-// or the batch is skipped. If ctx is done, it tries only once; if that fails, the
-// events will be delivered again.
+// b.completed(now, final), and removes them from b. It retries until it succeeds,
+// the cursor was moved by someone else, or b is skipped. If ctx is done, it tries only
+// once; if that fails, the events will be delivered again.
 func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error {
-	for failed := false; !w.skipped; failed = true {
+	for failed := false; ; failed = true {
 		// What was acknowledged after ctx was done is committed, too.
 		err := w.commitOnce(context.WithoutCancel(ctx), b, final)
 		switch {
@@ -137,12 +143,14 @@ func (w *worker) commit(ctx context.Context, b *deliveryBatch, final bool) error
 			return err
 		case errors.Is(err, checkpoint.ErrDeadFull):
 			err = fmt.Errorf("%w: drop or requeue some of them, or raise dead_letters.max_bytes", err)
-			w.backOff(ctx, StateHalted, err, w.r.o.Probe)
+			err = w.backOff(ctx, StateHalted, err, w.r.o.Probe)
 		default:
-			w.backOff(ctx, StateRetrying, err, w.retry.NextBackOff())
+			err = w.backOff(ctx, StateRetrying, err, w.retry.NextBackOff())
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // commitOnce makes one attempt to commit the completed events at the front of b.
@@ -176,9 +184,9 @@ func (w *worker) commitOnce(ctx context.Context, b *deliveryBatch, final bool) e
 }
 
 // backOff sets the state, logs err if it is news, and waits for d. It returns
-// early if ctx is done, the sink is paused or resumed, or the batch in flight is
-// skipped.
-func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration) {
+// early if ctx is done, the sink is paused or resumed, or events are skipped, which
+// is the only error.
+func (w *worker) backOff(ctx context.Context, state State, err error, d time.Duration) error {
 	_, changed := w.r.pauseState()
 	if w.setStatus(state, err.Error()) {
 		level := slog.LevelWarn
@@ -189,28 +197,31 @@ func (w *worker) backOff(ctx context.Context, state State, err error, d time.Dur
 	}
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	w.wait(ctx, changed)
+	return w.wait(ctx, changed)
 }
 
-// wait blocks until ctx is done, changed is closed, or the batch in flight is
-// skipped.
-func (w *worker) wait(ctx context.Context, changed <-chan struct{}) {
-	for w.checkLag(ctx); !w.skipped; {
+// wait blocks until ctx is done or changed is closed, and returns errSkipped if events
+// are skipped before.
+func (w *worker) wait(ctx context.Context, changed <-chan struct{}) error {
+	for !w.checkLag(ctx) {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-changed:
-			return
+			return nil
 		case <-time.After(lagCheckInterval):
-			w.checkLag(ctx)
 		}
 	}
+	return errSkipped
 }
 
-// checkLag applies the lag policy. It only logs a failure: the policy is applied
-// again after lagCheckInterval.
-func (w *worker) checkLag(ctx context.Context) {
-	skipped, err := w.queue.skip(ctx, func() error {
+// checkLag applies the lag policy and reports whether it skipped events. It only logs a
+// failure: the policy is applied again after lagCheckInterval.
+func (w *worker) checkLag(ctx context.Context) (skipped bool) {
+	if w.lag == nil {
+		return false
+	}
+	skipped, err := w.lag.apply(ctx, time.Now(), func() error {
 		if w.batch == nil {
 			return nil
 		}
@@ -218,11 +229,11 @@ func (w *worker) checkLag(ctx context.Context) {
 	})
 	switch {
 	case skipped:
-		w.skipped = true
 		w.log.Warn("the sink is too far behind; its oldest events are skipped according to its lag policy")
 	case err != nil && ctx.Err() == nil:
 		w.log.Warn("the lag policy could not be applied; it will be retried", "error", err)
 	}
+	return skipped
 }
 
 // recovered resets the backoff, sets StateRunning, and logs that the sink
